@@ -1,0 +1,147 @@
+# Everything a developer runs. Needs make and Python 3.11 or newer; `make help` lists the targets.
+
+PYTHON ?= python3
+UV ?= uv
+WORKERS ?= auto
+
+VENV := .venv
+BIN := $(VENV)/bin
+NOVA := .venv-nova
+INTERPRETER := $(VENV)/.interpreter
+DEPENDENCIES := $(VENV)/.dependencies
+INSTALLED := $(VENV)/.installed
+INSTALL := -m pip --disable-pip-version-check --no-input install -qq
+DOWNLOAD := -m pip --disable-pip-version-check --no-input download -qq --require-hashes --no-deps
+
+# Folders that do not exist yet are left out.
+FAST := $(wildcard tests/unit tests/property tests/tidy)
+SLOW := $(wildcard tests/integration tests/conformance tests/differential tests/simulation tests/e2e)
+
+# The nightly form of the differential test: how many cases, and which.
+CASES ?= 5000
+SEED ?= $(shell date -u +%Y%m%d)
+
+COMPILE = $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-header $(if $(UPGRADE),--upgrade)
+
+# Say in a few words what the next command does.
+say = @printf '%-8s %s\n'
+
+# Fail with a clear message when $(PYTHON) is missing or too old.
+define require_python
+@command -v $(PYTHON) >/dev/null || { \
+	echo "No '$(PYTHON)' here. Berth needs Python 3.11 or newer: make PYTHON=/path/to/python" >&2; exit 1; }
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	echo "'$(PYTHON)' is $$($(PYTHON) --version 2>&1), and Berth needs Python 3.11 or newer:" \
+		"make PYTHON=/path/to/python" >&2; exit 1; }
+endef
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv check lint types layers fast test slow nova differential demo bench lock fmt clean FORCE
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  PYTHON=$(PYTHON) WORKERS=$(WORKERS) UV=$(UV); PYTEST_ARGS, TRACE, DEMO_ARGS, BENCH_ARGS, CASES, SEED, UPGRADE=1"
+
+venv: $(INSTALLED) ## make .venv from requirements/dev.lock, or do nothing when it is up to date
+
+# An interpreter named by the caller replaces a virtualenv made with another one.
+ifneq ($(origin PYTHON),file)
+ifneq ($(PYTHON),$(shell cat $(INTERPRETER) 2>/dev/null))
+$(INTERPRETER): FORCE
+endif
+endif
+
+$(INTERPRETER):
+	$(require_python)
+	$(say) venv "$(VENV), with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@echo '$(PYTHON)' >$@
+
+$(DEPENDENCIES): $(INTERPRETER) requirements/dev.lock
+	$(say) install "what requirements/dev.lock names"
+	@$(BIN)/python $(INSTALL) --require-hashes --no-deps -r requirements/dev.lock
+	@touch $@
+
+$(INSTALLED): $(DEPENDENCIES) pyproject.toml src/berth/__init__.py
+	$(say) install "berth itself, editable"
+	@$(BIN)/python $(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+check: lint types layers fast ## style, types, layers, and the tests without I/O
+
+lint: $(INSTALLED) ## ruff: format and rules
+	$(say) format "ruff format --check"
+	@$(BIN)/ruff format --check --quiet . || { echo "make fmt repairs this" >&2; exit 1; }
+	$(say) lint "ruff check"
+	@$(BIN)/ruff check --quiet .
+
+types: $(INSTALLED) ## mypy and pyright, both strict
+	$(say) types "mypy, src and tests"
+	@$(BIN)/mypy
+	$(say) types "pyright, src"
+	@$(BIN)/pyright --project pyproject.toml
+
+layers: $(INSTALLED) ## import-linter: who may import whom
+	$(say) layers "lint-imports"
+	@$(BIN)/lint-imports --no-logo
+
+fast: $(INSTALLED) ## tests without I/O: unit, property, tidy
+	$(say) tests "$(FAST)"
+	@$(BIN)/pytest -q -n $(WORKERS) $(FAST) $(PYTEST_ARGS)
+
+# By its own make, so that `make -j test` starts the slow tests only after a good check.
+test: check ## check, then all other tests
+	@$(MAKE) --no-print-directory slow
+
+slow: $(INSTALLED) nova ## all other tests: integration, conformance, differential, simulation, e2e
+	$(say) tests "$(SLOW)"
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile $(SLOW) $(PYTEST_ARGS)
+
+demo: $(INSTALLED) ## show Berth at work; TRACE=folder replays a trace
+	$(say) demo "berth demo$(if $(TRACE), --trace $(TRACE)) $(DEMO_ARGS)"
+	@$(BIN)/berth demo $(if $(TRACE),--trace $(TRACE)) $(DEMO_ARGS)
+
+# Compiling all of Nova takes longer than compiling what is imported of it, and a half-made
+# environment must not be taken for one.
+$(NOVA)/.dependencies: bench/peers/nova-requirements.lock bench/peers/nova-pike.lock
+	$(require_python)
+	$(say) venv "$(NOVA), with what $< names (a minute or so)"
+	@$(PYTHON) -m venv --clear $(NOVA)
+	@$(NOVA)/bin/python $(INSTALL) --no-compile --require-hashes --no-deps -r $< \
+		&& $(NOVA)/bin/python $(DOWNLOAD) -d $(NOVA)/pike -r bench/peers/nova-pike.lock \
+		|| { rm -rf $(NOVA); exit 1; }
+	@touch $@
+
+nova: ## make .venv-nova, in which the real Nova runs; tests do without where that fails
+	@$(MAKE) -s $(NOVA)/.dependencies \
+		|| echo "No $(NOVA), so Berth is not compared with Nova; see the error above." >&2
+
+differential: $(INSTALLED) $(NOVA)/.dependencies ## ask Berth and the real Nova CASES random cases of SEED
+	$(say) nova "$(CASES) cases of seed $(SEED)"
+	@BERTH_DIFFERENTIAL_CASES=$(CASES) BERTH_DIFFERENTIAL_SEED=$(SEED) \
+		$(BIN)/pytest -q -n $(WORKERS) tests/differential $(PYTEST_ARGS)
+
+bench: $(INSTALLED) $(NOVA)/.dependencies ## measure Berth and its peers; BENCH_ARGS goes to python -m bench
+	$(say) bench "python -m bench $(BENCH_ARGS)"
+	@$(BIN)/python -m bench $(BENCH_ARGS)
+
+lock: ## write requirements/*.lock again from pyproject.toml; UPGRADE=1 takes the newest versions
+	@command -v $(UV) >/dev/null || { \
+		echo "No '$(UV)' here: pip install uv, or make lock UV=/path/to/uv" >&2; exit 1; }
+	$(say) lock "requirements/runtime.lock"
+	@$(COMPILE) pyproject.toml -o requirements/runtime.lock
+	$(say) lock "requirements/dev.lock"
+	@$(COMPILE) --extra dev -c requirements/runtime.lock pyproject.toml -o requirements/dev.lock
+
+fmt: $(INSTALLED) ## format, and repair what ruff can repair
+	$(say) format "ruff check --fix, ruff format"
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+
+clean: ## remove virtualenvs, caches and builds
+	$(say) clean "virtualenvs, caches, builds"
+	@rm -rf $(VENV) $(NOVA) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
+		.ruff_cache .schemathesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Benchmarks: how long Berth takes beside its peer, on one machine in one run."""

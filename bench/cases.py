@@ -1,0 +1,131 @@
+"""Cases: what to measure, as data (`cases.toml`)."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+_FILE = Path(__file__).with_name("cases.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionCases:
+    """Decisions on a table in memory, at several fleet sizes.
+
+    From `loaded_once_from` hosts on the table is loaded once, however many `fresh_samples` are
+    asked for. `batch_instances` are what the peer is asked for, too; `more_instances` are not.
+    """
+
+    hosts: tuple[int, ...]
+    loaded_once_from: int
+    fresh_samples: int
+    cold_samples: int
+    warm_samples: int
+    batch_samples: int
+    batch_instances: int
+    more_instances: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedCases:
+    """A soft anti-affinity group with members, and aggregates of which one has a multiplier."""
+
+    hosts: int
+    samples: int
+    members: int
+    aggregates: int
+    aggregates_a_host: int
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedCases:
+    """Pinned guests on hosts with NUMA cells, on both sides."""
+
+    hosts: int
+    cold_samples: int
+    keep_samples: int
+    warm_samples: int
+    peer_repeat: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCases:
+    """Bytes a host; `kinds` are how many kinds of requests are kept to weigh one."""
+
+    hosts: int
+    kinds: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerCases:
+    """Nova's scheduler, at those sizes of the decisions that are not above `hosts_max`."""
+
+    hosts_max: int
+    repeat: int
+    batch_estimate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCases:
+    """Durable placements and commits through the library; counts are of one round."""
+
+    hosts: int
+    in_flight: int
+    rounds: int
+    placements: int
+    commits: int
+    flushes: int
+
+
+@dataclass(frozen=True, slots=True)
+class HttpCases:
+    """Server creates over HTTP on a fleet of fake hosts; `_s` are seconds of load."""
+
+    hosts: int
+    clients: int
+    rounds: int
+    round_s: float
+    warm_up_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PackingCases:
+    """Fleets filled by ready policies; seeds are of the order and of the draws.
+
+    `openb_thorough` are the policies that get `openb_seeds_thorough` seeds, as First-Fit and
+    Best-Fit do when they are named. For the first `openb_sized` seeds the least number of hosts
+    is looked for, too.
+    """
+
+    policies: tuple[str, ...]
+    openb_seeds: int
+    openb_seeds_thorough: int
+    openb_thorough: tuple[str, ...]
+    openb_first_seed: int
+    openb_sized: int
+    generator_seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """All that one run measures."""
+
+    decisions: DecisionCases
+    peer: PeerCases
+    grouped: GroupedCases
+    pinned: PinnedCases
+    memory: MemoryCases
+    library: LibraryCases
+    http: HttpCases
+    packing: PackingCases
+
+
+def load_cases(*, quick: bool) -> Cases:
+    """Read the full cases, or the quick ones, which say only what is different."""
+    document = tomllib.loads(_FILE.read_text("utf-8"))
+    full: Mapping[str, Mapping[str, object]] = document["full"]
+    other: Mapping[str, Mapping[str, object]] = document["quick"] if quick else {}
+    merged = {name: {**table, **other.get(name, {})} for name, table in full.items()}
+    return msgspec.convert(merged, Cases)

@@ -1,0 +1,161 @@
+"""The command line: which parts to measure, and what to make of the results."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.cases import Cases, load_cases
+from bench.creates import measure_creates
+from bench.decisions import measure_decisions
+from bench.errors import BenchError
+from bench.floors import all_hold, judge, load_floors
+from bench.grouped import measure_grouped
+from bench.library import measure_library
+from bench.memory import measure_memory
+from bench.packing import MISSING as MISSING_TRACE
+from bench.packing import TRACE, measure_packing
+from bench.parity import compare, missing_weighers
+from bench.peer import MISSING, PYTHON, run_peer, run_pinned_peer
+from bench.pinned import measure_pinned
+from bench.report import show
+from bench.results import Results, begin, measures_of, write
+from berth.adapters.memory import keep_freed_memory
+from berth.config.policy_file import load_policy
+from berth.domain.errors import BerthError
+
+_NOVA = "nova"
+"""The ready policy with Nova's own rules, that decisions are measured under."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says."""
+
+    cases: Cases
+    parts: tuple[str, ...]
+    floors: bool
+    peer: bool
+    json: Path | None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, write. Returns 1 when a part failed or a floor is not met, else 0."""
+    keep_freed_memory()  # as every process of Berth does
+    options = parse_arguments(arguments)
+    results = begin(options.cases)
+    for part in options.parts:
+        try:
+            PARTS[part](results, options)
+        except (BenchError, BerthError) as error:
+            results.failures.append(f"{part}: {error}")
+    results.measures = measures_of(results)
+    if options.floors:
+        results.floors = judge(load_floors(), results.measures)
+    show(results)
+    print(f"Written to {write(results, options.json).relative_to(Path.cwd())}")
+    return 0 if all_hold(results.floors) and not results.failures else 1
+
+
+def _decisions(results: Results, options: Options) -> None:
+    cases = options.cases
+    say(f"decisions: {', '.join(f'{count:,}' for count in cases.decisions.hosts)} hosts")
+    results.decisions.extend(measure_decisions(_NOVA, cases.decisions))
+    if not options.peer:
+        return
+    if not PYTHON.exists():
+        say(MISSING)
+    results.nova = run_peer(cases.decisions.hosts, cases.decisions.batch_instances, cases.peer)
+    if results.nova is not None:
+        results.nova_weighers_missing = missing_weighers(results.nova)
+        results.parity = compare(results.nova)
+
+
+def _grouped(results: Results, options: Options) -> None:
+    cases = options.cases.grouped
+    say(f"grouped: {cases.hosts:,} hosts, {cases.members} members, {cases.aggregates} aggregates")
+    results.grouped = measure_grouped(_NOVA, cases)
+
+
+def _pinned(results: Results, options: Options) -> None:
+    cases = options.cases.pinned
+    say(f"pinned: {cases.hosts:,} hosts with NUMA cells")
+    results.pinned = measure_pinned(cases)
+    if options.peer:
+        results.pinned_nova = run_pinned_peer(cases.hosts, cases.peer_repeat)
+
+
+def _memory(results: Results, options: Options) -> None:
+    say(f"memory: {options.cases.memory.hosts:,} hosts")
+    results.memory = measure_memory(_NOVA, options.cases.memory)
+
+
+def _library(results: Results, options: Options) -> None:
+    say(f"library: {options.cases.library.rounds} rounds of durable placements and claims")
+    results.library = measure_library(load_policy(None), options.cases.library)
+
+
+def _http(results: Results, options: Options) -> None:
+    say(f"http: {options.cases.http.rounds} rounds of server creates")
+    results.http = measure_creates(options.cases.http)
+
+
+def _packing(results: Results, options: Options) -> None:
+    say(f"packing: {', '.join(options.cases.packing.policies)}")
+    if not TRACE.is_dir():
+        say(MISSING_TRACE)
+    for one in measure_packing(options.cases.packing):
+        results.packing.append(one)
+        say(f"packing: {one.policy} is done")
+
+
+PARTS: dict[str, Callable[[Results, Options], None]] = {
+    "decisions": _decisions,
+    "grouped": _grouped,
+    "pinned": _pinned,
+    "memory": _memory,
+    "library": _library,
+    "http": _http,
+    "packing": _packing,
+}
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> Options:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Measure Berth beside its peer, on this machine."
+    )
+    add = parser.add_argument
+    add("--quick", action="store_true", help="fewer samples and sizes; the peer's batch estimated")
+    add("--only", type=_parts, default=tuple(PARTS), metavar="PARTS", help=", ".join(PARTS))
+    add("--hosts", type=_count, nargs="+", metavar="N", help="fleet sizes of the decisions")
+    add("--no-peer", action="store_true", help="leave Nova out")
+    add("--no-floors", action="store_true", help="only measure: no floors, exit code 0")
+    add("--json", type=Path, metavar="FILE", help="write the results to this file, too")
+    given = parser.parse_args(arguments)
+    cases = load_cases(quick=given.quick)
+    if given.hosts:
+        cases = replace(cases, decisions=replace(cases.decisions, hosts=tuple(given.hosts)))
+    return Options(cases, given.only, not given.no_floors, not given.no_peer, given.json)
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    parts = tuple(part.strip() for part in text.split(","))
+    unknown = [part for part in parts if part not in PARTS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(PARTS)}")
+    return parts
+
+
+def _count(text: str) -> int:
+    value = int(text.replace(",", "").replace("_", ""))
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is less than 1")
+    return value
+
+
+def say(text: str) -> None:
+    """Write one line of progress to standard error."""
+    sys.stderr.write(f"bench: {text}\n")
+    sys.stderr.flush()

@@ -1,0 +1,139 @@
+"""Decision time: the first ever, the first of a kind, warm ones, and many instances at once.
+
+What is timed is `Deciding.decide`: needs, seed, plan with its runners-up, and the whole record
+of the decision. Nothing is claimed of a ledger here; between two decisions the replica takes in
+a claim and a release, as it does in service.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from bench.alone import alone
+from bench.cases import DecisionCases
+from bench.desk import Desk, WrongDecisionError
+from bench.fleet import request, snapshot
+from bench.timing import Sample, Times, collect_garbage, summarise, timed_often
+from bench.workload import WarmTimes, unseen_flavor, warm_times
+from berth.config.policy_file import load_policy
+from berth.domain.change import Snapshot
+from berth.scheduling.policy import Policy
+
+_ARGMAX_CALLS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """One request for so many instances."""
+
+    instances: int
+    times: Times
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionTimes:
+    """Times at one fleet size.
+
+    `fresh` is the very first decision on a table just loaded, `cold` the first about a kind of
+    request on a table that others have been decided on, `second` the next one about that kind:
+    from there on it is kept. `warm` are requests of 20 flavors in turn. `batches` ask for
+    many instances at once. `argmax` is numpy's maximum of one float64 column: the least that
+    any scan of the fleet costs, and the yardstick.
+    """
+
+    hosts: int
+    fresh: Times
+    cold: Times
+    second: Times
+    warm: WarmTimes
+    batches: tuple[BatchTimes, ...]
+    argmax: Times
+    load: Times
+
+    @property
+    def batch(self) -> BatchTimes:
+        """The batch that the peer is asked for, too."""
+        return self.batches[0]
+
+
+def measure_decisions(policy_name: str, cases: DecisionCases) -> Iterator[DecisionTimes]:
+    """Measure every fleet size, one after the other, each in a process of its own."""
+    for count in cases.hosts:
+        yield alone(_measure_named, count, policy_name, cases)
+
+
+def _measure_named(count: int, policy_name: str, cases: DecisionCases) -> DecisionTimes:
+    return measure_size(count, load_policy(Path(policy_name)), cases)
+
+
+def measure_size(count: int, policy: Policy, cases: DecisionCases) -> DecisionTimes:
+    """Measure one fleet size."""
+    desk, fresh, loads = _fresh(count, policy, cases)
+    cold, second = _cold(desk, cases.cold_samples)
+    return DecisionTimes(
+        hosts=count,
+        fresh=fresh,
+        cold=cold,
+        second=second,
+        warm=warm_times(desk, cases.warm_samples),
+        batches=tuple(
+            _batch(desk, instances, cases.batch_samples)
+            for instances in (cases.batch_instances, *cases.more_instances)
+            if instances <= count or instances == cases.batch_instances
+        ),
+        argmax=_argmax(count),
+        load=loads,
+    )
+
+
+def _fresh(count: int, policy: Policy, cases: DecisionCases) -> tuple[Desk, Times, Times]:
+    """Time the first decisions on new tables, and return the desk of the last one."""
+    state: Snapshot | None = snapshot(count)
+    desk: Desk | None = None
+    fresh: list[Sample] = []
+    loads: list[Sample] = []
+    samples = cases.fresh_samples if count < cases.loaded_once_from else 1
+    for index in range(samples):
+        desk = None
+        desk = Desk(state or snapshot(count), policy)
+        if index == samples - 1:
+            state = None
+        collect_garbage()
+        fresh.append(desk.decide(request(f"fresh-{index}"))[1])
+        loads.append(desk.load)
+    if desk is None:
+        raise ValueError("fresh_samples must be at least 1")
+    return desk, summarise(fresh), summarise(loads)
+
+
+def _cold(desk: Desk, samples: int) -> tuple[Times, Times]:
+    found: tuple[list[Sample], list[Sample]] = ([], [])
+    collect_garbage()
+    for index in range(samples):
+        for sight, kept in enumerate(found):
+            asked = replace(request(f"cold-{index}-{sight}"), flavor=unseen_flavor(index))
+            decision, sample = desk.decide(asked)
+            desk.claim_and_release(asked, decision)
+            kept.append(sample)
+    first, second = found
+    return summarise(first), summarise(second)
+
+
+def _batch(desk: Desk, instances: int, samples: int) -> BatchTimes:
+    batch: list[Sample] = []
+    for index in range(1 + samples):
+        collect_garbage()
+        asked = request(f"batch-{instances}-{index}", instances)
+        decision, sample = desk.decide(asked)
+        if len(decision.placements) != instances:
+            raise WrongDecisionError(f"{len(decision.placements)} of {instances} were placed")
+        desk.claim_and_release(asked, decision)
+        batch.append(sample)
+    return BatchTimes(instances, summarise(batch[1:]))
+
+
+def _argmax(count: int) -> Times:
+    column = np.random.default_rng(0).random(count)
+    return summarise([timed_often(column.argmax, _ARGMAX_CALLS) for _ in range(5)])

@@ -1,0 +1,69 @@
+"""Floors: what must not get slower (`floors.toml`)."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+_FILE = Path(__file__).with_name("floors.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The least or the most that a measure may be. `unit` says of what, in words.
+
+    A `target` is for orientation, as absolute times depend on the machine: to miss it fails no run.
+
+    Raises:
+        ValueError: it has neither limit, or both.
+    """
+
+    name: str
+    measure: str
+    unit: str
+    at_least: float | None = None
+    at_most: float | None = None
+    target: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a floor without one limit."""
+        if (self.at_least is None) is (self.at_most is None):
+            raise ValueError(f"{self.name}: give at_least or at_most")
+
+    def holds(self, measured: float) -> bool:
+        """Tell whether a measure keeps to the limit."""
+        if self.at_least is not None:
+            return measured >= self.at_least
+        return self.at_most is None or measured <= self.at_most
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A floor and what was measured; `measured` and `met` are None when it was not."""
+
+    floor: Floor
+    measured: float | None
+    met: bool | None
+
+
+def load_floors() -> tuple[Floor, ...]:
+    """Read the floors."""
+    document = tomllib.loads(_FILE.read_text("utf-8"))
+    return msgspec.convert(document["floors"], tuple[Floor, ...])
+
+
+def judge(floors: Sequence[Floor], measures: Mapping[str, float]) -> tuple[Verdict, ...]:
+    """Compare each floor with what was measured."""
+    return tuple(_judge(floor, measures.get(floor.measure)) for floor in floors)
+
+
+def _judge(floor: Floor, measured: float | None) -> Verdict:
+    met = None if measured is None else floor.holds(measured)
+    return Verdict(floor, measured, met)
+
+
+def all_hold(verdicts: Sequence[Verdict]) -> bool:
+    """Tell whether no floor was missed but targets; one that was not measured is not missed."""
+    return all(verdict.met is not False or verdict.floor.target for verdict in verdicts)

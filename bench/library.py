@@ -1,0 +1,235 @@
+"""Durable throughput through the library: placements and bare claims on a SQLite ledger.
+
+The ledger is a file in the folder of temporary files (`TMPDIR`), flushed at every commit. The
+placing service decides, claims and records, with so many requests in flight; a follower keeps
+the replica true meanwhile, as in a scheduler process.
+"""
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import uvloop
+
+from bench.cases import LibraryCases
+from bench.desk import Fixed, WrongDecisionError
+from bench.fleet import FLAVOR, IMAGE, NOW_S, Standstill, fleet, host_uuid, request, used_of
+from bench.timing import collect_garbage
+from berth.adapters.ledger import open_ledger
+from berth.domain.allocation import Allocation, Claim
+from berth.domain.decision import Verdict
+from berth.domain.instance import Instance
+from berth.domain.request import Request, reservation_id_of
+from berth.domain.resources import VCPU
+from berth.domain.write import Committed, Put, Take, Unit
+from berth.ports.ledger import Ledger
+from berth.scheduling.policy import Policy
+from berth.services.commands import PlaceOrder
+from berth.services.deciding import Deciding
+from berth.services.following import Follower
+from berth.services.placing import Placing
+from berth.services.replica import Replica
+
+_UNITS_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round: how many were done in a second of wall time, and CPU time of each."""
+
+    per_s: float
+    cpu_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryTimes:
+    """Medians of the rounds, and the rates of the best ones, which others disturbed least.
+
+    `flush_per_s` is how often the disk can flush one small write.
+    """
+
+    hosts: int
+    in_flight: int
+    placements_per_s: float
+    placements_per_s_best: float
+    placement_cpu_us: float
+    claims_per_s: float
+    claims_per_s_best: float
+    claim_cpu_us: float
+    flush_per_s: float
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """A scheduler process in short: the ledger and the placing service before it."""
+
+    ledger: Ledger
+    placing: Placing
+
+
+def measure_library(policy: Policy, cases: LibraryCases) -> LibraryTimes:
+    """Measure on a ledger of its own, which is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="berth-bench-") as folder:
+        return uvloop.run(_measure(Path(folder), policy, cases))
+
+
+async def _measure(folder: Path, policy: Policy, cases: LibraryCases) -> LibraryTimes:
+    placed: list[Round] = []
+    claimed: list[Round] = []
+    flushed: list[float] = []
+    rng = Random(0)
+    async with _desk(folder / "ledger.sqlite", policy, cases.hosts) as desk:
+        await _place_round(desk, "warm-up", cases.placements // 4, cases.in_flight)
+        for number in range(cases.rounds):
+            flushed.append(flushes_per_s(folder, cases.flushes))
+            placed.append(
+                await _place_round(desk, f"place-{number}", cases.placements, cases.in_flight)
+            )
+            claimed.append(await _claim_round(desk.ledger, f"claim-{number}", rng, cases))
+    return LibraryTimes(
+        hosts=cases.hosts,
+        in_flight=cases.in_flight,
+        placements_per_s=_median(one.per_s for one in placed),
+        placements_per_s_best=round(max(one.per_s for one in placed), 1),
+        placement_cpu_us=_median(one.cpu_us for one in placed),
+        claims_per_s=_median(one.per_s for one in claimed),
+        claims_per_s_best=round(max(one.per_s for one in claimed), 1),
+        claim_cpu_us=_median(one.cpu_us for one in claimed),
+        flush_per_s=_median(flushed),
+        rounds=cases.rounds,
+    )
+
+
+def _median(values: Iterable[float]) -> float:
+    return round(statistics.median(values), 1)
+
+
+def flushes_per_s(folder: Path, count: int) -> float:
+    """Return how many writes of 4 KiB, each flushed to the disk, were done in a second."""
+    block = bytes(4096)
+    began_s = time.perf_counter()
+    with (folder / "flush").open("wb", buffering=0) as file:
+        for _ in range(count):
+            file.write(block)
+            os.fsync(file.fileno())
+    return count / (time.perf_counter() - began_s)
+
+
+@asynccontextmanager
+async def _desk(path: Path, policy: Policy, hosts: int) -> AsyncIterator[Desk]:
+    ledger = await open_ledger(f"sqlite:///{path}")
+    clock = Standstill()
+    replica = Replica()
+    follower = Follower(ledger, clock, [replica])
+    following: asyncio.Task[None] | None = None
+    try:
+        await _fill(ledger, hosts)
+        await follower.start()
+        following = asyncio.create_task(follower.run())
+        deciding = Deciding(replica, Fixed(policy), clock)
+        placing = Placing(
+            ledger=ledger, follower=follower, replica=replica, deciding=deciding, clock=clock
+        )
+        yield Desk(ledger, placing)
+    finally:
+        if following is not None:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        await ledger.close()
+
+
+async def _fill(ledger: Ledger, hosts: int) -> None:
+    """Register the peer's fleet, and claim what is used of it.
+
+    Raises:
+        WrongDecisionError: the ledger refused some of it.
+    """
+    units: list[Unit] = []
+    for index, member in enumerate(fleet(hosts)):
+        units.append((Put(member.host), Put(member.provider), Put(member.service)))
+        units.extend(_standing_load(index))
+    for first in range(0, len(units), _UNITS_AT_ONCE):
+        outcomes = await ledger.commit(units[first : first + _UNITS_AT_ONCE])
+        if not all(isinstance(outcome, Committed) for outcome in outcomes):
+            raise WrongDecisionError("the fleet could not be registered")
+
+
+def _standing_load(index: int) -> Iterator[Unit]:
+    """Claim what is used of a host, in two parts: no one claim may ask for more than it has."""
+    used = used_of(index)
+    part = {name: amount // 2 for name, amount in used.items() if amount // 2}
+    rest = {name: amount - part.get(name, 0) for name, amount in used.items()}
+    for name, amounts in (("part", part), ("rest", rest)):
+        if amounts:
+            yield (_take(f"standing-{index}-{name}", index, amounts),)
+
+
+def _take(key: str, index: int, amounts: dict[str, int]) -> Take:
+    return Take(Claim(key, (Allocation(key, host_uuid(index), amounts),)))
+
+
+async def _place_round(desk: Desk, name: str, count: int, in_flight: int) -> Round:
+    orders = [_order(request(f"{name}-{index}")) for index in range(count)]
+
+    async def place(index: int) -> None:
+        decision = await desk.placing.place(orders[index])
+        if decision.verdict is not Verdict.PLACED:
+            raise WrongDecisionError(f"{decision.request_id}: {decision.refusal}")
+
+    return await _timed_round(place, count, in_flight)
+
+
+def _order(asked: Request) -> PlaceOrder:
+    instances = tuple(
+        Instance(
+            uuid=uuid,
+            name=asked.request_id,
+            project_id=asked.project_id,
+            user_id=asked.user_id,
+            request_id=asked.request_id,
+            reservation_id=reservation_id_of(asked.request_id),
+            flavor=FLAVOR,
+            image=IMAGE,
+            created_at_s=NOW_S,
+        )
+        for uuid in asked.instance_uuids
+    )
+    return PlaceOrder(asked, instances)
+
+
+async def _claim_round(ledger: Ledger, name: str, rng: Random, cases: LibraryCases) -> Round:
+    amounts = {VCPU: 1}
+    takes = [
+        _take(f"{name}-{index}", rng.randrange(cases.hosts), amounts)
+        for index in range(cases.commits)
+    ]
+
+    async def claim(index: int) -> None:
+        (outcome,) = await ledger.commit([(takes[index],)])
+        if not isinstance(outcome, Committed):
+            raise WrongDecisionError(f"{name}-{index}: {outcome}")
+
+    return await _timed_round(claim, cases.commits, cases.in_flight)
+
+
+async def _timed_round(work: Callable[[int], Awaitable[None]], count: int, in_flight: int) -> Round:
+    """Do `work` for every index below `count`, so many at a time."""
+    indices = iter(range(count))
+
+    async def worker() -> None:
+        for index in indices:
+            await work(index)
+
+    collect_garbage()
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
+    await asyncio.gather(*(worker() for _ in range(in_flight)))
+    cpu_s, wall_s = time.process_time() - cpu_s, time.perf_counter() - wall_s
+    return Round(per_s=count / wall_s, cpu_us=cpu_s * 1e6 / count)

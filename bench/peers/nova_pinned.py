@@ -1,0 +1,164 @@
+"""Measure Nova's NUMATopologyFilter: a pinned guest on hosts with two NUMA cells.
+
+Run it with the Python of a virtualenv that holds `nova-requirements.lock`. Hosts, request and
+stubs are those of `nova_peer.py`, but for the cells (`CELLS`) and the flavor (`REQUEST`). JSON goes
+to stdout, progress to stderr; exit codes as there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime as dt
+import importlib
+import importlib.metadata
+import json
+import logging
+import sys
+from typing import TYPE_CHECKING, Any
+
+from nova_peer import (
+    EXIT_MEASUREMENT_FAILED,
+    EXIT_NOVA_MISSING,
+    EXIT_OK,
+    NovaMissingError,
+    build_request,
+    compute_node,
+    fill_state,
+    load_nova,
+    positive,
+    report_ms,
+    say,
+    service_record,
+    timed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nova_peer import HostState, Json, Nova, RequestSpec
+
+CELLS: Json = {
+    "cells": 2,
+    "cores": 16,
+    "threads": 2,
+    "memory_mb": 131_072,
+    "cores_in_use": "min(16, (i * 7 + cell * 5) % 24), from the first core on, both threads",
+    "memory_mb_of_a_core_in_use": 4_096,
+    "page_size_kb": 4,
+}
+REQUEST: Json = {
+    "vcpus": 4,
+    "memory_mb": 8_192,
+    "disk_gb": 20,
+    "extra_specs": {"hw:cpu_policy": "dedicated"},
+}
+_KB_PER_MB = 1_024
+
+
+def cell_of(nova: Nova, i: int, cell: int) -> object:
+    """Make one NUMACell of host `i` by the recipe in `CELLS`."""
+    cores, size_kb, memory = CELLS["cores"], CELLS["page_size_kb"], CELLS["memory_mb"]
+    first = cell * cores * CELLS["threads"]
+    siblings = [{first + core, first + core + cores} for core in range(cores)]
+    in_use = min(cores, (i * 7 + cell * 5) % 24)
+    used_mb = in_use * CELLS["memory_mb_of_a_core_in_use"]
+    pages = nova.objects.NUMAPagesTopology(
+        size_kb=size_kb,
+        total=memory * _KB_PER_MB // size_kb,
+        used=used_mb * _KB_PER_MB // size_kb,
+        reserved=0,
+    )
+    return nova.objects.NUMACell(
+        id=cell,
+        cpuset=set(),
+        pcpuset=set().union(*siblings),
+        memory=memory,
+        cpu_usage=0,
+        memory_usage=used_mb,
+        pinned_cpus=set().union(*siblings[:in_use]),
+        siblings=siblings,
+        mempages=[pages],
+        socket=cell,
+        network_metadata=nova.objects.NetworkMetadata(physnets=set(), tunneled=False),
+    )
+
+
+def build_states(nova: Nova, count: int) -> list[HostState]:
+    """Make `count` HostStates with cells, ascending i."""
+    now = dt.datetime.now(dt.UTC)
+    states = []
+    for i in range(count):
+        node: Any = compute_node(nova, i, now)
+        cells = [cell_of(nova, i, cell) for cell in range(CELLS["cells"])]
+        node.numa_topology = nova.objects.NUMATopology(cells=cells)._to_json()
+        states.append(fill_state(nova, node, service_record(nova, node.host, now)))
+    return states
+
+
+def build_pinned_request(nova: Nova) -> RequestSpec:
+    """Make the RequestSpec of `REQUEST`; Nova's API reads the topology from the flavor."""
+    spec = build_request(nova, 1)
+    spec.flavor.vcpus = REQUEST["vcpus"]
+    spec.flavor.memory_mb = REQUEST["memory_mb"]
+    spec.flavor.root_gb = REQUEST["disk_gb"]
+    spec.flavor.extra_specs = dict(REQUEST["extra_specs"])
+    hardware = importlib.import_module("nova.virt.hardware")
+    spec.numa_topology = hardware.numa_get_constraints(spec.flavor, spec.image)
+    return spec
+
+
+def measure(count: int, repeat: int) -> Json:
+    """Measure the filter on `count` hosts, `repeat` times after one untimed call."""
+    nova = load_nova()
+    module = importlib.import_module("nova.scheduler.filters.numa_topology_filter")
+    rule = module.NUMATopologyFilter()
+    say(f"{count} hosts with NUMA cells: building")
+    states, spec = build_states(nova, count), build_pinned_request(nova)
+
+    def run() -> list[HostState]:
+        return list(rule.filter_all(states, spec))
+
+    samples = []
+    passing: list[HostState] = []
+    for index in range(1 + repeat):
+        for state in states:  # the filter takes away candidates that do not fit
+            state.allocation_candidates = [{"allocations": {}, "mappings": {"": [state.uuid]}}]
+        passing, sample = timed(run)
+        if index:
+            samples.append(sample)
+    say(f"{count} hosts with NUMA cells: {len(passing)} pass")
+    return {
+        "version": importlib.metadata.version("nova"),
+        "hosts": count,
+        "passing": len(passing),
+        "filter": report_ms(samples),
+        "cells": CELLS,
+        "request": REQUEST,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line. Returns the exit code."""
+    parser = argparse.ArgumentParser(description="Measure Nova's NUMATopologyFilter; JSON.")
+    parser.add_argument("--hosts", type=positive, default=1_000, help="fleet size")
+    parser.add_argument("--repeat", type=positive, default=5, help="samples")
+    given = parser.parse_args(arguments)
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # stdout carries the JSON and nothing else
+            report = measure(given.hosts, given.repeat)
+    except NovaMissingError as error:
+        say(str(error))
+        return EXIT_NOVA_MISSING
+    except Exception as error:  # whatever Nova raises ends here, named and shown
+        logging.getLogger("nova_pinned").warning("the measurement failed", exc_info=error)
+        say(f"measurement failed: {type(error).__name__}: {error}")
+        return EXIT_MEASUREMENT_FAILED
+    json.dump(report, sys.stdout)
+    sys.stdout.write("\n")
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

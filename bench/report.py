@@ -1,0 +1,267 @@
+"""The report: results as tables for people."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from bench.decisions import DecisionTimes
+from bench.floors import Verdict
+from bench.grouped import GroupedTimes
+from bench.memory import MemoryUse
+from bench.packing import PackingResult
+from bench.peer import PeerSize
+from bench.pinned import PinnedTimes
+from bench.results import Results, batch_ratio, nova_size, pinned_ratio, warm_ratio
+from bench.timing import Times
+
+_WIDTH = 140
+_MET = {True: Text("met", "green"), False: Text("not met", "bold red"), None: Text("not measured")}
+
+
+def show(results: Results) -> None:
+    """Print the tables to standard output."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_WIDTH)
+    console.print(Group(*_parts(results)))
+
+
+def _parts(results: Results) -> Iterator[RenderableType]:
+    machine = results.machine
+    yield (
+        f"Berth {machine.berth} {machine.commit}, Python {machine.python}, {machine.processor}, "
+        f"{machine.cpus} CPUs, load average {machine.load_average} at the start"
+    )
+    if results.decisions:
+        yield _decisions(results)
+        yield _batches(results)
+    if results.parity:
+        yield _parity(results)
+    if results.grouped is not None:
+        yield _grouped(results.grouped)
+    if results.pinned is not None:
+        yield _pinned(results.pinned, results)
+    if results.memory is not None:
+        yield _memory(results.memory)
+    if results.library is not None or results.http is not None:
+        yield _throughput(results)
+    if results.packing:
+        yield _packing(results.packing)
+    for failure in results.failures:
+        yield Text(f"FAILED: {failure}", "bold red")
+    if results.floors:
+        yield _floors(results.floors)
+
+
+def _decisions(results: Results) -> Table:
+    table = Table(title="Decisions: CPU time (wall time), medians")
+    for heading in (
+        "hosts", "first ever", "first of kind", "second", "warm", "mean", "p99", "Nova sorted",
+        "Nova ÷ warm", "argmax", "warm ÷ argmax",
+    ):  # fmt: skip
+        table.add_column(heading, justify="right")
+    for times in results.decisions:
+        table.add_row(*_decision_row(times, nova_size(results, times.hosts)))
+    return table
+
+
+def _decision_row(times: DecisionTimes, size: PeerSize | None) -> Iterator[str]:
+    warm = times.warm.decision
+    yield f"{times.hosts:,}"
+    yield duration(times.fresh.cpu_us)
+    yield duration(times.cold.cpu_us)
+    yield duration(times.second.cpu_us)
+    yield _times(warm)
+    yield duration(times.warm.mean_cpu_us)
+    yield duration(times.warm.p99_cpu_us)
+    yield duration(size.sorted_hosts.cpu_ms * 1e3) if size else "–"
+    yield f"{warm_ratio(times, size):,.0f} ×" if size else "–"
+    yield duration(times.argmax.cpu_us)
+    yield f"{_digits(warm.cpu_us / times.argmax.cpu_us)} ×"
+
+
+def _batches(results: Results) -> Table:
+    table = Table(title="Many instances in one request: CPU time (wall time), medians")
+    for heading in ("hosts", "instances", "Berth", "for each", "Nova", "Nova ÷ Berth"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for times in results.decisions:
+        for batch in times.batches:
+            size = nova_size(results, times.hosts) if batch is times.batch else None
+            about = "~" if size and size.batch.estimated else ""
+            table.add_row(
+                f"{times.hosts:,}",
+                f"{batch.instances:,}",
+                _times(batch.times),
+                duration(batch.times.cpu_us / batch.instances),
+                about + duration(size.batch.cpu_s * 1e6) if size else "–",
+                f"{batch_ratio(times, size):,.0f} ×" if size else "–",
+            )
+    return table
+
+
+def _grouped(grouped: GroupedTimes) -> Table:
+    table = Table(title=f"Groups and aggregates, {grouped.hosts:,} hosts: warm, CPU time (wall)")
+    for heading in ("what", "warm", "÷ plain"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for what, times in (
+        ("plain", grouped.plain),
+        ("soft anti-affinity group", grouped.group),
+        ("aggregates, one multiplier", grouped.aggregates),
+        ("both", grouped.both),
+    ):
+        table.add_row(what, _times(times), _digits(times.cpu_us / grouped.plain.cpu_us))
+    return table
+
+
+def _pinned(pinned: PinnedTimes, results: Results) -> Table:
+    peer = results.pinned_nova
+    nova = "not measured" if peer is None else duration(peer.filter.cpu_ms * 1e3)
+    passing = "" if peer is None else f", Nova {peer.passing:,}"
+    table = Table(
+        title=f"Pinned guest, {pinned.hosts:,} hosts of two NUMA cells, of which Berth lets pass "
+        f"{pinned.passing:,}{passing}; Nova's filter: {nova}"
+    )
+    for heading in ("what", "Berth", "Nova's filter ÷ Berth"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for what, times in (
+        ("filter, first call on a table", pinned.keep_cold),
+        ("filter, again", pinned.keep_warm),
+        ("first decision ever", pinned.fresh),
+        ("warm decision", pinned.warm),
+    ):
+        table.add_row(what, _times(times), f"{pinned_ratio(peer, times):,.0f} ×" if peer else "–")
+    return table
+
+
+def _memory(use: MemoryUse) -> str:
+    return (
+        f"Memory, {use.hosts:,} hosts with {', '.join(use.classes)}: {use.table:,.0f} bytes a host "
+        f"in the table, {use.columns:,.0f} of them in columns; {use.cached_class} bytes a host for "
+        "one more kind of request"
+    )
+
+
+def _times(times: Times) -> str:
+    factor, unit = _unit(times.cpu_us)
+    return f"{_digits(times.cpu_us / factor)} ({_digits(times.wall_us / factor)}) {unit}"
+
+
+def duration(us: float) -> str:
+    """Say a time of so many microseconds with three digits."""
+    factor, unit = _unit(us)
+    return f"{_digits(us / factor)} {unit}"
+
+
+def _unit(us: float) -> tuple[float, str]:
+    for factor, unit in ((1.0, "µs"), (1e3, "ms")):
+        if us / factor < 999.5:
+            return factor, unit
+    return 1e6, "s"
+
+
+def _digits(value: float) -> str:
+    places = 0 if value >= 99.5 else 1 if value >= 9.95 else 2
+    return f"{value:,.{places}f}"
+
+
+def _parity(results: Results) -> str:
+    lines = [
+        f"Same as Nova at {one.hosts:,} hosts: first {len(one.order)} hosts "
+        f"{_yes(one.same_order)}, their weights {_yes(one.same_weights)}, "
+        f"hosts of {one.batch_compared} instances in one request {_yes(one.same_batch)}"
+        for one in results.parity
+    ]
+    missing = ", ".join(results.nova_weighers_missing) or "none"
+    lines.append(f"Weighers of Nova that Berth does not have: {missing}")
+    return "\n".join(lines)
+
+
+def _yes(truth: bool) -> str:  # noqa: FBT001 - it is what is said
+    return "yes" if truth else "NO"
+
+
+def _throughput(results: Results) -> Table:
+    table = Table(title="Throughput: medians of rounds")
+    table.add_column("what")
+    for heading in ("per second", "best round", "CPU of each", "p50", "p99"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("under")
+    library, http = results.library, results.http
+    if library is not None:
+        under = f"{library.hosts:,} hosts, {library.in_flight} in flight, SQLite"
+        for what, per_s, best, cpu_us in (
+            (
+                "durable placements",
+                library.placements_per_s,
+                library.placements_per_s_best,
+                library.placement_cpu_us,
+            ),
+            (
+                "durable claims, bare",
+                library.claims_per_s,
+                library.claims_per_s_best,
+                library.claim_cpu_us,
+            ),
+        ):
+            table.add_row(what, f"{per_s:,.0f}", f"{best:,.0f}", duration(cpu_us), "", "", under)
+        flushes = f"{library.flush_per_s:,.0f}"
+        table.add_row("flushes of the disk", flushes, "", "", "", "", "4 KiB")
+    if http is not None:
+        cpu = "" if http.server_cpu_us is None else duration(http.server_cpu_us)
+        under = f"{http.hosts:,} fake hosts, {http.clients} clients, SQLite"
+        p50, p99 = duration(http.p50_ms * 1e3), duration(http.p99_ms * 1e3)
+        rates = f"{http.creates_per_s:,.0f}", f"{http.creates_per_s_best:,.0f}"
+        table.add_row("server creates, HTTP", *rates, cpu, p50, p99, under)
+    return table
+
+
+def _packing(found: Sequence[PackingResult]) -> Table:
+    table = Table(title="Packing: means over seeds; openb | generator")
+    table.add_column("policy", no_wrap=True)
+    for heading in (
+        "seeds", "GPUs @100 %", "final", "before refusal", "empty @50 %", "hosts needed",
+        "| hosts needed", "before refusal", "empty",
+    ):  # fmt: skip
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in found:
+        table.add_row(
+            one.policy,
+            str(one.openb_seeds),
+            _percent(one.at_100),
+            _percent(one.final),
+            _whole(one.openb_before_refusal),
+            _percent(one.empty_at_50),
+            _whole(one.openb_hosts_needed),
+            _whole(one.hosts_needed),
+            _whole(one.before_refusal),
+            _percent(one.empty),
+        )
+    return table
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f} %"
+
+
+def _whole(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.0f}"
+
+
+def _floors(verdicts: tuple[Verdict, ...]) -> Table:
+    table = Table(title="Floors; targets are for orientation")
+    table.add_column("what")
+    table.add_column("limit", justify="right")
+    table.add_column("measured", justify="right")
+    table.add_column("verdict")
+    for verdict in verdicts:
+        floor, measured = verdict.floor, verdict.measured
+        sign, limit = ("≥", floor.at_least) if floor.at_most is None else ("≤", floor.at_most)
+        table.add_row(
+            f"{floor.name} (target)" if floor.target else floor.name,
+            "" if limit is None else f"{sign} {_digits(limit)} {floor.unit}",
+            "–" if measured is None else _digits(measured),
+            _MET[verdict.met],
+        )
+    return table

@@ -1,0 +1,203 @@
+"""Results of one run: what is written as JSON, and the measures that floors are about."""
+
+import os
+import platform
+import sqlite3
+import subprocess
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+import berth
+from bench.cases import Cases
+from bench.creates import CreateTimes
+from bench.decisions import DecisionTimes
+from bench.floors import Verdict
+from bench.grouped import GroupedTimes
+from bench.library import LibraryTimes
+from bench.memory import MemoryUse
+from bench.packing import PackingResult, packing_measures
+from bench.parity import Parity
+from bench.peer import ROOT, PeerReport, PeerSize, PinnedPeer
+from bench.pinned import PinnedTimes
+from bench.timing import Times
+
+SCHEMA = 2
+FOLDER = ROOT / "bench" / "results"
+_PLAIN = 10_000
+"""The fleet whose warm decision others are compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where it was measured, and with what."""
+
+    processor: str
+    cpus: int
+    load_average: float
+    python: str
+    numpy: str
+    sqlite: str
+    berth: str
+    commit: str
+
+
+@dataclass(slots=True)
+class Results:
+    """All that one run has measured; None and empty is what it has not."""
+
+    taken_at: str
+    machine: Machine
+    cases: Cases
+    decisions: list[DecisionTimes] = field(default_factory=list[DecisionTimes])
+    nova: PeerReport | None = None
+    nova_weighers_missing: tuple[str, ...] = ()
+    parity: tuple[Parity, ...] = ()
+    grouped: GroupedTimes | None = None
+    pinned: PinnedTimes | None = None
+    pinned_nova: PinnedPeer | None = None
+    memory: MemoryUse | None = None
+    library: LibraryTimes | None = None
+    http: CreateTimes | None = None
+    packing: list[PackingResult] = field(default_factory=list[PackingResult])
+    failures: list[str] = field(default_factory=list[str])
+    measures: dict[str, float] = field(default_factory=dict[str, float])
+    floors: tuple[Verdict, ...] = ()
+    schema: int = SCHEMA
+
+
+def begin(cases: Cases) -> Results:
+    """Start the results of a run that begins now."""
+    machine = Machine(
+        processor=_processor(),
+        cpus=os.cpu_count() or 0,
+        load_average=round(os.getloadavg()[0], 2),
+        python=platform.python_version(),
+        numpy=np.__version__,
+        sqlite=sqlite3.sqlite_version,
+        berth=berth.__version__,
+        commit=_commit(),
+    )
+    return Results(datetime.now(UTC).isoformat(timespec="seconds"), machine, cases)
+
+
+def measures_of(results: Results) -> dict[str, float]:
+    """Name every figure that a floor may be about, or a later run may be compared by."""
+    measures = _decision_measures(results) | _other_measures(results)
+    library, http = results.library, results.http
+    if library is not None:
+        measures["library.placements_per_s"] = library.placements_per_s
+        measures["library.placements_per_s_best"] = library.placements_per_s_best
+        measures["library.placements_per_cpu_s"] = round(1e6 / library.placement_cpu_us, 1)
+        measures["library.claims_per_s"] = library.claims_per_s
+    if http is not None:
+        measures["http.creates_per_s"] = http.creates_per_s
+        measures["http.creates_per_s_best"] = http.creates_per_s_best
+        measures["http.p99_ms"] = http.p99_ms
+        if http.server_cpu_us is not None:
+            measures["http.creates_per_cpu_s"] = round(1e6 / http.server_cpu_us, 1)
+    return measures | packing_measures(results.packing)
+
+
+def _decision_measures(results: Results) -> dict[str, float]:
+    measures: dict[str, float] = {}
+    plain = next((one.warm.decision for one in results.decisions if one.hosts == _PLAIN), None)
+    for times in results.decisions:
+        key = f"decisions.{times.hosts}"
+        warm = times.warm.decision
+        measures[f"{key}.fresh_cpu_ms"] = _ms(times.fresh)
+        measures[f"{key}.cold_cpu_ms"] = _ms(times.cold)
+        measures[f"{key}.second_cpu_ms"] = _ms(times.second)
+        measures[f"{key}.warm_cpu_us"] = warm.cpu_us
+        measures[f"{key}.warm_mean_cpu_us"] = times.warm.mean_cpu_us
+        measures[f"{key}.warm_vs_argmax"] = _ratio(warm, times.argmax)
+        if plain is not None:
+            measures[f"{key}.warm_vs_{_PLAIN}"] = _ratio(warm, plain)
+        for batch in times.batches:
+            measures[f"{key}.batch_{batch.instances}_cpu_ms"] = _ms(batch.times)
+        size = nova_size(results, times.hosts)
+        if size is not None:
+            measures[f"{key}.warm_vs_nova"] = warm_ratio(times, size)
+            measures[f"{key}.batch_vs_nova"] = batch_ratio(times, size)
+    return measures
+
+
+def _other_measures(results: Results) -> dict[str, float]:
+    measures: dict[str, float] = {}
+    grouped, pinned, peer = results.grouped, results.pinned, results.pinned_nova
+    if grouped is not None:
+        for name in ("group", "aggregates", "both"):
+            measures[f"grouped.{name}_vs_plain"] = _ratio(getattr(grouped, name), grouped.plain)
+    if pinned is not None:
+        for name in ("keep_cold", "keep_warm", "fresh", "warm"):
+            times: Times = getattr(pinned, name)
+            measures[f"pinned.{name}_cpu_us"] = times.cpu_us
+            if peer is not None:
+                measures[f"pinned.{name}_vs_nova"] = pinned_ratio(peer, times)
+    if results.memory is not None:
+        measures["memory.table_bytes_a_host"] = results.memory.table
+        measures["memory.columns_bytes_a_host"] = results.memory.columns
+        measures["memory.class_bytes_a_host"] = results.memory.cached_class
+    return measures
+
+
+def _ms(times: Times) -> float:
+    return round(times.cpu_us / 1e3, 3)
+
+
+def _ratio(times: Times, to: Times) -> float:
+    return round(times.cpu_us / to.cpu_us, 2)
+
+
+def pinned_ratio(peer: PinnedPeer, times: Times) -> float:
+    """Tell how many times the CPU time of something of Berth's the peer's filter takes."""
+    return round(peer.filter.cpu_ms * 1e3 / times.cpu_us, 1)
+
+
+def nova_size(results: Results, hosts: int) -> PeerSize | None:
+    """Return what the peer says about a fleet size, when it was measured there."""
+    sizes = results.nova.results if results.nova is not None else ()
+    return next((size for size in sizes if size.hosts == hosts), None)
+
+
+def warm_ratio(times: DecisionTimes, size: PeerSize) -> float:
+    """Tell how many times the CPU time of Berth's warm decision the peer's sorting takes."""
+    return round(size.sorted_hosts.cpu_ms * 1e3 / times.warm.decision.cpu_us, 1)
+
+
+def batch_ratio(times: DecisionTimes, size: PeerSize) -> float:
+    """Tell how many times the CPU time of Berth's batch the peer's takes."""
+    return round(size.batch.cpu_s * 1e6 / times.batch.times.cpu_us, 1)
+
+
+def write(results: Results, also: Path | None) -> Path:
+    """Write the results to `bench/results/`, and to a file of the caller's choice."""
+    text = msgspec.json.format(msgspec.json.encode(results), indent=2)
+    FOLDER.mkdir(exist_ok=True)
+    path = FOLDER / f"{results.taken_at.replace(':', '')}.json"
+    for target in (path, also):
+        if target is not None:
+            target.write_bytes(text + b"\n")
+    return path
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.machine())
+
+
+def _commit() -> str:
+    """Describe the commit that is checked out; empty where there is no git."""
+    command = ["git", "describe", "--always", "--dirty"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()

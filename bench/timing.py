@@ -1,0 +1,77 @@
+"""Timing: CPU time beside wall time, and medians of both."""
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One timed stretch, in microseconds; CPU time is that of all threads of the process."""
+
+    cpu_us: float
+    wall_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Medians of several samples, in microseconds. On a shared machine judge by `cpu_us`."""
+
+    cpu_us: float
+    wall_us: float
+    cpu_us_min: float
+    wall_us_min: float
+    samples: int
+
+
+def timed(call: Callable[[], T]) -> tuple[T, Sample]:
+    """Call once and time it. Garbage is collected by whoever calls, as it takes long."""
+    wall_ns, cpu_ns = time.perf_counter_ns(), time.process_time_ns()
+    result = call()
+    cpu_ns, wall_ns = time.process_time_ns() - cpu_ns, time.perf_counter_ns() - wall_ns
+    return result, Sample(cpu_ns / 1e3, wall_ns / 1e3)
+
+
+def timed_often(call: Callable[[], object], calls: int) -> Sample:
+    """Time many calls at once and return the share of one, for calls of a few microseconds."""
+
+    def all_calls() -> None:
+        for _ in range(calls):
+            call()
+
+    _, sample = timed(all_calls)
+    return Sample(sample.cpu_us / calls, sample.wall_us / calls)
+
+
+def summarise(samples: Sequence[Sample]) -> Times:
+    """Take medians and minima of at least one sample."""
+    cpu_us = [sample.cpu_us for sample in samples]
+    wall_us = [sample.wall_us for sample in samples]
+    return Times(
+        cpu_us=round(statistics.median(cpu_us), 3),
+        wall_us=round(statistics.median(wall_us), 3),
+        cpu_us_min=round(min(cpu_us), 3),
+        wall_us_min=round(min(wall_us), 3),
+        samples=len(samples),
+    )
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value that `share` (0 to 1) of the values do not exceed, of at least one."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def collect_garbage() -> None:
+    """Take the garbage of what came before out of the next sample.
+
+    What is left is not looked at again: every process of Berth spares its table so, and with a
+    million hosts it takes seconds.
+    """
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,1 @@
+"""A filter for Berth, as a package of its own."""

@@ -1,0 +1,1 @@
+"""Adapters: what fulfils the ports with real stores, buses and drivers."""

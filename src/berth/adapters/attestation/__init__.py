@@ -1,0 +1,1 @@
+"""Attestation services."""

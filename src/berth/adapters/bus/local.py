@@ -1,0 +1,134 @@
+"""The bus of one process. It still encodes and decodes, so that nothing unsendable slips in."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from berth.domain.errors import BerthError, UnavailableError
+from berth.ports.bus import Command
+from berth.ports.telemetry import Telemetry
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+Key = tuple[str, str]
+Server = Callable[[Any], Awaitable[Any]]
+
+
+class LocalBus:
+    """Carries commands between the parts of one process; see the port `Bus`.
+
+    Several servers of one command take turns.
+
+    Args:
+        telemetry: told of what fails while nobody waits for it.
+        encodes: False hands arguments and replies over as they are, which saves some 30 µs a
+            call where all that is sent is immutable.
+    """
+
+    def __init__(self, telemetry: Telemetry, *, encodes: bool = True) -> None:
+        self._telemetry = telemetry
+        self._encoder = msgspec.msgpack.Encoder() if encodes else None
+        self._decoders: dict[type, msgspec.msgpack.Decoder[Any]] = {}
+        self._servers: dict[Key, list[Server]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def call(self, command: Command[A, R], args: A, *, timeout_s: float) -> R:
+        """See `Bus.call`. A call that times out or is cancelled goes on at the server."""
+        servers = self._servers.get(_key(command))
+        if not servers:
+            raise UnavailableError(f"nobody serves {_name(command)}; is one running?")
+        server = servers.pop(0)
+        servers.append(server)
+        task = self._spawn(server, self._carried(args, command.args))
+        try:
+            done, _ = await asyncio.wait((task,), timeout=timeout_s)
+        except asyncio.CancelledError:
+            self._abandon(command, task)
+            raise
+        if not done:
+            self._abandon(command, task)
+            raise UnavailableError(
+                f"{_name(command)} did not answer in {timeout_s:g} s; it may still be carried "
+                "out, so repeat it with the same request id"
+            )
+        return self._carried(self._answer(command, task), command.reply)
+
+    async def fanout(self, command: Command[A, R], args: A) -> None:
+        """See `Bus.fanout`."""
+        for server in tuple(self._servers.get(_key(command), ())):
+            task = self._spawn(server, self._carried(args, command.args))
+            self._abandon(command, task)
+
+    def serve(
+        self, command: Command[A, R], handler: Callable[[A], Awaitable[R]]
+    ) -> Callable[[], None]:
+        """See `Bus.serve`."""
+
+        async def server(args: A) -> R:
+            return await handler(args)
+
+        servers = self._servers.setdefault(_key(command), [])
+        servers.append(server)
+
+        def stop() -> None:
+            if server in servers:
+                servers.remove(server)
+
+        return stop
+
+    def serves(self, command: Command[A, R]) -> bool:
+        """See `Bus.serves`."""
+        return bool(self._servers.get(_key(command)))
+
+    def _carried(self, message: Any, kind: type[R]) -> R:  # noqa: ANN401 - whatever was sent
+        """Return a message as it comes out at the other end."""
+        if self._encoder is None:
+            return cast("R", message)
+        decoder: msgspec.msgpack.Decoder[R] | None = self._decoders.get(kind)
+        if decoder is None:
+            decoder = self._decoders[kind] = msgspec.msgpack.Decoder(kind)
+        return decoder.decode(self._encoder.encode(message))
+
+    def _spawn(self, server: Server, args: object) -> asyncio.Task[Any]:
+        async def run() -> Any:  # noqa: ANN401 - whatever the server replies
+            return await server(args)
+
+        task = asyncio.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _answer(self, command: Command[Any, Any], task: asyncio.Task[Any]) -> Any:  # noqa: ANN401
+        if task.cancelled():
+            text = f"{_name(command)} was stopped; repeat it with the same request id"
+            raise UnavailableError(text)
+        error = task.exception()
+        if error is None:
+            return task.result()
+        if isinstance(error, BerthError):
+            raise error
+        # Between processes nothing else could be told either, so it is told here in full.
+        self._telemetry.failure("command_failed", error, command=_name(command))
+        text = f"{_name(command)} failed unexpectedly; it may have been carried out in part"
+        raise UnavailableError(text) from error
+
+    def _abandon(self, command: Command[Any, Any], task: asyncio.Task[Any]) -> None:
+        """Have a failure told that nobody waits for any more."""
+
+        def tell(done: asyncio.Task[Any]) -> None:
+            error = None if done.cancelled() else done.exception()
+            if error is not None:
+                self._telemetry.failure("command_failed", error, command=_name(command))
+
+        task.add_done_callback(tell)
+
+
+def _key(command: Command[Any, Any]) -> Key:
+    return command.topic, command.name
+
+
+def _name(command: Command[Any, Any]) -> str:
+    return f"{command.topic}.{command.name}"

@@ -1,0 +1,212 @@
+"""The working set of a batch: what was loaded to judge it, and what it has done so far.
+
+A ledger loads into a `Books` what `needs_of` names, lets `judge` work on it, and then writes
+down what the books say is new. Every change goes through a `Draft`, so that a unit which turns
+out to be refused leaves no trace.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Self, TypeVar
+
+from berth.domain.change import Alive, Change, Event, Usage
+from berth.domain.record import Kind, Record
+from berth.domain.resources import Inventory
+from berth.domain.write import Committed, Unit
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Ref = tuple[Kind, str]
+Holding = Mapping[str, Mapping[str, int]]
+"""What a consumer holds: amounts by class, by provider uuid."""
+
+_MISSING: Final = object()
+
+
+class Limits(NamedTuple):
+    """What judging needs to know of one inventory, in the unit of its class."""
+
+    capacity: int
+    unit_max: int
+    min_unit: int
+    step_size: int
+
+    @classmethod
+    def of(cls, inventory: Inventory) -> Self:
+        """Read the limits off an inventory."""
+        return cls(
+            capacity=inventory.capacity,
+            unit_max=inventory.unit_max,
+            min_unit=inventory.min_unit,
+            step_size=inventory.step_size,
+        )
+
+
+@dataclass(slots=True)
+class Room:
+    """A provider as far as claims go: limits and use of each class in its inventories.
+
+    A mapping of what is used is replaced and never changed, so whoever has it may keep it.
+    """
+
+    generation: int
+    limits: Mapping[str, Limits]
+    used: Mapping[str, int]
+
+    def left(self, name: str) -> int:
+        """Return how much of a class is not used; it may be less than nothing."""
+        return self.limits[name].capacity - self.used[name]
+
+
+def guard_key(name: str) -> str:
+    """Return the key of a guard; it stands among the claim keys, and is forgotten like them."""
+    return f"\x1fguard:{name}"
+
+
+@dataclass(slots=True)
+class Needs:
+    """Keys of all that must be loaded before a batch can be judged.
+
+    Providers that named consumers hold something of are needed too; only the store knows which.
+    """
+
+    claim_keys: set[str] = field(default_factory=set[str])
+    records: dict[Kind, set[str]] = field(default_factory=dict[Kind, set[str]])
+    providers: set[str] = field(default_factory=set[str])
+    consumers: set[str] = field(default_factory=set[str])
+
+    def record(self, kind: Kind, key: str) -> None:
+        """Need to know whether a record is there, and at which revision."""
+        self.records.setdefault(kind, set()).add(key)
+
+
+@dataclass(slots=True)
+class Dirt:
+    """What a batch has done, for the adapter to write down."""
+
+    puts: dict[Ref, Record | None] = field(default_factory=dict[Ref, Record | None])
+    """Records saved, as they are to be stored; None for a removed one. Last state only."""
+    born: dict[str, None] = field(default_factory=dict[str, None])
+    """Instances that were not there before, those among them that went again too."""
+    drawn: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
+    """What was used before the batch of each provider that it drew on, or gave back to."""
+    freed: dict[str, None] = field(default_factory=dict[str, None])
+    """Consumers whose stored allocations are to be deleted."""
+    taken: dict[str, None] = field(default_factory=dict[str, None])
+    """Consumers whose allocations, as the books hold them now, are to be inserted after that."""
+    seen: dict[str, float] = field(default_factory=dict[str, float])
+    """Heartbeats by host, in Unix seconds; they count over `puts` of services."""
+    claimed: dict[str, int] = field(default_factory=dict[str, int])
+    """Versions by new claim key."""
+    guarded: dict[str, int] = field(default_factory=dict[str, int])
+    """Newest versions by the key of a guard, see `guard_key`."""
+    changes: list[Change] = field(default_factory=list[Change])
+    """The feed, in order."""
+
+
+@dataclass(slots=True)
+class Books:
+    """What is known of the ledger, and what a batch has changed of it.
+
+    `version` is the newest. A key that is not in a mapping is not in the ledger. `revisions`
+    holds the revision of an instance and 1 for a record of any other kind (no providers).
+    """
+
+    version: int = 0
+    claimed: dict[str, int] = field(default_factory=dict[str, int])
+    revisions: dict[Ref, int] = field(default_factory=dict[Ref, int])
+    rooms: dict[str, Room] = field(default_factory=dict[str, Room])
+    held: dict[str, Holding] = field(default_factory=dict[str, Holding])
+    dirt: Dirt = field(default_factory=Dirt)
+
+    def spent(self, dirt: Dirt) -> list[tuple[str, str, int, int]]:
+        """Return how much more is used than before a batch: (provider, class, difference, used).
+
+        What did not change is left out, and so are providers that were put or removed: what is
+        used of them is stored as it is.
+        """
+        return [
+            (uuid, name, used - before.get(name, 0), used)
+            for uuid, before in dirt.drawn.items()
+            if (Kind.PROVIDER, uuid) not in dirt.puts
+            for name, used in self.rooms[uuid].used.items()
+            if used != before.get(name, 0)
+        ]
+
+    def settle(self) -> Dirt:
+        """Hand over what the batch has done and start clean."""
+        dirt, self.dirt = self.dirt, Dirt()
+        return dirt
+
+
+class Draft:
+    """One unit on its way into the books; what it does can be undone until it is committed."""
+
+    __slots__ = ("_events", "_touched", "_undo", "books", "unit")
+
+    def __init__(self, books: Books, unit: Unit) -> None:
+        self.books = books
+        self.unit = unit
+        self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._events: list[Event] = []
+        self._touched: dict[str, tuple[Room, Mapping[str, int]]] = {}
+
+    @property
+    def version(self) -> int:
+        """The version that the unit will have if it is committed."""
+        return self.books.version + 1
+
+    def set(self, mapping: dict[K, V], key: K, value: V) -> None:
+        """Set an entry, for as long as the unit stands."""
+        self._undo.append((mapping, key, mapping.get(key, _MISSING)))
+        mapping[key] = value
+
+    def drop(self, mapping: dict[K, V], key: K) -> None:
+        """Drop an entry, if there is one, for as long as the unit stands."""
+        if key in mapping:
+            self._undo.append((mapping, key, mapping.pop(key)))
+
+    def tell(self, event: Event) -> None:
+        """Add an event to the feed."""
+        self._events.append(event)
+
+    def spend(self, provider_uuid: str, amounts: Mapping[str, int]) -> None:
+        """Use more of a provider by class, or less where an amount is negative."""
+        room, drawn = self.books.rooms[provider_uuid], self.books.dirt.drawn
+        if provider_uuid not in self._touched:
+            self._touched[provider_uuid] = (room, room.used)
+            if provider_uuid not in drawn:
+                self.set(drawn, provider_uuid, room.used)
+        used = dict(room.used)
+        for name, amount in amounts.items():
+            used[name] += amount
+        room.used = used
+
+    def undo(self) -> None:
+        """Take back all that the unit did."""
+        for room, used in self._touched.values():
+            room.used = used
+        for mapping, key, old in reversed(self._undo):
+            if old is _MISSING:
+                del mapping[key]
+            else:
+                mapping[key] = old
+
+    def commit(self) -> Committed:
+        """Give the unit its version and its changes.
+
+        Usage comes last, once for each provider. A unit that changes nothing which a follower
+        keeps is told of by an `Alive` without hosts, so that every version is in the feed.
+        """
+        books = self.books
+        rooms = books.rooms
+        events = self._events
+        events.extend([Usage(uuid, rooms[uuid].used) for uuid in self._touched if uuid in rooms])
+        version = books.version = books.version + 1
+        changes = books.dirt.changes
+        changes.extend([Change(version, event) for event in events or (_NOTHING,)])
+        return Committed(version)
+
+
+_NOTHING: Final = Alive(hosts=(), at_s=0.0)

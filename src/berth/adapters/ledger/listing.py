@@ -1,0 +1,78 @@
+"""Orders and choices that every ledger makes alike when it lists records."""
+
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import TypeVar, cast
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.errors import FeedGapError
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.record import KINDS, Kind, Record, key_of
+from berth.ports.ledger import InstanceQuery
+
+R = TypeVar("R", bound=Record)
+
+EQUAL_FIELDS = (
+    "project_id",
+    "host",
+    "status",
+    "name",
+    "reservation_id",
+    "request_id",
+    "group_uuid",
+)
+"""Fields of a query that an instance must equal, under the same name in both."""
+
+
+def kind_of_noun(noun: type[R]) -> Kind:
+    """Name the kind that a type of record is."""
+    return KINDS[cast("type[Record]", noun)]
+
+
+def is_live(instance: Instance) -> bool:
+    """Tell whether an instance occupies a host or waits for one."""
+    if instance.host is not None:
+        return instance.status is not Status.DELETED
+    return instance.status is Status.BUILD and instance.task is Task.SCHEDULING
+
+
+def matches(query: InstanceQuery, instance: Instance) -> bool:
+    """Tell whether a query asks for this instance, paging apart."""
+    for name in EQUAL_FIELDS:
+        wanted = getattr(query, name)
+        if wanted is not None and getattr(instance, name) != wanted:
+            return False
+    if query.deleted not in {None, instance.status is Status.DELETED}:
+        return False
+    since_s = query.changed_since_s
+    return since_s is None or instance.updated_at_s >= since_s
+
+
+newest_first = attrgetter("created_at_s", "uuid")
+"""Sort key of instances, to be used in reverse."""
+
+
+def in_key_order(records: Iterable[R]) -> list[R]:
+    """Sort records of one kind by key; aggregates by number."""
+    return sorted(records, key=_order)
+
+
+def _order(record: Record) -> tuple[int, str]:
+    return (record.aggregate_id, "") if isinstance(record, Aggregate) else (0, key_of(record))
+
+
+def check_in_feed(after: int, floor: int, version: int) -> None:
+    """Check that the feed still holds, or may come to hold, what follows a version.
+
+    Raises:
+        FeedGapError: it is older than what the feed holds, or newer than the ledger itself.
+    """
+    if after < floor:
+        raise FeedGapError(
+            f"the feed starts after version {floor} and {after} was asked for; load a snapshot"
+        )
+    if after > version:
+        raise FeedGapError(
+            f"the ledger is at version {version} and {after} was asked for: it is not the ledger "
+            "that was followed before, or was restored from a backup; load a snapshot"
+        )

@@ -1,0 +1,228 @@
+"""A ledger in memory: for tests, the simulator, and trying Berth out. Nothing is durable."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, TypeVar, cast
+
+from berth.adapters.ledger.books import Books, Dirt
+from berth.adapters.ledger.judge import judge
+from berth.adapters.ledger.listing import (
+    check_in_feed,
+    in_key_order,
+    is_live,
+    kind_of_noun,
+    matches,
+    newest_first,
+)
+from berth.adapters.ledger.retention import Retention
+from berth.adapters.ledger.watch import Watch
+from berth.domain.aggregate import Aggregate
+from berth.domain.allocation import Allocation
+from berth.domain.change import Change, Snapshot
+from berth.domain.decision import Decision
+from berth.domain.errors import NotFoundError, UnavailableError
+from berth.domain.flavor import Flavor
+from berth.domain.host import Host, Service
+from berth.domain.instance import Instance, Status
+from berth.domain.provider import Provider
+from berth.domain.record import RECORD_TYPES, Kind, PendingRequest, Record
+from berth.domain.server_group import ServerGroup
+from berth.domain.write import Outcome, Unit
+from berth.ports.ledger import InstanceQuery
+
+R = TypeVar("R", bound=Record)
+
+_DEFAULT: Final = Retention()
+
+
+class MemoryLedger:
+    """Keeps everything in dictionaries; a batch is judged and written in one step.
+
+    Args:
+        retention: how much of the past to keep.
+        now_s: tells Unix time in seconds; claim keys are forgotten by it.
+    """
+
+    def __init__(
+        self, *, retention: Retention = _DEFAULT, now_s: Callable[[], float] = time.time
+    ) -> None:
+        self._retention = retention
+        self._now_s = now_s
+        self._books = Books()
+        self._records: dict[Kind, dict[str, Record]] = {kind: {} for kind in RECORD_TYPES}
+        self._claims: deque[tuple[float, str, int]] = deque()
+        self._feed: list[tuple[Change, ...]] = []
+        self._floor = 0
+        self._counters: dict[Kind, int] = {}
+        self._watch = Watch()
+        self._closed = False
+
+    # --- Writer ---
+
+    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
+        """Commit each unit for itself, in order. See `berth.ports.ledger.Writer`."""
+        self._check_open()
+        before = self._books.version
+        outcomes = judge(self._books, units)
+        self._write(self._books.settle())
+        if self._retention.is_due(before, self._books.version):
+            self._trim()
+        self._watch.hear(self._books.version)
+        return outcomes
+
+    def _write(self, dirt: Dirt) -> None:
+        for (kind, key), record in dirt.puts.items():
+            if record is None:
+                self._records[kind].pop(key, None)
+            else:
+                self._records[kind][key] = record
+        services = self._records[Kind.SERVICE]
+        for host, at_s in dirt.seen.items():
+            services[host] = replace(cast("Service", services[host]), last_seen_s=at_s)
+        if dirt.claimed or dirt.guarded:
+            now_s = self._now_s()
+            for keys in (dirt.claimed, dirt.guarded):
+                self._claims.extend((now_s, key, version) for key, version in keys.items())
+        versions: dict[int, list[Change]] = {}
+        for change in dirt.changes:
+            versions.setdefault(change.version, []).append(change)
+        self._feed.extend(tuple(changes) for changes in versions.values())
+
+    def _trim(self) -> None:
+        surplus = len(self._feed) - self._retention.feed_versions
+        if surplus > 0:
+            del self._feed[:surplus]
+            self._floor += surplus
+        oldest_s = self._now_s() - self._retention.claim_keys_s
+        while self._claims and self._claims[0][0] < oldest_s:
+            _, key, version = self._claims.popleft()
+            if self._books.claimed.get(key) == version:  # a guard may have been passed again
+                del self._books.claimed[key]
+        self._trim_instances()
+        if len(self._records[Kind.DECISION]) > self._retention.decisions:
+            for decision in self._decisions()[self._retention.decisions :]:
+                del self._records[Kind.DECISION][decision.request_id]
+                self._books.revisions.pop((Kind.DECISION, decision.request_id), None)
+
+    def _trim_instances(self) -> None:
+        oldest_s = self._now_s() - self._retention.deleted_instances_s
+        instances = cast("dict[str, Instance]", self._records[Kind.INSTANCE])
+        for uuid, instance in list(instances.items()):
+            if instance.status is Status.DELETED and instance.updated_at_s < oldest_s:
+                del instances[uuid]
+                self._books.revisions.pop((Kind.INSTANCE, uuid), None)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UnavailableError("the ledger is closed")
+
+    # --- Records ---
+
+    async def get(self, noun: type[R], key: str) -> R | None:
+        """Return the record with that key, or None."""
+        self._check_open()
+        record = self._records[kind_of_noun(noun)].get(key)
+        return None if record is None else cast("R", self._current(record))
+
+    async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
+        """Return all records of a kind in order of their keys; decisions newest first."""
+        self._check_open()
+        if noun is Decision:
+            return cast("list[R]", self._decisions()[:limit])
+        return self._all(noun)[:limit]
+
+    async def instances(self, query: InstanceQuery) -> list[Instance]:
+        """Return the instances that match, newest first."""
+        self._check_open()
+        found = self._all_instances()
+        found = [instance for instance in found if matches(query, instance)]
+        if query.marker is not None:
+            marker = self._records[Kind.INSTANCE].get(query.marker)
+            if marker is None:
+                raise NotFoundError("instance", query.marker)
+            found = [i for i in found if newest_first(i) < newest_first(marker)]
+        found.sort(key=newest_first, reverse=True)
+        return found[: query.limit]
+
+    async def allocations(
+        self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
+    ) -> list[Allocation]:
+        """Return what is allocated, in order of consumer and provider."""
+        self._check_open()
+        held = self._books.held
+        if consumer_uuid is not None:
+            held = {consumer_uuid: held.get(consumer_uuid, {})}
+        return sorted(
+            (
+                Allocation(consumer, provider, dict(amounts))
+                for consumer, holding in held.items()
+                for provider, amounts in holding.items()
+                if provider_uuid in {None, provider}
+            ),
+            key=lambda allocation: (allocation.consumer_uuid, allocation.provider_uuid),
+        )
+
+    async def next_id(self, kind: Kind) -> int:
+        """Return a number that was never returned before for this kind (from 1)."""
+        self._check_open()
+        self._counters[kind] = self._counters.get(kind, 0) + 1
+        return self._counters[kind]
+
+    def _current(self, record: Record) -> Record:
+        if isinstance(record, Provider):
+            return replace(record, used=dict(self._books.rooms[record.uuid].used))
+        return record
+
+    def _all(self, noun: type[R]) -> list[R]:
+        records = self._records[kind_of_noun(noun)].values()
+        return cast("list[R]", [self._current(record) for record in in_key_order(records)])
+
+    def _all_instances(self) -> list[Instance]:
+        return cast("list[Instance]", list(self._records[Kind.INSTANCE].values()))
+
+    def _decisions(self) -> list[Decision]:
+        decisions = cast("list[Decision]", list(self._records[Kind.DECISION].values()))
+        return sorted(decisions, key=lambda d: (d.decided_at_s, d.request_id), reverse=True)
+
+    # --- Feed ---
+
+    async def version(self) -> int:
+        """Return the newest committed version; 0 for an empty ledger."""
+        self._check_open()
+        return self._books.version
+
+    async def snapshot(self, now_s: float) -> Snapshot:
+        """Return the whole live state as of one version."""
+        self._check_open()
+        instances = [instance for instance in self._all_instances() if is_live(instance)]
+        return Snapshot(
+            version=self._books.version,
+            now_s=now_s,
+            hosts=tuple(self._all(Host)),
+            providers=tuple(self._all(Provider)),
+            services=tuple(self._all(Service)),
+            aggregates=tuple(self._all(Aggregate)),
+            server_groups=tuple(self._all(ServerGroup)),
+            flavors=tuple(self._all(Flavor)),
+            instances=tuple(sorted(instances, key=lambda instance: instance.uuid)),
+            pending_requests=tuple(self._all(PendingRequest)),
+        )
+
+    async def changes(self, after: int, limit: int = 1000) -> list[Change]:
+        """Return what happened after that version, oldest first, in whole versions."""
+        self._check_open()
+        check_in_feed(after, self._floor, self._books.version)
+        start = after - self._floor
+        return [change for version in self._feed[start : start + limit] for change in version]
+
+    async def wait(self, after: int, timeout_s: float) -> bool:
+        """Wait until there is a version above `after`; False when the time ran out."""
+        self._check_open()
+        return await self._watch.wait(after, timeout_s)
+
+    async def close(self) -> None:
+        """Wake those who wait; there is nothing to release."""
+        self._closed = True
+        self._watch.close()

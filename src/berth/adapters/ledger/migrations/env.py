@@ -1,0 +1,13 @@
+"""What Alembic runs to migrate: on the connection that `berth` hands over, in one transaction."""
+
+from alembic import context
+
+from berth.adapters.ledger.sql.schema import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    render_as_batch=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

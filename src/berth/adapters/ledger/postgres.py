@@ -1,0 +1,229 @@
+"""A ledger in PostgreSQL: for several machines, or where a database is kept already.
+
+Writing is the business of one task (`PostgresWriter`), one transaction at a time over all
+processes. Reads go to a pool. One more connection listens for versions.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final, Self, TypeVar
+
+import asyncpg
+
+from berth.adapters.ledger.retention import Retention
+from berth.adapters.ledger.sql.postgres_batch import CHANNEL
+from berth.adapters.ledger.sql.postgres_writer import LOST, PostgresWriter
+from berth.adapters.ledger.sql.queries import Queries
+from berth.adapters.ledger.sql.reads import (
+    ALL,
+    Read,
+    read_all,
+    read_allocations,
+    read_changes,
+    read_head,
+    read_instances,
+    read_one,
+    read_snapshot,
+)
+from berth.adapters.ledger.watch import Watch
+from berth.domain.allocation import Allocation
+from berth.domain.change import Change, Snapshot
+from berth.domain.errors import LedgerError, UnavailableError
+from berth.domain.instance import Instance
+from berth.domain.record import Kind, Record
+from berth.domain.write import Outcome, Unit
+from berth.ports.ledger import InstanceQuery
+
+R = TypeVar("R", bound=Record)
+T = TypeVar("T")
+
+_READERS_MAX: Final = 4
+_TIMEOUT_S: Final = 10.0
+_RECONNECT_S: Final = 0.5
+_DEFAULT: Final = Retention()
+
+
+class PostgresLedger:
+    """Keeps the ledger in a database. Made by `PostgresLedger.open`.
+
+    Args:
+        url: of the database, as asyncpg reads it, with the schema in place.
+        pool: connections for reading.
+        retention: how much of the past to keep.
+        now_s: tells Unix time in seconds; claim keys are forgotten by it.
+    """
+
+    def __init__(
+        self, url: str, pool: asyncpg.Pool, *, retention: Retention, now_s: Callable[[], float]
+    ) -> None:
+        self._url = url
+        self._pool = pool
+        self._queries = Queries("postgresql")
+        self._watch = Watch()
+        self._writer = PostgresWriter(
+            url, retention=retention, now_s=now_s, on_version=self._watch.hear
+        )
+        self._listening = asyncio.Event()
+        self._listener = asyncio.create_task(self._listen(), name="berth-ledger-listen")
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        retention: Retention = _DEFAULT,
+        now_s: Callable[[], float] = time.time,
+    ) -> Self:
+        """Connect to a database whose schema is in place.
+
+        Raises:
+            LedgerError: it cannot be reached.
+        """
+        try:
+            pool = await asyncpg.create_pool(
+                url,
+                min_size=1,
+                max_size=_READERS_MAX,
+                timeout=_TIMEOUT_S,
+                server_settings={"application_name": "berth ledger reader", "jit": "off"},
+            )
+        except (*LOST, asyncpg.PostgresError) as error:
+            raise LedgerError(f"the PostgreSQL ledger cannot be opened: {error!r}") from error
+        return cls(url, pool, retention=retention, now_s=now_s)
+
+    # --- Writer ---
+
+    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
+        """Commit each unit for itself, in order. See `berth.ports.ledger.Writer`."""
+        return await self._writer.commit(units)
+
+    # --- Records ---
+
+    async def get(self, noun: type[R], key: str) -> R | None:
+        """Return the record with that key, or None."""
+        return await self._ask(read_one(self._queries, noun, key))
+
+    async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
+        """Return all records of a kind in order of their keys; decisions newest first."""
+        limit = ALL if limit is None else limit
+        return await self._ask(read_all(self._queries, noun, limit))
+
+    async def instances(self, query: InstanceQuery) -> list[Instance]:
+        """Return the instances that match, newest first."""
+        return await self._ask(read_instances(self._queries, query))
+
+    async def allocations(
+        self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
+    ) -> list[Allocation]:
+        """Return what is allocated, in order of consumer and provider."""
+        return await self._ask(
+            read_allocations(
+                self._queries, consumer_uuid=consumer_uuid, provider_uuid=provider_uuid
+            )
+        )
+
+    async def next_id(self, kind: Kind) -> int:
+        """Return a number that was never returned before for this kind (from 1)."""
+        return await self._writer.next_id(kind)
+
+    # --- Feed ---
+
+    async def version(self) -> int:
+        """Return the newest committed version; 0 for an empty ledger."""
+        return (await self._ask(read_head(self._queries)))[0]
+
+    async def snapshot(self, now_s: float) -> Snapshot:
+        """Return the whole live state as of one version."""
+        return await self._ask_at_once(read_snapshot(self._queries, now_s))
+
+    async def changes(self, after: int, limit: int = 1000) -> list[Change]:
+        """Return what happened after that version, oldest first, in whole versions."""
+        return await self._ask_at_once(read_changes(self._queries, after, limit))
+
+    async def wait(self, after: int, timeout_s: float) -> bool:
+        """Wait until there is a version above `after`; False when the time ran out."""
+        if not self._listening.is_set():
+            self._watch.hear(await self.version())
+        return await self._watch.wait(after, timeout_s)
+
+    async def close(self) -> None:
+        """Finish what was accepted, then disconnect."""
+        await self._writer.close()
+        if self._closed:
+            return
+        self._closed = True
+        self._watch.close()
+        self._listener.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._listener
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                await self._pool.close()
+        except TimeoutError:
+            self._pool.terminate()
+
+    # --- reading ---
+
+    async def _ask(self, read: Read[T]) -> T:
+        """Answer a read's questions, each from the newest state."""
+        async with self._reader() as connection:
+            return await _answered(connection, read)
+
+    async def _ask_at_once(self, read: Read[T]) -> T:
+        """Answer a read's questions from one and the same state of the ledger."""
+        async with (
+            self._reader() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            return await _answered(connection, read)
+
+    @asynccontextmanager
+    async def _reader(self) -> AsyncGenerator[asyncpg.pool.PoolConnectionProxy, None]:
+        if self._closed:
+            raise UnavailableError("the ledger is closed")
+        try:
+            async with self._pool.acquire(timeout=_TIMEOUT_S) as connection:
+                yield connection
+        except LOST as error:
+            raise UnavailableError(f"the ledger cannot be read now: {error!r}") from error
+        except asyncpg.PostgresError as error:
+            raise LedgerError(f"the ledger cannot be read: {error!r}") from error
+
+    # --- listening ---
+
+    async def _listen(self) -> None:
+        """Hear of versions for as long as the ledger is open, over one connection or another."""
+        while True:
+            with suppress(*LOST, UnavailableError):
+                await self._listen_once()
+            await asyncio.sleep(_RECONNECT_S)
+
+    async def _listen_once(self) -> None:
+        connection = await asyncpg.connect(self._url, timeout=_TIMEOUT_S)
+        ended = asyncio.Event()
+        try:
+            connection.add_termination_listener(lambda _: ended.set())
+            await connection.add_listener(CHANNEL, self._hear)
+            self._watch.hear(await self.version())
+            self._listening.set()
+            await ended.wait()
+        finally:
+            self._listening.clear()
+            connection.terminate()
+
+    def _hear(self, _connection: object, _pid: int, _channel: str, version: object) -> None:
+        self._watch.hear(int(str(version)))
+
+
+async def _answered(connection: asyncpg.pool.PoolConnectionProxy, read: Read[T]) -> T:
+    try:
+        statement, parameters = next(read)
+        while True:
+            rows = await connection.fetch(statement.text, *parameters)
+            statement, parameters = read.send(f"[{','.join([row[0] for row in rows])}]")
+    except StopIteration as done:
+        answer: T = done.value
+        return answer

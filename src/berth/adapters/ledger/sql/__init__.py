@@ -1,0 +1,1 @@
+"""What the SQL ledgers share: the schema, and how records become rows and rows records."""

@@ -1,0 +1,67 @@
+"""Jobs of many callers, to be done in one transaction."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from berth.domain.errors import BerthError, LedgerError
+from berth.domain.record import Kind
+from berth.domain.write import Outcome, Unit
+
+UNITS_MAX: Final = 1024
+"""Units of one transaction, about: a caller's own list is never split."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """Units to commit, or a counter to draw a number from; and who waits for the answer.
+
+    `settles` asks for all that was committed before to be in the tables.
+    """
+
+    units: Sequence[Unit]
+    counter: Kind | None
+    answer: asyncio.Future[Any]
+    settles: bool = False
+
+
+Answers = list[tuple[Job, Any]]
+"""What each job came to: a result, or the exception to raise where it is awaited."""
+
+
+def units_of(jobs: Sequence[Job]) -> list[Unit]:
+    """Return the units of all jobs in order."""
+    return [unit for job in jobs for unit in job.units]
+
+
+def answers_of(jobs: Sequence[Job], outcomes: Sequence[Outcome], numbers: Sequence[int]) -> Answers:
+    """Share out the outcomes of all units, and the numbers drawn, among their jobs."""
+    units_left, numbers_left = iter(outcomes), iter(numbers)
+    return [
+        (job, list(islice(units_left, len(job.units))))
+        if job.counter is None
+        else (job, next(numbers_left))
+        for job in jobs
+    ]
+
+
+def refusals_of(jobs: Sequence[Job], error: Exception) -> Answers:
+    """Answer all jobs with an error, as one of Berth's."""
+    if not isinstance(error, BerthError):
+        wrapped = LedgerError(f"what was asked cannot be stored: {error!r}")
+        wrapped.__cause__ = error
+        error = wrapped
+    return [(job, error) for job in jobs]
+
+
+def give(answers: Answers) -> None:
+    """Answer those who still wait, in their event loop."""
+    for job, result in answers:
+        if job.answer.done():
+            continue
+        if isinstance(result, BaseException):
+            job.answer.set_exception(result)
+        else:
+            job.answer.set_result(result)

@@ -1,0 +1,133 @@
+"""The daybook: pages of what batches did, and what many of them come to together.
+
+A page is the `Sheets` of one batch, packed into some bytes. A batch is durable when its page is:
+the other tables are brought up to date later, for many batches at once (docs/adr/0010).
+"""
+
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from berth.adapters.ledger.sql import schema
+from berth.adapters.ledger.sql.sheets import ALLOCATIONS, CHANGES, CLAIM_KEYS, Row, Sheets, Value
+from berth.domain.errors import LedgerError
+from berth.domain.record import Kind
+
+_LEVEL: Final = 1
+"""Pages are full of the same names, so the quickest compression leaves a tenth of them."""
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(Sheets)
+
+WAITING_KINDS: Final = frozenset({Kind.INSTANCE, Kind.PENDING_REQUEST, Kind.DECISION})
+"""Kinds whose records may be in the daybook before they are in their tables."""
+
+_MAY_WAIT: Final = frozenset(
+    {*(schema.RECORD_TABLES[kind].name for kind in WAITING_KINDS), CLAIM_KEYS, ALLOCATIONS, CHANGES}
+)
+
+
+def may_wait(sheets: Sheets) -> bool:
+    """Tell whether a batch did only what a page can be made of.
+
+    That is what the lives of instances are made of. Whatever changes the fleet is rare, and is
+    written to its tables at once.
+    """
+    return (
+        not sheets.emptied
+        and sheets.upserts.keys() <= _MAY_WAIT
+        and sheets.inserts.keys() <= _MAY_WAIT
+        and sheets.removed.keys() <= WAITING_KINDS
+    )
+
+
+def count_rows(sheets: Sheets) -> int:
+    """Count the rows that a batch adds or replaces."""
+    return sum(len(rows) for rows in (*sheets.upserts.values(), *sheets.inserts.values()))
+
+
+def pack(sheets: Sheets) -> bytes:
+    """Make a page."""
+    return zlib.compress(_ENCODER.encode(sheets), _LEVEL)
+
+
+def unpack(page: bytes) -> Sheets:
+    """Read a page.
+
+    Raises:
+        LedgerError: it is damaged, or was written by a Berth that knows more.
+    """
+    try:
+        return _DECODER.decode(zlib.decompress(page))
+    except (zlib.error, msgspec.MsgspecError) as error:
+        raise LedgerError(f"a page of the daybook cannot be read: {error}") from error
+
+
+def merged(pages: Sequence[Sheets], *, in_doubt: bool = False) -> Sheets:
+    """Return what pages come to that follow one another: the last state of everything.
+
+    Writing it does what writing one page after the other does.
+
+    Args:
+        pages: from the oldest that is not in the tables.
+        in_doubt: some of it may be in some tables already, so nothing is left out that could
+            undo it.
+    """
+    total = Sheets(pages[0].first, pages[-1].version)
+    spent: dict[tuple[str, str], tuple[int, int]] = {}
+    records: dict[str, dict[Value, Row | None]] = {}
+    allocations: dict[Value, list[Row]] = {}
+    freed: dict[Value, None] = {}
+    seen: dict[str, str] = {}
+    for page in pages:
+        for provider, name, more, used in page.spent:
+            spent[provider, name] = (spent.get((provider, name), _NOTHING)[0] + more, used)
+        _merge_records(records, page, total.born)
+        _merge_allocations(allocations, page, freed)
+        for name in (CLAIM_KEYS, CHANGES):
+            if rows := page.inserts.get(name):
+                total.inserts.setdefault(name, []).extend(rows)
+        seen.update(page.seen)
+    total.spent = [(p, c, more, used) for (p, c), (more, used) in spent.items() if more or in_doubt]
+    for table, rows_by_key in records.items():
+        total.upserts[table] = [row for row in rows_by_key.values() if row is not None]
+        kind = schema.KIND_OF_TABLE.get(table)
+        if kind is not None:
+            total.removed[kind] = [str(key) for key, row in rows_by_key.items() if row is None]
+    total.freed = [str(consumer) for consumer in (freed | allocations if in_doubt else freed)]
+    total.inserts[ALLOCATIONS] = [row for rows in allocations.values() for row in rows]
+    total.seen = list(seen.items())
+    if in_doubt:
+        total.born.clear()
+    return total
+
+
+_NOTHING: Final = (0, 0)
+
+
+def _merge_records(
+    records: dict[str, dict[Value, Row | None]], page: Sheets, born: set[str]
+) -> None:
+    for kind, keys in page.removed.items():
+        of_kind = records.setdefault(schema.RECORD_TABLES[kind].name, {})
+        of_kind.update(dict.fromkeys(keys))
+    for table, rows in page.upserts.items():
+        of_table = records.setdefault(table, {})
+        if table == schema.instances.name:
+            born.update(page.born.difference(of_table))
+        for row in rows:
+            of_table[row[0]] = row
+
+
+def _merge_allocations(
+    allocations: dict[Value, list[Row]], page: Sheets, freed: dict[Value, None]
+) -> None:
+    """Keep the newest allocations of each consumer; `freed` had some before the first page."""
+    for consumer in page.freed:
+        if consumer not in allocations:
+            freed[consumer] = None
+        allocations[consumer] = []
+    for row in page.inserts.get(ALLOCATIONS, ()):
+        allocations.setdefault(row[0], []).append(row)

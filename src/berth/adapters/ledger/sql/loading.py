@@ -1,0 +1,129 @@
+"""Loading what a batch needs: one statement that yields one row of JSON texts.
+
+The claim path of both databases starts here. One row costs SQLite one step (see
+`sqlite_batch`) and PostgreSQL one round trip.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from berth.adapters.ledger.books import Books, Holding, Limits, Needs, Room
+from berth.adapters.ledger.codec import decode_json
+from berth.adapters.ledger.sql import schema
+from berth.adapters.ledger.sql.queries import DialectName
+from berth.domain.record import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """How a database gathers rows and picks them by keys; parameter 2 holds the consumers."""
+
+    head: str
+    json: str
+    gather: str
+    among: str
+    among_providers: str
+
+
+_WORDS: Final[dict[DialectName, _Words]] = {
+    "sqlite": _Words(
+        head="(SELECT min(first) FROM daybook), version",
+        json="json({column})",
+        gather="json_group_array(json_array({columns}))",
+        among="{column} IN (SELECT value FROM json_each(?{number}))",
+        among_providers=(
+            "{column} IN (SELECT value FROM json_each(?3) UNION SELECT provider_uuid"
+            " FROM allocations WHERE consumer_uuid IN (SELECT value FROM json_each(?2)))"
+        ),
+    ),
+    "postgresql": _Words(
+        head="version",
+        json="{column}::json",
+        gather="coalesce(json_agg(json_build_array({columns})), '[]')::text",
+        among="{column} = ANY(${number}::text[])",
+        among_providers=(
+            "{column} = ANY($3::text[] || ARRAY(SELECT DISTINCT provider_uuid"
+            " FROM allocations WHERE consumer_uuid = ANY($2::text[])))"
+        ),
+    ),
+}
+_FIXED: Final = 3
+"""Parameters that every batch has: claim keys, consumers, providers."""
+
+
+def keys_in_order(needs: Needs) -> list[Collection[str]]:
+    """Return the keys to bind: claim keys, consumers, providers, then records kind by kind."""
+    return [needs.claim_keys, needs.consumers, needs.providers, *needs.records.values()]
+
+
+@cache
+def loading_statement(dialect: DialectName, kinds: tuple[Kind, ...]) -> str:
+    """Write the statement that loads a batch which needs records of these kinds.
+
+    The version comes before the texts; of SQLite the first version in the daybook before that.
+    """
+    words = _WORDS[dialect]
+
+    def gathered(columns: str, table: str, where: str) -> str:
+        rows = words.gather.format(columns=columns)
+        return f"(SELECT {rows} FROM {table} WHERE {where})"  # noqa: S608 - own names
+
+    limits = "capacity, CASE max_unit WHEN 0 THEN total ELSE max_unit END, min_unit, step_size"
+    held = f"consumer_uuid, provider_uuid, {words.json.format(column='amounts')}"
+    consumers = words.among.format(column="consumer_uuid", number=2)
+    parts = [
+        words.head,
+        gathered("key, version", "claim_keys", words.among.format(column="key", number=1)),
+        gathered(held, "allocations", consumers),
+        gathered("uuid, generation", "providers", words.among_providers.format(column="uuid")),
+        gathered(
+            f"provider_uuid, resource_class, {limits}, used",
+            "inventories",
+            words.among_providers.format(column="provider_uuid"),
+        ),
+    ]
+    for number, kind in enumerate(kinds, start=_FIXED + 1):
+        table = schema.RECORD_TABLES[kind]
+        key = schema.key_column(table).name
+        revision = "revision" if kind is Kind.INSTANCE else "1"
+        where = words.among.format(column=key, number=number)
+        parts.append(gathered(f"{key}, {revision}", table.name, where))
+    return f"SELECT {', '.join(parts)} FROM head"  # noqa: S608 - own names
+
+
+def books_of(kinds: Sequence[Kind], version: int, texts: Sequence[str]) -> Books:
+    """Make books of the row that the statement yields."""
+    claims, held, providers, inventories, *records = texts
+    return Books(
+        version=version,
+        claimed=dict(decode_json(list[tuple[str, int]], claims)),
+        revisions={
+            (kind, key): revision
+            for kind, text in zip(kinds, records, strict=True)
+            for key, revision in decode_json(list[tuple[str, int]], text)
+        },
+        rooms=_rooms(providers, inventories),
+        held=_held(held),
+    )
+
+
+def _rooms(providers: str, inventories: str) -> dict[str, Room]:
+    limits: dict[str, dict[str, Limits]] = {}
+    used: dict[str, dict[str, int]] = {}
+    rows = decode_json(list[tuple[str, str, int, int, int, int, int]], inventories)
+    for uuid, name, capacity, unit_max, min_unit, step_size, amount in rows:
+        limits.setdefault(uuid, {})[name] = Limits(capacity, unit_max, min_unit, step_size)
+        used.setdefault(uuid, {})[name] = amount
+    return {
+        uuid: Room(generation, limits.get(uuid, {}), used.get(uuid, {}))
+        for uuid, generation in decode_json(list[tuple[str, int]], providers)
+    }
+
+
+def _held(text: str) -> dict[str, Holding]:
+    held: dict[str, dict[str, dict[str, int]]] = {}
+    for consumer, provider, amounts in decode_json(list[tuple[str, str, dict[str, int]]], text):
+        held.setdefault(consumer, {})[provider] = amounts
+    return dict(held)

@@ -1,0 +1,262 @@
+"""Statements that are not on the claim path, written once for both databases.
+
+Every query yields one column of JSON texts, `item`: many items decode in one pass, and SQLite
+can hand them over in one step (see `berth.adapters.ledger.sqlite`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Literal, cast
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Select,
+    Text,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    select,
+    tuple_,
+)
+from sqlalchemy import cast as sql_cast
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import asyncpg
+from sqlalchemy.engine.default import DefaultDialect
+
+from berth.adapters.ledger.listing import EQUAL_FIELDS
+from berth.adapters.ledger.sql import schema
+from berth.domain.instance import Status
+from berth.domain.record import Kind
+from berth.ports.ledger import InstanceQuery
+
+DialectName = Literal["sqlite", "postgresql"]
+Parameter = str | int | float | bool | None
+
+_DIALECTS: Final[dict[DialectName, DefaultDialect]] = {
+    "sqlite": sqlite.dialect(paramstyle="qmark"),
+    "postgresql": asyncpg.dialect(),
+}
+_JSON_ARRAY: Final[dict[DialectName, str]] = {
+    "sqlite": "json_array",
+    "postgresql": "json_build_array",
+}
+_JSON_OBJECT: Final[dict[DialectName, str]] = {
+    "sqlite": "json_group_object",
+    "postgresql": "json_object_agg",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement in one database's words, and its parameters in the order they are bound."""
+
+    text: str
+    names: tuple[str, ...]
+    fixed: Mapping[str, Parameter]
+
+    def bind(self, **values: Parameter) -> tuple[Parameter, ...]:
+        """Return the parameters in order."""
+        return tuple(values[name] if name in values else self.fixed[name] for name in self.names)
+
+
+def compiled(statement: Executable, dialect: DialectName) -> Statement:
+    """Turn a statement into one database's words."""
+    done = cast("Any", statement).compile(dialect=_DIALECTS[dialect])
+    return Statement(str(done), tuple(done.positiontup or ()), dict(done.params))
+
+
+def _item(*parts: ColumnElement[Any] | str) -> ColumnElement[str]:
+    """Write columns of JSON text as one JSON array; strings among the parts are SQL literals."""
+    item: ColumnElement[str] = literal_column("'['", Text)
+    for number, part in enumerate(parts):
+        if number:
+            item = item + literal_column("','", Text)
+        item = item + (literal_column(part, Text) if isinstance(part, str) else part)
+    return (item + literal_column("']'", Text)).label("item")
+
+
+def _digits(column: ColumnElement[int]) -> ColumnElement[str]:
+    return sql_cast(column, Text)
+
+
+def _quoted(column: ColumnElement[str]) -> ColumnElement[str]:
+    """Write a name that holds nothing to escape as JSON."""
+    quote = literal_column("""'"'""", Text)
+    return quote + column + quote
+
+
+class Queries:
+    """The statements in one database's words, compiled when first used."""
+
+    def __init__(self, dialect: DialectName) -> None:
+        self._dialect: DialectName = dialect
+        self.head = cache(self._head)
+        self.changes = cache(self._changes)
+        self.pages = cache(self._pages)
+        self.next_id = cache(self._next_id)
+        self.one = cache(self._one)
+        self.every = cache(self._every)
+        self.live_instances = cache(self._live_instances)
+        self.allocations = cache(self._allocations)
+        self.trims = cache(self._trims)
+        self._instances_with = cache(self._instances_of)
+
+    def _compiled(self, statement: Executable) -> Statement:
+        return compiled(statement, self._dialect)
+
+    def _head(self) -> Statement:
+        """`[version, feed_floor, posted]`, the last being the version that the tables are at."""
+        head = schema.head.c
+        first = select(func.min(schema.daybook.c.first)).scalar_subquery()
+        posted = func.coalesce(first - 1, head.version)
+        columns = (head.version, head.feed_floor, posted)
+        return self._compiled(select(_item(*(_digits(column) for column in columns))))
+
+    def _pages(self) -> Statement:
+        """Pages of the daybook with versions above :after, in hexadecimal digits."""
+        page = schema.daybook.c
+        return self._compiled(
+            select(_item(_quoted(func.hex(page.body))))
+            .where(page.last > bindparam("after"))
+            .order_by(page.first)
+        )
+
+    def _changes(self) -> Statement:
+        """`[version, seq, kind, body]` of versions above :after, up to :until."""
+        changes = schema.changes.c
+        item = _item(
+            _digits(changes.version), _digits(changes.seq), _quoted(changes.kind), changes.body
+        )
+        return self._compiled(
+            select(item)
+            .where(changes.version > bindparam("after"), changes.version <= bindparam("until"))
+            .order_by(changes.version, changes.seq)
+        )
+
+    def _next_id(self) -> Statement:
+        """The next number for :kind."""
+        counters = schema.counters
+        insert = postgresql.insert if self._dialect == "postgresql" else sqlite.insert
+        return self._compiled(
+            insert(counters)
+            .values(kind=bindparam("kind"), last=1)
+            .on_conflict_do_update(
+                index_elements=[counters.c.kind], set_={"last": counters.c.last + 1}
+            )
+            .returning(counters.c.last)
+        )
+
+    def _record(self, kind: Kind) -> Select[Any]:
+        """Services are `[body, last_seen_s]`, providers `[body, used]`, others their body."""
+        table = schema.RECORD_TABLES[kind]
+        if kind is Kind.SERVICE:
+            return select(_item(table.c.body, table.c.last_seen_s))
+        if kind is not Kind.PROVIDER:
+            return select(table.c.body.label("item"))
+        inventories = schema.inventories.c
+        gather = getattr(func, _JSON_OBJECT[self._dialect])
+        used = (
+            select(sql_cast(gather(inventories.resource_class, inventories.used), Text))
+            .where(inventories.provider_uuid == table.c.uuid)
+            .scalar_subquery()
+        )
+        return select(_item(table.c.body, func.coalesce(used, literal_column("'{}'", Text))))
+
+    def _one(self, kind: Kind) -> Statement:
+        """The record with :key."""
+        key = schema.key_column(schema.RECORD_TABLES[kind])
+        return self._compiled(self._record(kind).where(key == bindparam("key")))
+
+    def _every(self, kind: Kind) -> Statement:
+        """At most :limit records of a kind: decisions newest first, others in order of keys."""
+        table = schema.RECORD_TABLES[kind]
+        key = schema.key_column(table)
+        orders: dict[Kind, list[ColumnElement[Any]]] = {
+            Kind.DECISION: [schema.decisions.c.decided_at_s.desc(), key.desc()],
+            Kind.AGGREGATE: [func.length(key), key],
+        }
+        ordered = self._record(kind).order_by(*orders.get(kind, [key]))
+        return self._compiled(ordered.limit(bindparam("limit")))
+
+    def _live_instances(self) -> Statement:
+        """At most :limit live instances that come after (:at_s, :uuid) in order of creation."""
+        table = schema.instances.c
+        place = tuple_(table.created_at_s, table.uuid)
+        return self._compiled(
+            select(table.body.label("item"))
+            .where(table.is_live, table.status != literal_column("'DELETED'"))
+            .where(place > tuple_(bindparam("at_s"), bindparam("uuid")))
+            .order_by(table.created_at_s, table.uuid)
+            .limit(bindparam("limit"))
+        )
+
+    def instances(self, query: InstanceQuery) -> Statement:
+        """Instances that match a query, newest first; parameters by the fields' names.
+
+        :marker_at_s is when the instance `marker` was created.
+        """
+        asked = [name for name in EQUAL_FIELDS if getattr(query, name) is not None]
+        asked += [n for n in ("changed_since_s", "marker") if getattr(query, n) is not None]
+        return self._instances_with(tuple(asked), query.deleted)
+
+    def _instances_of(
+        self,
+        asked: tuple[str, ...],
+        deleted: bool | None,  # noqa: FBT001 - part of a cache key
+    ) -> Statement:
+        table = schema.instances.c
+        found = select(table.body.label("item"))
+        for name in asked:
+            if name in EQUAL_FIELDS:
+                found = found.where(table[name] == bindparam(name))
+        if deleted is not None:
+            gone = table.status == literal_column(f"'{Status.DELETED}'")
+            found = found.where(gone if deleted else ~gone)
+        if "changed_since_s" in asked:
+            found = found.where(table.updated_at_s >= bindparam("changed_since_s"))
+        if "marker" in asked:
+            place = tuple_(table.created_at_s, table.uuid)
+            found = found.where(place < tuple_(bindparam("marker_at_s"), bindparam("marker")))
+        newest = found.order_by(table.created_at_s.desc(), table.uuid.desc())
+        return self._compiled(newest.limit(bindparam("limit")))
+
+    def _allocations(self, by: tuple[str, ...]) -> Statement:
+        """`[[consumer, provider], amounts]`, where the columns in `by` equal."""
+        table = schema.allocations.c
+        pair = getattr(func, _JSON_ARRAY[self._dialect])(table.consumer_uuid, table.provider_uuid)
+        found = select(_item(sql_cast(pair, Text), table.amounts))
+        for name in by:
+            found = found.where(table[name] == bindparam(name))
+        return self._compiled(found)
+
+    def _trims(self) -> tuple[Statement, ...]:
+        """Forget changes up to :floor, claims before :before_s, decisions older than the newest.
+
+        :kept counts these from 0, so that it is one less than their number. Instances that were
+        deleted before :deleted_before_s go too.
+        """
+        newest = schema.decisions.alias()
+        edge = (
+            select(newest.c.decided_at_s)
+            .order_by(newest.c.decided_at_s.desc())
+            .limit(1)
+            .offset(bindparam("kept"))
+            .scalar_subquery()
+        )
+        head, changes = schema.head, schema.changes
+        return tuple(
+            self._compiled(statement)
+            for statement in (
+                head.update().values(feed_floor=bindparam("floor")),
+                delete(changes).where(changes.c.version <= bindparam("floor")),
+                delete(schema.claim_keys).where(schema.claim_keys.c.at_s < bindparam("before_s")),
+                delete(schema.decisions).where(schema.decisions.c.decided_at_s < edge),
+                delete(schema.instances).where(
+                    schema.instances.c.status == "DELETED",
+                    schema.instances.c.updated_at_s < bindparam("deleted_before_s"),
+                ),
+            )
+        )

@@ -1,0 +1,160 @@
+"""Reading the ledger, apart from the doing: each read is a generator of questions.
+
+It yields a statement with its parameters, is sent the items found as one JSON array, and
+returns what was asked for. A ledger drives it in one read transaction, with or without `await`.
+"""
+
+from collections.abc import Generator
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeVar, cast
+
+from berth.adapters.ledger.codec import changes_of, decode_changes, decode_json, decode_records
+from berth.adapters.ledger.listing import check_in_feed, in_key_order, kind_of_noun, newest_first
+from berth.adapters.ledger.sql.daybook import unpack
+from berth.adapters.ledger.sql.queries import Parameter, Queries, Statement
+from berth.adapters.ledger.sql.sheets import CHANGES
+from berth.domain.aggregate import Aggregate
+from berth.domain.allocation import Allocation
+from berth.domain.change import Change, Snapshot
+from berth.domain.decision import Decision
+from berth.domain.errors import LedgerError, NotFoundError
+from berth.domain.flavor import Flavor
+from berth.domain.host import Host, Service
+from berth.domain.instance import Instance
+from berth.domain.provider import Provider
+from berth.domain.record import PendingRequest, Record
+from berth.domain.server_group import ServerGroup
+from berth.ports.ledger import InstanceQuery
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Record)
+
+Question = tuple[Statement, tuple[Parameter, ...]]
+Read = Generator[Question, str, T]
+
+ALL: Final = 2**31 - 1
+"""A limit that does not limit."""
+
+_CHUNK = 10_000
+
+
+class Head(NamedTuple):
+    """The newest version, the newest that was trimmed, and the one that the tables are at."""
+
+    version: int
+    feed_floor: int
+    posted: int
+
+
+def read_head(queries: Queries) -> Read[Head]:
+    """Read how far the ledger is."""
+    statement = queries.head()
+    found = decode_json(list[tuple[int, int, int]], (yield statement, statement.bind()))
+    if not found:
+        raise LedgerError("the ledger has no head row; it was not made by `berth`, or is damaged")
+    return Head(*found[0])
+
+
+def read_one(queries: Queries, noun: type[R], key: str) -> Read[R | None]:
+    """Read the record with that key."""
+    statement = queries.one(kind_of_noun(noun))
+    found = decode_records(noun, (yield statement, statement.bind(key=key)))
+    return found[0] if found else None
+
+
+def read_beside_head(queries: Queries, noun: type[R], key: str) -> Read[tuple[Head, R | None]]:
+    """Read how far the ledger is, and the record with that key as of then."""
+    head = yield from read_head(queries)
+    return head, (yield from read_one(queries, noun, key))
+
+
+def read_all(queries: Queries, noun: type[R], limit: int = ALL) -> Read[list[R]]:
+    """Read all records of a kind: decisions newest first, others in order of keys."""
+    statement = queries.every(kind_of_noun(noun))
+    found = decode_records(noun, (yield statement, statement.bind(limit=limit)))
+    if noun is Decision:
+        return sorted(found, key=_decided, reverse=True)
+    return in_key_order(found)
+
+
+def read_instances(queries: Queries, query: InstanceQuery) -> Read[list[Instance]]:
+    """Read the instances that match, newest first."""
+    values: dict[str, Parameter] = {
+        name: getattr(query, name) for name in query.__slots__ if name != "deleted"
+    }
+    if query.marker is not None:
+        marker = yield from read_one(queries, Instance, query.marker)
+        if marker is None:
+            raise NotFoundError("instance", query.marker)
+        values["marker_at_s"] = marker.created_at_s
+    statement = queries.instances(query)
+    found = decode_records(Instance, (yield statement, statement.bind(**values)))
+    return sorted(found, key=newest_first, reverse=True)
+
+
+def read_allocations(queries: Queries, **by: str | None) -> Read[list[Allocation]]:
+    """Read what is allocated, where the columns named equal; in order of consumer, provider."""
+    asked = {name: uuid for name, uuid in by.items() if uuid is not None}
+    statement = queries.allocations(tuple(asked))
+    text = yield statement, statement.bind(**asked)
+    rows = decode_json(list[tuple[tuple[str, str], dict[str, int]]], text)
+    rows.sort(key=itemgetter(0))
+    return [Allocation(consumer, provider, amounts) for (consumer, provider), amounts in rows]
+
+
+def read_snapshot(queries: Queries, now_s: float) -> Read[Snapshot]:
+    """Read the whole live state as of one version."""
+    head = yield from read_head(queries)
+    return Snapshot(
+        version=head.posted,
+        now_s=now_s,
+        hosts=tuple((yield from read_all(queries, Host))),
+        providers=tuple((yield from read_all(queries, Provider))),
+        services=tuple((yield from read_all(queries, Service))),
+        aggregates=tuple((yield from read_all(queries, Aggregate))),
+        server_groups=tuple((yield from read_all(queries, ServerGroup))),
+        flavors=tuple((yield from read_all(queries, Flavor))),
+        instances=tuple((yield from _read_live(queries))),
+        pending_requests=tuple((yield from read_all(queries, PendingRequest))),
+    )
+
+
+def _read_live(queries: Queries) -> Read[list[Instance]]:
+    """Read the live instances, some at a time: all in one text could be too much for it."""
+    statement = queries.live_instances()
+    live: list[Instance] = []
+    at_s, uuid, count = float("-inf"), "", _CHUNK
+    while count == _CHUNK:
+        text = yield statement, statement.bind(at_s=at_s, uuid=uuid, limit=_CHUNK)
+        chunk = sorted(decode_records(Instance, text), key=newest_first)
+        live += chunk
+        count = len(chunk)
+        if chunk:
+            at_s, uuid = chunk[-1].created_at_s, chunk[-1].uuid
+    return sorted(live, key=_uuid)
+
+
+def read_changes(queries: Queries, after: int, limit: int) -> Read[list[Change]]:
+    """Read what happened after a version, in at most `limit` versions."""
+    head = yield from read_head(queries)
+    check_in_feed(after, head.feed_floor, head.version)
+    until = after + limit
+    statement = queries.changes()
+    changes = decode_changes((yield statement, statement.bind(after=after, until=until)))
+    if min(until, head.version) > head.posted:
+        statement = queries.pages()
+        pages = decode_json(list[tuple[str]], (yield statement, statement.bind(after=after)))
+        for (digits,) in pages:
+            rows = unpack(bytes.fromhex(digits)).inserts[CHANGES]
+            changes += changes_of(row for row in rows if after < cast("int", row[0]) <= until)
+    return changes
+
+
+def _uuid(instance: Instance) -> str:
+    return instance.uuid
+
+
+def _decided(record: Record) -> tuple[float, str]:
+    if not isinstance(record, Decision):
+        raise TypeError(record)
+    return (record.decided_at_s, record.request_id)

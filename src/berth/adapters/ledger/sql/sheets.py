@@ -1,0 +1,184 @@
+"""What a judged batch writes down, as plain rows that either database can take."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, Final
+
+from berth.adapters.ledger.books import Books, Dirt
+from berth.adapters.ledger.codec import encode, encode_event, event_kind
+from berth.adapters.ledger.listing import is_live
+from berth.adapters.ledger.sql import schema
+from berth.domain.aggregate import Aggregate
+from berth.domain.change import Event
+from berth.domain.host import Service
+from berth.domain.instance import Instance
+from berth.domain.provider import Provider
+from berth.domain.record import Kind
+
+Value = str | int | float | bool | None
+Row = tuple[Value, ...]
+
+CLAIM_KEYS: Final = schema.claim_keys.name
+CHANGES: Final = schema.changes.name
+ALLOCATIONS: Final = schema.allocations.name
+INVENTORIES: Final = schema.inventories.name
+
+
+@dataclass(slots=True)
+class Sheets:
+    """All that a batch writes down. The order of the fields is the order to write them in.
+
+    `spent` holds (provider, class, difference of used, used); `freed` consumers;
+    `removed` keys by kind; `seen` (host, last_seen_s). `emptied` names providers whose
+    inventories are replaced by the rows of `inserts`. `upserts` and `inserts` hold rows by the
+    name of their table, a value for each column in order. `born` names instances that were not
+    there before. `first` is the oldest version in it.
+    """
+
+    first: int
+    version: int
+    spent: list[tuple[str, str, int, int]] = field(default_factory=list[tuple[str, str, int, int]])
+    freed: list[str] = field(default_factory=list[str])
+    emptied: list[str] = field(default_factory=list[str])
+    removed: dict[Kind, list[str]] = field(default_factory=dict[Kind, list[str]])
+    upserts: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]])
+    inserts: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]])
+    seen: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    born: set[str] = field(default_factory=set[str])
+
+
+@dataclass(slots=True)
+class _Bodies:
+    """Encodes a record once, although it is stored and told to the feed too."""
+
+    known: dict[int, str] = field(default_factory=dict[int, str])
+
+    def of(self, event: Event) -> str:
+        body = self.known.get(id(event))
+        if body is None:
+            body = self.known[id(event)] = encode_event(event)
+        return body
+
+
+def sheets_of(books: Books, dirt: Dirt, *, at_s: float, first: int) -> Sheets:
+    """Write what a batch did as rows.
+
+    Args:
+        books: as they stand after the batch.
+        dirt: what the batch did.
+        at_s: the time that claim keys bear.
+        first: the oldest version of the batch.
+    """
+    sheets = Sheets(first, books.version)
+    bodies = _Bodies()
+    _write_records(sheets, books, dirt, bodies)
+    sheets.born = set(dirt.born)
+    sheets.spent = books.spent(dirt)
+    sheets.freed = list(dirt.freed)
+    if dirt.guarded:
+        sheets.upserts[CLAIM_KEYS] = [(k, v, at_s) for k, v in dirt.guarded.items()]
+    if dirt.taken:
+        sheets.inserts[ALLOCATIONS] = _allocations(books, dirt)
+    if dirt.claimed:
+        sheets.inserts[CLAIM_KEYS] = [(k, v, at_s) for k, v in dirt.claimed.items()]
+    sheets.inserts[CHANGES] = _changes(dirt, bodies)
+    sheets.seen = [(host, encode(at_s)) for host, at_s in dirt.seen.items()]
+    return sheets
+
+
+def _write_records(sheets: Sheets, books: Books, dirt: Dirt, bodies: _Bodies) -> None:
+    for (kind, key), record in dirt.puts.items():
+        if kind is Kind.PROVIDER:
+            sheets.emptied.append(key)
+        if record is None:
+            sheets.removed.setdefault(kind, []).append(key)
+            continue
+        row = (*_COLUMNS[kind](record), bodies.of(record))
+        sheets.upserts.setdefault(schema.RECORD_TABLES[kind].name, []).append(row)
+        if isinstance(record, Provider):
+            sheets.inserts.setdefault(INVENTORIES, []).extend(_inventories(books, record))
+
+
+def _inventories(books: Books, provider: Provider) -> list[Row]:
+    used = books.rooms[provider.uuid].used
+    return [
+        (
+            provider.uuid,
+            name,
+            inventory.total,
+            inventory.reserved,
+            inventory.min_unit,
+            inventory.max_unit,
+            inventory.step_size,
+            inventory.allocation_ratio,
+            inventory.capacity,
+            used[name],
+        )
+        for name, inventory in provider.inventories.items()
+    ]
+
+
+def _allocations(books: Books, dirt: Dirt) -> list[Row]:
+    return [
+        (consumer, provider, encode(amounts))
+        for consumer in dirt.taken
+        for provider, amounts in books.held.get(consumer, {}).items()
+    ]
+
+
+def _changes(dirt: Dirt, bodies: _Bodies) -> list[Row]:
+    rows: list[Row] = []
+    version = seq = 0
+    for change in dirt.changes:
+        seq = seq + 1 if change.version == version else 0
+        version = change.version
+        event = change.event
+        rows.append((version, seq, event_kind(event), bodies.of(event)))
+    return rows
+
+
+# --- the columns of a record, without its body ---
+
+
+def _service_columns(service: Service) -> Row:
+    return (service.host, encode(service.last_seen_s))
+
+
+def _aggregate_columns(aggregate: Aggregate) -> Row:
+    return (str(aggregate.aggregate_id), aggregate.name)
+
+
+_settled_of: Final = attrgetter(
+    "uuid",
+    "project_id",
+    "name",
+    "reservation_id",
+    "request_id",
+    "group_uuid",
+    "created_at_s",
+    "host",
+)
+
+
+def _instance_columns(instance: Instance) -> Row:
+    return (
+        *_settled_of(instance),
+        str(instance.status),
+        instance.updated_at_s,
+        is_live(instance),
+        instance.revision,
+    )
+
+
+_COLUMNS: Final[Mapping[Kind, Callable[[Any], Row]]] = {
+    Kind.HOST: attrgetter("uuid", "name", "node"),
+    Kind.SERVICE: _service_columns,
+    Kind.PROVIDER: attrgetter("uuid", "name", "parent_uuid", "generation"),
+    Kind.AGGREGATE: _aggregate_columns,
+    Kind.SERVER_GROUP: attrgetter("uuid", "name"),
+    Kind.FLAVOR: attrgetter("flavor_id", "name"),
+    Kind.INSTANCE: _instance_columns,
+    Kind.PENDING_REQUEST: attrgetter("request.request_id", "accepted_at_s"),
+    Kind.DECISION: attrgetter("request_id", "decided_at_s"),
+}

@@ -1,0 +1,71 @@
+"""The clock, the chance and the log of the machine that Berth runs on."""
+
+import asyncio
+import os
+import time
+import uuid
+
+import structlog
+
+from berth.domain.errors import BerthError
+
+_UUID_BYTES = 16
+_BLOCK_BYTES = 4096
+
+
+class SystemClock:
+    """Real time; see the port `Clock`."""
+
+    def now_s(self) -> float:
+        """Return Unix time in seconds."""
+        return time.time()
+
+    def ticks_ns(self) -> int:
+        """Return a monotonic count of nanoseconds."""
+        return time.monotonic_ns()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let that much time pass."""
+        await asyncio.sleep(seconds)
+
+
+class RandomIds:
+    """Random identifiers; see the port `Ids`.
+
+    Random bytes are drawn from the system in blocks: each draw gives the interpreter to another
+    thread, which costs more than the bytes.
+    """
+
+    def __init__(self) -> None:
+        self._block = b""
+        self._used = 0
+
+    def uuid(self) -> str:
+        """Return a new random uuid."""
+        if self._used + _UUID_BYTES > len(self._block):
+            self._block, self._used = os.urandom(_BLOCK_BYTES), 0
+        digits = self._block[self._used : self._used + _UUID_BYTES]
+        self._used += _UUID_BYTES
+        return str(uuid.UUID(bytes=digits, version=4))
+
+    def request_id(self) -> str:
+        """Return a new `req-` id."""
+        return f"req-{self.uuid()}"
+
+
+class LogTelemetry:
+    """Writes events and failures to the structured log; see the port `Telemetry`."""
+
+    def __init__(self, part: str) -> None:
+        self._log: structlog.stdlib.BoundLogger = structlog.get_logger().bind(part=part)
+
+    def event(self, name: str, **fields: object) -> None:
+        """Log that something happened."""
+        self._log.info(name, **fields)
+
+    def failure(self, name: str, error: BaseException, **fields: object) -> None:
+        """Log a failure; with its traceback when it is none that Berth raises on purpose."""
+        if isinstance(error, BerthError):
+            self._log.error(name, error=str(error), **fields)
+        else:
+            self._log.error(name, error=str(error), exc_info=error, **fields)

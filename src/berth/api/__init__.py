@@ -1,0 +1,1 @@
+"""The HTTP API: the compute API that OpenStack's clients speak, and Berth's own."""

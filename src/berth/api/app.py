@@ -1,0 +1,65 @@
+"""The API as one ASGI application."""
+
+from dataclasses import replace
+
+from starlette.routing import Mount, Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from berth import __version__
+from berth.api import versions
+from berth.api.berth import routes as berth_room
+from berth.api.codec import encode
+from berth.api.compute import routes as compute_room
+from berth.api.errors import send_bytes
+from berth.api.limits import LimitGuard
+from berth.api.microversion import Microversions
+from berth.api.openapi import openapi_document
+from berth.api.parts import ApiParts
+from berth.api.request_id import RequestIds
+from berth.api.routing import Shortcuts, ends_of, not_found, routes_of
+
+__all__ = ["ApiParts", "build_app"]
+
+OPERATIONS = (*versions.OPERATIONS, *compute_room.OPERATIONS, *berth_room.OPERATIONS)
+
+
+def build_app(parts: ApiParts) -> ASGIApp:
+    """Build the application. Requests to it share nothing but the parts.
+
+    A request passes, from the outside in: its id, the limits on its size, its room, for the
+    compute API its microversion, and the endpoint of its path.
+    """
+    parts = replace(parts, started_ns=parts.clock.ticks_ns())
+    compute_routes = routes_of(parts, compute_room.OPERATIONS, compute_room.PREFIX)
+    berth_routes = routes_of(parts, berth_room.OPERATIONS, berth_room.PREFIX)
+    compute = Router(compute_routes, redirect_slashes=False, default=not_found)
+    berth = Router(berth_routes, redirect_slashes=False, default=not_found)
+    public = routes_of(parts, versions.OPERATIONS)
+    app: ASGIApp = Router(
+        [
+            *public,
+            Mount(compute_room.PREFIX, Microversions(compute)),
+            Mount(berth_room.PREFIX, berth),
+            Route("/openapi.json", _Document(), methods=["GET"]),
+        ],
+        redirect_slashes=False,
+        default=not_found,
+    )
+    ends = {
+        **ends_of(compute_routes, compute_room.PREFIX, Microversions),
+        **ends_of(berth_routes, berth_room.PREFIX),
+    }
+    guarded = LimitGuard(Shortcuts(app, ends), parts.limits)
+    return RequestIds(guarded, parts.ids, parts.telemetry)
+
+
+class _Document:
+    """Serves the OpenAPI document, written at the first request for it."""
+
+    def __init__(self) -> None:
+        self._body = b""
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Answer with the document."""
+        self._body = self._body or encode(openapi_document(OPERATIONS, __version__))
+        await send_bytes(send, 200, self._body, [])

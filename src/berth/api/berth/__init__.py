@@ -1,0 +1,1 @@
+"""Berth's own API: decisions, capacity, hosts, the state, and the policy."""

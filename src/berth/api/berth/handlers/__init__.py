@@ -1,0 +1,1 @@
+"""What each operation of Berth's own API does, one noun a module."""

@@ -1,0 +1,37 @@
+"""The state: everything that decisions depend on, as one document."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import fields
+from typing import cast
+
+from berth.api.codec import encode
+from berth.api.routing import Answer, Call
+from berth.domain.change import Snapshot
+
+_CHUNK = 256
+
+
+async def show_state(call: Call) -> Answer:
+    """Show the whole state as of one version of the ledger."""
+    snapshot = await call.parts.ledger.snapshot(call.parts.clock.now_s())
+    return Answer(chunks=_chunks(snapshot))
+
+
+async def _chunks(snapshot: Snapshot) -> AsyncIterator[bytes]:
+    """Write a snapshot piece by piece, letting others run in between."""
+    comma = b"{"
+    for field in fields(snapshot):
+        value: object = getattr(snapshot, field.name)
+        yield comma + encode(field.name) + b":"
+        comma = b","
+        if not isinstance(value, tuple):
+            yield encode(value)
+            continue
+        items = cast("Sequence[object]", value)
+        yield b"["
+        for start in range(0, len(items), _CHUNK):
+            yield (b"," if start else b"") + encode(items[start : start + _CHUNK])[1:-1]
+            await asyncio.sleep(0)
+        yield b"]"
+    yield b"}"

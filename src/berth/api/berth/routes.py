@@ -1,0 +1,63 @@
+"""The operations of Berth's own API."""
+
+from berth.api.berth.handlers import capacity, decisions, hosts, instances, policy, state, status
+from berth.api.berth.schemas.decisions import (
+    CapacityAnswer,
+    CapacityQuery,
+    DecisionsAnswer,
+    DecisionsQuery,
+)
+from berth.api.berth.schemas.hosts import HostAnswer, HostsAnswer, HostsQuery
+from berth.api.berth.schemas.status import PolicyAnswer, ReloadAnswer, StatusAnswer
+from berth.api.compute.schemas.servers import NewServerBody
+from berth.api.routing import Operation, Role
+from berth.domain.change import Snapshot
+from berth.domain.decision import Decision
+from berth.domain.instance import Instance
+
+PREFIX = "/berth/v1"
+
+_ADMIN = Role.ADMIN
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/berth/v1/decisions",
+        decisions.list_decisions,
+        query=DecisionsQuery,
+        answers=DecisionsAnswer,
+    ),
+    Operation("GET", "/berth/v1/decisions/{request_id}", decisions.show_decision, answers=Decision),
+    Operation(
+        "POST",
+        "/berth/v1/decide",
+        decisions.try_decision,
+        body=NewServerBody,
+        answers=Decision,
+    ),
+    Operation(
+        "GET",
+        "/berth/v1/capacity",
+        capacity.show_capacity,
+        query=CapacityQuery,
+        answers=CapacityAnswer,
+    ),
+    Operation(
+        "GET",
+        "/berth/v1/hosts",
+        hosts.list_hosts,
+        role=_ADMIN,
+        query=HostsQuery,
+        answers=HostsAnswer,
+    ),
+    Operation("GET", "/berth/v1/hosts/{name}", hosts.show_host, role=_ADMIN, answers=HostAnswer),
+    Operation(
+        "GET", "/berth/v1/instances/{instance_uuid}", instances.show_instance, answers=Instance
+    ),
+    Operation("GET", "/berth/v1/state", state.show_state, role=_ADMIN, answers=Snapshot),
+    Operation("GET", "/berth/v1/policy", policy.show_policy, role=_ADMIN, answers=PolicyAnswer),
+    Operation(
+        "POST", "/berth/v1/policy/reload", policy.reload_policy, role=_ADMIN, answers=ReloadAnswer
+    ),
+    Operation("GET", "/berth/v1/status", status.show_status, role=_ADMIN, answers=StatusAnswer),
+)

@@ -1,0 +1,1 @@
+"""What clients of Berth's own API get."""

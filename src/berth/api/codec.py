@@ -1,0 +1,123 @@
+"""JSON in and out. Nothing else in the API knows which library does it."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from berth.domain.errors import InvalidInputError
+
+__all__ = [
+    "UNSET",
+    "Meta",
+    "Model",
+    "Name",
+    "UnsetType",
+    "View",
+    "convert",
+    "decode",
+    "encode",
+    "encode_text",
+    "field",
+    "schemas_of",
+]
+
+T = TypeVar("T")
+
+_WHERE = re.compile(r"(?s)(?P<reason>.*) - at `(?P<key>key` in `)?\$(?P<path>[^`]*)`")
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_encoder = msgspec.json.Encoder()
+_decoders: dict[object, msgspec.json.Decoder[Any]] = {}
+
+_VISIBLE = "^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]+$"
+_VISIBLE_TOLD = repr(_VISIBLE)[1:-1]
+# In Python `$` also stands before a last line feed; what follows it here refuses that.
+Name = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=255,
+        pattern=_VISIBLE + "(?!\\n)",
+        extra_json_schema={"pattern": _VISIBLE},
+    ),
+]
+"""A name: 1 to 255 characters, none of them a control character."""
+
+
+class Model(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a client sends. A field that is not known is refused."""
+
+
+class View(Struct, kw_only=True):
+    """What a client gets. A field that is UNSET is left out."""
+
+
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    return decoder
+
+
+def encode(value: object) -> bytes:
+    """Write a value as JSON."""
+    return _encoder.encode(value)
+
+
+def encode_text(value: object) -> str:
+    """Write a value as JSON text."""
+    return _encoder.encode(value).decode()
+
+
+def decode(body: bytes, kind: type[T]) -> T:
+    """Read JSON as a value of that type.
+
+    Raises:
+        InvalidInputError: naming the field and what is wrong with it.
+    """
+    if b"\\u0000" in body and _NUL.search(body):
+        raise InvalidInputError("body", "must not hold the character U+0000")
+    try:
+        return _decoder(kind).decode(body)
+    except msgspec.ValidationError as error:
+        raise _invalid(str(error), "body") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInputError("body", f"is not valid JSON: {error}") from error
+
+
+def convert(values: Mapping[str, str], kind: type[T], where: str) -> T:
+    """Read strings (a query, say) as a value of that type.
+
+    Raises:
+        InvalidInputError: naming the field and what is wrong with it.
+    """
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise _invalid(str(error), where) from error
+
+
+def schemas_of(kinds: list[type], ref_template: str) -> tuple[list[Any], dict[str, Any]]:
+    """Return the JSON Schema of each type, and those that they refer to by name."""
+    schemas, components = msgspec.json.schema_components(
+        kinds, ref_template=ref_template, schema_hook=_anything
+    )
+    return list(schemas), components
+
+
+def _anything(kind: type) -> dict[str, Any]:
+    """Describe `object`: any JSON value."""
+    if kind is not object:
+        raise NotImplementedError(f"there is no JSON Schema for {kind}")
+    return {"description": "Any JSON value."}
+
+
+def _invalid(message: str, where: str) -> InvalidInputError:
+    found = _WHERE.fullmatch(message)
+    if found is None:
+        return InvalidInputError(where, message)
+    path = found["path"].lstrip(".") or where
+    reason = "must hold no control characters" if _VISIBLE_TOLD in message else found["reason"]
+    return InvalidInputError(path, ("a key: " if found["key"] else "") + reason)

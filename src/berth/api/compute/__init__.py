@@ -1,0 +1,1 @@
+"""The compute API, as OpenStack's clients speak it to Nova."""

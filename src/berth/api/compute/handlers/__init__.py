@@ -1,0 +1,1 @@
+"""What each operation of the compute API does, one noun a module."""

@@ -1,0 +1,115 @@
+"""Aggregates: making, changing and removing them, and their hosts."""
+
+from berth.api.codec import UNSET
+from berth.api.compute.schemas.aggregates import (
+    AggregateAction,
+    AggregateAnswer,
+    AggregateChangeBody,
+    AggregatesAnswer,
+    AggregateView,
+    NewAggregateBody,
+)
+from berth.api.microversion import Version
+from berth.api.routing import Answer, Call
+from berth.api.values import naive_time
+from berth.domain.aggregate import AZ_KEY, Aggregate
+from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
+
+_UUID = (2, 41)
+_DIGITS_MAX = 15
+
+
+async def list_aggregates(call: Call) -> Answer:
+    """List all aggregates."""
+    found = await call.parts.aggregates.all()
+    return Answer(AggregatesAnswer(aggregates=[_view(one, call.version) for one in found]))
+
+
+async def create_aggregate(call: Call) -> Answer:
+    """Make an aggregate without hosts."""
+    new = call.body(NewAggregateBody).aggregate
+    metadata = {} if new.availability_zone is None else {AZ_KEY: new.availability_zone}
+    aggregate = await call.parts.aggregates.create(new.name, metadata)
+    # Nova's answer has neither hosts nor metadata here, and clients know it so.
+    return Answer(AggregateAnswer(aggregate=_view(aggregate, call.version, whole=False)))
+
+
+async def show_aggregate(call: Call) -> Answer:
+    """Show an aggregate."""
+    return _answer(call, await call.parts.aggregates.get(_id(call)))
+
+
+async def update_aggregate(call: Call) -> Answer:
+    """Change the name or the availability zone of an aggregate."""
+    aggregate_id = _id(call)
+    change = call.body(AggregateChangeBody).aggregate
+    name, zone = change.name, change.availability_zone
+    if name is UNSET and zone is UNSET:
+        raise InvalidInputError("aggregate", "name a new name or availability_zone")
+    aggregates = call.parts.aggregates
+    aggregate = await aggregates.get(aggregate_id)
+    if name is not UNSET:
+        await _check_name(call, aggregate_id, name)
+    if zone is not UNSET:
+        aggregate = await aggregates.set_metadata(aggregate_id, {AZ_KEY: zone})
+    if name is not UNSET:
+        aggregate = await aggregates.rename(aggregate_id, name)
+    return _answer(call, aggregate)
+
+
+async def delete_aggregate(call: Call) -> Answer:
+    """Remove an aggregate that has no hosts."""
+    await call.parts.aggregates.delete(_id(call))
+    return Answer()
+
+
+async def act_on_aggregate(call: Call) -> Answer:
+    """Add a host, take one out, or set metadata."""
+    aggregate_id = _id(call)
+    action = call.body(AggregateAction)
+    given = [one for one in (action.add_host, action.remove_host, action.set_metadata) if one]
+    if len(given) != 1:
+        raise InvalidInputError("body", "must be one of add_host, remove_host, set_metadata")
+    aggregates = call.parts.aggregates
+    if action.add_host:
+        return _answer(call, await aggregates.add_host(aggregate_id, action.add_host.host))
+    if action.remove_host:
+        return _answer(call, await aggregates.remove_host(aggregate_id, action.remove_host.host))
+    metadata = action.set_metadata.metadata if action.set_metadata else {}
+    if metadata.get(AZ_KEY) == "":
+        raise InvalidInputError(f"set_metadata.metadata.{AZ_KEY}", "must not be empty")
+    return _answer(call, await aggregates.set_metadata(aggregate_id, metadata))
+
+
+async def _check_name(call: Call, aggregate_id: int, name: str) -> None:
+    """Refuse a taken name before anything else is changed."""
+    for other in await call.parts.aggregates.all():
+        if other.name == name and other.aggregate_id != aggregate_id:
+            raise ConflictError(f"aggregate {name} already exists")
+
+
+def _id(call: Call) -> int:
+    text = call.key("aggregate_id")
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
+        raise NotFoundError("aggregate", text)
+    return int(text)
+
+
+def _answer(call: Call, aggregate: Aggregate) -> Answer:
+    return Answer(AggregateAnswer(aggregate=_view(aggregate, call.version)))
+
+
+def _view(aggregate: Aggregate, version: Version, *, whole: bool = True) -> AggregateView:
+    updated_at_s = aggregate.updated_at_s
+    return AggregateView(
+        id=aggregate.aggregate_id,
+        name=aggregate.name,
+        availability_zone=aggregate.metadata.get(AZ_KEY),
+        created_at=naive_time(aggregate.created_at_s),
+        updated_at=None if updated_at_s is None else naive_time(updated_at_s),
+        deleted=False,
+        deleted_at=None,
+        hosts=sorted(aggregate.hosts) if whole else UNSET,
+        metadata=dict(aggregate.metadata) if whole else UNSET,
+        uuid=aggregate.uuid if version >= _UUID else UNSET,
+    )

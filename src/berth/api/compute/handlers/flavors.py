@@ -1,0 +1,158 @@
+"""Flavors: listing, making, describing and removing them."""
+
+import math
+from collections.abc import Sequence
+
+from berth.api.codec import UNSET, UnsetType
+from berth.api.compute.schemas.flavors import (
+    FlavorAnswer,
+    FlavorChangeBody,
+    FlavorLine,
+    FlavorLinesAnswer,
+    FlavorsAnswer,
+    FlavorsQuery,
+    FlavorView,
+    NewFlavorBody,
+)
+from berth.api.links import Link, Linker, limit_of, linker_of, next_page, page_of
+from berth.api.microversion import Version
+from berth.api.routing import Answer, Call
+from berth.api.values import flag, whole
+from berth.domain.errors import InvalidInputError, NotFoundError
+from berth.domain.flavor import Flavor
+
+_DESCRIPTION = (2, 55)
+_EXTRA_SPECS = (2, 61)
+_SWAP_IS_A_NUMBER = (2, 75)
+
+
+async def list_flavors(call: Call) -> Answer:
+    """List flavors in short."""
+    flavors, links = await _page(call)
+    linker = linker_of(call)
+    lines = [
+        FlavorLine(
+            id=flavor.flavor_id,
+            name=flavor.name,
+            links=linker.of("flavors", flavor.flavor_id),
+            description=flavor.description if call.version >= _DESCRIPTION else UNSET,
+        )
+        for flavor in flavors
+    ]
+    return Answer(FlavorLinesAnswer(flavors=lines, flavors_links=links))
+
+
+async def list_flavors_in_detail(call: Call) -> Answer:
+    """List flavors in full."""
+    flavors, links = await _page(call)
+    linker = linker_of(call)
+    views = [flavor_view(flavor, linker, call.version) for flavor in flavors]
+    return Answer(FlavorsAnswer(flavors=views, flavors_links=links))
+
+
+async def show_flavor(call: Call) -> Answer:
+    """Show a flavor."""
+    flavor = await visible_flavor(call)
+    return Answer(FlavorAnswer(flavor=flavor_view(flavor, linker_of(call), call.version)))
+
+
+async def create_flavor(call: Call) -> Answer:
+    """Make a flavor."""
+    new = call.body(NewFlavorBody).flavor
+    if new.description is not UNSET and call.version < _DESCRIPTION:
+        raise InvalidInputError("flavor.description", "is there from microversion 2.55 on")
+    flavor = Flavor(
+        flavor_id=call.parts.ids.uuid() if new.id is None else str(new.id),
+        name=new.name,
+        vcpus=whole(new.vcpus, "flavor.vcpus", low=1),
+        memory_mb=whole(new.ram, "flavor.ram", low=1),
+        root_gb=whole(new.disk, "flavor.disk"),
+        ephemeral_gb=whole(new.ephemeral, "flavor.OS-FLV-EXT-DATA:ephemeral"),
+        swap_mb=whole(new.swap, "flavor.swap"),
+        is_public=flag(new.is_public, "flavor.os-flavor-access:is_public"),
+        rxtx_factor=_factor(new.rxtx_factor),
+        description=None if new.description is UNSET else new.description,
+    )
+    await call.parts.flavors.create(flavor)
+    return Answer(FlavorAnswer(flavor=flavor_view(flavor, linker_of(call), call.version)))
+
+
+async def update_flavor(call: Call) -> Answer:
+    """Change the description of a flavor."""
+    change = call.body(FlavorChangeBody).flavor
+    flavor = await call.parts.flavors.set_description(call.key("flavor_id"), change.description)
+    return Answer(FlavorAnswer(flavor=flavor_view(flavor, linker_of(call), call.version)))
+
+
+async def delete_flavor(call: Call) -> Answer:
+    """Remove a flavor."""
+    await call.parts.flavors.delete(call.key("flavor_id"))
+    return Answer()
+
+
+async def visible_flavor(call: Call) -> Flavor:
+    """Return the flavor that the path names.
+
+    Raises:
+        NotFoundError: there is none that the caller may see.
+    """
+    flavor = await call.parts.flavors.get(call.key("flavor_id"))
+    if not (flavor.is_public or call.identity.is_admin):
+        raise NotFoundError("flavor", flavor.flavor_id)
+    return flavor
+
+
+def flavor_view(flavor: Flavor, linker: Linker, version: Version) -> FlavorView:
+    """Write a flavor in full, as the version has it."""
+    return FlavorView(
+        id=flavor.flavor_id,
+        name=flavor.name,
+        ram=flavor.memory_mb,
+        disk=flavor.root_gb,
+        vcpus=flavor.vcpus,
+        swap=flavor.swap_mb or (0 if version >= _SWAP_IS_A_NUMBER else ""),
+        ephemeral=flavor.ephemeral_gb,
+        disabled=flavor.disabled,
+        is_public=flavor.is_public,
+        rxtx_factor=flavor.rxtx_factor,
+        links=linker.of("flavors", flavor.flavor_id),
+        description=flavor.description if version >= _DESCRIPTION else UNSET,
+        extra_specs=dict(flavor.extra_specs) if version >= _EXTRA_SPECS else UNSET,
+    )
+
+
+async def _page(call: Call) -> tuple[Sequence[Flavor], tuple[Link, ...] | UnsetType]:
+    query = call.query(FlavorsQuery)
+    public = _public(call, query.is_public)
+    flavors = [
+        flavor
+        for flavor in await call.parts.flavors.all()
+        if public in {None, flavor.is_public}
+        and flavor.memory_mb >= (query.min_ram or 0)
+        and flavor.root_gb >= (query.min_disk or 0)
+    ]
+    limit = limit_of(call, query.limit)
+    keys = [flavor.flavor_id for flavor in flavors]
+    page = page_of(flavors, keys, query.marker, limit)
+    if not page or page[-1].flavor_id == keys[-1]:
+        return page, UNSET
+    return page, next_page(call, page[-1].flavor_id, limit)
+
+
+def _public(call: Call, asked: str | None) -> bool | None:
+    """Tell which flavors to list: public, others, or all (None, administrators only)."""
+    if asked is None or not call.identity.is_admin:
+        return True
+    if asked.strip().lower() == "none":
+        return None
+    return flag(asked, "is_public")
+
+
+def _factor(value: float | str) -> float:
+    try:
+        factor = float(value)
+    except ValueError:
+        factor = 0.0
+    if not (math.isfinite(factor) and factor > 0):
+        raise InvalidInputError("flavor.rxtx_factor", "must be a number above 0")
+    return factor

@@ -1,0 +1,218 @@
+"""Hypervisors: Berth's hosts, in the words of the compute API."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from berth.api.codec import UNSET, UnsetType, encode_text
+from berth.api.compute.schemas.hypervisors import (
+    HypervisorAnswer,
+    HypervisorQuery,
+    HypervisorsAnswer,
+    HypervisorServer,
+    HypervisorService,
+    HypervisorsQuery,
+    HypervisorView,
+    Statistics,
+    StatisticsAnswer,
+)
+from berth.api.fleet import host_uuids, page_after, views_of
+from berth.api.links import Link, limit_of, next_page
+from berth.api.microversion import Version
+from berth.api.parts import ApiParts
+from berth.api.routing import Answer, Call
+from berth.api.values import flag, number_of
+from berth.domain.errors import InvalidInputError, NotFoundError
+from berth.domain.host import Service
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.ports.ledger import InstanceQuery
+from berth.services.hosts import HostView
+
+_CPU_INFO_IS_AN_OBJECT = (2, 28)
+_PAGES = (2, 33)
+_UUIDS = (2, 53)
+_ALWAYS_SERVERS = (2, 75)
+_NO_USAGE = (2, 88)
+_SERVERS_MAX = 1000
+_NOTHING = Inventory(total=0)
+
+
+async def list_hypervisors(call: Call) -> Answer:
+    """List hypervisors in short."""
+    return await _list(call, detail=False)
+
+
+async def list_hypervisors_in_detail(call: Call) -> Answer:
+    """List hypervisors in full."""
+    return await _list(call, detail=True)
+
+
+async def show_hypervisor(call: Call) -> Answer:
+    """Show a hypervisor, by its uuid (from 2.53 on) or its number."""
+    query = call.query(HypervisorQuery)
+    with_servers = call.version >= _UUIDS and flag(query.with_servers, "with_servers")
+    await call.parts.follower.catch_up()
+    key = call.key("hypervisor_id")
+    for uuid in host_uuids(call.parts):
+        if key == (uuid if call.version >= _UUIDS else str(number_of(uuid))):
+            found = await _write(call, [uuid], _Form(detail=True, with_servers=with_servers))
+            if found:
+                return Answer(HypervisorAnswer(hypervisor=found[0]))
+    raise NotFoundError("hypervisor", key)
+
+
+async def show_statistics(call: Call) -> Answer:
+    """Show sums over all hypervisors whose service is enabled."""
+    await call.parts.follower.catch_up()
+    total: Counter[str] = Counter()
+    async for views in views_of(call.parts, host_uuids(call.parts)):
+        for view in views:
+            if view.service is not None and not view.service.disabled:
+                total.update(count=1, **_amounts(view))
+    return Answer(StatisticsAnswer(hypervisor_statistics=Statistics(**total)))
+
+
+async def search_hypervisors(call: Call) -> Answer:
+    """List hypervisors whose host name contains a text (before 2.53)."""
+    return await _search(call, call.key("hypervisor_id"), _Form())
+
+
+async def list_hypervisor_servers(call: Call) -> Answer:
+    """List hypervisors whose host name contains a text, with their servers (before 2.53)."""
+    return await _search(call, call.key("hypervisor_id"), _Form(with_servers=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How much to write of each hypervisor."""
+
+    detail: bool = False
+    with_servers: bool = False
+
+
+async def _list(call: Call, *, detail: bool) -> Answer:
+    query = call.query(HypervisorsQuery)
+    is_new = call.version >= _UUIDS
+    form = _Form(detail, is_new and flag(query.with_servers, "with_servers"))
+    if is_new and query.hypervisor_hostname_pattern is not None:
+        if query.limit is not None or query.marker is not None:
+            raise InvalidInputError("hypervisor_hostname_pattern", "cannot be used with paging")
+        return await _search(call, query.hypervisor_hostname_pattern, form)
+    await call.parts.follower.catch_up()
+    uuids: Sequence[str] = host_uuids(call.parts)
+    links: tuple[Link, ...] | UnsetType = UNSET
+    if call.version >= _PAGES:
+        limit = limit_of(call, query.limit)
+        page = page_after(uuids, _uuid(uuids, query.marker, call.version), limit)
+        if page and page[-1] != uuids[-1]:
+            last = page[-1] if is_new else str(number_of(page[-1]))
+            links = next_page(call, last, limit)
+        uuids = page
+    found = await _write(call, uuids, form)
+    return Answer(HypervisorsAnswer(hypervisors=found, hypervisors_links=links))
+
+
+def _uuid(uuids: Sequence[str], marker: str | None, version: Version) -> str | None:
+    if marker is None or version >= _UUIDS:
+        return marker
+    return next((uuid for uuid in uuids if str(number_of(uuid)) == marker), marker)
+
+
+async def _search(call: Call, pattern: str, form: _Form) -> Answer:
+    await call.parts.follower.catch_up()
+    table = call.parts.replica.hosts
+    uuids = [
+        uuid
+        for uuid in host_uuids(call.parts)
+        if (row := table.row_of(uuid)) is not None and pattern in table.host(row).node
+    ]
+    if not uuids:
+        raise NotFoundError("hypervisor matching", pattern)
+    return Answer(HypervisorsAnswer(hypervisors=await _write(call, uuids, form)))
+
+
+async def _write(call: Call, uuids: Sequence[str], form: _Form) -> list[HypervisorView]:
+    written: list[HypervisorView] = []
+    async for views in views_of(call.parts, uuids):
+        for view in views:
+            if view.service is not None:
+                servers = await _servers(call, view.host.name) if form.with_servers else UNSET
+                written.append(_view(call, view, view.service, form, servers))
+    return written
+
+
+async def _servers(call: Call, host: str) -> list[HypervisorServer] | UnsetType:
+    found = await call.parts.instances.find(InstanceQuery(host=host, limit=_SERVERS_MAX))
+    if not found and call.version < _ALWAYS_SERVERS:
+        return UNSET
+    return [HypervisorServer(name=instance.name, uuid=instance.uuid) for instance in found]
+
+
+def _view(
+    call: Call,
+    view: HostView,
+    service: Service,
+    form: _Form,
+    servers: list[HypervisorServer] | UnsetType,
+) -> HypervisorView:
+    version = call.version
+    detail = form.detail
+    is_new = version >= _UUIDS
+    usage = _amounts(view) if detail and version < _NO_USAGE else {}
+    return HypervisorView(
+        id=view.host.uuid if is_new else number_of(view.host.uuid),
+        hypervisor_hostname=view.host.node,
+        state=state_of(call.parts, service),
+        status="disabled" if service.disabled else "enabled",
+        hypervisor_type=view.host.hypervisor_type if detail else UNSET,
+        hypervisor_version=view.host.hypervisor_version if detail else UNSET,
+        host_ip=view.host.host_ip if detail else UNSET,
+        service=_service(service, is_new=is_new) if detail else UNSET,
+        cpu_info=_cpu_info(view, version) if usage else UNSET,
+        uptime=None if detail and version >= _NO_USAGE else UNSET,
+        servers=servers,
+        **usage,
+    )
+
+
+def state_of(parts: ApiParts, service: Service) -> str:
+    """Tell whether a compute service is `up` or `down`."""
+    is_up = service.is_up(parts.clock.now_s(), parts.service_down_time_s)
+    return "up" if is_up else "down"
+
+
+def _service(service: Service, *, is_new: bool) -> HypervisorService:
+    return HypervisorService(
+        id=service.service_id if is_new else number_of(service.service_id),
+        host=service.host,
+        disabled_reason=service.disabled_reason,
+    )
+
+
+def _cpu_info(view: HostView, version: Version) -> dict[str, object] | str:
+    info = dict(view.host.cpu_info)
+    return info if version >= _CPU_INFO_IS_AN_OBJECT else encode_text(info)
+
+
+def _amounts(view: HostView) -> dict[str, int]:
+    """Say what a host has and what of it is used; what it keeps for itself counts as used."""
+    total: dict[str, int] = {}
+    used: dict[str, int] = {}
+    for name in (VCPU, MEMORY_MB, DISK_GB):
+        inventory = view.inventories.get(name, _NOTHING)
+        total[name] = inventory.total
+        used[name] = view.used.get(name, 0) + inventory.reserved
+    free_gb = total[DISK_GB] - used[DISK_GB]
+    return {
+        "vcpus": total[VCPU],
+        "memory_mb": total[MEMORY_MB],
+        "local_gb": total[DISK_GB],
+        "vcpus_used": used[VCPU],
+        "memory_mb_used": used[MEMORY_MB],
+        "local_gb_used": used[DISK_GB],
+        "free_ram_mb": total[MEMORY_MB] - used[MEMORY_MB],
+        "free_disk_gb": free_gb,
+        "current_workload": 0,
+        "running_vms": view.num_instances,
+        "disk_available_least": free_gb,
+    }

@@ -1,0 +1,107 @@
+"""Server groups: making, listing and removing them."""
+
+from berth.api.codec import UNSET
+from berth.api.compute.schemas.server_groups import (
+    NewServerGroup,
+    NewServerGroupBody,
+    ServerGroupAnswer,
+    ServerGroupsAnswer,
+    ServerGroupsQuery,
+    ServerGroupView,
+)
+from berth.api.links import limit_of
+from berth.api.microversion import Version
+from berth.api.routing import Answer, Call
+from berth.api.values import whole
+from berth.domain.errors import InvalidInputError
+from berth.domain.server_group import GroupPolicy, ServerGroup
+
+_OWNER = (2, 13)
+_SOFT = (2, 15)
+_ONE_POLICY = (2, 64)
+_RULE = "max_server_per_host"
+_HARD = frozenset({GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY})
+
+
+async def list_server_groups(call: Call) -> Answer:
+    """List the server groups of the project; `all_projects` is for administrators."""
+    query = call.query(ServerGroupsQuery)
+    everyone = query.all_projects is not None and call.identity.is_admin
+    project_id = None if everyone else call.identity.project_id
+    groups = await call.parts.server_groups.of_project(project_id)
+    start = query.offset or 0
+    page = groups[start : start + limit_of(call, query.limit)]
+    return Answer(ServerGroupsAnswer(server_groups=[await _view(call, one) for one in page]))
+
+
+async def create_server_group(call: Call) -> Answer:
+    """Make a server group."""
+    new = call.body(NewServerGroupBody).server_group
+    policy = _policy(new, call.version)
+    group = ServerGroup(
+        uuid=call.parts.ids.uuid(),
+        name=new.name,
+        policy=policy,
+        project_id=call.identity.project_id,
+        user_id=call.identity.user_id,
+        max_server_per_host=_max_per_host(new, policy, call.version),
+    )
+    await call.parts.server_groups.create(group)
+    return Answer(ServerGroupAnswer(server_group=await _view(call, group, is_new=True)))
+
+
+async def show_server_group(call: Call) -> Answer:
+    """Show a server group."""
+    group = await call.parts.server_groups.get(call.key("group_id"), call.project_id)
+    return Answer(ServerGroupAnswer(server_group=await _view(call, group)))
+
+
+async def delete_server_group(call: Call) -> Answer:
+    """Remove a server group; its servers stay."""
+    await call.parts.server_groups.delete(call.key("group_id"), call.project_id)
+    return Answer()
+
+
+def _policy(new: NewServerGroup, version: Version) -> GroupPolicy:
+    one = version >= _ONE_POLICY
+    name, other = ("policy", new.policies) if one else ("policies", new.policy)
+    if other is not UNSET:
+        wrong = "policies" if one else "policy"
+        raise InvalidInputError(f"server_group.{wrong}", f"is {name} in this microversion")
+    policy = new.policy if one else (new.policies[0] if new.policies else UNSET)
+    if policy is UNSET:
+        raise InvalidInputError(f"server_group.{name}", "is required")
+    if version < _SOFT and policy not in _HARD:
+        raise InvalidInputError("server_group.policies", f"{policy} is there from 2.15 on")
+    return policy
+
+
+def _max_per_host(new: NewServerGroup, policy: GroupPolicy, version: Version) -> int:
+    if new.rules is UNSET:
+        return 1
+    if version < _ONE_POLICY:
+        raise InvalidInputError("server_group.rules", "is there from microversion 2.64 on")
+    maximum = new.rules.max_server_per_host
+    if maximum is UNSET:
+        return 1
+    if policy is not GroupPolicy.ANTI_AFFINITY:
+        raise InvalidInputError("server_group.rules", "only anti-affinity has rules")
+    return whole(maximum, f"server_group.rules.{_RULE}", low=1)
+
+
+async def _view(call: Call, group: ServerGroup, *, is_new: bool = False) -> ServerGroupView:
+    one = call.version >= _ONE_POLICY
+    owned = call.version >= _OWNER
+    has_rules = group.policy is GroupPolicy.ANTI_AFFINITY
+    rules = {_RULE: group.max_server_per_host} if has_rules else dict[str, int]()
+    return ServerGroupView(
+        id=group.uuid,
+        name=group.name,
+        members=[] if is_new else await call.parts.server_groups.members(group.uuid),
+        policies=UNSET if one else [group.policy.value],
+        metadata=UNSET if one else {},
+        policy=group.policy.value if one else UNSET,
+        rules=rules if one else UNSET,
+        project_id=group.project_id if owned else UNSET,
+        user_id=group.user_id if owned else UNSET,
+    )

@@ -1,0 +1,159 @@
+"""Lists of servers: filters and pages."""
+
+from collections.abc import Callable, Sequence
+
+from berth.api.codec import UNSET, UnsetType
+from berth.api.compute.handlers.name_patterns import pattern_of
+from berth.api.compute.schemas.server_views import ServerLinesAnswer, ServersAnswer
+from berth.api.compute.schemas.servers import ServersQuery
+from berth.api.compute.views.servers import ServerWriter
+from berth.api.errors import HttpError
+from berth.api.links import Link, limit_of, next_page
+from berth.api.routing import Answer, Call
+from berth.api.values import flag, moment
+from berth.domain.errors import InvalidInputError, NotFoundError
+from berth.domain.instance import Instance, Status
+from berth.ports.ledger import InstanceQuery
+
+Accepts = Callable[[Instance], bool]
+Links = tuple[Link, ...] | UnsetType
+
+_FETCHED_AT_LEAST = 100
+_SORT_DIRS = frozenset({None, "asc", "desc"})
+
+
+async def list_servers(call: Call) -> Answer:
+    """List servers in short, newest first."""
+    page, links = await _page(call)
+    writer = ServerWriter(call)
+    lines = [writer.line(instance) for instance in page]
+    return Answer(ServerLinesAnswer(servers=lines, servers_links=links))
+
+
+async def list_servers_in_detail(call: Call) -> Answer:
+    """List servers in full, newest first."""
+    page, links = await _page(call)
+    writer = ServerWriter(call)
+    views = [writer.view(instance) for instance in page]
+    return Answer(ServersAnswer(servers=views, servers_links=links))
+
+
+async def _page(call: Call) -> tuple[Sequence[Instance], Links]:
+    asked = call.query(ServersQuery)
+    if asked.sort_dir not in _SORT_DIRS:
+        raise InvalidInputError("sort_dir", "must be asc or desc")
+    limit = limit_of(call, asked.limit)
+    statuses = _statuses(call)
+    if limit == 0 or statuses == set():
+        return [], UNSET
+    query = _query(call, asked, statuses)
+    found = await _find(call, query, _accepts(asked, statuses), limit + 1)
+    if len(found) <= limit:
+        return found, UNSET
+    return found[:limit], next_page(call, found[limit - 1].uuid, limit)
+
+
+async def _find(
+    call: Call, query: InstanceQuery, accepts: Accepts | None, wanted: int
+) -> list[Instance]:
+    """Read on until enough instances are accepted or there are no more."""
+    found: list[Instance] = []
+    marker = query.marker
+    fetched = wanted if accepts is None else max(wanted, _FETCHED_AT_LEAST)
+    while True:
+        query = _after(query, marker, fetched)
+        try:
+            batch = await call.parts.instances.find(query)
+        except NotFoundError as error:
+            raise InvalidInputError("marker", f"[{marker}] could not be found") from error
+        found += batch if accepts is None else filter(accepts, batch)
+        if len(batch) < fetched or len(found) >= wanted:
+            return found[:wanted]
+        marker = batch[-1].uuid
+
+
+def _after(query: InstanceQuery, marker: str | None, limit: int) -> InstanceQuery:
+    return InstanceQuery(
+        project_id=query.project_id,
+        host=query.host,
+        status=query.status,
+        reservation_id=query.reservation_id,
+        deleted=query.deleted,
+        changed_since_s=query.changed_since_s,
+        limit=limit,
+        marker=marker,
+    )
+
+
+def _query(call: Call, asked: ServersQuery, statuses: set[Status] | None) -> InstanceQuery:
+    is_admin = call.identity.is_admin
+    since_s = None if asked.changes_since is None else moment(asked.changes_since, "changes-since")
+    return InstanceQuery(
+        project_id=_project(call, asked),
+        host=(asked.host or None) if is_admin else None,
+        status=next(iter(statuses)) if statuses and len(statuses) == 1 else None,
+        reservation_id=asked.reservation_id or None,
+        deleted=_deleted(call, asked, statuses, since_s),
+        changed_since_s=since_s,
+        marker=asked.marker,
+    )
+
+
+def _project(call: Call, asked: ServersQuery) -> str | None:
+    """Return the project to list, None for all of them."""
+    everywhere = asked.all_tenants is not None and (
+        asked.all_tenants == "" or flag(asked.all_tenants, "all_tenants")
+    )
+    if not everywhere:
+        return call.identity.project_id
+    if not call.identity.is_admin:
+        raise HttpError(403, "Only administrators may list the servers of all projects.")
+    return asked.project_id or asked.tenant_id or None
+
+
+def _deleted(
+    call: Call, asked: ServersQuery, statuses: set[Status] | None, since_s: float | None
+) -> bool | None:
+    """Tell which to list: deleted ones or the others; None for both, as with changes-since."""
+    wanted = asked.deleted is not None and flag(asked.deleted, "deleted")
+    if (wanted or statuses == {Status.DELETED}) and not call.identity.is_admin:
+        raise HttpError(403, "Only administrators may list deleted servers.")
+    if wanted:
+        return True
+    if statuses and Status.DELETED in statuses:
+        return None
+    return None if since_s is not None and asked.deleted is None else False
+
+
+def _statuses(call: Call) -> set[Status] | None:
+    """Return the statuses asked for, None for any; those that Berth does not have are left out."""
+    asked = [value.upper() for name, value in call.query_items() if name == "status"]
+    if not asked:
+        return None
+    return {status for status in Status if status.value in asked}
+
+
+def _accepts(asked: ServersQuery, statuses: set[Status] | None) -> Accepts | None:
+    """Make the test for what the ledger does not select by; None when there is nothing."""
+    tests: list[Accepts] = []
+    if asked.name:
+        tests.append(_named(pattern_of(asked.name)))
+    if statuses and len(statuses) > 1:
+        tests.append(lambda instance: instance.status in statuses)
+    if asked.image:
+        tests.append(lambda instance: bool(instance.image) and _image_id(instance) == asked.image)
+    if asked.flavor:
+        tests.append(lambda instance: instance.flavor.flavor_id == asked.flavor)
+    if asked.user_id:
+        tests.append(lambda instance: instance.user_id == asked.user_id)
+    if not tests:
+        return None
+    return lambda instance: all(test(instance) for test in tests)
+
+
+def _named(matches: Callable[[str], bool]) -> Accepts:
+    return lambda instance: matches(instance.name)
+
+
+def _image_id(instance: Instance) -> str | None:
+    return instance.image.image_id if instance.image else None

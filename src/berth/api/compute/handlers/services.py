@@ -1,0 +1,132 @@
+"""Compute services: whether they may get new servers."""
+
+from berth.api.codec import UNSET
+from berth.api.compute.handlers.hypervisors import state_of
+from berth.api.compute.schemas.services import (
+    ServiceAnswer,
+    ServiceChange,
+    ServicesAnswer,
+    ServicesQuery,
+    ServiceStatus,
+    ServiceView,
+)
+from berth.api.fleet import zone_of
+from berth.api.routing import Answer, Call
+from berth.api.values import flag, naive_time, number_of
+from berth.domain.errors import InvalidInputError, NotFoundError
+from berth.domain.host import Service
+
+BINARY = "nova-compute"
+
+_FORCED_DOWN = (2, 11)
+_UUIDS = (2, 53)
+
+
+async def list_services(call: Call) -> Answer:
+    """List the compute services."""
+    query = call.query(ServicesQuery)
+    found = [
+        _view(call, service)
+        for service in await call.parts.hosts.services()
+        if query.host in {None, "", service.host} and query.binary in {None, "", BINARY}
+    ]
+    return Answer(ServicesAnswer(services=found))
+
+
+async def update_service(call: Call) -> Answer:
+    """Enable, disable or force down a service; before 2.53 the path names what to do."""
+    change = call.body(ServiceChange)
+    if call.version < _UUIDS:
+        return await _act(call, call.key("service_id"), change)
+    if change.host is not UNSET or change.binary is not UNSET:
+        raise InvalidInputError("host, binary", "are there before microversion 2.53 only")
+    if change.status is UNSET and change.forced_down is UNSET:
+        raise InvalidInputError("body", "must have status or forced_down")
+    if change.disabled_reason is not UNSET and change.status is not ServiceStatus.DISABLED:
+        raise InvalidInputError("disabled_reason", "needs status disabled")
+    service = await _find(call)
+    status, reason = change.status, change.disabled_reason
+    changed = await call.parts.hosts.set_service(
+        service.host,
+        disabled=None if status is UNSET else status is ServiceStatus.DISABLED,
+        disabled_reason=None if reason is UNSET else reason,
+        forced_down=_forced_down(change),
+    )
+    return Answer(ServiceAnswer(service=_view(call, changed)))
+
+
+async def delete_service(call: Call) -> Answer:
+    """Forget a service, its host and its place in aggregates."""
+    service = await _find(call)
+    await call.parts.hosts.remove(service.host)
+    for aggregate in await call.parts.aggregates.all():
+        if service.host in aggregate.hosts:
+            await call.parts.aggregates.remove_host(aggregate.aggregate_id, service.host)
+    return Answer()
+
+
+async def _act(call: Call, action: str, change: ServiceChange) -> Answer:
+    host = change.host
+    if host is UNSET or change.binary is UNSET:
+        raise InvalidInputError("host, binary", "are required before microversion 2.53")
+    if change.binary != BINARY:
+        raise InvalidInputError("binary", f"only {BINARY} can be changed")
+    hosts = call.parts.hosts
+    reason = None if change.disabled_reason is UNSET else change.disabled_reason
+    match action:
+        case "enable":
+            await hosts.set_service(host, disabled=False)
+        case "disable":
+            await hosts.set_service(host, disabled=True)
+        case "disable-log-reason":
+            if reason is None:
+                raise InvalidInputError("disabled_reason", "is required")
+            await hosts.set_service(host, disabled=True, disabled_reason=reason)
+        case "force-down" if call.version >= _FORCED_DOWN:
+            forced_down = _forced_down(change)
+            if forced_down is None:
+                raise InvalidInputError("forced_down", "is required")
+            await hosts.set_service(host, forced_down=forced_down)
+            view = ServiceView(binary=BINARY, host=host, forced_down=forced_down)
+            return Answer(ServiceAnswer(service=view))
+        case _:
+            raise NotFoundError("action on services", action)
+    view = ServiceView(
+        binary=BINARY,
+        host=host,
+        status="enabled" if action == "enable" else "disabled",
+        disabled_reason=reason if action == "disable-log-reason" else UNSET,
+    )
+    return Answer(ServiceAnswer(service=view))
+
+
+def _forced_down(change: ServiceChange) -> bool | None:
+    return None if change.forced_down is UNSET else flag(change.forced_down, "forced_down")
+
+
+async def _find(call: Call) -> Service:
+    key = call.key("service_id")
+    for service in await call.parts.hosts.services():
+        if key == _id(call, service):
+            return service
+    raise NotFoundError("compute service", key)
+
+
+def _id(call: Call, service: Service) -> str:
+    uuid = service.service_id
+    return uuid if call.version >= _UUIDS else str(number_of(uuid))
+
+
+def _view(call: Call, service: Service) -> ServiceView:
+    uuid = service.service_id
+    return ServiceView(
+        binary=BINARY,
+        host=service.host,
+        id=uuid if call.version >= _UUIDS else number_of(uuid),
+        zone=zone_of(call.parts, service.host),
+        status="disabled" if service.disabled else "enabled",
+        state=state_of(call.parts, service),
+        updated_at=naive_time(service.last_seen_s) if service.last_seen_s else None,
+        disabled_reason=service.disabled_reason,
+        forced_down=service.forced_down if call.version >= _FORCED_DOWN else UNSET,
+    )

@@ -1,0 +1,324 @@
+"""The operations of the compute API, those that are used most first."""
+
+from berth.api.compute.handlers import (
+    aggregates,
+    availability_zones,
+    flavor_extra_specs,
+    flavors,
+    hypervisors,
+    server_actions,
+    server_groups,
+    server_lists,
+    server_metadata,
+    servers,
+    services,
+)
+from berth.api.compute.schemas.aggregates import (
+    AggregateAction,
+    AggregateAnswer,
+    AggregateChangeBody,
+    AggregatesAnswer,
+    NewAggregateBody,
+)
+from berth.api.compute.schemas.availability_zones import ZonesAnswer
+from berth.api.compute.schemas.flavors import (
+    FlavorAnswer,
+    FlavorChangeBody,
+    FlavorLinesAnswer,
+    FlavorsAnswer,
+    FlavorsQuery,
+    NewFlavorBody,
+    OneSpec,
+    SpecsAnswer,
+    SpecsBody,
+)
+from berth.api.compute.schemas.hypervisors import (
+    HypervisorAnswer,
+    HypervisorQuery,
+    HypervisorsAnswer,
+    HypervisorsQuery,
+    StatisticsAnswer,
+)
+from berth.api.compute.schemas.server_groups import (
+    NewServerGroupBody,
+    ServerGroupAnswer,
+    ServerGroupsAnswer,
+    ServerGroupsQuery,
+)
+from berth.api.compute.schemas.server_views import (
+    CreatedAnswer,
+    MetadataAnswer,
+    MetadataItemAnswer,
+    ServerAnswer,
+    ServerLinesAnswer,
+    ServersAnswer,
+)
+from berth.api.compute.schemas.servers import (
+    MetadataBody,
+    MetadataItemBody,
+    NewServerBody,
+    ServerAction,
+    ServerChangeBody,
+    ServersQuery,
+)
+from berth.api.compute.schemas.services import (
+    ServiceAnswer,
+    ServiceChange,
+    ServicesAnswer,
+    ServicesQuery,
+)
+from berth.api.routing import Operation, Role
+
+PREFIX = "/v2.1"
+
+_SERVER = "/v2.1/servers/{server_id}"
+_METADATA = f"{_SERVER}/metadata"
+_FLAVOR = "/v2.1/flavors/{flavor_id}"
+_SPECS = f"{_FLAVOR}/os-extra_specs"
+_HYPERVISOR = "/v2.1/os-hypervisors/{hypervisor_id}"
+_AGGREGATE = "/v2.1/os-aggregates/{aggregate_id}"
+_SERVICE = "/v2.1/os-services/{service_id}"
+_GROUP = "/v2.1/os-server-groups/{group_id}"
+_ADMIN = Role.ADMIN
+_BEFORE_UUIDS = (2, 52)
+
+_SERVERS = (
+    Operation(
+        "POST",
+        "/v2.1/servers",
+        servers.create_servers,
+        202,
+        body=NewServerBody,
+        answers=CreatedAnswer,
+    ),
+    Operation(
+        "GET",
+        "/v2.1/servers",
+        server_lists.list_servers,
+        query=ServersQuery,
+        answers=ServerLinesAnswer,
+    ),
+    Operation(
+        "GET",
+        "/v2.1/servers/detail",
+        server_lists.list_servers_in_detail,
+        query=ServersQuery,
+        answers=ServersAnswer,
+    ),
+    Operation("GET", _SERVER, servers.show_server, answers=ServerAnswer),
+    Operation("PUT", _SERVER, servers.update_server, body=ServerChangeBody, answers=ServerAnswer),
+    Operation("DELETE", _SERVER, servers.delete_server, 204),
+    Operation("POST", f"{_SERVER}/action", server_actions.act_on_server, 202, body=ServerAction),
+    Operation("GET", _METADATA, server_metadata.list_metadata, answers=MetadataAnswer),
+    Operation(
+        "POST", _METADATA, server_metadata.add_metadata, body=MetadataBody, answers=MetadataAnswer
+    ),
+    Operation(
+        "PUT",
+        _METADATA,
+        server_metadata.replace_metadata,
+        body=MetadataBody,
+        answers=MetadataAnswer,
+    ),
+    Operation(
+        "GET", _METADATA + "/{key}", server_metadata.show_metadata_item, answers=MetadataItemAnswer
+    ),
+    Operation(
+        "PUT",
+        _METADATA + "/{key}",
+        server_metadata.update_metadata_item,
+        body=MetadataItemBody,
+        answers=MetadataItemAnswer,
+    ),
+    Operation("DELETE", _METADATA + "/{key}", server_metadata.delete_metadata_item, 204),
+)
+
+_FLAVORS = (
+    Operation(
+        "GET",
+        "/v2.1/flavors",
+        flavors.list_flavors,
+        query=FlavorsQuery,
+        answers=FlavorLinesAnswer,
+    ),
+    Operation(
+        "POST",
+        "/v2.1/flavors",
+        flavors.create_flavor,
+        role=_ADMIN,
+        body=NewFlavorBody,
+        answers=FlavorAnswer,
+    ),
+    Operation(
+        "GET",
+        "/v2.1/flavors/detail",
+        flavors.list_flavors_in_detail,
+        query=FlavorsQuery,
+        answers=FlavorsAnswer,
+    ),
+    Operation("GET", _FLAVOR, flavors.show_flavor, answers=FlavorAnswer),
+    Operation(
+        "PUT",
+        _FLAVOR,
+        flavors.update_flavor,
+        role=_ADMIN,
+        body=FlavorChangeBody,
+        answers=FlavorAnswer,
+        since=(2, 55),
+    ),
+    Operation("DELETE", _FLAVOR, flavors.delete_flavor, 202, role=_ADMIN),
+    Operation("GET", _SPECS, flavor_extra_specs.list_extra_specs, answers=SpecsAnswer),
+    Operation(
+        "POST",
+        _SPECS,
+        flavor_extra_specs.create_extra_specs,
+        role=_ADMIN,
+        body=SpecsBody,
+        answers=SpecsAnswer,
+    ),
+    Operation("GET", _SPECS + "/{key}", flavor_extra_specs.show_extra_spec, answers=dict[str, str]),
+    Operation(
+        "PUT",
+        _SPECS + "/{key}",
+        flavor_extra_specs.update_extra_spec,
+        role=_ADMIN,
+        body=OneSpec,
+        answers=dict[str, str],
+    ),
+    Operation("DELETE", _SPECS + "/{key}", flavor_extra_specs.delete_extra_spec, role=_ADMIN),
+)
+
+_FLEET = (
+    Operation(
+        "GET",
+        "/v2.1/os-hypervisors",
+        hypervisors.list_hypervisors,
+        role=_ADMIN,
+        query=HypervisorsQuery,
+        answers=HypervisorsAnswer,
+    ),
+    Operation(
+        "GET",
+        "/v2.1/os-hypervisors/detail",
+        hypervisors.list_hypervisors_in_detail,
+        role=_ADMIN,
+        query=HypervisorsQuery,
+        answers=HypervisorsAnswer,
+    ),
+    Operation(
+        "GET",
+        "/v2.1/os-hypervisors/statistics",
+        hypervisors.show_statistics,
+        role=_ADMIN,
+        answers=StatisticsAnswer,
+        until=(2, 87),
+    ),
+    Operation(
+        "GET",
+        _HYPERVISOR,
+        hypervisors.show_hypervisor,
+        role=_ADMIN,
+        query=HypervisorQuery,
+        answers=HypervisorAnswer,
+    ),
+    Operation(
+        "GET",
+        f"{_HYPERVISOR}/search",
+        hypervisors.search_hypervisors,
+        role=_ADMIN,
+        answers=HypervisorsAnswer,
+        until=_BEFORE_UUIDS,
+    ),
+    Operation(
+        "GET",
+        f"{_HYPERVISOR}/servers",
+        hypervisors.list_hypervisor_servers,
+        role=_ADMIN,
+        answers=HypervisorsAnswer,
+        until=_BEFORE_UUIDS,
+    ),
+    Operation(
+        "GET",
+        "/v2.1/os-services",
+        services.list_services,
+        role=_ADMIN,
+        query=ServicesQuery,
+        answers=ServicesAnswer,
+    ),
+    Operation(
+        "PUT",
+        _SERVICE,
+        services.update_service,
+        role=_ADMIN,
+        body=ServiceChange,
+        answers=ServiceAnswer,
+    ),
+    Operation("DELETE", _SERVICE, services.delete_service, 204, role=_ADMIN),
+    Operation(
+        "GET", "/v2.1/os-availability-zone", availability_zones.list_zones, answers=ZonesAnswer
+    ),
+    Operation(
+        "GET",
+        "/v2.1/os-availability-zone/detail",
+        availability_zones.list_zones_in_detail,
+        role=_ADMIN,
+        answers=ZonesAnswer,
+    ),
+)
+
+_AGGREGATES = (
+    Operation(
+        "GET",
+        "/v2.1/os-aggregates",
+        aggregates.list_aggregates,
+        role=_ADMIN,
+        answers=AggregatesAnswer,
+    ),
+    Operation(
+        "POST",
+        "/v2.1/os-aggregates",
+        aggregates.create_aggregate,
+        role=_ADMIN,
+        body=NewAggregateBody,
+        answers=AggregateAnswer,
+    ),
+    Operation("GET", _AGGREGATE, aggregates.show_aggregate, role=_ADMIN, answers=AggregateAnswer),
+    Operation(
+        "PUT",
+        _AGGREGATE,
+        aggregates.update_aggregate,
+        role=_ADMIN,
+        body=AggregateChangeBody,
+        answers=AggregateAnswer,
+    ),
+    Operation("DELETE", _AGGREGATE, aggregates.delete_aggregate, role=_ADMIN),
+    Operation(
+        "POST",
+        f"{_AGGREGATE}/action",
+        aggregates.act_on_aggregate,
+        role=_ADMIN,
+        body=AggregateAction,
+        answers=AggregateAnswer,
+    ),
+)
+
+_GROUPS = (
+    Operation(
+        "GET",
+        "/v2.1/os-server-groups",
+        server_groups.list_server_groups,
+        query=ServerGroupsQuery,
+        answers=ServerGroupsAnswer,
+    ),
+    Operation(
+        "POST",
+        "/v2.1/os-server-groups",
+        server_groups.create_server_group,
+        body=NewServerGroupBody,
+        answers=ServerGroupAnswer,
+    ),
+    Operation("GET", _GROUP, server_groups.show_server_group, answers=ServerGroupAnswer),
+    Operation("DELETE", _GROUP, server_groups.delete_server_group, 204),
+)
+
+OPERATIONS = (*_SERVERS, *_FLAVORS, *_FLEET, *_AGGREGATES, *_GROUPS)

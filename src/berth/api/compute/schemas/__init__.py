@@ -1,0 +1,1 @@
+"""What clients of the compute API send and get."""

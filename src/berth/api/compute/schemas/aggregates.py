@@ -1,0 +1,84 @@
+"""Aggregates as the compute API writes them."""
+
+from typing import Annotated
+
+from berth.api.codec import UNSET, Meta, Model, Name, UnsetType, View
+
+ZoneName = Annotated[
+    str, Meta(min_length=1, max_length=255, pattern="^[^:\\x00-\\x1f\\x7f]+$(?!\\n)")
+]
+MetadataKey = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[a-zA-Z0-9_:. -]+$")]
+MetadataValue = Annotated[str, Meta(max_length=255)]
+
+
+class NewAggregate(Model):
+    """An aggregate to be made."""
+
+    name: Name
+    availability_zone: ZoneName | None = None
+
+
+class NewAggregateBody(Model):
+    """Body of POST /os-aggregates."""
+
+    aggregate: NewAggregate
+
+
+class AggregateChange(Model):
+    """What to change of an aggregate."""
+
+    name: Name | UnsetType = UNSET
+    availability_zone: ZoneName | UnsetType | None = UNSET
+
+
+class AggregateChangeBody(Model):
+    """Body of PUT /os-aggregates/{aggregate_id}."""
+
+    aggregate: AggregateChange
+
+
+class HostOfAggregate(Model):
+    """The host to add or take out."""
+
+    host: Name
+
+
+class MetadataOfAggregate(Model):
+    """Metadata to set; null removes a key."""
+
+    metadata: Annotated[dict[MetadataKey, MetadataValue | None], Meta(max_length=128)]
+
+
+class AggregateAction(Model):
+    """Body of POST /os-aggregates/{aggregate_id}/action: exactly one of these."""
+
+    add_host: HostOfAggregate | UnsetType = UNSET
+    remove_host: HostOfAggregate | UnsetType = UNSET
+    set_metadata: MetadataOfAggregate | UnsetType = UNSET
+
+
+class AggregateView(View):
+    """An aggregate."""
+
+    id: int
+    name: str
+    availability_zone: str | None
+    created_at: str
+    updated_at: str | None
+    deleted: bool
+    deleted_at: str | None
+    hosts: list[str] | UnsetType = UNSET
+    metadata: dict[str, str] | UnsetType = UNSET
+    uuid: str | UnsetType = UNSET
+
+
+class AggregateAnswer(View):
+    """One aggregate."""
+
+    aggregate: AggregateView
+
+
+class AggregatesAnswer(View):
+    """All aggregates."""
+
+    aggregates: list[AggregateView]

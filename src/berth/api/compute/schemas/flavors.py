@@ -1,0 +1,133 @@
+"""Flavors as the compute API writes them."""
+
+from typing import Annotated, cast
+
+from berth.api.codec import UNSET, Meta, Model, Name, UnsetType, View
+from berth.api.links import Link
+from berth.api.values import Flag, Limit, Text, Whole
+
+FlavorId = Annotated[
+    str, Meta(min_length=1, max_length=255, pattern="^[a-zA-Z0-9._-][a-zA-Z0-9. _-]*$")
+]
+SpecKey = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[a-zA-Z0-9_:. -]+$")]
+SpecValue = Annotated[str, Meta(max_length=255)] | int | float
+Specs = Annotated[dict[SpecKey, SpecValue], Meta(max_length=128)]
+
+
+class NewFlavor(
+    Model,
+    rename={"ephemeral": "OS-FLV-EXT-DATA:ephemeral", "is_public": "os-flavor-access:is_public"},
+):
+    """A flavor to be made."""
+
+    name: Name
+    ram: Whole
+    vcpus: Whole
+    disk: Whole
+    id: FlavorId | Annotated[int, Meta(ge=0, le=2**53 - 1)] | None = None
+    ephemeral: Whole = 0
+    swap: Whole = 0
+    rxtx_factor: Annotated[float, Meta(gt=0, le=1e38)] | Annotated[str, Meta(max_length=32)] = 1.0
+    is_public: Flag = True
+    description: Text | UnsetType | None = UNSET
+
+
+class NewFlavorBody(Model):
+    """Body of POST /flavors."""
+
+    flavor: NewFlavor
+
+
+class FlavorChange(Model):
+    """What may change of a flavor."""
+
+    description: Text | None
+
+
+class FlavorChangeBody(Model):
+    """Body of PUT /flavors/{flavor_id}."""
+
+    flavor: FlavorChange
+
+
+class FlavorsQuery(Model, rename={"min_ram": "minRam", "min_disk": "minDisk"}):
+    """Which flavors to list."""
+
+    limit: Limit | None = None
+    marker: str | None = None
+    is_public: str | None = None
+    min_ram: Limit | None = None
+    min_disk: Limit | None = None
+
+
+class FlavorLine(View):
+    """A flavor in a short list."""
+
+    id: str
+    name: str
+    links: tuple[Link, ...]
+    description: str | UnsetType | None = UNSET
+
+
+class FlavorView(
+    View,
+    rename={
+        "ephemeral": "OS-FLV-EXT-DATA:ephemeral",
+        "disabled": "OS-FLV-DISABLED:disabled",
+        "is_public": "os-flavor-access:is_public",
+    },
+):
+    """A flavor in full."""
+
+    id: str
+    name: str
+    ram: int
+    disk: int
+    vcpus: int
+    swap: int | str
+    ephemeral: int
+    disabled: bool
+    is_public: bool
+    rxtx_factor: float
+    links: tuple[Link, ...]
+    description: str | UnsetType | None = UNSET
+    extra_specs: dict[str, str] | UnsetType = UNSET
+
+
+class FlavorAnswer(View):
+    """One flavor."""
+
+    flavor: FlavorView
+
+
+class FlavorLinesAnswer(View):
+    """A page of flavors, in short."""
+
+    flavors: list[FlavorLine]
+    flavors_links: tuple[Link, ...] | UnsetType = UNSET
+
+
+class FlavorsAnswer(View):
+    """A page of flavors, in full."""
+
+    flavors: list[FlavorView]
+    flavors_links: tuple[Link, ...] | UnsetType = UNSET
+
+
+class SpecsBody(Model):
+    """Extra specs to be added or overwritten."""
+
+    extra_specs: Specs
+
+
+class SpecsAnswer(View):
+    """Extra specs of a flavor."""
+
+    extra_specs: dict[str, str]
+
+
+OneSpec = cast(
+    "type[dict[str, str | int | float]]",
+    Annotated[dict[SpecKey, SpecValue], Meta(min_length=1, max_length=1)],
+)
+"""One extra spec, under its own name."""

@@ -1,0 +1,62 @@
+"""Server groups as the compute API writes them."""
+
+from typing import Annotated
+
+from berth.api.codec import UNSET, Meta, Model, Name, UnsetType, View
+from berth.api.values import Limit, Whole
+from berth.domain.server_group import GroupPolicy
+
+
+class Rules(Model):
+    """Rules of an anti-affinity group."""
+
+    max_server_per_host: Whole | UnsetType = UNSET
+
+
+class NewServerGroup(Model):
+    """A server group to be made: `policies` before microversion 2.64, then `policy`."""
+
+    name: Name
+    policies: Annotated[list[GroupPolicy], Meta(min_length=1, max_length=1)] | UnsetType = UNSET
+    policy: GroupPolicy | UnsetType = UNSET
+    rules: Rules | UnsetType = UNSET
+
+
+class NewServerGroupBody(Model):
+    """Body of POST /os-server-groups."""
+
+    server_group: NewServerGroup
+
+
+class ServerGroupsQuery(Model):
+    """Which server groups to list."""
+
+    all_projects: str | None = None
+    limit: Limit | None = None
+    offset: Limit | None = None
+
+
+class ServerGroupView(View):
+    """A server group with its members."""
+
+    id: str
+    name: str
+    members: list[str]
+    policies: list[str] | UnsetType = UNSET
+    metadata: dict[str, str] | UnsetType = UNSET
+    policy: str | UnsetType = UNSET
+    rules: dict[str, int] | UnsetType = UNSET
+    project_id: str | UnsetType = UNSET
+    user_id: str | UnsetType = UNSET
+
+
+class ServerGroupAnswer(View):
+    """One server group."""
+
+    server_group: ServerGroupView
+
+
+class ServerGroupsAnswer(View):
+    """A page of server groups."""
+
+    server_groups: list[ServerGroupView]

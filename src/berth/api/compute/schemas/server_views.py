@@ -1,0 +1,176 @@
+"""Servers as the compute API shows them."""
+
+from collections.abc import Mapping
+
+from berth.api.codec import UNSET, UnsetType, View
+from berth.api.links import Link
+
+
+class SecurityGroupView(View):
+    """A security group by name."""
+
+    name: str
+
+
+class CreatedServer(View, rename={"disk_config": "OS-DCF:diskConfig"}):
+    """The first server of a request that was accepted."""
+
+    id: str
+    links: tuple[Link, ...]
+    security_groups: list[SecurityGroupView]
+    disk_config: str = "MANUAL"
+
+
+class CreatedAnswer(View):
+    """Either the first server or, when asked for, the reservation id of all of them."""
+
+    server: CreatedServer | UnsetType = UNSET
+    reservation_id: str | UnsetType = UNSET
+
+
+class ServerLine(View):
+    """A server in a short list."""
+
+    id: str
+    name: str
+    links: tuple[Link, ...]
+
+
+class ServerFlavor(View):
+    """The flavor of a server: a link before 2.47, its values from then on."""
+
+    id: str | UnsetType = UNSET
+    links: tuple[Link, ...] | UnsetType = UNSET
+    original_name: str | UnsetType = UNSET
+    vcpus: int | UnsetType = UNSET
+    ram: int | UnsetType = UNSET
+    disk: int | UnsetType = UNSET
+    ephemeral: int | UnsetType = UNSET
+    swap: int | UnsetType = UNSET
+    extra_specs: Mapping[str, str] | UnsetType = UNSET
+
+
+class ServerImage(View):
+    """The image of a server, with its properties from 2.98 on."""
+
+    id: str
+    links: tuple[Link, ...]
+    properties: Mapping[str, str] | UnsetType = UNSET
+
+
+class ServerFault(View):
+    """Why a server is in ERROR."""
+
+    code: int
+    message: str
+    created: str
+    details: str | UnsetType = UNSET
+
+
+class ServerView(
+    View,
+    rename={
+        "host_id": "hostId",
+        "access_ipv4": "accessIPv4",
+        "access_ipv6": "accessIPv6",
+        "disk_config": "OS-DCF:diskConfig",
+        "task_state": "OS-EXT-STS:task_state",
+        "vm_state": "OS-EXT-STS:vm_state",
+        "power_state": "OS-EXT-STS:power_state",
+        "availability_zone": "OS-EXT-AZ:availability_zone",
+        "launched_at": "OS-SRV-USG:launched_at",
+        "terminated_at": "OS-SRV-USG:terminated_at",
+        "volumes_attached": "os-extended-volumes:volumes_attached",
+        "host": "OS-EXT-SRV-ATTR:host",
+        "hypervisor_hostname": "OS-EXT-SRV-ATTR:hypervisor_hostname",
+        "instance_name": "OS-EXT-SRV-ATTR:instance_name",
+        "hostname": "OS-EXT-SRV-ATTR:hostname",
+        "reservation_id": "OS-EXT-SRV-ATTR:reservation_id",
+        "launch_index": "OS-EXT-SRV-ATTR:launch_index",
+        "user_data": "OS-EXT-SRV-ATTR:user_data",
+        "kernel_id": "OS-EXT-SRV-ATTR:kernel_id",
+        "ramdisk_id": "OS-EXT-SRV-ATTR:ramdisk_id",
+        "root_device_name": "OS-EXT-SRV-ATTR:root_device_name",
+    },
+):
+    """A server in full. What its host is called is for administrators."""
+
+    id: str
+    name: str
+    status: str
+    tenant_id: str
+    user_id: str
+    created: str
+    updated: str
+    host_id: str
+    flavor: ServerFlavor
+    image: ServerImage | str
+    metadata: Mapping[str, str]
+    links: tuple[Link, ...]
+    task_state: str | None
+    vm_state: str
+    power_state: int
+    availability_zone: str
+    launched_at: str | None
+    terminated_at: str | None
+    config_drive: str
+    key_name: str | None
+    security_groups: list[SecurityGroupView]
+    access_ipv4: str = ""
+    access_ipv6: str = ""
+    addresses: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it
+    disk_config: str = "MANUAL"
+    volumes_attached: tuple[str, ...] = ()
+    progress: int | UnsetType = UNSET
+    fault: ServerFault | UnsetType = UNSET
+    host: str | UnsetType | None = UNSET
+    hypervisor_hostname: str | UnsetType | None = UNSET
+    instance_name: str | UnsetType = UNSET
+    hostname: str | UnsetType = UNSET
+    reservation_id: str | UnsetType = UNSET
+    launch_index: int | UnsetType = UNSET
+    user_data: str | UnsetType | None = UNSET
+    kernel_id: str | UnsetType = UNSET
+    ramdisk_id: str | UnsetType = UNSET
+    root_device_name: str | UnsetType | None = UNSET
+    locked: bool | UnsetType = UNSET
+    host_status: str | UnsetType = UNSET
+    description: str | UnsetType | None = UNSET
+    tags: list[str] | UnsetType = UNSET
+    trusted_image_certificates: list[str] | UnsetType | None = UNSET
+    server_groups: list[str] | UnsetType = UNSET
+    locked_reason: str | UnsetType | None = UNSET
+    pinned_availability_zone: str | UnsetType | None = UNSET
+    scheduler_hints: Mapping[str, list[str]] | UnsetType = UNSET
+
+
+class ServerAnswer(View):
+    """One server."""
+
+    server: ServerView
+
+
+class ServerLinesAnswer(View):
+    """A page of servers, in short."""
+
+    servers: list[ServerLine]
+    servers_links: tuple[Link, ...] | UnsetType = UNSET
+
+
+class ServersAnswer(View):
+    """A page of servers, in full."""
+
+    servers: list[ServerView]
+    servers_links: tuple[Link, ...] | UnsetType = UNSET
+
+
+class MetadataAnswer(View):
+    """The metadata of a server."""
+
+    metadata: Mapping[str, str]
+
+
+class MetadataItemAnswer(View):
+    """One item of the metadata."""
+
+    meta: Mapping[str, str]

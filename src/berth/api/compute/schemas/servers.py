@@ -1,0 +1,189 @@
+"""Servers as clients of the compute API ask for them."""
+
+from typing import Annotated, cast
+
+from berth.api.codec import UNSET, Meta, Model, Name, UnsetType
+from berth.api.values import Flag, Limit, Text, Whole
+
+MetadataKey = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[a-zA-Z0-9_:. -]+$")]
+MetadataValue = Annotated[str, Meta(max_length=255)]
+Metadata = Annotated[dict[MetadataKey, MetadataValue], Meta(max_length=128)]
+Description = Annotated[str, Meta(max_length=255)]
+Tag = Annotated[str, Meta(min_length=1, max_length=60, pattern="^[^,/]*$")]
+ShortText = Annotated[str, Meta(max_length=255)]
+HintTexts = Annotated[list[ShortText], Meta(max_length=128)]
+Hints = Annotated[
+    dict[ShortText, ShortText | HintTexts | int | float | bool | dict[str, object] | None],
+    Meta(max_length=64),
+]
+ITEMS_MAX = 64
+
+
+class SecurityGroup(Model):
+    """A security group by name; kept, not applied."""
+
+    name: Name
+
+
+class Network(Model):
+    """A network to be on; kept, not applied."""
+
+    uuid: ShortText | UnsetType = UNSET
+    port: ShortText | UnsetType | None = UNSET
+    fixed_ip: ShortText | UnsetType = UNSET
+    tag: Tag | UnsetType = UNSET
+
+
+class LegacyBlockDevice(Model):
+    """A block device in the first form of the API."""
+
+    virtual_name: ShortText | None = None
+    volume_id: ShortText | None = None
+    snapshot_id: ShortText | None = None
+    volume_size: Whole | None = None
+    device_name: ShortText | None = None
+    delete_on_termination: Flag | None = None
+    no_device: object = None
+    connection_info: ShortText | None = None
+
+
+class BlockDevice(LegacyBlockDevice):
+    """A block device; one with boot_index 0 and an image stands for imageRef."""
+
+    source_type: ShortText | None = None
+    uuid: ShortText | None = None
+    image_id: ShortText | None = None
+    destination_type: ShortText | None = None
+    guest_format: ShortText | None = None
+    device_type: ShortText | None = None
+    disk_bus: ShortText | None = None
+    boot_index: int | Annotated[str, Meta(pattern="^-?[0-9]+$", max_length=10)] | None = None
+    tag: Tag | None = None
+    volume_type: ShortText | None = None
+
+
+class File(Model):
+    """A file to put into the server, before 2.57; not applied."""
+
+    path: ShortText
+    contents: Text
+
+
+class NewServer(
+    Model,
+    rename={
+        "flavor_ref": "flavorRef",
+        "image_ref": "imageRef",
+        "admin_pass": "adminPass",
+        "disk_config": "OS-DCF:diskConfig",
+        "access_ipv4": "accessIPv4",
+        "access_ipv6": "accessIPv6",
+    },
+):
+    """Servers to be made. Fields that a microversion brought are refused before it."""
+
+    name: Name
+    flavor_ref: Name | Annotated[int, Meta(ge=0, le=2**53 - 1)]
+    image_ref: Annotated[str, Meta(max_length=2048)] | UnsetType = UNSET
+    min_count: Whole | UnsetType = UNSET
+    max_count: Whole | UnsetType = UNSET
+    availability_zone: ShortText | UnsetType = UNSET
+    return_reservation_id: Flag | UnsetType = UNSET
+    metadata: Metadata | UnsetType = UNSET
+    key_name: Name | UnsetType | None = UNSET
+    user_data: Text | UnsetType | None = UNSET
+    config_drive: Flag | UnsetType = UNSET
+    security_groups: Annotated[list[SecurityGroup], Meta(max_length=ITEMS_MAX)] | UnsetType = UNSET
+    networks: Annotated[list[Network], Meta(max_length=ITEMS_MAX)] | ShortText | UnsetType = UNSET
+    block_device_mapping: (
+        Annotated[list[LegacyBlockDevice], Meta(max_length=ITEMS_MAX)] | UnsetType
+    ) = UNSET
+    block_device_mapping_v2: (
+        Annotated[list[BlockDevice], Meta(max_length=ITEMS_MAX)] | UnsetType
+    ) = UNSET
+    admin_pass: ShortText | UnsetType = UNSET
+    disk_config: ShortText | UnsetType = UNSET
+    access_ipv4: ShortText | UnsetType = UNSET
+    access_ipv6: ShortText | UnsetType = UNSET
+    personality: Annotated[list[File], Meta(max_length=ITEMS_MAX)] | UnsetType = UNSET
+    description: Description | UnsetType | None = UNSET
+    tags: Annotated[list[Tag], Meta(max_length=50)] | UnsetType = UNSET
+    trusted_image_certificates: (
+        Annotated[list[ShortText], Meta(max_length=50)] | UnsetType | None
+    ) = UNSET
+    host: Name | UnsetType = UNSET
+    hypervisor_hostname: Name | UnsetType = UNSET
+    hostname: Name | UnsetType = UNSET
+
+
+class NewServerBody(
+    Model, rename={"hints": "os:scheduler_hints", "other_hints": "OS-SCH-HNT:scheduler_hints"}
+):
+    """Body of POST /servers. Scheduler hints may come under either name."""
+
+    server: NewServer
+    hints: Hints | UnsetType = UNSET
+    other_hints: Hints | UnsetType = UNSET
+
+
+class ServerChange(
+    Model,
+    rename={
+        "disk_config": "OS-DCF:diskConfig",
+        "access_ipv4": "accessIPv4",
+        "access_ipv6": "accessIPv6",
+    },
+):
+    """What may change of a server."""
+
+    name: Name | UnsetType = UNSET
+    description: Description | UnsetType | None = UNSET
+    hostname: Name | UnsetType = UNSET
+    disk_config: ShortText | UnsetType = UNSET
+    access_ipv4: ShortText | UnsetType = UNSET
+    access_ipv6: ShortText | UnsetType = UNSET
+
+
+class ServerChangeBody(Model):
+    """Body of PUT /servers/{server_id}."""
+
+    server: ServerChange
+
+
+class ServersQuery(Model, rename={"changes_since": "changes-since"}):
+    """Which servers to list."""
+
+    limit: Limit | None = None
+    marker: str | None = None
+    name: str | None = None
+    status: str | None = None
+    reservation_id: str | None = None
+    image: str | None = None
+    flavor: str | None = None
+    changes_since: str | None = None
+    all_tenants: str | None = None
+    project_id: str | None = None
+    tenant_id: str | None = None
+    user_id: str | None = None
+    host: str | None = None
+    deleted: str | None = None
+    sort_key: str | None = None
+    sort_dir: str | None = None
+
+
+class MetadataBody(Model):
+    """Metadata of a server."""
+
+    metadata: Metadata
+
+
+class MetadataItemBody(Model):
+    """One item of the metadata, under its own key."""
+
+    meta: Annotated[dict[MetadataKey, MetadataValue], Meta(min_length=1, max_length=1)]
+
+
+ServerAction = cast(
+    "type[dict[str, object]]", Annotated[dict[str, object], Meta(min_length=1, max_length=1)]
+)
+"""The action's name, and its arguments."""

@@ -1,0 +1,250 @@
+"""Instances, written as the servers that clients of the compute API know."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import TypedDict, cast
+
+from berth.api.codec import UNSET, UnsetType
+from berth.api.compute.schemas.server_views import (
+    SecurityGroupView,
+    ServerFault,
+    ServerFlavor,
+    ServerImage,
+    ServerLine,
+    ServerView,
+)
+from berth.api.fleet import zone_of
+from berth.api.links import Linker, linker_of
+from berth.api.microversion import Version
+from berth.api.routing import Call
+from berth.api.values import isotime, naive_time
+from berth.domain.instance import Instance, Status
+
+_EXTENDED = (2, 3)
+_LOCKED = (2, 9)
+_HOST_STATUS = (2, 16)
+_DESCRIPTION = (2, 19)
+_TAGS = (2, 26)
+_FLAVOR_EMBEDDED = (2, 47)
+_CERTIFICATES = (2, 63)
+_GROUPS = (2, 71)
+_LOCKED_REASON = (2, 73)
+_HOSTNAME = (2, 90)
+_PINNED_ZONE = (2, 96)
+_IMAGE_PROPERTIES = (2, 98)
+_HINTS = (2, 100)
+
+_RUNNING = 1
+_NO_STATE = 0
+_VM_STATES = {
+    Status.BUILD: "building",
+    Status.ACTIVE: "active",
+    Status.ERROR: "error",
+    Status.DELETED: "deleted",
+}
+_WITH_PROGRESS = frozenset({Status.BUILD, Status.ACTIVE})
+_WITH_FAULT = frozenset({Status.ERROR, Status.DELETED})
+_DEFAULT_GROUPS = [SecurityGroupView(name="default")]
+_HOSTNAME_MAX = 63
+_SERVER_ERROR = 500
+
+
+class Extra(TypedDict, total=False):
+    """What `Instance.extra` may hold: kept for the client, read by no rule."""
+
+    description: str | None
+    key_name: str | None
+    user_data: str | None
+    config_drive: bool
+    tags: list[str]
+    security_groups: list[str]
+    hostname: str
+    trusted_image_certificates: list[str] | None
+
+
+class _Later(TypedDict, total=False):
+    """Fields that a microversion brought, or that are for administrators."""
+
+    host: str | None
+    hypervisor_hostname: str | None
+    instance_name: str
+    hostname: str
+    reservation_id: str
+    launch_index: int
+    user_data: str | None
+    kernel_id: str
+    ramdisk_id: str
+    root_device_name: str | None
+    locked: bool
+    host_status: str
+    description: str | None
+    tags: list[str]
+    trusted_image_certificates: list[str] | None
+    locked_reason: str | None
+    pinned_availability_zone: str | None
+    scheduler_hints: Mapping[str, list[str]]
+    server_groups: list[str]
+
+
+def extra_of(instance: Instance) -> Extra:
+    """Return what the client set and no rule uses."""
+    return cast("Extra", instance.extra)
+
+
+class ServerWriter:
+    """Writes the servers of one answer; hosts are looked up once each."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._version = call.version
+        self._linker: Linker = linker_of(call)
+        self._zones: dict[str, str] = {}
+
+    def line(self, instance: Instance) -> ServerLine:
+        """Write a server in short."""
+        links = self._linker.of("servers", instance.uuid)
+        return ServerLine(id=instance.uuid, name=instance.name, links=links)
+
+    def view(self, instance: Instance, *, alone: bool = False) -> ServerView:
+        """Write a server in full; `alone` adds what lists do not have."""
+        extra = extra_of(instance)
+        status, fault = instance.status, instance.fault
+        terminated_at_s = instance.terminated_at_s
+        return ServerView(
+            id=instance.uuid,
+            name=instance.name,
+            status=status.value,
+            tenant_id=instance.project_id,
+            user_id=instance.user_id,
+            created=isotime(instance.created_at_s),
+            updated=isotime(instance.updated_at_s),
+            host_id=host_id(instance),
+            flavor=self._flavor(instance),
+            image=self._image(instance),
+            metadata=instance.metadata,
+            links=self._linker.of("servers", instance.uuid),
+            task_state=None if instance.task is None else instance.task.value,
+            vm_state=_VM_STATES[status],
+            power_state=_RUNNING if status is Status.ACTIVE else _NO_STATE,
+            availability_zone=self._zone(instance),
+            launched_at=None
+            if instance.launched_at_s is None
+            else naive_time(instance.launched_at_s),
+            terminated_at=None if terminated_at_s is None else naive_time(terminated_at_s),
+            config_drive="True" if extra.get("config_drive") else "",
+            key_name=extra.get("key_name"),
+            security_groups=_security_groups(extra),
+            progress=0 if status in _WITH_PROGRESS else UNSET,
+            fault=self._fault(instance) if fault and status in _WITH_FAULT else UNSET,
+            **self._later(instance, extra, alone=alone),
+        )
+
+    def _later(self, instance: Instance, extra: Extra, *, alone: bool) -> _Later:
+        version = self._version
+        later: _Later = {}
+        if self._call.identity.is_admin:
+            _add_attributes(later, instance, extra, version)
+        if version >= _LOCKED:
+            later["locked"] = False
+        if version >= _DESCRIPTION:
+            later["description"] = extra.get("description")
+        if version >= _TAGS:
+            later["tags"] = extra.get("tags", [])
+        if version >= _CERTIFICATES:
+            later["trusted_image_certificates"] = extra.get("trusted_image_certificates")
+        if version >= _GROUPS and alone:
+            later["server_groups"] = [instance.group_uuid] if instance.group_uuid else []
+        if version >= _LOCKED_REASON:
+            later["locked_reason"] = None
+        if version >= _HOSTNAME:
+            later["hostname"] = _hostname(instance, extra)
+        if version >= _PINNED_ZONE:
+            later["pinned_availability_zone"] = instance.requested_zone
+        if version >= _HINTS:
+            later["scheduler_hints"] = {key: list(texts) for key, texts in instance.hints.items()}
+        return later
+
+    def _zone(self, instance: Instance) -> str:
+        host = instance.host
+        if host is None:
+            return instance.requested_zone or ""
+        zone = self._zones.get(host)
+        if zone is None:
+            zone = self._zones[host] = zone_of(self._call.parts, host)
+        return zone
+
+    def _flavor(self, instance: Instance) -> ServerFlavor:
+        flavor = instance.flavor
+        if self._version < _FLAVOR_EMBEDDED:
+            links = self._linker.bookmark("flavors", flavor.flavor_id)
+            return ServerFlavor(id=flavor.flavor_id, links=links)
+        return ServerFlavor(
+            original_name=flavor.name,
+            vcpus=flavor.vcpus,
+            ram=flavor.memory_mb,
+            disk=flavor.root_gb,
+            ephemeral=flavor.ephemeral_gb,
+            swap=flavor.swap_mb,
+            extra_specs=flavor.extra_specs,
+        )
+
+    def _image(self, instance: Instance) -> ServerImage | str:
+        image = instance.image
+        if image is None:
+            return ""
+        return ServerImage(
+            id=image.image_id,
+            links=self._linker.bookmark("images", image.image_id),
+            properties=image.properties if self._version >= _IMAGE_PROPERTIES else UNSET,
+        )
+
+    def _fault(self, instance: Instance) -> ServerFault | UnsetType:
+        fault = instance.fault
+        if fault is None:
+            return UNSET
+        shown = fault.details and (self._call.identity.is_admin or fault.code != _SERVER_ERROR)
+        return ServerFault(
+            code=fault.code,
+            message=fault.message,
+            created=isotime(fault.created_at_s),
+            details=fault.details if shown else UNSET,
+        )
+
+
+def host_id(instance: Instance) -> str:
+    """Return what tells its owner whether two servers are on one host, but not which it is."""
+    if instance.host is None:
+        return ""
+    return hashlib.sha224((instance.project_id + instance.host).encode()).hexdigest()
+
+
+def _add_attributes(later: _Later, instance: Instance, extra: Extra, version: Version) -> None:
+    """Add what is for administrators."""
+    later["host"] = instance.host
+    later["hypervisor_hostname"] = instance.node
+    later["instance_name"] = f"instance-{instance.uuid[:8]}"
+    if version >= _EXTENDED:
+        later["hostname"] = _hostname(instance, extra)
+        later["reservation_id"] = instance.reservation_id
+        later["launch_index"] = instance.launch_index
+        later["user_data"] = extra.get("user_data")
+        later["kernel_id"] = later["ramdisk_id"] = ""
+        later["root_device_name"] = None
+    if version >= _HOST_STATUS:
+        later["host_status"] = "UP" if instance.host else ""
+
+
+def _security_groups(extra: Extra) -> list[SecurityGroupView]:
+    names = extra.get("security_groups")
+    return [SecurityGroupView(name=name) for name in names] if names else _DEFAULT_GROUPS
+
+
+def _hostname(instance: Instance, extra: Extra) -> str:
+    """Return the host name that was given, or make one of the server's name."""
+    given = extra.get("hostname")
+    if given:
+        return given
+    allowed = "".join(
+        char if char.isascii() and char.isalnum() else "-" for char in instance.name.lower()
+    )
+    return allowed.strip("-")[:_HOSTNAME_MAX] or f"server-{instance.uuid}"

@@ -1,0 +1,98 @@
+"""Errors as the compute API tells them: one key that names the fault, a code and a message."""
+
+from collections.abc import Mapping
+
+from starlette.types import Send
+
+from berth.api.codec import View, encode
+from berth.domain.errors import (
+    BerthError,
+    ConflictError,
+    ContentionError,
+    InvalidInputError,
+    NotFoundError,
+    NoValidHostError,
+    PolicyError,
+    UnavailableError,
+)
+
+_FAULT = "computeFault"
+_NAMES = {
+    400: "badRequest",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "itemNotFound",
+    405: "badMethod",
+    409: "conflictingRequest",
+    413: "overLimit",
+    415: "badMediaType",
+    429: "overLimit",
+    501: "notImplemented",
+    503: "serviceUnavailable",
+}
+_RETRY_AFTER_S = "2"
+
+Header = tuple[bytes, bytes]
+
+NOTHING_SAID = (
+    "Unexpected API error: Berth failed to carry out the request. Its log has the reason under "
+    "the id in the header x-openstack-request-id."
+)
+
+
+class Fault(View):
+    """What went wrong, under its HTTP status."""
+
+    code: int
+    message: str
+
+
+class HttpError(BerthError):
+    """An answer other than success, with its status.
+
+    Args:
+        status: HTTP status from 400.
+        message: what was wrong and what to do, for whoever asked.
+        headers: header names and values to send with it.
+    """
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.headers = headers or {}
+
+
+def translate(error: BerthError) -> HttpError | None:
+    """Give an error of the services its status; None when the caller must not see it."""
+    match error:
+        case HttpError():
+            return error
+        case NotFoundError():
+            noun = error.noun[:1].upper() + error.noun[1:]
+            return HttpError(404, f"{noun} {error.key} could not be found.")
+        case InvalidInputError() | PolicyError():
+            return HttpError(400, str(error))
+        case ConflictError() | NoValidHostError() | ContentionError():
+            return HttpError(409, str(error))
+        case UnavailableError():
+            return HttpError(503, str(error), {"Retry-After": _RETRY_AFTER_S})
+        case _:
+            return None
+
+
+async def send_error(send: Send, error: HttpError) -> None:
+    """Answer with an error."""
+    fault = Fault(code=error.status, message=error.message)
+    body = encode({_NAMES.get(error.status, _FAULT): fault})
+    headers = [(name.lower().encode(), text.encode()) for name, text in error.headers.items()]
+    await send_bytes(send, error.status, body, headers)
+
+
+async def send_bytes(send: Send, status: int, body: bytes, headers: list[Header]) -> None:
+    """Answer with a JSON body, or none when it is empty."""
+    if body:
+        headers.append((b"content-type", b"application/json"))
+    headers.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

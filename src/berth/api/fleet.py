@@ -1,0 +1,76 @@
+"""Hosts as the API reads them from the replica: a page at a time, and by what names them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+from berth.api.parts import ApiParts
+from berth.domain.errors import InvalidInputError, NotFoundError
+from berth.services.hosts import HostView, host_view
+
+_CHUNK = 256
+
+
+def host_uuids(parts: ApiParts) -> list[str]:
+    """Return the uuids of all hosts in the order of name and node."""
+    table = parts.replica.hosts
+    rank = table.rank
+    rows = sorted((int(row) for row in table.alive_rows()), key=lambda row: int(rank[row]))
+    return [table.host(row).uuid for row in rows]
+
+
+async def views_of(parts: ApiParts, uuids: Sequence[str]) -> AsyncIterator[list[HostView]]:
+    """Yield views of hosts in chunks, letting others run in between.
+
+    A host that goes away meanwhile is left out.
+    """
+    for start in range(0, len(uuids), _CHUNK):
+        yield list(_views(parts, uuids[start : start + _CHUNK]))
+        await asyncio.sleep(0)
+
+
+def _views(parts: ApiParts, uuids: Sequence[str]) -> Iterator[HostView]:
+    table = parts.replica.hosts
+    for uuid in uuids:
+        row = table.row_of(uuid)
+        if row is not None:
+            yield host_view(table, row)
+
+
+def page_after(uuids: Sequence[str], marker: str | None, limit: int | None) -> Sequence[str]:
+    """Cut a page out of all uuids.
+
+    Raises:
+        InvalidInputError: no host has the marker's uuid.
+    """
+    start = 0
+    if marker is not None:
+        if marker not in uuids:
+            raise InvalidInputError("marker", f"{marker[:80]!r} is no host")
+        start = uuids.index(marker) + 1
+    return uuids[start:] if limit is None else uuids[start : start + limit]
+
+
+def zones_of(parts: ApiParts, host: str) -> list[str]:
+    """Return the availability zones of a host by name: the default one when it is in none."""
+    table = parts.replica.hosts
+    zones = {zone for row in table.rows_of_name(host) for zone in table.zones.get(row)}
+    return sorted(zones) or [parts.default_zone]
+
+
+def zone_of(parts: ApiParts, host: str) -> str:
+    """Return the availability zone of a host; several are joined by commas."""
+    return ",".join(zones_of(parts, host))
+
+
+def host_of_node(parts: ApiParts, node: str) -> str:
+    """Return the name of the host that has a node.
+
+    Raises:
+        NotFoundError: none has it.
+    """
+    table = parts.replica.hosts
+    for row in table.alive_rows():
+        host = table.host(int(row))
+        if host.node == node:
+            return host.name
+    raise NotFoundError("hypervisor", node)

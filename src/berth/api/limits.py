@@ -1,0 +1,126 @@
+"""Limits on what a client may send, held before anything of it is looked at."""
+
+import asyncio
+import re
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from berth.api.errors import HttpError, send_error
+
+_OPEN = frozenset(b"[{")
+# A string, or a bracket. The closing quote is optional so that no start is tried twice.
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a request may be.
+
+    `body_timeout_s` bounds the time in which a body has to arrive. `list_max` is the longest
+    page of a list, and what a list without a limit gives.
+    """
+
+    body_bytes_max: int = 1024 * 1024
+    body_timeout_s: float = 30.0
+    json_depth_max: int = 32
+    header_bytes_max: int = 32 * 1024
+    headers_max: int = 100
+    path_bytes_max: int = 8192
+    query_bytes_max: int = 8192
+    list_max: int = 1000
+
+
+class LimitGuard:
+    """ASGI middleware that refuses requests with too long a path, query or header."""
+
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self._app = app
+        self._limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer 414 or 431."""
+        error = self._error(scope) if scope["type"] == "http" else None
+        if error is None:
+            await self._app(scope, receive, send)
+        else:
+            await send_error(send, error)
+
+    def _error(self, scope: Scope) -> HttpError | None:
+        limits = self._limits
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        if len(path) > limits.path_bytes_max:
+            return HttpError(414, f"The path has more than {limits.path_bytes_max} bytes.")
+        if len(scope["query_string"]) > limits.query_bytes_max:
+            return HttpError(414, f"The query has more than {limits.query_bytes_max} bytes.")
+        if len(headers) > limits.headers_max:
+            return HttpError(431, f"There are more than {limits.headers_max} header fields.")
+        if sum(len(name) + len(value) for name, value in headers) > limits.header_bytes_max:
+            return HttpError(431, f"The header has more than {limits.header_bytes_max} bytes.")
+        return None
+
+
+async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
+    """Read the whole body.
+
+    Raises:
+        HttpError: it is too long (413), comes too slowly (408) or breaks off (400).
+    """
+    for name, value in scope["headers"]:
+        if name == b"content-length" and _is_above(value, limits.body_bytes_max):
+            raise _too_long(limits)
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message["type"] == "http.request" and not message.get("more_body", False):
+        if len(body) > limits.body_bytes_max:
+            raise _too_long(limits)
+        return body
+    try:
+        async with asyncio.timeout(limits.body_timeout_s):
+            return await _read_on(message, receive, limits)
+    except TimeoutError as error:
+        raise HttpError(408, f"The body did not come in {limits.body_timeout_s:g} s.") from error
+
+
+def check_depth(body: bytes, depth_max: int) -> None:
+    """Refuse JSON whose lists and objects are nested too deeply.
+
+    Raises:
+        HttpError: 400.
+    """
+    if body.count(b"[") + body.count(b"{") <= depth_max:
+        return
+    depth = 0
+    for token in _TOKENS.finditer(body):
+        char = body[token.start()]
+        if char == ord('"'):
+            continue
+        depth += 1 if char in _OPEN else -1
+        if depth > depth_max:
+            raise HttpError(400, f"body: lists and objects are nested deeper than {depth_max}")
+
+
+async def _read_on(message: Message, receive: Receive, limits: Limits) -> bytes:
+    chunks: list[bytes] = []
+    length = 0
+    while True:
+        if message["type"] == "http.disconnect":
+            raise HttpError(400, "The body broke off.")
+        chunk: bytes = message.get("body", b"")
+        length += len(chunk)
+        if length > limits.body_bytes_max:
+            raise _too_long(limits)
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+        message = await receive()
+
+
+def _is_above(text: bytes, maximum: int) -> bool:
+    digits = text.strip()
+    return digits.isdigit() and (len(digits) > len(str(maximum)) or int(digits) > maximum)
+
+
+def _too_long(limits: Limits) -> HttpError:
+    return HttpError(413, f"The body has more than {limits.body_bytes_max} bytes.")

@@ -1,0 +1,108 @@
+"""Links: where the client reaches this API, and the pages of its lists."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import quote, urlencode
+
+from starlette.types import Scope
+
+from berth.api.codec import View
+from berth.api.routing import Call, header_of
+from berth.domain.errors import InvalidInputError
+
+T = TypeVar("T")
+
+_HOST = re.compile(r"[A-Za-z0-9._~\-\[\]:]{1,255}")
+_PREFIX = re.compile(r"(/[A-Za-z0-9._~\-]+)+/?")
+COMPUTE = "/v2.1"
+
+
+class Link(View):
+    """Where to find something."""
+
+    rel: str
+    href: str
+
+
+def root_url(scope: Scope) -> str:
+    """Return the URL under which the client reached the API, without a slash at the end.
+
+    X-Forwarded-Proto, -Host and -Prefix count, as proxies set them; what is not well-formed is
+    ignored.
+    """
+    host = _first(scope, b"x-forwarded-host") or header_of(scope, b"host") or ""
+    if _HOST.fullmatch(host) is None:
+        name, port = scope.get("server") or ("localhost", None)
+        host = f"{name}:{port}" if port else name
+    scheme = (_first(scope, b"x-forwarded-proto") or scope["scheme"]).lower()
+    if scheme not in {"http", "https"}:
+        scheme = "http"
+    prefix = _first(scope, b"x-forwarded-prefix") or ""
+    if _PREFIX.fullmatch(prefix) is None:
+        prefix = ""
+    mounted = scope.get("app_root_path", scope.get("root_path", ""))
+    return f"{scheme}://{host}{prefix.rstrip('/')}{mounted}"
+
+
+def _first(scope: Scope, name: bytes) -> str | None:
+    value = header_of(scope, name)
+    return value.partition(",")[0].strip() if value else None
+
+
+@dataclass(frozen=True, slots=True)
+class Linker:
+    """Makes the links of one answer."""
+
+    root: str
+
+    def of(self, collection: str, key: str) -> tuple[Link, Link]:
+        """Link to one thing of the compute API: `self`, and `bookmark` without the version."""
+        path = f"/{collection}/{quote(key, safe='')}"
+        return (
+            Link(rel="self", href=f"{self.root}{COMPUTE}{path}"),
+            Link(rel="bookmark", href=f"{self.root}{path}"),
+        )
+
+    def bookmark(self, collection: str, key: str) -> tuple[Link]:
+        """Link to one thing without the version."""
+        return (Link(rel="bookmark", href=f"{self.root}/{collection}/{quote(key, safe='')}"),)
+
+
+def linker_of(call: Call) -> Linker:
+    """Make the links for the answer to a call."""
+    return Linker(root_url(call.scope))
+
+
+def next_page(call: Call, marker: str, limit: int) -> tuple[Link]:
+    """Link to the page of the same list that starts after `marker`."""
+    items = [(name, value) for name, value in call.query_items() if name not in {"marker", "limit"}]
+    query = urlencode([*items, ("limit", str(limit)), ("marker", marker)])
+    return (Link(rel="next", href=f"{root_url(call.scope)}{call.operation.path}?{query}"),)
+
+
+def page_of(items: Sequence[T], keys: Sequence[str], marker: str | None, limit: int) -> Sequence[T]:
+    """Cut a page out of a list that is at hand.
+
+    Args:
+        items: the whole list, in its order.
+        keys: the key of each item.
+        marker: key of the last item of the page before, or None for the first page.
+        limit: most items of the page.
+
+    Raises:
+        InvalidInputError: no item has the marker's key.
+    """
+    start = 0
+    if marker is not None:
+        if marker not in keys:
+            raise InvalidInputError("marker", f"{marker[:80]!r} is not in the list")
+        start = keys.index(marker) + 1
+    return items[start : start + limit]
+
+
+def limit_of(call: Call, asked: int | None) -> int:
+    """Return how long a page may be: what was asked for, up to the limit of the API."""
+    maximum = call.parts.limits.list_max
+    return maximum if asked is None else min(asked, maximum)

@@ -1,0 +1,157 @@
+"""The OpenAPI document, made from the tables of operations and the schemas of what they use."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from berth.api.codec import schemas_of
+from berth.api.errors import Fault
+from berth.api.microversion import MAX, MIN, Version, text_of
+from berth.api.routing import Operation, Role
+
+Json = dict[str, Any]
+
+_REFS = "#/components/schemas/{name}"
+_PARAMETER = re.compile(r"\{(\w+)\}")
+_COMPUTE = "/v2.1/"
+_FAULT_REF = {"$ref": "#/components/responses/Fault"}
+_VERSION_HEADER: Json = {
+    "name": "OpenStack-API-Version",
+    "in": "header",
+    "required": False,
+    "description": f"`compute X.Y`, {text_of(MIN)} to {text_of(MAX)}, or `compute latest`.",
+    "schema": {"type": "string", "pattern": r"^compute (latest|2\.[1-9][0-9]?|2\.100)$"},
+}
+_IDEMPOTENCY_HEADER: Json = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Makes repeating the request harmless: it is answered with the same servers.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+}
+_KEYED = frozenset({"/v2.1/servers", "/berth/v1/decide"})
+
+
+def openapi_document(operations: Sequence[Operation], version: str) -> Json:
+    """Describe operations in OpenAPI 3.1.
+
+    Args:
+        operations: all of them.
+        version: of the document.
+    """
+    kinds: list[type] = [Fault]
+    for operation in operations:
+        kinds += [k for k in (operation.query, operation.body, operation.answers) if k]
+    kinds = list(dict.fromkeys(kinds))
+    schemas, components = schemas_of(kinds, _REFS)
+    by_kind = dict(zip(kinds, schemas, strict=True))
+    paths: Json = {}
+    for operation in operations:
+        described = _describe(operation, by_kind, components)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Berth", "version": version, "license": {"name": "Apache-2.0"}},
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "responses": {"Fault": _fault_response(by_kind[Fault])},
+            "securitySchemes": {
+                "basic": {"type": "http", "scheme": "basic"},
+                "token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"},
+            },
+        },
+    }
+
+
+def _fault_response(fault: Json) -> Json:
+    schema = {
+        "type": "object",
+        "minProperties": 1,
+        "maxProperties": 1,
+        "additionalProperties": fault,
+    }
+    return {
+        "description": "What went wrong, under the name of the fault.",
+        "content": {"application/json": {"schema": schema}},
+    }
+
+
+def _describe(operation: Operation, by_kind: dict[type, Json], components: Json) -> Json:
+    described: Json = {
+        "operationId": operation.handler.__name__,
+        "summary": (operation.handler.__doc__ or "").partition("\n")[0],
+        "tags": [operation.path.split("/")[2] or "versions" if _tagged(operation) else "versions"],
+        "parameters": list(_parameters(operation, by_kind, components)),
+        "responses": _responses(operation, by_kind),
+    }
+    if operation.role is not Role.PUBLIC:
+        described["security"] = [{}, {"basic": []}, {"token": []}]
+    if operation.body is not None:
+        content = {"application/json": {"schema": by_kind[operation.body]}}
+        described["requestBody"] = {"required": True, "content": content}
+    note = _availability(operation.since, operation.until)
+    if operation.role is Role.ADMIN:
+        note = f"{note} For administrators.".strip()
+    if note:
+        described["description"] = note
+    return described
+
+
+def _tagged(operation: Operation) -> bool:
+    return operation.path.count("/") > 1
+
+
+def _availability(since: Version, until: Version) -> str:
+    if since > MIN:
+        return f"From microversion {text_of(since)} on."
+    return f"Up to microversion {text_of(until)}." if until < MAX else ""
+
+
+def _parameters(
+    operation: Operation, by_kind: dict[type, Json], components: Json
+) -> Iterable[Json]:
+    for name in _PARAMETER.findall(operation.path):
+        schema = {"type": "string", "minLength": 1, "maxLength": 255}
+        yield {"name": name, "in": "path", "required": True, "schema": schema}
+    if operation.query is not None:
+        reference: str = by_kind[operation.query]["$ref"]
+        query = components[reference.rpartition("/")[2]]
+        required = query.get("required", ())
+        for name, schema in query["properties"].items():
+            yield {
+                "name": name,
+                "in": "query",
+                "required": name in required,
+                "schema": _without_null(schema),
+            }
+    if operation.path.startswith(_COMPUTE) and operation.role is not Role.PUBLIC:
+        yield _VERSION_HEADER
+    if operation.path in _KEYED and operation.method == "POST":
+        yield _IDEMPOTENCY_HEADER
+
+
+def _without_null(schema: Json) -> Json:
+    """A parameter is not there or has a value; it is never null."""
+    choices = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    return choices[0] if len(choices) == 1 else schema
+
+
+def _responses(operation: Operation, by_kind: dict[type, Json]) -> Json:
+    success: Json = {"description": "Success."}
+    if operation.answers is not None:
+        success["content"] = {"application/json": {"schema": by_kind[operation.answers]}}
+    statuses = [400, 405, 414, 431, 500, 503]
+    if operation.path.startswith(_COMPUTE):
+        statuses.append(406)
+    if operation.role is not Role.PUBLIC:
+        statuses += [401, 403, 404, 429]
+    if operation.body is not None:
+        statuses += [408, 413, 415]
+    if operation.method != "GET":
+        statuses.append(409)
+    if operation.path.endswith("{server_id}/action"):
+        statuses.append(501)
+    responses: Json = {str(operation.status): success}
+    responses |= {str(status): _FAULT_REF for status in sorted(statuses)}
+    return responses

@@ -1,0 +1,73 @@
+"""What the API is built from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from berth.api.auth import Auth
+from berth.api.limits import Limits
+from berth.domain.image import Image
+from berth.ports.clock import Clock, Ids
+from berth.ports.ledger import Ledger
+from berth.ports.telemetry import Telemetry
+from berth.scheduling.policy import Policy
+from berth.services.aggregates import Aggregates
+from berth.services.deciding import Deciding
+from berth.services.flavors import Flavors
+from berth.services.following import Follower
+from berth.services.hosts import Hosts
+from berth.services.instances import Instances
+from berth.services.replica import Replica
+from berth.services.server_groups import ServerGroups
+
+
+class Policies(Protocol):
+    """Holds the policy in force and reads it again when asked to."""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        ...
+
+    @property
+    def last_error(self) -> str | None:
+        """Why the policy as it is written now is not in force; None when it is."""
+        ...
+
+    def reload(self) -> bool:
+        """Read it again; tell whether a changed policy came into force."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiParts:
+    """Everything that the handlers use; nothing is global.
+
+    `images` may be empty: then any image id is taken as it is. `default_zone` is shown for hosts
+    that no aggregate puts in an availability zone. `started_ns` is when the API was built, in the
+    clock's ticks; `build_app` sets it.
+    """
+
+    instances: Instances
+    flavors: Flavors
+    aggregates: Aggregates
+    server_groups: ServerGroups
+    hosts: Hosts
+    deciding: Deciding
+    follower: Follower
+    replica: Replica
+    ledger: Ledger
+    policies: Policies
+    auth: Auth
+    clock: Clock
+    ids: Ids
+    telemetry: Telemetry
+    images: Mapping[str, Image] = field(default_factory=dict[str, Image])
+    limits: Limits = field(default_factory=Limits)
+    default_zone: str = "nova"
+    started_ns: int = 0
+
+    @property
+    def service_down_time_s(self) -> float:
+        """Seconds without a heartbeat after which a service counts as down, as decisions see it."""
+        return self.policies.policy.service_down_time_s

@@ -1,0 +1,309 @@
+"""Operations: one method on one path, as data, and how a request becomes a handler's call."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+from urllib.parse import parse_qsl
+
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from berth.api.auth import Credentials, Identity
+from berth.api.codec import Model, convert, decode, encode
+from berth.api.errors import NOTHING_SAID, Header, HttpError, send_bytes, send_error, translate
+from berth.api.limits import check_depth, read_body
+from berth.api.microversion import MAX, MIN, Version, version_of
+from berth.api.parts import ApiParts
+from berth.api.request_id import rename_request, request_id_of
+from berth.domain.errors import BerthError, InvalidInputError
+
+T = TypeVar("T")
+Q = TypeVar("Q", bound=Model)
+
+_KEY_MAX = 255
+_QUERY_FIELDS_MAX = 100
+_NOBODY = Identity("", "", is_admin=False)
+_JSON = b"application/json"
+
+
+class Role(StrEnum):
+    """Who may call an operation."""
+
+    PUBLIC = "public"
+    MEMBER = "member"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a handler answers: a body to be written as JSON, or chunks of JSON already written.
+
+    `status` is the operation's own unless set.
+    """
+
+    body: object = None
+    headers: tuple[Header, ...] = ()
+    chunks: AsyncIterator[bytes] | None = None
+    status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method on one path.
+
+    The first line of the handler's docstring is its summary in the OpenAPI document. `query` and
+    `body` are what it reads, `answers` what it writes; `body_optional` takes a request without a
+    body too. It is there from microversion `since` to `until`.
+    """
+
+    method: str
+    path: str
+    handler: "Callable[[Call], Awaitable[Answer]]"
+    status: int = 200
+    role: Role = Role.MEMBER
+    query: type[Model] | None = None
+    body: type | None = None
+    answers: type | None = None
+    since: Version = MIN
+    until: Version = MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to one operation, authenticated and read."""
+
+    parts: ApiParts
+    operation: Operation
+    scope: Scope
+    identity: Identity
+    version: Version
+    raw_body: bytes
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request."""
+        return request_id_of(self.scope)
+
+    def repeat(self, request_id: str) -> None:
+        """Take this request for a repeat of the one with that id."""
+        rename_request(self.scope, request_id)
+
+    @property
+    def project_id(self) -> str | None:
+        """The project whose things the caller may see; None for all of them."""
+        return None if self.identity.is_admin else self.identity.project_id
+
+    def key(self, name: str) -> str:
+        """Return a parameter of the path."""
+        value: str = self.scope["path_params"][name]
+        return value
+
+    def body(self, kind: type[T]) -> T:
+        """Read the body, as the operation's table says it is.
+
+        Raises:
+            InvalidInputError: naming the field and what is wrong with it.
+        """
+        self._check_declared(kind, self.operation.body)
+        check_depth(self.raw_body, self.parts.limits.json_depth_max)
+        return decode(self.raw_body, kind)
+
+    def query(self, kind: type[Q]) -> Q:
+        """Read the query; parameters that are not known are ignored, as in Nova before 2.75.
+
+        Raises:
+            InvalidInputError: naming the parameter and what is wrong with it.
+        """
+        self._check_declared(kind, self.operation.query)
+        fields = kind.__struct_encode_fields__
+        values = {name: value for name, value in self.query_items() if name in fields}
+        return convert(values, kind, "query")
+
+    def query_items(self) -> list[tuple[str, str]]:
+        """Return the query as it came, in order.
+
+        Raises:
+            InvalidInputError: it has too many parameters or a NUL.
+        """
+        text: bytes = self.scope["query_string"]
+        if not text:
+            return []
+        try:
+            items = parse_qsl(
+                text.decode("latin-1"), keep_blank_values=True, max_num_fields=_QUERY_FIELDS_MAX
+            )
+        except ValueError as error:
+            raise InvalidInputError("query", str(error)) from error
+        for name, value in items:
+            if "\0" in value:
+                raise InvalidInputError(name, "must not hold the character U+0000")
+        return items
+
+    def header(self, name: bytes) -> str | None:
+        """Return a header field, by its name in lower case."""
+        return header_of(self.scope, name)
+
+    def _check_declared(self, kind: object, declared: object) -> None:
+        """Keep handlers and table in step, as the OpenAPI document is made from the table."""
+        if kind is not declared:
+            raise TypeError(f"{self.operation.handler.__name__} reads {kind}, not {declared}")
+
+
+def header_of(scope: Scope, name: bytes) -> str | None:
+    """Return a header field of a request, by its name in lower case."""
+    for key, value in scope["headers"]:
+        if key == name:
+            text: str = value.decode("latin-1")
+            return text
+    return None
+
+
+class Endpoint:
+    """An ASGI application for one path: finds the operation, checks, calls, answers."""
+
+    def __init__(self, parts: ApiParts, operations: Iterable[Operation]) -> None:
+        self._parts = parts
+        self._operations = {operation.method: operation for operation in operations}
+        self._allow = ", ".join(sorted(self._operations))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            operation = self._operation(scope)
+            answer = await operation.handler(await self._call(operation, scope, receive))
+            body = b"" if answer.body is None else encode(answer.body)
+        except BerthError as error:
+            refusal = translate(error)
+            if refusal is None:
+                self._tell(scope, error)
+                refusal = HttpError(500, NOTHING_SAID)
+            await send_error(send, refusal)
+            return
+        status = answer.status or operation.status
+        headers = list(answer.headers)
+        if answer.chunks is None:
+            await send_bytes(send, status, body, headers)
+        else:
+            await _send_chunks(send, status, answer.chunks, headers)
+
+    def _operation(self, scope: Scope) -> Operation:
+        method = scope["method"]
+        operation = self._operations.get("GET" if method == "HEAD" else method)
+        if operation is None:
+            raise HttpError(405, f"{method[:20]} is not for this path.", {"Allow": self._allow})
+        if not operation.since <= version_of(scope) <= operation.until:
+            raise HttpError(404, "This is not there in the version of the API that you ask for.")
+        for name, value in scope["path_params"].items():
+            if len(value) > _KEY_MAX or not value.isprintable():
+                raise InvalidInputError(name, f"must be 1 to {_KEY_MAX} printable characters")
+        return operation
+
+    async def _call(self, operation: Operation, scope: Scope, receive: Receive) -> Call:
+        identity = await self._identify(operation, scope)
+        raw_body = b""
+        if operation.body is not None:
+            raw_body = await read_body(scope, receive, self._parts.limits)
+            kind = header_of(scope, b"content-type")
+            if raw_body and kind and kind.partition(";")[0].strip().lower() != _JSON.decode():
+                raise HttpError(415, "The content type must be application/json.")
+        return Call(
+            parts=self._parts,
+            operation=operation,
+            scope=scope,
+            identity=identity,
+            version=version_of(scope),
+            raw_body=raw_body,
+        )
+
+    async def _identify(self, operation: Operation, scope: Scope) -> Identity:
+        if operation.role is Role.PUBLIC:
+            return _NOBODY
+        client = scope.get("client")
+        credentials = Credentials(
+            authorization=header_of(scope, b"authorization"),
+            token=header_of(scope, b"x-auth-token"),
+            address=client[0] if client else "",
+        )
+        identity = await self._parts.auth.identify(credentials)
+        if operation.role is Role.ADMIN and not identity.is_admin:
+            raise HttpError(403, "Only administrators may do this.")
+        return identity
+
+    def _tell(self, scope: Scope, error: BerthError) -> None:
+        self._parts.telemetry.failure(
+            "http_request_failed",
+            error,
+            request_id=request_id_of(scope),
+            method=scope["method"],
+            path=scope["path"],
+        )
+
+
+def routes_of(parts: ApiParts, operations: Iterable[Operation], prefix: str = "") -> list[Route]:
+    """Make routes, one a path, in the order of the table; the first that matches is taken.
+
+    Args:
+        parts: what handlers use.
+        operations: the table.
+        prefix: of the paths, taken off because the routes are mounted there.
+    """
+    by_path: dict[str, list[Operation]] = {}
+    for operation in operations:
+        by_path.setdefault(operation.path.removeprefix(prefix), []).append(operation)
+    return [Route(path, Endpoint(parts, found)) for path, found in by_path.items()]
+
+
+def ends_of(
+    routes: Iterable[Route], prefix: str, within: Callable[[ASGIApp], ASGIApp] | None = None
+) -> dict[str, ASGIApp]:
+    """Return the applications of those routes that have no parameters, by whole path.
+
+    Args:
+        routes: as `routes_of` makes them.
+        prefix: where they are mounted.
+        within: makes the application that a request passes first.
+    """
+    ends = {f"{prefix}{route.path}": route.app for route in routes if "{" not in route.path}
+    return ends if within is None else {path: within(end) for path, end in ends.items()}
+
+
+class Shortcuts:
+    """An ASGI application that takes requests to paths without parameters straight there.
+
+    Routers try their routes one after the other, which costs the commonest requests as much as
+    reading their bodies does.
+
+    Args:
+        app: where all other requests go.
+        ends: applications by path.
+    """
+
+    def __init__(self, app: ASGIApp, ends: Mapping[str, ASGIApp]) -> None:
+        self._app = app
+        self._ends = ends
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        end = self._ends.get(scope["path"]) if scope["type"] == "http" else None
+        if end is None:
+            await self._app(scope, receive, send)
+        else:
+            scope["path_params"] = {}
+            await end(scope, receive, send)
+
+
+async def not_found(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001 - ASGI
+    """Answer for a path that leads nowhere."""
+    if scope["type"] == "http":
+        await send_error(send, HttpError(404, "The resource could not be found."))
+
+
+async def _send_chunks(
+    send: Send, status: int, chunks: AsyncIterator[bytes], headers: list[Header]
+) -> None:
+    headers.append((b"content-type", _JSON))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    async for chunk in chunks:
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

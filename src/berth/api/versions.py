@@ -1,0 +1,81 @@
+"""Version documents: how clients find out where the compute API is and what it speaks."""
+
+from berth.api.codec import View
+from berth.api.links import COMPUTE, Link, root_url
+from berth.api.microversion import MAX, MIN, text_of
+from berth.api.routing import Answer, Call, Operation, Role
+
+_UPDATED = "2013-07-23T11:33:21Z"
+_MEDIA_TYPE = "application/vnd.openstack.compute+json;version=2.1"
+
+
+class MediaType(View):
+    """What the API speaks."""
+
+    base: str
+    type: str
+
+
+class VersionView(View, rename={"media_types": "media-types"}):
+    """One version of the API."""
+
+    id: str
+    status: str
+    version: str
+    min_version: str
+    updated: str
+    links: tuple[Link, ...]
+    media_types: tuple[MediaType, ...]
+
+
+class VersionsAnswer(View):
+    """All versions of the API."""
+
+    versions: tuple[VersionView, ...]
+
+
+class VersionAnswer(View):
+    """The version of the API that this is."""
+
+    version: VersionView
+
+
+class Health(View):
+    """The process answers."""
+
+    status: str
+
+
+def _version(call: Call) -> VersionView:
+    return VersionView(
+        id="v2.1",
+        status="CURRENT",
+        version=text_of(MAX),
+        min_version=text_of(MIN),
+        updated=_UPDATED,
+        links=(Link(rel="self", href=f"{root_url(call.scope)}{COMPUTE}/"),),
+        media_types=(MediaType(base="application/json", type=_MEDIA_TYPE),),
+    )
+
+
+async def list_versions(call: Call) -> Answer:
+    """List the versions of the compute API."""
+    return Answer(VersionsAnswer(versions=(_version(call),)))
+
+
+async def show_version(call: Call) -> Answer:
+    """Show the version of the compute API."""
+    return Answer(VersionAnswer(version=_version(call)))
+
+
+async def show_health(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
+    """Tell that the process answers."""
+    return Answer(Health(status="ok"))
+
+
+OPERATIONS = (
+    Operation("GET", "/", list_versions, role=Role.PUBLIC, answers=VersionsAnswer),
+    Operation("GET", "/v2.1", show_version, role=Role.PUBLIC, answers=VersionAnswer),
+    Operation("GET", "/v2.1/", show_version, role=Role.PUBLIC, answers=VersionAnswer),
+    Operation("GET", "/healthz", show_health, role=Role.PUBLIC, answers=Health),
+)

@@ -1,0 +1,154 @@
+"""`berth aggregate`: named sets of hosts with metadata, by the compute API."""
+
+import click
+
+from berth.cli.connection import Connection, Json, connected, part, rows, segment, texts
+from berth.cli.failures import CommandError, ExitCode
+from berth.cli.output import joined, json_option, print_fields, print_json, print_line, print_table
+from berth.cli.pairs import last_values, read_pairs
+
+_PATH = "/v2.1/os-aggregates"
+
+
+@click.group("aggregate")
+def aggregates() -> None:
+    """Manage host aggregates. AGGREGATE is an id or a name."""
+
+
+@aggregates.command("list")
+@json_option
+@connected
+def list_aggregates(api: Connection, *, as_json: bool) -> None:
+    """List aggregates."""
+    found = _all(api)
+    if as_json:
+        print_json({"aggregates": found})
+    elif not found:
+        print_line("no aggregates")
+    else:
+        table = [
+            (one["id"], one["name"], one.get("availability_zone"), len(texts(one, "hosts")))
+            for one in found
+        ]
+        columns = ("ID", "Name", "Availability zone", "Hosts")
+        print_table(columns, table, right=("ID", "Hosts"), wrap=columns[1:3])
+
+
+@aggregates.command("show")
+@click.argument("aggregate")
+@json_option
+@connected
+def show(api: Connection, *, aggregate: str, as_json: bool) -> None:
+    """Show an aggregate."""
+    _print_aggregate(_find(api, aggregate), as_json=as_json)
+
+
+@aggregates.command("create")
+@click.argument("name")
+@click.option("--az", help="The availability zone that it puts its hosts in.")
+@json_option
+@connected
+def create(api: Connection, *, name: str, az: str | None, as_json: bool) -> None:
+    """Create an aggregate called NAME."""
+    body: Json = {"name": name}
+    if az is not None:
+        body["availability_zone"] = az
+    _print_aggregate(api.post(_PATH, {"aggregate": body})["aggregate"], as_json=as_json)
+
+
+@aggregates.command("set")
+@click.argument("aggregate")
+@click.option("--name", help="A new name.")
+@click.option("--az", help="A new availability zone.")
+@click.option("--property", "pairs", multiple=True, callback=read_pairs, help="Metadata KEY=VALUE.")
+@click.option("--unset", multiple=True, metavar="KEY", help="Remove the metadata KEY.")
+@json_option
+@connected
+def set_aggregate(
+    api: Connection,
+    *,
+    aggregate: str,
+    name: str | None,
+    az: str | None,
+    pairs: dict[str, list[str]],
+    unset: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Change the name, the availability zone or the metadata of an aggregate."""
+    body = {"name": name, "availability_zone": az}
+    body = {key: value for key, value in body.items() if value is not None}
+    metadata: dict[str, str | None] = {**last_values(pairs), **dict.fromkeys(unset)}
+    if not body and not metadata:
+        raise click.UsageError("nothing to do; give --name, --az, --property or --unset")
+    found = _find(api, aggregate)
+    path = f"{_PATH}/{found['id']}"
+    if body:
+        found = api.put(path, {"aggregate": body})["aggregate"]
+    if metadata:
+        action = {"set_metadata": {"metadata": metadata}}
+        found = api.post(f"{path}/action", action)["aggregate"]
+    _print_aggregate(found, as_json=as_json)
+
+
+@aggregates.command("add-host")
+@click.argument("aggregate")
+@click.argument("host")
+@json_option
+@connected
+def add_host(api: Connection, *, aggregate: str, host: str, as_json: bool) -> None:
+    """Put a host in an aggregate."""
+    _act_on_host(api, aggregate, "add_host", host, as_json=as_json)
+
+
+@aggregates.command("remove-host")
+@click.argument("aggregate")
+@click.argument("host")
+@json_option
+@connected
+def remove_host(api: Connection, *, aggregate: str, host: str, as_json: bool) -> None:
+    """Take a host out of an aggregate."""
+    _act_on_host(api, aggregate, "remove_host", host, as_json=as_json)
+
+
+@aggregates.command("delete")
+@click.argument("aggregate")
+@connected
+def delete(api: Connection, *, aggregate: str) -> None:
+    """Delete an aggregate; take its hosts out first."""
+    api.delete(f"{_PATH}/{_find(api, aggregate)['id']}")
+
+
+def _act_on_host(api: Connection, aggregate: str, action: str, host: str, *, as_json: bool) -> None:
+    path = f"{_PATH}/{segment(str(_find(api, aggregate)['id']))}/action"
+    _print_aggregate(api.post(path, {action: {"host": host}})["aggregate"], as_json=as_json)
+
+
+def _all(api: Connection) -> list[Json]:
+    return rows(api.get(_PATH), "aggregates")
+
+
+def _find(api: Connection, aggregate: str) -> Json:
+    """Return the aggregate with an id, a uuid or a name; an id goes first."""
+    known = _all(api)
+    for key in ("id", "uuid", "name"):
+        for one in known:
+            if str(one.get(key)) == aggregate:
+                return one
+    reason = f"no aggregate {aggregate!r}; see `berth aggregate list`"
+    raise CommandError(reason, ExitCode.NOT_FOUND)
+
+
+def _print_aggregate(aggregate: Json, *, as_json: bool) -> None:
+    if as_json:
+        print_json(aggregate)
+        return
+    print_fields(
+        {
+            "id": aggregate["id"],
+            "uuid": aggregate.get("uuid"),
+            "name": aggregate["name"],
+            "availability zone": aggregate.get("availability_zone"),
+            "hosts": ", ".join(texts(aggregate, "hosts")) or None,
+            "metadata": joined(part(aggregate, "metadata")),
+        }
+    )

@@ -1,0 +1,270 @@
+"""The connection: the public HTTP API of a running Berth, its errors as ours."""
+
+import ipaddress
+import re
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from urllib.parse import quote
+
+import click
+import httpx
+
+from berth.cli.failures import CommandError, ExitCode
+
+Json = dict[str, Any]
+"""A JSON object, as the API sent it."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_VERSION = "compute 2.96"
+_TIMEOUT_S = 90.0
+_TEXT_MAX = 300
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+_CODES: Mapping[int, ExitCode] = {
+    404: ExitCode.NOT_FOUND,
+    409: ExitCode.CONFLICT,
+    502: ExitCode.UNREACHABLE,
+    503: ExitCode.UNREACHABLE,
+    504: ExitCode.UNREACHABLE,
+}
+_SIGN_IN = "sign in with --user and --password, or BERTH_USER and BERTH_PASSWORD"
+
+
+class Connection:
+    """Asks a running Berth over HTTP.
+
+    Args:
+        http: the client that carries it, with address and credentials.
+    """
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+
+    def get(self, path: str, **params: object) -> Json:
+        """Get a document; parameters that are None are left out.
+
+        Raises:
+            CommandError: no answer, or an error.
+        """
+        return self.ask("GET", path, params=params)
+
+    def post(self, path: str, body: object) -> Json:
+        """Post a document and return the answer; see `get` for errors."""
+        return self.ask("POST", path, body=body)
+
+    def put(self, path: str, body: object) -> Json:
+        """Put a document and return the answer; see `get` for errors."""
+        return self.ask("PUT", path, body=body)
+
+    def delete(self, path: str) -> None:
+        """Delete what is there; see `get` for errors."""
+        self.ask("DELETE", path)
+
+    def pages(self, path: str, key: str, **params: object) -> list[Json]:
+        """Get a whole list, page by page; `key` names it in the answers. See `get` for errors."""
+        found: list[Json] = []
+        marker: str | None = None
+        while True:
+            page = self.get(path, **params, marker=marker)
+            here = rows(page, key)
+            found += here
+            if not here or not page.get(f"{key}_links"):
+                return found
+            marker = str(here[-1]["id"])
+
+    def find(self, path: str) -> Json | None:
+        """Get a document, or None when there is none; see `get` for other errors."""
+        try:
+            return self.get(path)
+        except CommandError as error:
+            if error.code is ExitCode.NOT_FOUND:
+                return None
+            raise
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, object] | None = None,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Json:
+        """Send a request and return the JSON object that it is answered with.
+
+        Raises:
+            CommandError: no answer, or an error.
+        """
+        given = {key: str(value) for key, value in (params or {}).items() if value is not None}
+        with self._reaching():
+            answer = self._http.request(
+                method, path, params=given or None, json=body, headers=dict(headers or {})
+            )
+        _check(answer)
+        if not answer.content:
+            return {}
+        try:
+            document = cast("object", answer.json())
+        except ValueError as error:
+            raise CommandError(f"{self._what(answer)} is not JSON; is --url right?") from error
+        if not isinstance(document, dict):
+            raise CommandError(f"{self._what(answer)} is not an object; is --url right?")
+        return cast("Json", document)
+
+    @contextmanager
+    def stream(self, path: str) -> Generator[Iterator[bytes]]:
+        """Get a large document piece by piece; see `get` for errors."""
+        with self._reaching(), self._http.stream("GET", path) as answer:
+            if answer.is_error:
+                answer.read()
+            _check(answer)
+            yield answer.iter_bytes()
+
+    @contextmanager
+    def _reaching(self) -> Generator[None]:
+        try:
+            yield
+        except httpx.TimeoutException as error:
+            raise CommandError(
+                f"{self._http.base_url} did not answer in {_TIMEOUT_S:g} s; try again",
+                ExitCode.UNREACHABLE,
+            ) from error
+        except httpx.TransportError as error:
+            raise CommandError(
+                f"cannot reach {self._http.base_url} ({error}); start it with `berth up`, or "
+                "name another with --url or BERTH_URL",
+                ExitCode.UNREACHABLE,
+            ) from error
+
+    def _what(self, answer: httpx.Response) -> str:
+        return f"the answer of {answer.request.url}"
+
+
+def _check(answer: httpx.Response) -> None:
+    if answer.is_success:
+        return
+    message = _message(answer)
+    if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        message = f"{message.rstrip('.')}; {_SIGN_IN}"
+    request = answer.request
+    where = f"{request.method} {request.url.path}: {answer.status_code}"
+    raise CommandError(f"{message} ({where})", _CODES.get(answer.status_code, ExitCode.FAILED))
+
+
+def _message(answer: httpx.Response) -> str:
+    """Return what an error says: `{"itemNotFound": {"message": ...}}`, or its text."""
+    try:
+        document = cast("object", answer.json())
+    except ValueError:
+        return answer.text[:_TEXT_MAX].strip() or answer.reason_phrase
+    faults: list[object] = []
+    if isinstance(document, dict):
+        faults = list(cast("Json", document).values())
+    for fault in faults:
+        match fault:
+            case {"message": str(message)}:
+                return message
+            case _:
+                pass
+    return answer.text[:_TEXT_MAX]
+
+
+def part(document: Json, key: str) -> Json:
+    """Return an object within a document, empty when there is none."""
+    found = cast("object", document.get(key))
+    return cast("Json", found) if isinstance(found, dict) else {}
+
+
+def rows(document: Json, key: str) -> list[Json]:
+    """Return a list of objects within a document, empty when there is none."""
+    found = cast("object", document.get(key))
+    return cast("list[Json]", found) if isinstance(found, list) else []
+
+
+def texts(document: Json, key: str) -> list[str]:
+    """Return a list of names within a document, sorted, empty when there is none."""
+    found = cast("object", document.get(key))
+    return sorted(str(one) for one in cast("list[object]", found or []))
+
+
+def is_uuid(text: str) -> bool:
+    """Tell whether a reference is a uuid, not a name."""
+    return _UUID.fullmatch(text) is not None
+
+
+def segment(text: str) -> str:
+    """Write a name as one segment of a path."""
+    return quote(text, safe="")
+
+
+def connected(
+    command: Callable[Concatenate[Connection, P], R],
+) -> Callable[P, R]:
+    """Give a command the options of a connection, and a connection as its first argument."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        url, user, password, token = (
+            cast("str | None", kwargs.pop(name)) for name in ("url", "user", "password", "token")
+        )
+        with _client(url or "", user, password, token) as http:
+            return command(Connection(http), *args, **kwargs)
+
+    options = (
+        click.option("--token", envvar="BERTH_TOKEN", help="Token to send as X-Auth-Token."),
+        click.option("--password", envvar="BERTH_PASSWORD", help="Password; asked for if needed."),
+        click.option("--user", envvar="BERTH_USER", help="User, for http_basic."),
+        click.option(
+            "--url",
+            envvar="BERTH_URL",
+            default="http://127.0.0.1:8774",
+            show_default=True,
+            help="Where Berth is.",
+        ),
+    )
+    decorated = cast("Callable[..., R]", run)
+    for option in options:
+        decorated = option(decorated)
+    return decorated
+
+
+def _client(url: str, user: str | None, password: str | None, token: str | None) -> httpx.Client:
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise CommandError(f"--url {url[:80]!r}: {error}", ExitCode.USAGE) from error
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise CommandError(f"--url {url[:80]!r} must start with http://", ExitCode.USAGE)
+    headers = {"OpenStack-API-Version": _VERSION, "Accept": "application/json"}
+    if token:
+        headers["X-Auth-Token"] = token
+    auth = None
+    if user:
+        auth = httpx.BasicAuth(user, _ask_password(user) if password is None else password)
+    return httpx.Client(
+        base_url=url,
+        auth=auth,
+        headers=headers,
+        timeout=_TIMEOUT_S,
+        trust_env=not _is_loopback(parsed.host),  # a proxy cannot reach this machine's loopback
+    )
+
+
+def _ask_password(user: str) -> str:
+    if not sys.stdin.isatty():
+        raise CommandError(
+            f"no password for {user}; give --password or BERTH_PASSWORD", ExitCode.USAGE
+        )
+    return click.prompt(f"Password of {user}", hide_input=True, err=True, type=str)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

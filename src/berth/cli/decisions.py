@@ -1,0 +1,170 @@
+"""`berth explain`, and how filters, scores and refusals are shown."""
+
+from collections.abc import Sequence
+
+import click
+import msgspec
+
+from berth.cli.connection import Connection, Json, connected, is_uuid, segment
+from berth.cli.failures import CommandError, ExitCode
+from berth.cli.output import json_option, print_json, print_line, print_table
+from berth.domain.decision import (
+    Counterfactual,
+    Decision,
+    FilterCount,
+    Placement,
+    Refusal,
+    ScoredHost,
+    counterfactuals,
+)
+
+_RUNNERS_UP_OF = 1
+"""Instances of a request whose runners-up are shown; --json has them all."""
+
+
+@click.command("explain")
+@click.argument("request")
+@json_option
+@connected
+def explain(api: Connection, *, request: str, as_json: bool) -> None:
+    """Explain how the request REQUEST was decided: its id, or the uuid of one of its servers."""
+    request_id = _request_id(api, request)
+    answer = api.find(f"/berth/v1/decisions/{segment(request_id)}")
+    if answer is None:
+        reason = f"no decision about {request_id!r}; it waits for a scheduler, or never was"
+        raise CommandError(reason, ExitCode.NOT_FOUND)
+    if as_json:
+        print_json(answer)
+        return
+    try:
+        print_decision(msgspec.convert(answer, Decision))
+    except msgspec.ValidationError as error:
+        raise CommandError(f"this client cannot read the answer ({error}); use --json") from error
+
+
+def _request_id(api: Connection, request: str) -> str:
+    """Return the id of the newest decision about an instance; anything else is an id already."""
+    instance: Json | None = None
+    if is_uuid(request):
+        instance = api.find(f"/berth/v1/instances/{segment(request)}")
+    if instance is None:
+        return request
+    return str(instance.get("decision_id") or instance["request_id"])
+
+
+def print_decision(decision: Decision) -> None:
+    """Print the record of a decision."""
+    print_line(f"Request {decision.request_id}: {decision.verdict}", style="bold")
+    print_line(
+        f"policy {decision.policy_name} ({decision.policy_hash}), driver {decision.driver}, "
+        f"seed {decision.seed}, state {decision.table_version}, attempt {decision.attempts}, "
+        f"{decision.duration_us / 1000:,.1f} ms"
+    )
+    if decision.refusal is None:
+        print_filters(decision.filters)
+        print_placements(decision.placements)
+        for placement in decision.placements[:_RUNNERS_UP_OF]:
+            recorded = (placement.chosen, *placement.runners_up)
+            print_scores(recorded, title="The best hosts")
+            if placement.runners_up:
+                print_counterfactuals(
+                    counterfactuals(recorded),
+                    placement.chosen,
+                    title=f"Who would have won, of these {len(recorded)}",
+                )
+    else:
+        print_refusal(decision.refusal)
+
+
+def print_filters(filters: Sequence[FilterCount]) -> None:
+    """Print how many hosts each filter removed, with some examples."""
+    with_examples = any(count.removed_examples for count in filters)
+    columns = ["#", "Filter", "Before", "After", "Removed"]
+    columns += ["For example"] if with_examples else []
+    rows: list[list[object]] = []
+    for index, count in enumerate(filters, start=1):
+        removed = count.before - count.after
+        row: list[object] = [index, count.name, count.before, count.after, removed]
+        rows.append([*row, "; ".join(count.removed_examples)] if with_examples else row)
+    print_table(columns, rows, right=columns[:1] + columns[2:5], wrap=("For example",))
+
+
+def print_placements(placements: Sequence[Placement]) -> None:
+    """Print which instance goes where."""
+    rows = [(one.instance_uuid, one.host, one.chosen.score, one.candidates) for one in placements]
+    columns = ("Instance", "Host", "Score", "Candidates")
+    print_table(columns, rows, title="Placements", right=("Score", "Candidates"))
+    _print_groups(placements)
+
+
+def _print_groups(placements: Sequence[Placement]) -> None:
+    """Print which providers give the groups of resources that were asked for."""
+    rows = [
+        (placement.instance_uuid, suffix or "(without suffix)", ", ".join(uuids))
+        for placement in placements
+        if placement.assignment is not None
+        for suffix, uuids in placement.assignment.mappings.items()
+    ]
+    if rows:
+        columns = ("Instance", "Group", "Given by")
+        print_table(columns, rows, title="Groups of resources", wrap=("Given by",))
+
+
+def print_scores(hosts: Sequence[ScoredHost], *, title: str, places: Sequence[object] = ()) -> None:
+    """Print hosts with their scores: for each weigher the normalised value and the raw one."""
+    names = list(dict.fromkeys(part.weigher for host in hosts for part in host.parts))
+    rows: list[list[object]] = []
+    for index, host in enumerate(hosts):
+        place = places[index] if places else index + 1
+        parts = {part.weigher: part for part in host.parts}
+        cells = [
+            f"{parts[name].normalised:.3f} × {parts[name].multiplier:g} ({parts[name].raw:,.10g})"
+            if name in parts
+            else None
+            for name in names
+        ]
+        rows.append([place, full_name(host.host, host.node), f"{host.score:.6g}", *cells])
+    columns = ("#", "Host", "Score", *(_short(name) for name in names))
+    print_table(columns, rows, title=title, right=(columns[0], *columns[2:]))
+    if names:
+        print_line("Each weigher: normalised × multiplier (raw value).", style="dim")
+
+
+def print_counterfactuals(
+    found: Sequence[Counterfactual], chosen: ScoredHost, *, title: str
+) -> None:
+    """Print which host would have won without each of the weighers."""
+    rows = [
+        (
+            f"without {one.weigher}",
+            "the same"
+            if (one.host, one.node) == (chosen.host, chosen.node)
+            else full_name(one.host, one.node),
+            f"{one.score:.6g}",
+        )
+        for one in found
+    ]
+    if rows:
+        print_table(("Weigher", "Host", "Score"), rows, title=title, right=("Score",))
+
+
+def print_refusal(refusal: Refusal) -> None:
+    """Print why nothing was placed and what would have helped."""
+    print_filters(refusal.filters)
+    print_line(f"\nRefused ({refusal.code}): {refusal.message}")
+    if refusal.relaxations:
+        rows = [
+            (one.text, one.filter, ", ".join(one.examples) or None) for one in refusal.relaxations
+        ]
+        title = "It would fit with one of"
+        columns = ("Change", "Filter", "For example")
+        print_table(columns, rows, title=title, wrap=("Change", "For example"))
+
+
+def full_name(host: str, node: str) -> str:
+    """Name a host, and its node when that is called otherwise."""
+    return host if host == node else f"{host} ({node})"
+
+
+def _short(weigher: str) -> str:
+    return weigher.removeprefix("ServerGroup").removesuffix("Weigher")

@@ -1,0 +1,176 @@
+"""`berth flavor`: the sizes that servers may have, by the compute API."""
+
+import click
+
+from berth.cli.connection import Connection, Json, connected, part, segment
+from berth.cli.failures import CommandError, ExitCode
+from berth.cli.output import joined, json_option, print_fields, print_json, print_line, print_table
+from berth.cli.pairs import last_values, read_pairs
+
+_PATH = "/v2.1/flavors"
+_EPHEMERAL = "OS-FLV-EXT-DATA:ephemeral"
+_PUBLIC = "os-flavor-access:is_public"
+
+property_option = click.option(
+    "--property", "specs", multiple=True, callback=read_pairs, help="Extra spec KEY=VALUE."
+)
+
+
+@click.group("flavor")
+def flavors() -> None:
+    """Manage flavors."""
+
+
+@flavors.command("create")
+@click.argument("name")
+@click.option("--vcpus", type=click.IntRange(0), required=True)
+@click.option("--memory-mb", type=click.IntRange(0), required=True)
+@click.option("--disk-gb", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--ephemeral-gb", type=click.IntRange(0), default=0)
+@click.option("--swap-mb", type=click.IntRange(0), default=0)
+@click.option("--id", "flavor_id", help="Made by Berth when left out.")
+@click.option("--description", help="A line about it.")
+@click.option("--private", is_flag=True, help="Hide it from other projects.")
+@property_option
+@json_option
+@connected
+def create(
+    api: Connection,
+    *,
+    name: str,
+    vcpus: int,
+    memory_mb: int,
+    disk_gb: int,
+    ephemeral_gb: int,
+    swap_mb: int,
+    flavor_id: str | None,
+    description: str | None,
+    private: bool,
+    specs: dict[str, list[str]],
+    as_json: bool,
+) -> None:
+    """Create a flavor called NAME."""
+    body: Json = {"name": name, "vcpus": vcpus, "ram": memory_mb, "disk": disk_gb}
+    body |= {_EPHEMERAL: ephemeral_gb, "swap": swap_mb, _PUBLIC: not private}
+    if flavor_id is not None:
+        body["id"] = flavor_id
+    if description is not None:
+        body["description"] = description
+    made: Json = api.post(_PATH, {"flavor": body})["flavor"]
+    if specs:
+        made["extra_specs"] = _add_specs(api, made["id"], specs)
+    _print_flavor(made, as_json=as_json)
+
+
+@flavors.command("list")
+@json_option
+@connected
+def list_flavors(api: Connection, *, as_json: bool) -> None:
+    """List flavors."""
+    found = _all(api)
+    if as_json:
+        print_json({"flavors": found})
+    elif not found:
+        print_line("no flavors; make one with `berth flavor create`")
+    else:
+        table = [
+            (one["id"], one["name"], one["vcpus"], one["ram"], one["disk"], _specs(one))
+            for one in found
+        ]
+        print_table(
+            ("ID", "Name", "VCPUs", "Memory MB", "Disk GB", "Properties"),
+            table,
+            right=("VCPUs", "Memory MB", "Disk GB"),
+            wrap=("Name", "Properties"),
+        )
+
+
+@flavors.command("show")
+@click.argument("flavor")
+@json_option
+@connected
+def show(api: Connection, *, flavor: str, as_json: bool) -> None:
+    """Show a flavor, by id or name."""
+    _print_flavor(find_flavor(api, flavor), as_json=as_json)
+
+
+@flavors.command("delete")
+@click.argument("flavor")
+@connected
+def delete(api: Connection, *, flavor: str) -> None:
+    """Delete a flavor, by id or name; servers that have it keep it."""
+    api.delete(f"{_PATH}/{segment(find_flavor(api, flavor)['id'])}")
+
+
+@flavors.command("set")
+@click.argument("flavor")
+@property_option
+@click.option("--unset", multiple=True, help="Remove the extra spec KEY.", metavar="KEY")
+@json_option
+@connected
+def set_properties(
+    api: Connection,
+    *,
+    flavor: str,
+    specs: dict[str, list[str]],
+    unset: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Set or remove extra specs of a flavor; running servers keep what they had."""
+    if not specs and not unset:
+        raise click.UsageError("nothing to do; give --property KEY=VALUE or --unset KEY")
+    flavor_id = find_flavor(api, flavor)["id"]
+    if specs:
+        _add_specs(api, flavor_id, specs)
+    for key in unset:
+        api.delete(f"{_PATH}/{segment(flavor_id)}/os-extra_specs/{segment(key)}")
+    _print_flavor(find_flavor(api, flavor_id), as_json=as_json)
+
+
+def find_flavor(api: Connection, flavor: str) -> Json:
+    """Return the flavor with an id or a name.
+
+    Raises:
+        CommandError: there is none.
+    """
+    found = api.find(f"{_PATH}/{segment(flavor)}") if flavor not in ("", "detail") else None
+    if found is not None:
+        by_id: Json = found["flavor"]
+        return by_id
+    for one in _all(api):
+        if one["name"] == flavor:
+            return one
+    raise CommandError(f"no flavor {flavor!r}; see `berth flavor list`", ExitCode.NOT_FOUND)
+
+
+def _all(api: Connection) -> list[Json]:
+    return api.pages(f"{_PATH}/detail", "flavors", is_public="None")
+
+
+def _add_specs(api: Connection, flavor_id: str, specs: dict[str, list[str]]) -> object:
+    path = f"{_PATH}/{segment(flavor_id)}/os-extra_specs"
+    return api.post(path, {"extra_specs": last_values(specs)})["extra_specs"]
+
+
+def _specs(flavor: Json) -> str:
+    return joined(part(flavor, "extra_specs"))
+
+
+def _print_flavor(flavor: Json, *, as_json: bool) -> None:
+    if as_json:
+        print_json(flavor)
+        return
+    print_fields(
+        {
+            "id": flavor["id"],
+            "name": flavor["name"],
+            "vcpus": flavor["vcpus"],
+            "memory MB": flavor["ram"],
+            "disk GB": flavor["disk"],
+            "ephemeral GB": flavor.get(_EPHEMERAL),
+            "swap MB": flavor.get("swap") or 0,
+            "public": flavor.get(_PUBLIC),
+            "description": flavor.get("description"),
+            "properties": _specs(flavor),
+        }
+    )

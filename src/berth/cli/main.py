@@ -1,0 +1,121 @@
+"""The `berth` command: the list of its parts, and the one place where errors become exit codes."""
+
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import TextIOWrapper
+
+import click
+
+from berth import __version__
+from berth.cli.failures import ExitCode, exit_code_of
+from berth.cli.lazy import LazyCommand, LazyGroup
+from berth.domain.errors import BerthError
+
+_CLOUD = "Use a running Berth"
+_FILES = "Decide offline"
+_RUN = "Run Berth"
+
+COMMANDS: Mapping[str, LazyCommand] = {
+    "server": LazyCommand(
+        "berth.cli.servers:servers", "Create, list, show and delete servers.", _CLOUD
+    ),
+    "flavor": LazyCommand("berth.cli.flavors:flavors", "Manage flavors.", _CLOUD),
+    "group": LazyCommand("berth.cli.server_groups:groups", "Manage server groups.", _CLOUD),
+    "aggregate": LazyCommand("berth.cli.aggregates:aggregates", "Manage host aggregates.", _CLOUD),
+    "host": LazyCommand("berth.cli.hosts:hosts", "List and show hosts.", _CLOUD),
+    "service": LazyCommand(
+        "berth.cli.services:services", "List, enable and disable compute services.", _CLOUD
+    ),
+    "explain": LazyCommand(
+        "berth.cli.decisions:explain", "Explain a decision that was made.", _CLOUD
+    ),
+    "capacity": LazyCommand(
+        "berth.cli.capacity:capacity", "Count how many more of a flavor would fit.", _CLOUD
+    ),
+    "state": LazyCommand("berth.cli.state:state", "Export the state of the fleet.", _CLOUD),
+    "policy": LazyCommand("berth.cli.policy:policy", "Show, check and reload the policy.", _CLOUD),
+    "decide": LazyCommand(
+        "berth.cli.decide:decide", "Decide on files and explain every step.", _FILES
+    ),
+    "up": LazyCommand("berth.cli.serving:up", "Run everything in one process.", _RUN),
+    "api": LazyCommand("berth.cli.serving:api", "Run the HTTP API.", _RUN),
+    "scheduler": LazyCommand("berth.cli.serving:scheduler", "Run a scheduler.", _RUN),
+    "agent": LazyCommand("berth.cli.serving:agent", "Run the agent of a compute host.", _RUN),
+    "ledger": LazyCommand("berth.cli.serving:ledger", "Look after the ledger.", _RUN),
+    "user": LazyCommand("berth.cli.users:users", "Manage the users of http_basic.", _RUN),
+    "replay": LazyCommand(
+        "berth.cli.lab:replay", "Replay a workload against a running Berth.", "Try it out"
+    ),
+    "demo": LazyCommand("berth.cli.lab:demo", "Show Berth at work.", "Try it out"),
+}
+
+_INTERRUPTED = 130
+
+
+@dataclass(slots=True)
+class Session:
+    """What the options before the command say."""
+
+    debug: bool = False
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option("--debug", is_flag=True, help="Show a traceback when something goes wrong.")
+@click.version_option(__version__, prog_name="berth")
+@click.pass_obj
+def berth(session: Session, *, debug: bool) -> None:
+    """Berth decides which host each instance runs on.
+
+    Commands that use a running Berth find it by --url or BERTH_URL.
+    """
+    session.debug = debug
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    session = Session()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Unicode gets question marks
+    try:
+        # Without click's own handling, since it knows neither our errors nor our exit codes.
+        outcome: object = berth.main(
+            None if arguments is None else list(arguments),
+            prog_name="berth",
+            standalone_mode=False,
+            obj=session,
+        )
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        _say("interrupted")
+        return _INTERRUPTED
+    except BerthError as error:
+        if session.debug:
+            traceback.print_exc()
+        _say(str(error))
+        return exit_code_of(error)
+    except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback for users
+        if session.debug:
+            traceback.print_exc()
+        _say(
+            f"this is a fault in Berth: {type(error).__name__}: {error}; run `berth --debug ...` "
+            "again and report what it prints"
+        )
+        return ExitCode.FAILED
+    return outcome if isinstance(outcome, int) else ExitCode.OK
+
+
+def _say(message: str) -> None:
+    print(f"berth: {message}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

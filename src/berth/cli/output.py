@@ -1,0 +1,98 @@
+"""Output: tables for people, JSON for programs."""
+
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def json_option(command: F) -> F:
+    """Add `--json` to a command, as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def print_json(value: object) -> None:
+    """Print a value as indented JSON."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def plain(value: object) -> str:
+    """Return a value as one cell shows it, with nothing in it that a terminal would obey."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:,.3f}".rstrip("0").rstrip(".")
+        case _:
+            text = str(value)
+    return "".join("\ufffd" if unicodedata.category(char) == "Cc" else char for char in text)
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    title: str | None = None,
+    right: Iterable[str] = (),
+    wrap: Iterable[str] = (),
+) -> None:
+    """Print rows under columns.
+
+    Args:
+        columns: their headings.
+        rows: one cell a column.
+        title: a line above.
+        right: columns of numbers.
+        wrap: columns of text, which take the width that the others leave.
+    """
+    if title is not None:
+        print_line(f"\n{title}", style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    numbers, texts = set(right), set(wrap)
+    for column in columns:
+        table.add_column(
+            Text(column),
+            justify="right" if column in numbers else "left",
+            no_wrap=column not in texts,
+            min_width=len(column),
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    console().print(table)
+
+
+def print_fields(fields: Mapping[str, object]) -> None:
+    """Print one thing, a field a line."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in fields.items():
+        table.add_row(Text(name), Text(plain(value)))
+    console().print(table)
+
+
+def print_line(text: str, *, style: str = "") -> None:
+    """Print one line as it is: nothing in it is taken for markup."""
+    lines = (plain(line) for line in text.split("\n"))
+    console().print(Text("\n".join(lines), style=style), soft_wrap=True)
+
+
+def console() -> Console:
+    """Return a console on standard output; made anew, since tests and pipes replace it."""
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def joined(pairs: Mapping[str, object]) -> str:
+    """Write a mapping in one cell: `a=1, b=2`."""
+    return ", ".join(f"{key}={value}" for key, value in sorted(pairs.items())) or "-"

@@ -1,0 +1,125 @@
+"""`berth policy`: the rules in force, and whether a file could be put in force."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from berth.cli.connection import Connection, Json, connected, part
+from berth.cli.failures import ExitCode
+from berth.cli.output import json_option, print_fields, print_json, print_line
+
+if TYPE_CHECKING:
+    from berth.scheduling.linting import Finding
+    from berth.scheduling.policy import Policy
+
+_PATH = "/berth/v1/policy"
+
+
+@click.group("policy")
+def policy() -> None:
+    """Show, check and reload the policy."""
+
+
+@policy.command("show")
+@json_option
+@connected
+def show(api: Connection, *, as_json: bool) -> None:
+    """Show the policy that is in force."""
+    _print_policy(api.get(_PATH), as_json=as_json)
+
+
+@policy.command("reload")
+@json_option
+@connected
+def reload(api: Connection, *, as_json: bool) -> None:
+    """Have the policy file read again now; a wrong one changes nothing and ends with 1."""
+    answer = api.ask("POST", f"{_PATH}/reload")
+    if as_json:
+        print_json(answer)
+        return
+    changed = answer["changed"]
+    print_line("a changed policy is in force" if changed else "the policy has not changed")
+    _print_policy(part(answer, "policy"), as_json=False)
+
+
+@policy.command("check")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--state", type=click.Path(path_type=Path), help="Look at the fleet of a state file, too."
+)
+@click.option("--strict", is_flag=True, help="End with 1 when there are findings.")
+@json_option
+def check(*, file: Path, state: Path | None, strict: bool, as_json: bool) -> None:
+    """Check a policy file without a running Berth, and tell what in it is probably not meant.
+
+    FILE may be the name of a policy that comes with Berth.
+    """
+    from berth.config.policy_file import load_policy  # noqa: PLC0415 - it brings numpy
+
+    checked = load_policy(file)
+    findings = _findings(checked, state)
+    document = _describe(checked)
+    if as_json:
+        print_json({**document, "findings": [asdict(one) for one in findings]})
+    else:
+        print_line(f"{file} is a valid policy")
+        _print_policy(document, as_json=False)
+        for one in findings:
+            print_line(f"{one.where}: {one.text}", style="yellow")
+        if not findings:
+            print_line("nothing odd was found")
+    if strict and findings:
+        raise click.exceptions.Exit(int(ExitCode.FAILED))
+
+
+def _findings(checked: "Policy", state: Path | None) -> "list[Finding]":
+    from berth.cli.state_file import read_state  # noqa: PLC0415 - it brings numpy
+    from berth.scheduling.linting import lint_fleet, lint_policy  # noqa: PLC0415
+    from berth.tables.following import table_of  # noqa: PLC0415
+
+    found = lint_policy(checked)
+    if state is not None:
+        fleet = read_state(state)
+        found += lint_fleet(checked, table_of(fleet), fleet.flavors, now_s=fleet.now_s)
+    return found
+
+
+def _describe(checked: "Policy") -> Json:
+    return {
+        "name": checked.name,
+        "hash": checked.hash,
+        "driver": checked.driver.name,
+        "host_subset_size": checked.host_subset_size,
+        "shuffle_best_same_weighed_hosts": checked.shuffle_best_same_weighed_hosts,
+        "runners_up": checked.runners_up,
+        "filters": [rule.name for rule in checked.filters],
+        "weighers": [
+            {"name": rule.name, "multiplier": rule.multiplier} for rule in checked.weighers
+        ],
+    }
+
+
+def _print_policy(answer: Json, *, as_json: bool) -> None:
+    if as_json:
+        print_json(answer)
+        return
+    fields = {key.replace("_", " "): _cell(value) for key, value in answer.items()}
+    print_fields(fields)
+
+
+def _cell(value: object) -> object:
+    """Write a list of rules in one cell."""
+    if not isinstance(value, list):
+        return value
+    said: list[str] = []
+    for item in cast("list[object]", value):
+        match item:
+            case {"name": str(name), "multiplier": int() | float() as multiplier}:
+                said.append(f"{name} × {multiplier:g}")
+            case {"name": str(name)}:
+                said.append(name)
+            case _:
+                said.append(str(item))
+    return ", ".join(said)

@@ -1,0 +1,128 @@
+"""A replay on the terminal: its progress bar and its summary."""
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from berth.lab import replaying
+from berth.lab.report import ReplayReport
+
+_REFUSALS_SHOWN = 3
+_PICTURE_WIDTH = 110
+_FONT_FACE = re.compile(r"@font-face \{[^}]*\}")
+
+
+@contextmanager
+def progress_bar(console: Console, total: int) -> Generator[replaying.Progress]:
+    """Show a progress bar while the body runs; yields what the replay is to call.
+
+    Args:
+        console: where to; on one that is no terminal a line is printed every tenth of the way.
+        total: requests to come.
+    """
+    if not console.is_terminal:
+        yield _lines(console, total)
+        return
+    columns = (
+        TextColumn("replaying"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("placed {task.fields[placed]} refused {task.fields[refused]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("replaying", total=total, placed=0, refused=0)
+
+        def show(done: int, placed: int, refused: int) -> None:
+            bar.update(task, completed=done, placed=placed, refused=refused)
+
+        yield show
+
+
+def _lines(console: Console, total: int) -> replaying.Progress:
+    step = max(total // 10, 1)
+
+    def show(done: int, placed: int, refused: int) -> None:
+        if done % step == 0 or done == total:
+            console.print(f"{done:,} of {total:,} requests: {placed:,} placed, {refused:,} refused")
+
+    return show
+
+
+def save_picture(report: ReplayReport, file: Path) -> None:
+    """Write the summary as an SVG picture that needs nothing from the network."""
+    console = Console(record=True, width=_PICTURE_WIDTH, file=StringIO(), highlight=False)
+    show_report(console, report)
+    svg = console.export_svg(title="make demo")
+    file.write_text(_FONT_FACE.sub("", svg).replace("Fira Code", "ui-monospace"), "utf-8")
+
+
+def show_report(console: Console, report: ReplayReport) -> None:
+    """Print the summary of a replay."""
+    console.print(Panel.fit(_numbers(report), title=f"[bold]{report.workload}"))
+    console.print(_utilisation(report))
+    if report.refusals:
+        _show_refusals(console, report)
+    for note in report.notes:
+        console.print(f"[dim]Note: {note}")
+    for fault in report.faults:
+        console.print(f"[bold red]BROKEN: {fault}")
+
+
+def _numbers(report: ReplayReport) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    rows = [
+        ("requests placed", f"{report.requests_placed:,} of {report.requests:,}"),
+        ("instances placed", f"{report.instances_placed:,}"),
+        ("requests refused", f"{len(report.refusals):,}"),
+        ("refusals proven right", f"{report.refusals_proven:,} of {len(report.refusals):,}"),
+        ("hosts in use", f"{report.hosts_in_use:,} of {report.hosts:,}"),
+        ("decision p50 / p99", _milliseconds(report.decision.p50_ms, report.decision.p99_ms)),
+        ("request p50 / p99", _milliseconds(report.request.p50_ms, report.request.p99_ms)),
+        ("placements per second", f"{report.placements_per_s:,.0f}"),
+        ("time taken", f"{report.took_s:,.1f} s"),
+        ("rules broken", f"{len(report.faults):,}"),
+    ]
+    for name, value in rows:
+        table.add_row(name, value)
+    return table
+
+
+def _milliseconds(p50_ms: float, p99_ms: float) -> str:
+    return f"{p50_ms:,.2f} / {p99_ms:,.2f} ms"
+
+
+def _utilisation(report: ReplayReport) -> Table:
+    table = Table(title="Utilisation at the end", title_justify="left")
+    table.add_column("resource")
+    for name in ("used", "capacity", "share"):
+        table.add_column(name, justify="right")
+    for name, one in report.utilisation.items():
+        if one.used:
+            table.add_row(name, f"{one.used:,}", f"{one.capacity:,}", f"{one.share:.1%}")
+    return table
+
+
+def _show_refusals(console: Console, report: ReplayReport) -> None:
+    table = Table(title="Refused, by rule", title_justify="left")
+    table.add_column("rule")
+    table.add_column("requests", justify="right")
+    reasons = sorted(report.refused_by_reason.items(), key=lambda item: (-item[1], item[0]))
+    for reason, count in reasons:
+        table.add_row(reason, f"{count:,}")
+    console.print(table)
+    console.print("Some of them, and what would have fitted (berth explain REQUEST-ID has it all):")
+    for reason, _ in reasons:
+        same = [one for one in report.refusals if one.reason == reason]
+        for one in same[:_REFUSALS_SHOWN]:
+            console.print(f"  [dim]{one.request_id}[/] {escape(one.hint)}", soft_wrap=True)

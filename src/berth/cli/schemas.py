@@ -1,0 +1,104 @@
+"""JSON Schemas of the state file and the request file, made from the types that read them.
+
+`python -m berth.cli.schemas docs/reference` writes them again after a type has changed.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from berth.cli.request_file import RequestDocument
+from berth.cli.state_file import FORMAT
+from berth.domain.change import Snapshot
+from berth.domain.request import COUNT_MAX
+from berth.domain.resources import AMOUNT_MAX, RATIO_MAX
+
+Schema = dict[str, Any]
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_AMOUNT: Schema = {"minimum": 0, "maximum": AMOUNT_MAX}
+_UNIT: Schema = {"minimum": 1, "maximum": AMOUNT_MAX}
+_SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap_mb")
+# What the types check themselves when they are made, which msgspec cannot know.
+_LIMITS: Mapping[str, Mapping[str, Schema]] = {
+    "Flavor": dict.fromkeys(_SIZES, _AMOUNT),
+    "Inventory": {
+        "total": _AMOUNT,
+        "reserved": _AMOUNT,
+        "max_unit": _AMOUNT,
+        "min_unit": _UNIT,
+        "step_size": _UNIT,
+        "allocation_ratio": {"exclusiveMinimum": 0, "maximum": RATIO_MAX},
+    },
+    "MemoryPages": {"size_kb": _UNIT, "total": _AMOUNT, "reserved": _AMOUNT},
+    "NumaCell": {"cell_id": _AMOUNT, "memory_mb": _AMOUNT},
+    "PciPool": {"count": _AMOUNT},
+    "Snapshot": {"format": {"const": FORMAT}},
+    "Provider": {"used": {"additionalProperties": {"type": "integer", **_AMOUNT}}},
+}
+
+
+def state_schema() -> Schema:
+    """Return the schema of a state file."""
+    return _schema(Snapshot, "Berth state file")
+
+
+def request_schema() -> Schema:
+    """Return the schema of a request file."""
+    schema = _schema(RequestDocument, "Berth request file")
+    definitions = schema["$defs"]
+    count = {"type": "integer", "minimum": 1, "maximum": COUNT_MAX}
+    properties = definitions["RequestDocument"]["properties"]
+    properties["count"]["anyOf"] = [count, {"type": "null"}]
+    uuids = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+    uuids |= {"minItems": 1, "maxItems": COUNT_MAX}
+    properties["instance_uuids"]["anyOf"] = [uuids, {"type": "null"}]
+    definitions["Flavor"]["required"] = ["vcpus", "memory_mb"]
+    return schema
+
+
+def rendered(schema: Schema) -> str:
+    """Return a schema as it is kept in the documentation."""
+    return (
+        msgspec.json.format(msgspec.json.encode(schema, order="sorted"), indent=2).decode() + "\n"
+    )
+
+
+def _schema(kind: type, title: str) -> Schema:
+    schema = msgspec.json.schema(kind, schema_hook=_anything)
+    for name, definition in schema["$defs"].items():
+        if definition.get("type") == "object":
+            # An enum is a definition too, and has no fields.
+            definition["additionalProperties"] = False
+            definition["description"] = _one_line(definition.get("description", ""))
+        for field, limits in _LIMITS.get(name, {}).items():
+            definition["properties"][field] |= limits
+    return {"$schema": _DIALECT, "title": title, **schema}
+
+
+def _anything(kind: type) -> Schema:
+    if kind is object:
+        return {"description": "Any JSON value."}
+    raise NotImplementedError(f"{kind} has no schema")
+
+
+def _one_line(description: str) -> str:
+    return " ".join(description.partition("\n\n")[0].split())
+
+
+def _files() -> Iterator[tuple[str, Schema]]:
+    yield "state.schema.json", state_schema()
+    yield "request.schema.json", request_schema()
+
+
+def write_schemas(folder: Path) -> None:
+    """Write both schemas into a folder."""
+    for name, schema in _files():
+        (folder / name).write_text(rendered(schema), "utf-8")
+
+
+if __name__ == "__main__":
+    write_schemas(Path(sys.argv[1]))

@@ -1,0 +1,105 @@
+"""`berth group`: server groups, by the compute API."""
+
+import click
+
+from berth.cli.connection import Connection, Json, connected, is_uuid, part, rows, segment, texts
+from berth.cli.failures import CommandError, ExitCode
+from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
+from berth.domain.server_group import GroupPolicy
+
+_PATH = "/v2.1/os-server-groups"
+_MAX = "max_server_per_host"
+
+
+@click.group("group")
+def groups() -> None:
+    """Manage server groups."""
+
+
+@groups.command("create")
+@click.argument("name")
+@click.option("--policy", type=click.Choice([str(one) for one in GroupPolicy]), required=True)
+@click.option("--max-per-host", type=click.IntRange(1), help="With anti-affinity; 1 if not given.")
+@json_option
+@connected
+def create(
+    api: Connection, *, name: str, policy: str, max_per_host: int | None, as_json: bool
+) -> None:
+    """Create a server group called NAME."""
+    body: Json = {"name": name, "policy": policy}
+    if max_per_host is not None:
+        body["rules"] = {_MAX: max_per_host}
+    _print_group(api.post(_PATH, {"server_group": body})["server_group"], as_json=as_json)
+
+
+@groups.command("list")
+@click.option("--all", "all_projects", is_flag=True, help="Of all projects.")
+@json_option
+@connected
+def list_groups(api: Connection, *, all_projects: bool, as_json: bool) -> None:
+    """List server groups."""
+    found = _all(api, all_projects=all_projects)
+    if as_json:
+        print_json({"server_groups": found})
+    elif not found:
+        print_line("no server groups")
+    else:
+        table = [
+            (one["id"], one["name"], one.get("policy"), len(texts(one, "members"))) for one in found
+        ]
+        print_table(("ID", "Name", "Policy", "Members"), table, right=("Members",), wrap=("Name",))
+
+
+@groups.command("show")
+@click.argument("group")
+@json_option
+@connected
+def show(api: Connection, *, group: str, as_json: bool) -> None:
+    """Show a server group, by uuid or name."""
+    _print_group(find_group(api, group), as_json=as_json)
+
+
+@groups.command("delete")
+@click.argument("group")
+@connected
+def delete(api: Connection, *, group: str) -> None:
+    """Delete a server group, by uuid or name; its members go on running."""
+    api.delete(f"{_PATH}/{segment(find_group(api, group)['id'])}")
+
+
+def find_group(api: Connection, group: str) -> Json:
+    """Return the server group with a uuid or a name.
+
+    Raises:
+        CommandError: there is none, or there are several of that name.
+    """
+    if is_uuid(group):
+        by_uuid: Json = api.get(f"{_PATH}/{segment(group)}")["server_group"]
+        return by_uuid
+    named = [one for one in _all(api, all_projects=True) if one["name"] == group]
+    if not named:
+        reason = f"no server group {group!r}; see `berth group list`"
+        raise CommandError(reason, ExitCode.NOT_FOUND)
+    if len(named) > 1:
+        reason = f"{len(named)} server groups are called {group!r}; give a uuid"
+        raise CommandError(reason, ExitCode.USAGE)
+    return named[0]
+
+
+def _all(api: Connection, *, all_projects: bool) -> list[Json]:
+    return rows(api.get(_PATH, all_projects="true" if all_projects else None), "server_groups")
+
+
+def _print_group(group: Json, *, as_json: bool) -> None:
+    if as_json:
+        print_json(group)
+        return
+    print_fields(
+        {
+            "id": group["id"],
+            "name": group["name"],
+            "policy": group.get("policy"),
+            "most per host": part(group, "rules").get(_MAX),
+            "members": ", ".join(texts(group, "members")) or None,
+        }
+    )

@@ -1,0 +1,98 @@
+"""`berth service`: whether hosts may get new instances, by the compute API."""
+
+import click
+
+from berth.cli.connection import Connection, Json, connected, rows, segment
+from berth.cli.failures import CommandError, ExitCode
+from berth.cli.output import json_option, print_json, print_line, print_table
+
+_PATH = "/v2.1/os-services"
+_BINARY = "nova-compute"
+
+
+@click.group("service")
+def services() -> None:
+    """List, enable and disable compute services. HOST is the name of a host."""
+
+
+@services.command("list")
+@click.option("--host", help="Only the one of this host.")
+@json_option
+@connected
+def list_services(api: Connection, *, host: str | None, as_json: bool) -> None:
+    """List compute services."""
+    found = _all(api, host)
+    if as_json:
+        print_json({"services": found})
+    elif not found:
+        print_line("no services")
+    else:
+        _print_services(found)
+
+
+@services.command("enable")
+@click.argument("host")
+@json_option
+@connected
+def enable(api: Connection, *, host: str, as_json: bool) -> None:
+    """Let a host get new instances."""
+    _change(api, host, {"status": "enabled"}, as_json=as_json)
+
+
+@services.command("disable")
+@click.argument("host")
+@click.option("--reason", help="Why, for whoever wonders.")
+@json_option
+@connected
+def disable(api: Connection, *, host: str, reason: str | None, as_json: bool) -> None:
+    """Give a host no new instances; those it has go on running."""
+    body: Json = {"status": "disabled"}
+    if reason is not None:
+        body["disabled_reason"] = reason
+    _change(api, host, body, as_json=as_json)
+
+
+@services.command("force-down")
+@click.argument("host")
+@click.option("--unset", is_flag=True, help="Take it back.")
+@json_option
+@connected
+def force_down(api: Connection, *, host: str, unset: bool, as_json: bool) -> None:
+    """Say that a host is down, without waiting for its heartbeats to stop."""
+    _change(api, host, {"forced_down": not unset}, as_json=as_json)
+
+
+def _all(api: Connection, host: str | None) -> list[Json]:
+    return rows(api.get(_PATH, host=host), "services")
+
+
+def _change(api: Connection, host: str, body: Json, *, as_json: bool) -> None:
+    mine = [
+        one
+        for one in _all(api, host)
+        if one.get("host") == host and one.get("binary", _BINARY) == _BINARY
+    ]
+    if not mine:
+        reason = f"no compute service on host {host!r}; see `berth service list`"
+        raise CommandError(reason, ExitCode.NOT_FOUND)
+    changed: Json = api.put(f"{_PATH}/{segment(str(mine[0]['id']))}", body)["service"]
+    if as_json:
+        print_json(changed)
+    else:
+        _print_services([changed])
+
+
+def _print_services(found: list[Json]) -> None:
+    table = [
+        (
+            one.get("host"),
+            one.get("status"),
+            one.get("state"),
+            one.get("forced_down"),
+            one.get("updated_at"),
+            one.get("disabled_reason"),
+        )
+        for one in found
+    ]
+    columns = ("Host", "Status", "State", "Forced down", "Last seen", "Reason")
+    print_table(columns, table, wrap=("Reason",))

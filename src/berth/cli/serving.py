@@ -1,0 +1,138 @@
+"""`berth up`, `api`, `scheduler`, `agent` and `ledger`: options into settings, then run."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from berth.cli.output import print_line
+from berth.config.settings import AuthMode, Settings, read_settings
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+# Every option's name is the key of its setting, `section__key`.
+_CONFIG = [click.option("--config", type=_FILE, help="TOML file with settings.")]
+_LEDGER = [
+    click.option("--data", "ledger__data_dir", type=_FOLDER, help="Folder for the ledger."),
+    click.option("--ledger", "ledger__url", help="URL of the ledger, instead of --data."),
+]
+_POLICY = [click.option("--policy", "policy__path", type=_FILE, help="Policy file or ready name.")]
+_API = [
+    click.option("--listen", "api__listen", metavar="HOST:PORT", help="Where to listen."),
+    click.option(
+        "--insecure-listen",
+        "api__insecure_listen",
+        is_flag=True,
+        help="Allow noauth where other machines can reach it.",
+    ),
+    click.option(
+        "--auth",
+        "auth__mode",
+        type=click.Choice([str(mode) for mode in AuthMode]),
+        help="How callers are known.",
+    ),
+    click.option("--htpasswd", "auth__htpasswd", type=_FILE, help="Users, for http_basic."),
+    click.option("--images", "api__images", type=_FILE, help="JSON list of images."),
+]
+_FLEET = [
+    click.option(
+        "--fake-hosts",
+        "agent__fake_hosts",
+        type=click.IntRange(0),
+        metavar="N",
+        help="So many made-up hosts.",
+    ),
+    click.option("--fleet", "agent__fleet", type=_FILE, help="JSON list of made-up hosts."),
+]
+_SIZE = [
+    click.option("--vcpus", "agent__vcpus", type=click.IntRange(0), help="Of each host."),
+    click.option("--memory-mb", "agent__memory_mb", type=click.IntRange(0), help="Of each host."),
+    click.option("--disk-gb", "agent__disk_gb", type=click.IntRange(0), help="Of each host."),
+]
+_HOST = [click.option("--host", "agent__host", help="The name of the host.")]
+
+
+def _options(*groups: list[Callable[[F], F]]) -> Callable[[F], F]:
+    """Add groups of options to a command, in this order."""
+
+    def decorate(command: F) -> F:
+        for option in reversed([option for group in groups for option in group]):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _settings(config: Path | None, options: Mapping[str, object]) -> Settings:
+    """Read settings with the options of a command on top; a flag not given says nothing."""
+    given = {
+        key.replace("__", "."): value
+        for key, value in options.items()
+        if value is not None and value is not False
+    }
+    return read_settings(config, os.environ, given)
+
+
+@click.command("up")
+@_options(_API, _LEDGER, _POLICY, _FLEET, _SIZE, _CONFIG)
+def up(*, config: Path | None, **options: object) -> None:
+    """Run everything in one process: API, scheduler, ledger and made-up hosts."""
+    settings = _settings(config, options)
+    from berth import bootstrap  # noqa: PLC0415 - the server's parts are not needed for --help
+
+    bootstrap.run_up(settings)
+
+
+@click.command("api")
+@_options(_API, _LEDGER, _POLICY, _CONFIG)
+def api(*, config: Path | None, **options: object) -> None:
+    """Run the HTTP API; schedulers take up what it accepts."""
+    settings = _settings(config, options)
+    from berth import bootstrap  # noqa: PLC0415 - see `up`
+
+    bootstrap.run_api(settings)
+
+
+@click.command("scheduler")
+@_options(_LEDGER, _POLICY, _CONFIG)
+def scheduler(*, config: Path | None, **options: object) -> None:
+    """Run a scheduler; several may run on one ledger."""
+    settings = _settings(config, options)
+    from berth import bootstrap  # noqa: PLC0415 - see `up`
+
+    bootstrap.run_scheduler(settings)
+
+
+@click.command("agent")
+@_options(_HOST, _FLEET, _SIZE, _LEDGER, _CONFIG)
+def agent(*, config: Path | None, **options: object) -> None:
+    """Run the agent of a compute host, or of a made-up fleet."""
+    settings = _settings(config, options)
+    from berth import bootstrap  # noqa: PLC0415 - see `up`
+
+    bootstrap.run_agent(settings)
+
+
+@click.group("ledger")
+def ledger() -> None:
+    """Look after the ledger."""
+
+
+@ledger.command("migrate")
+@_options(_LEDGER, _CONFIG)
+def migrate(*, config: Path | None, **options: object) -> None:
+    """Make the ledger's tables, or bring them up to date."""
+    settings = _settings(config, options)
+    from berth import bootstrap  # noqa: PLC0415 - see `up`
+    from berth.adapters.ledger import migrate as migrate_ledger  # noqa: PLC0415 - likewise
+
+    if settings.ledger.url is None:
+        settings.ledger.data_dir.mkdir(parents=True, exist_ok=True)
+    asyncio.run(migrate_ledger(bootstrap.ledger_url(settings)))
+    print_line("the ledger is up to date")

@@ -1,0 +1,44 @@
+"""`berth state`: the whole fleet in one file, for `berth decide`."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from berth.cli.connection import Connection, connected
+from berth.cli.failures import CommandError
+
+_PATH = "/berth/v1/state"
+
+
+@click.group("state")
+def state() -> None:
+    """Export the state of the fleet."""
+
+
+@state.command("export")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write; standard output when left out.",
+)
+@connected
+def export(api: Connection, *, output: Path | None) -> None:
+    """Write all that decisions depend on as JSON; `berth decide --state` reads it."""
+    with api.stream(_PATH) as pieces:
+        if output is None:
+            for piece in pieces:
+                sys.stdout.buffer.write(piece)
+            sys.stdout.buffer.flush()
+            return
+        # Under another name first, so that a broken connection leaves no half a file.
+        part = output.with_name(f"{output.name}.part")
+        try:
+            with part.open("wb") as file:
+                for piece in pieces:
+                    file.write(piece)
+            part.replace(output)
+        except OSError as error:
+            raise CommandError(f"{output} cannot be written: {error.strerror}") from error
+        finally:
+            part.unlink(missing_ok=True)

@@ -1,0 +1,51 @@
+"""State files: a whole fleet as JSON, as `berth state export` writes it."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from berth.cli.documents import convert_strictly, read_json
+from berth.domain.change import Snapshot
+from berth.domain.errors import InvalidInputError
+from berth.domain.resources import AMOUNT_MAX
+
+FORMAT = "berth-state/1"
+
+
+def read_state(path: Path) -> Snapshot:
+    """Read and check a state file.
+
+    Raises:
+        InvalidInputError: the path in the file of what is wrong, and what it is.
+    """
+    state = convert_strictly(read_json(path), Snapshot, str(path))
+    if state.format != FORMAT:
+        raise InvalidInputError(
+            f"{path}: format", f"{state.format[:80]!r} is not known; this Berth reads {FORMAT!r}"
+        )
+    if not math.isfinite(state.now_s):
+        raise InvalidInputError(f"{path}: now_s", "must be a finite number")
+    for name, keys in _keys(state).items():
+        for key, count in Counter(keys).items():
+            if count > 1:
+                raise InvalidInputError(f"{path}: {name}", f"{key} is there {count} times")
+    for index, provider in enumerate(state.providers):
+        for name, used in provider.used.items():
+            if not 0 <= used <= AMOUNT_MAX:
+                where = f"{path}: providers[{index}].used.{name}"
+                raise InvalidInputError(where, f"{used} must be between 0 and {AMOUNT_MAX}")
+    return state
+
+
+def _keys(state: Snapshot) -> Mapping[str, Iterable[object]]:
+    return {
+        "hosts[].uuid": (host.uuid for host in state.hosts),
+        "hosts[].(name, node)": ((host.name, host.node) for host in state.hosts),
+        "providers[].uuid": (provider.uuid for provider in state.providers),
+        "services[].host": (service.host for service in state.services),
+        "aggregates[].aggregate_id": (one.aggregate_id for one in state.aggregates),
+        "server_groups[].uuid": (group.uuid for group in state.server_groups),
+        "flavors[].flavor_id": (flavor.flavor_id for flavor in state.flavors),
+        "instances[].uuid": (instance.uuid for instance in state.instances),
+    }

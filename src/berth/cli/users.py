@@ -1,0 +1,88 @@
+"""`berth user`: the users of http_basic, in an htpasswd file with bcrypt."""
+
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import bcrypt
+import click
+
+from berth.cli.failures import CommandError, ExitCode
+from berth.cli.output import print_line
+
+_NAME = re.compile(r"(?!#)[^\s:]{1,255}")
+_PASSWORD_BYTES_MAX = 72
+"""bcrypt looks at no more."""
+
+
+@click.group("user")
+def users() -> None:
+    """Manage the users of http_basic."""
+
+
+@users.command("add")
+@click.argument("name")
+@click.option(
+    "--htpasswd",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    envvar="BERTH_AUTH_HTPASSWD",
+    help="The file; made when it is not there.",
+)
+@click.option("--project", help="The project that the user works in; the user's own if not given.")
+@click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
+def add(*, name: str, htpasswd: Path, project: str | None, password_stdin: bool) -> None:
+    """Add the user NAME, or change the password, and the project if given, of one."""
+    _check_name(name, "NAME")
+    if project is not None:
+        _check_name(project, "--project")
+    password = _read_password(from_stdin=password_stdin)
+    hashed = bcrypt.hashpw(password, bcrypt.gensalt()).decode("ascii")
+    try:
+        lines = htpasswd.read_text("utf-8").splitlines() if htpasswd.exists() else []
+        others = [line for line in lines if line.partition(":")[0] != name]
+        kept = next((line.partition(" ")[2] for line in lines if line not in others), "")
+        comment = kept if project is None else f"# project={project}"
+        line = f"{name}:{hashed} {comment}".rstrip()
+        _write_private(htpasswd, "\n".join([*others, line, ""]))
+    except OSError as error:
+        raise CommandError(f"{htpasswd} cannot be written: {error.strerror}") from error
+    verb = "added to" if len(others) == len(lines) else "changed in"
+    print_line(f"user {name} {verb} {htpasswd}")
+
+
+def _check_name(name: str, what: str) -> None:
+    if _NAME.fullmatch(name) is None or not name.isprintable():
+        reason = f"{what} must be 1 to 255 printable characters without space, colon or leading #"
+        raise CommandError(reason, ExitCode.USAGE)
+
+
+def _read_password(*, from_stdin: bool) -> bytes:
+    if from_stdin:
+        password = sys.stdin.readline().rstrip("\n")
+    else:
+        password = str(
+            click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+        )
+    encoded = password.encode()
+    if not 1 <= len(encoded) <= _PASSWORD_BYTES_MAX:
+        reason = f"a password must have 1 to {_PASSWORD_BYTES_MAX} bytes"
+        raise CommandError(reason, ExitCode.USAGE)
+    return encoded
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Replace a file at once, readable by its owner alone unless it was otherwise before."""
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(part).chmod(mode)
+        Path(part).replace(path)
+    finally:
+        Path(part).unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Settings and policies: read once from files, environment and options, checked, then passed."""

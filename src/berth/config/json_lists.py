@@ -1,0 +1,62 @@
+"""JSON lists in files that settings name: made-up hosts, and images."""
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from berth.adapters.virt.fake import FakeHost
+from berth.config.settings import AgentSettings
+from berth.domain.errors import InvalidInputError
+from berth.domain.image import Image
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+
+T = TypeVar("T")
+
+
+def fakes_of(settings: AgentSettings) -> list[FakeHost]:
+    """Return the hosts that the fake driver is to play.
+
+    Raises:
+        InvalidInputError: the fleet file cannot be read.
+    """
+    if settings.fleet is not None:
+        return _read_fleet(settings.fleet)
+    totals = {VCPU: settings.vcpus, MEMORY_MB: settings.memory_mb, DISK_GB: settings.disk_gb}
+    names = [settings.host] if settings.host else []
+    names += [f"fake-{index:05d}" for index in range(settings.fake_hosts)]
+    return [FakeHost(name=name, totals=totals) for name in names]
+
+
+def _read_list(path: Path, kind: type[list[T]], what: str) -> list[T]:
+    """Read a JSON list of one kind of thing; a field that they have not is refused."""
+    try:
+        items = msgspec.json.decode(path.read_bytes(), type=kind)
+        given = msgspec.json.decode(path.read_bytes(), type=list[dict[str, object]])
+    except OSError as error:
+        raise InvalidInputError(str(path), f"cannot be read ({error.strerror})") from error
+    except msgspec.DecodeError as error:
+        raise InvalidInputError(str(path), f"is not a list of {what}: {error}") from error
+    for index, (item, fields) in enumerate(zip(items, given, strict=True)):
+        for name in fields:
+            if not hasattr(item, name):
+                raise InvalidInputError(f"{path}: [{index}].{name}", "there is no such field")
+    return items
+
+
+def _read_fleet(path: Path) -> list[FakeHost]:
+    fleet = _read_list(path, list[FakeHost], "hosts")
+    if len({fake.name for fake in fleet}) != len(fleet):
+        raise InvalidInputError(str(path), "names a host twice")
+    return fleet
+
+
+def read_images(path: Path | None) -> dict[str, Image]:
+    """Return the images of a file by id; none without a file.
+
+    Raises:
+        InvalidInputError: the file cannot be read.
+    """
+    if path is None:
+        return {}
+    return {image.image_id: image for image in _read_list(path, list[Image], "images")}

@@ -1,0 +1,208 @@
+"""Rules and drivers by name: entry points, and their `build` functions called with checked options.
+
+A plugin is an entry point in one of three groups that leads to `build(**options)`. The signature
+of `build` is the schema of its options: keyword-only, annotated, with a default unless required.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
+from typing import TypeGuard, TypeVar, cast
+
+import msgspec
+
+from berth.config.spelling import nearest
+from berth.domain.errors import PolicyError
+
+FILTERS = "berth.filters"
+WEIGHERS = "berth.weighers"
+DRIVERS = "berth.drivers"
+COSTS = "berth.costs"
+
+_NOUNS: Mapping[str, str] = {
+    FILTERS: "filter",
+    WEIGHERS: "weigher",
+    DRIVERS: "driver",
+    COSTS: "cost function",
+}
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a plugin: its type, and its default unless it is required."""
+
+    name: str
+    annotation: object
+    required: bool
+    default: object = None
+
+
+@cache
+def _found(group: str) -> Mapping[str, tuple[EntryPoint, ...]]:
+    """Return the entry points of a group by name; looked up once a process."""
+    found: dict[str, dict[str, EntryPoint]] = {}
+    for entry in entry_points(group=group):
+        # The same value twice is one package found on two paths, and no quarrel.
+        found.setdefault(entry.name, {})[entry.value] = entry
+    return {name: tuple(by_value.values()) for name, by_value in found.items()}
+
+
+def plugin_names(group: str) -> tuple[str, ...]:
+    """Return the names that are installed in a group, sorted."""
+    return tuple(sorted(_found(group)))
+
+
+def build_plugin(
+    group: str,
+    name: str,
+    options: Mapping[str, object],
+    is_made: Callable[[object], TypeGuard[T]],
+    *,
+    where: str,
+    shared: Mapping[str, object] = MappingProxyType({}),
+) -> T:
+    """Build a rule or driver from its options.
+
+    Args:
+        group: the entry point group.
+        name: the entry point's name, as the policy file has it.
+        options: what the file says beside the name.
+        is_made: tells whether `build` returned what it should.
+        where: the place in the file, for errors.
+        shared: options that the file says for all plugins that have them.
+
+    Raises:
+        PolicyError: the name is unknown, an option is wrong, or the plugin itself fails.
+    """
+    build = _load(group, name, where)
+    known = options_of(build, name, where)
+    common = {option: value for option, value in shared.items() if option in known}
+    checked = _check_options(common | dict(options), known, where)
+    try:
+        built = build(**checked)
+    except Exception as error:  # a plugin may raise anything, and must not take Berth with it
+        raise PolicyError(where, f"{name} cannot be built: {_describe(error)}") from error
+    if not is_made(built):
+        raise PolicyError(
+            where,
+            f"build() of {name} returned {type(built).__name__}, which is no {_NOUNS[group]}; "
+            "this is a fault of the plugin",
+        )
+    given = getattr(built, "name", None)
+    if given != name:
+        raise PolicyError(
+            where,
+            f"the {_NOUNS[group]} calls itself {given!r} but is installed as {name!r}; "
+            "the two names must be equal, which its plugin has to see to",
+        )
+    return built
+
+
+def options_of(build: Callable[..., object], name: str, where: str) -> dict[str, Option]:
+    """Read the options of a plugin from the signature of its `build`.
+
+    Raises:
+        PolicyError: a parameter that is not keyword-only or has no annotation.
+    """
+    try:
+        signature = inspect.signature(build, eval_str=True)
+    except Exception as error:  # annotations are evaluated, so anything may come
+        raise PolicyError(where, f"build() of {name} has no readable signature: {error}") from error
+    options: dict[str, Option] = {}
+    for parameter in signature.parameters.values():
+        if parameter.kind is not parameter.KEYWORD_ONLY or parameter.annotation is parameter.empty:
+            raise PolicyError(
+                where,
+                f"parameter {parameter.name!r} of build() of {name} must be keyword-only and "
+                "annotated; this is a fault of the plugin",
+            )
+        required = parameter.default is parameter.empty
+        options[parameter.name] = Option(
+            name=parameter.name,
+            annotation=parameter.annotation,
+            required=required,
+            default=None if required else parameter.default,
+        )
+    return options
+
+
+def _load(group: str, name: str, where: str) -> Callable[..., object]:
+    entries = _found(group).get(name, ())
+    if len(entries) > 1:
+        values = " and ".join(sorted(entry.value for entry in entries))
+        raise PolicyError(where, f"{name} is installed twice, as {values}; uninstall one")
+    for entry in entries:
+        return _import(entry, name, where)
+    reason = f"there is no {_NOUNS[group]} {name!r}; {nearest(name, _found(group))}"
+    raise PolicyError(where, reason)
+
+
+def _import(entry: EntryPoint, name: str, where: str) -> Callable[..., object]:
+    try:
+        build = cast("object", entry.load())
+    except Exception as error:  # importing a plugin runs its code
+        raise PolicyError(where, f"{name} cannot be imported: {_describe(error)}") from error
+    if not callable(build):
+        raise PolicyError(where, f"{entry.value} of {name} is not a function")
+    return build
+
+
+def _check_options(
+    options: Mapping[str, object], known: Mapping[str, Option], where: str
+) -> dict[str, object]:
+    for option in known.values():
+        if option.required and option.name not in options:
+            raise PolicyError(f"{where}.{option.name}", "is required; add it")
+    checked: dict[str, object] = {}
+    for name, value in options.items():
+        if name not in known:
+            said = nearest(name, known) if known else "it takes no options; remove it"
+            raise PolicyError(f"{where}.{name}", f"there is no such option; {said}")
+        checked[name] = convert(value, known[name].annotation, where=f"{where}.{name}")
+    return checked
+
+
+def convert(value: object, annotation: object, *, where: str) -> object:
+    """Check one value of a TOML document against a type; an int is taken for a float.
+
+    Raises:
+        PolicyError: another type, or a number that is not finite.
+    """
+    check_finite(value, where)
+    try:
+        return msgspec.convert(value, cast("type[object]", annotation))
+    except (msgspec.ValidationError, OverflowError) as error:
+        raise PolicyError(where, f"{error}; it is {f'{value!r}'[:80]}") from error
+    except TypeError as error:
+        raise PolicyError(
+            where, f"its type {annotation} cannot be read from a file; a fault of the plugin"
+        ) from error
+
+
+def check_finite(value: object, where: str) -> None:
+    """Refuse infinities and NaN, however deep.
+
+    Raises:
+        PolicyError: naming the place.
+    """
+    match value:
+        case float() if not math.isfinite(value):
+            raise PolicyError(where, f"{value} is not a finite number")
+        case list():
+            for index, item in enumerate(cast("list[object]", value)):
+                check_finite(item, f"{where}[{index}]")
+        case dict():
+            for key, item in cast("dict[str, object]", value).items():
+                check_finite(item, f"{where}.{key}")
+        case _:
+            pass
+
+
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

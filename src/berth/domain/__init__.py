@@ -1,0 +1,1 @@
+"""Nouns and laws of scheduling, on the standard library alone."""

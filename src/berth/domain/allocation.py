@@ -1,0 +1,35 @@
+"""Claims and allocations: what is offered to the ledger and what it has committed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What one consumer (an instance) uses of one provider, by resource class."""
+
+    consumer_uuid: str
+    provider_uuid: str
+    amounts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Allocations to be made together or not at all.
+
+    `key` makes a retry harmless: a claim whose key has been committed answers with the first
+    outcome and takes nothing more.
+    """
+
+    key: str
+    allocations: tuple[Allocation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why a claim was refused: one class of one provider has less left than was asked."""
+
+    provider_uuid: str
+    resource_class: str
+    asked: int
+    left: int

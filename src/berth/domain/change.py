@@ -1,0 +1,75 @@
+"""The change feed: what a follower needs to keep a replica true."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.flavor import Flavor
+from berth.domain.host import Host, Service
+from berth.domain.instance import Instance
+from berth.domain.provider import Provider
+from berth.domain.record import Kind, PendingRequest, Record
+from berth.domain.server_group import ServerGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """All that is used of one provider after a version, by class (absolute, not a difference).
+
+    Every class of the provider's inventories is named, with 0 where nothing is used.
+    """
+
+    provider_uuid: str
+    used: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """Heartbeats that came with a version.
+
+    Without hosts it stands for a version that changed nothing which followers keep, so that
+    every version is in the feed.
+    """
+
+    hosts: tuple[str, ...]
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A record was removed."""
+
+    kind: Kind
+    key: str
+
+
+Event = Record | Usage | Alive | Gone
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that a version changed. A version may have many; they belong together."""
+
+    version: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole state that decisions depend on, as of one version: also the state file.
+
+    `now_s` is the time that heartbeats are compared with (Unix seconds). Instances are those
+    that occupy a host or wait for one; history stays in the ledger.
+    """
+
+    version: int
+    now_s: float
+    hosts: tuple[Host, ...] = ()
+    providers: tuple[Provider, ...] = ()
+    services: tuple[Service, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+    server_groups: tuple[ServerGroup, ...] = ()
+    flavors: tuple[Flavor, ...] = ()
+    instances: tuple[Instance, ...] = ()
+    pending_requests: tuple[PendingRequest, ...] = ()
+    format: str = field(default="berth-state/1")

@@ -1,0 +1,104 @@
+"""What can go wrong, each named after the rule that was broken.
+
+Every message says what was wrong, where, and what to do. Adapters at the edge turn these into
+HTTP statuses and exit codes; nothing here knows about either.
+"""
+
+from berth.domain.decision import Refusal
+
+
+class BerthError(Exception):
+    """Base of all errors that Berth raises on purpose."""
+
+
+class InvalidInputError(BerthError):
+    """A value given from outside breaks a rule.
+
+    Args:
+        field: path of the offending value, as the sender wrote it (`server.min_count`).
+        reason: what is wrong with it and what would be right.
+    """
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field = field
+        self.reason = reason
+
+
+class NotFoundError(BerthError):
+    """Nothing of that kind has that key.
+
+    Args:
+        noun: the kind, in the words of the glossary (`flavor`).
+        key: what was asked for.
+    """
+
+    def __init__(self, noun: str, key: str) -> None:
+        super().__init__(f"no {noun} {key!r}")
+        self.noun = noun
+        self.key = key
+
+
+class ConflictError(BerthError):
+    """The record changed, or exists already, or is in use; read it again and decide anew."""
+
+
+class PolicyError(BerthError):
+    """A policy file is wrong; the policy in force stays in force.
+
+    Args:
+        where: the place in the file (`filters[2].name`).
+        reason: what is wrong and what would be right.
+    """
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"policy: {where}: {reason}")
+        self.where = where
+        self.reason = reason
+
+
+class NoValidHostError(BerthError):
+    """No plan fits the request; the refusal says which rule, how many hosts, what would help."""
+
+    def __init__(self, request_id: str, refusal: Refusal) -> None:
+        super().__init__(f"request {request_id}: {refusal.message}")
+        self.request_id = request_id
+        self.refusal = refusal
+
+
+class ContentionError(BerthError):
+    """Other schedulers took the room first, more often than the attempts allow."""
+
+    def __init__(self, request_id: str, attempts_max: int) -> None:
+        super().__init__(
+            f"request {request_id}: lost the room to other schedulers {attempts_max} times; "
+            "try again, or raise host_subset_size so that schedulers pick different hosts"
+        )
+        self.request_id = request_id
+        self.attempts_max = attempts_max
+
+
+class FeedGapError(BerthError):
+    """The change feed no longer holds what a follower missed; load a snapshot instead."""
+
+
+class BuildError(BerthError):
+    """The driver of a host could not start an instance.
+
+    Args:
+        reason: what went wrong, for operators.
+        blames_host: it counts as a failed build of the host, which schedulers then avoid; False
+            when the host is in order and only may not have the instance (a group's policy).
+    """
+
+    def __init__(self, reason: str, *, blames_host: bool = True) -> None:
+        super().__init__(reason)
+        self.blames_host = blames_host
+
+
+class UnavailableError(BerthError):
+    """A part that is needed cannot be reached or is shutting down; try again later."""
+
+
+class LedgerError(BerthError):
+    """The ledger could not be opened, migrated, read or written."""

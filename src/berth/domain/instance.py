@@ -1,0 +1,82 @@
+"""Instances: what runs, or is to run, on a host."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from berth.domain.assignment import Assignment
+from berth.domain.flavor import Flavor
+from berth.domain.image import Image
+
+
+class Status(StrEnum):
+    """Life of an instance as clients see it."""
+
+    BUILD = "BUILD"
+    ACTIVE = "ACTIVE"
+    ERROR = "ERROR"
+    DELETED = "DELETED"
+
+
+class Task(StrEnum):
+    """What is being done to an instance; the desired state that its agent works towards."""
+
+    SCHEDULING = "scheduling"
+    SPAWNING = "spawning"
+    DELETING = "deleting"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why an instance is in ERROR. `message` is safe to show to its owner."""
+
+    code: int
+    message: str
+    created_at_s: float
+    details: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One instance, its request and its whereabouts.
+
+    `revision` is raised by the ledger at every save; a save with an old one is refused, so two
+    writers never overwrite each other. `host` and `node` are None until a claim is committed.
+    """
+
+    uuid: str
+    name: str
+    project_id: str
+    user_id: str
+    request_id: str
+    reservation_id: str
+    flavor: Flavor
+    image: Image | None = None
+    launch_index: int = 0
+    status: Status = Status.BUILD
+    task: Task | None = Task.SCHEDULING
+    host: str | None = None
+    node: str | None = None
+    assignment: Assignment | None = None
+    """What it has of its host beyond the amounts that its flavor asks for."""
+    requested_zone: str | None = None
+    """The availability zone that the owner asked for; the host's own may change."""
+    forced: bool = False
+    """The host was named by force, so a failed build is not tried elsewhere."""
+    retried: tuple[tuple[str, str], ...] = ()
+    """(host, node) pairs where building it has failed."""
+    alternates: tuple[tuple[str, str], ...] = ()
+    """(host, node) pairs to try first, in order, should its build fail."""
+    group_uuid: str | None = None
+    hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    extra: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What clients set and read back but no rule uses (description, key_name, tags)."""
+    fault: Fault | None = None
+    decision_id: str | None = None
+    """The request id of the newest decision about it: after a failed build that of the retry."""
+    created_at_s: float = 0.0
+    updated_at_s: float = 0.0
+    launched_at_s: float | None = None
+    terminated_at_s: float | None = None
+    revision: int = 0

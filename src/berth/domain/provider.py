@@ -1,0 +1,29 @@
+"""Resource providers: nodes of an inventory tree."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from berth.domain.named_uuid import named_uuid
+from berth.domain.resources import Inventory
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A node of an inventory tree and what of it is used.
+
+    `used` is the sum of all allocations by class; only the ledger changes it. A host's own
+    provider is a root: its `parent_uuid` is None.
+    """
+
+    uuid: str
+    name: str
+    parent_uuid: str | None = None
+    generation: int = 0
+    inventories: Mapping[str, Inventory] = field(default_factory=dict[str, Inventory])
+    used: Mapping[str, int] = field(default_factory=dict[str, int])
+    traits: frozenset[str] = frozenset()
+
+
+def child_uuid(root_uuid: str, name: str) -> str:
+    """Return the uuid of the child that the agent of a host calls by that name."""
+    return named_uuid(f"provider:{root_uuid}/{name}")

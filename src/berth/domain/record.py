@@ -1,0 +1,89 @@
+"""Records: the nouns that the ledger keeps, their kinds and their keys."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.decision import Decision
+from berth.domain.flavor import Flavor
+from berth.domain.host import Host, Service
+from berth.domain.instance import Instance
+from berth.domain.provider import Provider
+from berth.domain.request import Request
+from berth.domain.server_group import ServerGroup
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRequest:
+    """A request accepted and not yet decided; whoever schedules takes it up.
+
+    Its instances stand in the ledger with task `scheduling` already. It is removed by the
+    transaction that commits its claim or its refusal.
+    """
+
+    request: Request
+    accepted_at_s: float
+
+
+Record = (
+    Host
+    | Service
+    | Provider
+    | Aggregate
+    | ServerGroup
+    | Flavor
+    | Instance
+    | PendingRequest
+    | Decision
+)
+
+
+class Kind(StrEnum):
+    """The kind of a record, as the change feed and the ledger's tables name it."""
+
+    HOST = "host"
+    SERVICE = "service"
+    PROVIDER = "provider"
+    AGGREGATE = "aggregate"
+    SERVER_GROUP = "server_group"
+    FLAVOR = "flavor"
+    INSTANCE = "instance"
+    PENDING_REQUEST = "pending_request"
+    DECISION = "decision"
+
+
+RECORD_TYPES: dict[Kind, type[Record]] = {
+    Kind.HOST: Host,
+    Kind.SERVICE: Service,
+    Kind.PROVIDER: Provider,
+    Kind.AGGREGATE: Aggregate,
+    Kind.SERVER_GROUP: ServerGroup,
+    Kind.FLAVOR: Flavor,
+    Kind.INSTANCE: Instance,
+    Kind.PENDING_REQUEST: PendingRequest,
+    Kind.DECISION: Decision,
+}
+
+KINDS: dict[type[Record], Kind] = {noun: kind for kind, noun in RECORD_TYPES.items()}
+
+
+def kind_of(record: Record) -> Kind:
+    """Name the kind of a record."""
+    return KINDS[type(record)]
+
+
+def key_of(record: Record) -> str:
+    """Return the key that is unique among records of the same kind."""
+    match record:
+        case Host() | Provider() | ServerGroup() | Instance():
+            return record.uuid
+        case Service():
+            return record.host
+        case Aggregate():
+            return str(record.aggregate_id)
+        case Flavor():
+            return record.flavor_id
+        case PendingRequest():
+            return record.request.request_id
+        case Decision():
+            return record.request_id

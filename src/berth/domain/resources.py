@@ -1,0 +1,93 @@
+"""Resource classes, amounts and inventories.
+
+An amount is an integer in the unit of its class: VCPU counts, MEMORY_MB is in MiB, DISK_GB in
+GiB, a custom class in whatever its name says.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from berth.domain.errors import InvalidInputError
+
+VCPU = "VCPU"
+PCPU = "PCPU"
+MEMORY_MB = "MEMORY_MB"
+DISK_GB = "DISK_GB"
+
+AMOUNT_MAX = 2**53 - 1
+"""Largest amount taken: what a JSON number carries without loss."""
+
+RATIO_MAX = 10_000.0
+
+_NAME = re.compile(r"[A-Z0-9_]{1,255}")
+
+
+def check_name(name: str, field: str) -> str:
+    """Return `name` when it is a resource class or trait name, as Placement spells them.
+
+    Raises:
+        InvalidInputError: it holds anything but A-Z, 0-9 and `_`, or is longer than 255.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise InvalidInputError(field, f"{name[:80]!r} must be 1 to 255 of A-Z, 0-9 and _")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """How much of one resource class a provider has, and how it may be asked for.
+
+    Units are those of the class. `allocation_ratio` multiplies what is left after `reserved`.
+    A single request may never ask for more than `max_unit`, whatever the ratio: a host does not
+    overcommit against itself (0 means the total, as no one request can get more than there is).
+    """
+
+    total: int
+    reserved: int = 0
+    min_unit: int = 1
+    max_unit: int = 0
+    step_size: int = 1
+    allocation_ratio: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be an inventory.
+
+        Raises:
+            InvalidInputError: a negative amount, reserved above the total, or a bad ratio.
+        """
+        for field in ("total", "reserved", "min_unit", "max_unit", "step_size"):
+            value = getattr(self, field)
+            if not 0 <= value <= AMOUNT_MAX:
+                raise InvalidInputError(field, f"{value} must be between 0 and {AMOUNT_MAX}")
+        if self.min_unit < 1 or self.step_size < 1:
+            raise InvalidInputError("min_unit, step_size", "must be at least 1")
+        if self.reserved > self.total:
+            raise InvalidInputError("reserved", f"{self.reserved} is above the total {self.total}")
+        ratio = self.allocation_ratio
+        if not (math.isfinite(ratio) and 0 < ratio <= RATIO_MAX):
+            raise InvalidInputError(
+                "allocation_ratio", f"{ratio} must be above 0 and at most {RATIO_MAX}"
+            )
+
+    @property
+    def capacity(self) -> int:
+        """What all allocations together may use: (total - reserved) x ratio, rounded down.
+
+        It is at most AMOUNT_MAX, so that sums of it stay exact everywhere.
+        """
+        return min(int((self.total - self.reserved) * self.allocation_ratio), AMOUNT_MAX)
+
+    @property
+    def unit_max(self) -> int:
+        """The most that one allocation may ask for, in the unit of the class."""
+        return self.max_unit or self.total
+
+
+def add_amounts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    """Sum two amounts class by class."""
+    total = dict(left)
+    for name, amount in right.items():
+        total[name] = total.get(name, 0) + amount
+    return total

@@ -1,0 +1,1 @@
+"""The lab: traces, a simulator over them and an independent auditor."""

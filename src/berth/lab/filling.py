@@ -1,0 +1,115 @@
+"""Filling: a workload placed on a table in memory, as the schedulers of a service would place it.
+
+The policy's own driver makes the plans, and what they take is held as a scheduler holds it. There
+is no ledger, no agent and no clock: what is asked is how well a policy fills a fleet, and for that
+thousands of requests a second have to go through.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from berth.domain.aggregate import AZ_KEY, Aggregate
+from berth.domain.change import Snapshot
+from berth.domain.flavor import Flavor
+from berth.domain.host import Host, Service
+from berth.domain.provider import Provider
+from berth.domain.request import Request, instance_uuid_of
+from berth.domain.resources import Inventory
+from berth.lab.workload import Arrival, FlavorSpec, FleetHost
+from berth.scheduling.policy import Policy
+from berth.scheduling.seeding import seed_of
+from berth.services.replica import Hold, Replica
+from berth.tables.occupants import Resident
+
+NOW_S = 1_700_000_000.0
+"""The time at which all of it happens, so that no heartbeat goes stale."""
+
+
+class Filling:
+    """One fleet, filled under one policy.
+
+    Attributes:
+        replica: the state of the fleet, as a scheduler keeps it.
+        refused: how many requests found no place.
+        placed: how many did, all their instances at once.
+    """
+
+    def __init__(self, hosts: Iterable[FleetHost], policy: Policy) -> None:
+        self.replica = Replica()
+        self.replica.load(snapshot_of(hosts))
+        self.placed = 0
+        self.refused = 0
+        # Nobody reads who came next, and to find them takes as long as to choose.
+        self._policy = replace(policy, runners_up=0, alternates=0)
+        self._flavors: dict[str, Flavor] = {}
+        self._here: dict[str, tuple[str, ...]] = {}
+
+    def arrive(self, arrival: Arrival, spec: FlavorSpec) -> bool:
+        """Place all instances of a request, or none; tell which."""
+        flavor = self._flavors.setdefault(spec.name, spec.flavor)
+        uuids = tuple(instance_uuid_of(arrival.name, index) for index in range(arrival.count))
+        request = Request(
+            arrival.name,
+            uuids,
+            flavor,
+            project_id="lab",
+            user_id="lab",
+            availability_zone=arrival.availability_zone,
+        )
+        seed = seed_of(arrival.name)
+        plan = self._policy.driver.plan(
+            self.replica.hosts, request, self._policy, now_s=NOW_S, seed=seed
+        )
+        if plan.refusal is not None:
+            self.refused += 1
+            return False
+        for placement in plan.placements:
+            resident = Resident(placement.instance_uuid, assignment=placement.assignment)
+            self.replica.hold(Hold(resident, placement.provider_uuid, plan.amounts))
+        self._here[arrival.name] = uuids
+        self.placed += 1
+        return True
+
+    def depart(self, arrival: Arrival) -> None:
+        """Free what a request's instances have; one that was refused has nothing."""
+        for instance_uuid in self._here.pop(arrival.name, ()):
+            self.replica.release(instance_uuid)
+
+    @property
+    def empty_share(self) -> float:
+        """The share of the hosts that have no instance."""
+        counts = self.replica.hosts.num_instances
+        return float((counts == 0).mean()) if counts.size else 0.0
+
+
+def snapshot_of(hosts: Iterable[FleetHost]) -> Snapshot:
+    """Make the ledger state of a fleet that nobody uses yet: all hosts are up."""
+    fleet = tuple(hosts)
+    zones: dict[str, set[str]] = {}
+    for host in fleet:
+        if host.availability_zone is not None:
+            zones.setdefault(host.availability_zone, set()).add(host.name)
+    return Snapshot(
+        version=1,
+        now_s=NOW_S,
+        hosts=tuple(Host(host.name, host.name, host.name) for host in fleet),
+        providers=tuple(provider for host in fleet for provider in _providers(host)),
+        services=tuple(Service(host.name, host.name, last_seen_s=NOW_S) for host in fleet),
+        aggregates=tuple(
+            Aggregate(number, zone, zone, frozenset(names), {AZ_KEY: zone})
+            for number, (zone, names) in enumerate(sorted(zones.items()), start=1)
+        ),
+    )
+
+
+def _providers(host: FleetHost) -> Iterator[Provider]:
+    yield Provider(
+        host.name, host.name, inventories=_inventories(host.amounts), traits=frozenset(host.traits)
+    )
+    for index, amounts in enumerate(host.devices):
+        name = f"{host.name}-device-{index}"
+        yield Provider(name, name, parent_uuid=host.name, inventories=_inventories(amounts))
+
+
+def _inventories(amounts: dict[str, int]) -> dict[str, Inventory]:
+    return {name: Inventory(total) for name, total in amounts.items() if total}

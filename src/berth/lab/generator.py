@@ -1,0 +1,346 @@
+"""Draw a workload from a seed: a mixed fleet, and requests shaped like a public cloud's.
+
+The shape is what Azure has published of its own (Protean, OSDI 2020; Cortez et al., SOSP 2017):
+94 % of requests are for one instance and 99 % for at most five, more than 80 % ask for the same
+flavor as the request before, most instances live minutes and some months, and there are more
+requests by day than by night.
+
+A trace has two parts. In the *opening* the standing load moves in: instances that live for
+months. Then come the *days*: mostly short-lived instances, day and night. The standing load is
+made as large as it must be for the whole to ask, on average over the days, for `load` of the
+fleet's vCPUs.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from berth.domain.errors import InvalidInputError
+from berth.lab.workload import Arrival, FlavorSpec, FleetHost, Workload
+
+_HOUR_S = 3600.0
+_DAY_S = 24 * _HOUR_S
+
+_OPENING_S_MAX = 2 * _HOUR_S
+_OPENING_SHARE_MAX = 0.1
+_STANDING_SHARE_MAX = 1 / 3
+"""Most instances must live minutes, so at most this share of the requests is standing load."""
+
+_CHURN_SHARE_MAX = 0.5
+"""At most this share of the load comes and goes; lifetimes are shortened to keep to it."""
+
+_LOAD_TOLERANCE = 0.01
+
+_PEAK_HOUR = 15.0
+_SWING = 0.6
+"""Requests at the peak are 1 + swing times the daily mean, and 1 - swing twelve hours later."""
+
+_SAME_AS_LAST = 0.85
+_PINNED_SHARE = 0.4
+_ZONES = ("az1", "az2", "az3")
+_ZONE_POPULARITY = (0.36, 0.33, 0.31)
+_ONE_SHARE = 0.94
+_FEW_SHARE = 0.99
+_FEW = (2, 3, 4, 5)
+_MANY = (6, 8, 10)
+_MINUTES_SHARE = 0.83
+_HOURS_SHARE = 0.15
+_MONTHS_DAYS = (30.0, 180.0)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorSettings:
+    """What to draw: equal settings give an equal workload.
+
+    Args:
+        hosts: hosts in the fleet.
+        requests: requests in all; each asks for one instance or a few.
+        seed: of everything drawn.
+        days: length of the trace, from midnight.
+        load: mean share of the fleet's vCPUs asked for after the opening, above 0; what is
+            refused is part of it, so more than 1 is a fleet too small.
+    """
+
+    hosts: int = 200
+    requests: int = 2000
+    seed: int = 1
+    days: float = 2.0
+    load: float = 0.9
+
+    def __post_init__(self) -> None:
+        """Refuse settings that nothing can be drawn from.
+
+        Raises:
+            InvalidInputError: naming the setting.
+        """
+        for name in ("hosts", "requests", "days", "load"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise InvalidInputError(name, f"{value} must be above 0")
+
+    @property
+    def end_s(self) -> float:
+        """The length of the trace, in seconds."""
+        return self.days * _DAY_S
+
+    @property
+    def opening_s(self) -> float:
+        """The length of the opening, in seconds."""
+        return min(_OPENING_S_MAX, _OPENING_SHARE_MAX * self.end_s)
+
+
+def generate(settings: GeneratorSettings | None = None) -> Workload:
+    """Draw the fleet and the requests of `settings`; the defaults are those of the demo."""
+    settings = settings or GeneratorSettings()
+    hosts = tuple(_host(index) for index in range(settings.hosts))
+    fleet_vcpus = sum(host.amounts["VCPU"] for host in hosts)
+    drawn = _draw(_rng(settings, "requests"), settings.requests)
+    plan = _balance(drawn, settings, settings.load * fleet_vcpus)
+    arrivals = _arrivals(_rng(settings, "times"), drawn, settings, plan)
+    return Workload(
+        name=f"generated-{settings.hosts}x{settings.requests}-seed{settings.seed}",
+        hosts=hosts,
+        flavors={flavor.name: _copy(flavor) for flavor, _ in _FLAVORS},
+        arrivals=arrivals,
+        notes=_notes(plan, plan.vcpus / fleet_vcpus, settings),
+    )
+
+
+def _rng(settings: GeneratorSettings, purpose: str) -> Random:
+    return Random(f"berth-{purpose}-{settings.seed}")  # noqa: S311 - a trace is no secret
+
+
+# --- the fleet -----------------------------------------------------------------------------
+
+
+def _shape(
+    vcpus: int, gb_per_vcpu: int, *traits: str, gpus: int = 0
+) -> tuple[dict[str, int], tuple[str, ...]]:
+    amounts = {
+        "VCPU": vcpus,
+        "MEMORY_MB": vcpus * gb_per_vcpu * 1024,
+        "DISK_GB": vcpus * 60,
+    }
+    if gpus:
+        amounts["CUSTOM_GPU"] = gpus
+    return amounts, traits
+
+
+_SHAPES = {
+    "a": _shape(32, 4, "CUSTOM_GENERATION_1"),
+    "b": _shape(64, 8, "CUSTOM_GENERATION_2"),
+    "c": _shape(96, 4, "CUSTOM_GENERATION_3"),
+    "d": _shape(128, 8, "CUSTOM_GENERATION_3", "CUSTOM_LOCAL_NVME"),
+    "e": _shape(64, 8, "CUSTOM_GENERATION_2", "CUSTOM_GPU_HOST", gpus=4),
+}
+_SHAPE_ORDER = "abacabadabacabecabaa"
+"""Host after host, over and over; 20 has no divisor in common with 3 zones, so all zones mix."""
+
+
+def _host(index: int) -> FleetHost:
+    amounts, traits = _SHAPES[_SHAPE_ORDER[index % len(_SHAPE_ORDER)]]
+    return FleetHost(f"host-{index:05d}", dict(amounts), traits, _ZONES[index % len(_ZONES)])
+
+
+def _flavor(name: str, memory_gb: int, disk_gb: int, **extra_specs: str) -> FlavorSpec:
+    return FlavorSpec(name, int(name.rpartition("-")[2]), memory_gb * 1024, disk_gb, extra_specs)
+
+
+def _copy(flavor: FlavorSpec) -> FlavorSpec:
+    """Give each workload extra specs of its own, so that no reader changes the next draw."""
+    return replace(flavor, extra_specs=dict(flavor.extra_specs))
+
+
+_FLAVORS = (
+    (_flavor("general-8", 32, 80), 22),
+    (_flavor("general-16", 64, 160), 24),
+    (_flavor("general-32", 128, 320), 14),
+    (_flavor("general-4", 16, 40), 8),
+    (_flavor("compute-8", 16, 80), 8),
+    (_flavor("memory-16", 128, 160), 6),
+    (_flavor("general-2", 8, 20), 4),
+    (_flavor("compute-16", 32, 160), 4),
+    (_flavor("compute-4", 8, 40), 3),
+    (_flavor("memory-8", 64, 80), 3),
+    (_flavor("storage-16", 64, 960, **{"trait:CUSTOM_LOCAL_NVME": "required"}), 3),
+    (_flavor("gpu-8", 64, 160, **{"resources:CUSTOM_GPU": "1"}), 1),
+)
+"""Each flavor and how popular it is, in percent of the changes of flavor."""
+
+
+# --- what is asked for ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """One request before it has a time: lives `standing_s` in the opening, else `churn_s`."""
+
+    flavor: FlavorSpec
+    count: int
+    availability_zone: str | None
+    standing_s: float
+    churn_s: float
+
+    @property
+    def vcpus(self) -> int:
+        return self.flavor.vcpus * self.count
+
+
+def _draw(rng: Random, requests: int) -> list[_Ask]:
+    flavors = _draw_flavors(rng, requests)
+    counts = _draw_counts(rng, requests)
+    return [
+        _Ask(flavor, count, _draw_zone(rng), _draw_months_s(rng), _draw_churn_s(rng))
+        for flavor, count in zip(flavors, counts, strict=True)
+    ]
+
+
+def _draw_flavors(rng: Random, requests: int) -> list[FlavorSpec]:
+    """Draw a walk that mostly stays where it is."""
+    flavors, popularity = zip(*_FLAVORS, strict=True)
+    walk: list[FlavorSpec] = []
+    for _ in range(requests):
+        if walk and rng.random() < _SAME_AS_LAST:
+            walk.append(walk[-1])
+        else:
+            walk += rng.choices(flavors, popularity)
+    return walk
+
+
+def _draw_counts(rng: Random, requests: int) -> list[int]:
+    """Draw counts in exact shares: at least 94 % are 1, at least 99 % are 1 to 5."""
+    many = requests - math.ceil(requests * _FEW_SHARE)
+    few = requests - math.ceil(requests * _ONE_SHARE) - many
+    counts = [1] * (requests - few - many) + rng.choices(_FEW, k=few) + rng.choices(_MANY, k=many)
+    rng.shuffle(counts)
+    return counts
+
+
+def _draw_zone(rng: Random) -> str | None:
+    if rng.random() >= _PINNED_SHARE:
+        return None
+    return rng.choices(_ZONES, _ZONE_POPULARITY)[0]
+
+
+def _draw_months_s(rng: Random) -> float:
+    return rng.uniform(*_MONTHS_DAYS) * _DAY_S
+
+
+def _draw_churn_s(rng: Random) -> float:
+    """Draw a lifetime after the opening, in seconds: minutes, hours, or for a few months."""
+    kind = rng.random()
+    if kind < _MINUTES_SHARE:
+        return rng.lognormvariate(math.log(12 * 60.0), 0.8)
+    if kind < _MINUTES_SHARE + _HOURS_SHARE:
+        return rng.lognormvariate(math.log(6 * _HOUR_S), 0.6)
+    return _draw_months_s(rng)
+
+
+# --- how much of it stands -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The first `standing` requests are the opening; the rest live `stretch` times as drawn.
+
+    `vcpus` is what this asks for on average after the opening.
+    """
+
+    standing: int
+    stretch: float
+    vcpus: float
+
+
+def _balance(asks: Sequence[_Ask], settings: GeneratorSettings, wanted_vcpus: float) -> _Plan:
+    """Find the smallest opening that makes the requests ask for `wanted_vcpus` on average."""
+    window_s = settings.end_s - settings.opening_s
+
+    def churn_vcpus(stretch: float) -> float:
+        return sum(ask.vcpus * _presence(ask.churn_s * stretch, window_s) for ask in asks)
+
+    stretch = _largest_below(churn_vcpus, _CHURN_SHARE_MAX * wanted_vcpus)
+    vcpus = churn_vcpus(stretch)
+    standing_max = int(len(asks) * _STANDING_SHARE_MAX)
+    for standing, ask in enumerate(asks[:standing_max]):
+        if vcpus >= wanted_vcpus:
+            return _Plan(standing, stretch, vcpus)
+        churned = _presence(ask.churn_s * stretch, window_s)
+        vcpus += ask.vcpus * (min(1.0, ask.standing_s / window_s) - churned)
+    return _Plan(standing_max, stretch, vcpus)
+
+
+def _presence(lifetime_s: float, window_s: float) -> float:
+    """Give the mean share of the window that is lived in, when it may start at any second."""
+    lived_s = min(lifetime_s, window_s)
+    return (lived_s - lived_s * lived_s / (2 * window_s)) / window_s
+
+
+def _largest_below(rising: Callable[[float], float], limit: float) -> float:
+    """Find the largest factor up to 1 that keeps a rising function at or below a limit."""
+    if rising(1.0) <= limit:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) <= limit else (low, middle)
+    return low
+
+
+# --- when it comes -------------------------------------------------------------------------
+
+
+def _arrivals(
+    rng: Random, asks: Sequence[_Ask], settings: GeneratorSettings, plan: _Plan
+) -> tuple[Arrival, ...]:
+    opening_s = sorted(rng.uniform(0, settings.opening_s) for _ in range(plan.standing))
+    days_s = sorted(_draw_day_night_s(rng, settings) for _ in range(len(asks) - plan.standing))
+    digits = len(str(len(asks)))
+    return tuple(
+        Arrival(
+            at_s=round(at_s, 3),
+            name=f"request-{index:0{digits}d}",
+            flavor=ask.flavor.name,
+            count=ask.count,
+            lifetime_s=round(_lifetime_s(ask, plan, standing=index < plan.standing), 3),
+            availability_zone=ask.availability_zone,
+        )
+        for index, (ask, at_s) in enumerate(
+            zip(asks, itertools.chain(opening_s, days_s), strict=True)
+        )
+    )
+
+
+def _lifetime_s(ask: _Ask, plan: _Plan, *, standing: bool) -> float:
+    return ask.standing_s if standing else ask.churn_s * plan.stretch
+
+
+def _draw_day_night_s(rng: Random, settings: GeneratorSettings) -> float:
+    """Draw one second after the opening, likelier by day: a Poisson process of given count."""
+    while True:
+        at_s = rng.uniform(settings.opening_s, settings.end_s)
+        phase = 2 * math.pi * (at_s / _HOUR_S - _PEAK_HOUR) / 24
+        if rng.random() * (1 + _SWING) <= 1 + _SWING * math.cos(phase):
+            return at_s
+
+
+def _notes(plan: _Plan, load: float, settings: GeneratorSettings) -> tuple[str, ...]:
+    """Say in plain words what was drawn, and where it is not what was asked for."""
+    moved_in = (
+        f"The first {plan.standing:,} of {settings.requests:,} requests are standing load that "
+        f"moves in within {settings.opening_s / 60:.0f} minutes and stays for months. After "
+        f"that, requests ask for {load:.0%} of the fleet's vCPUs on average."
+    )
+    notes = [moved_in]
+    if plan.stretch < 1:
+        notes.append(
+            f"So many requests would overfill the fleet: those after the opening live "
+            f"{plan.stretch:.3g} times as long as drawn."
+        )
+    if load < settings.load - _LOAD_TOLERANCE:
+        notes.append(
+            f"Too few requests to ask for {settings.load:.0%}: with most of them short-lived, "
+            f"about {settings.requests * settings.load / load:,.0f} would."
+        )
+    return tuple(notes)

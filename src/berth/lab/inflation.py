@@ -1,0 +1,91 @@
+"""Inflation: more demand than a fleet can take, drawn from one list of requests.
+
+The method of the FGD paper (Weng et al., "Beware of Fragmentation", USENIX ATC 2023) on the openb
+trace: all requests in random order, then more of them drawn at random until they ask for 1.3
+times the GPUs that there are; nothing departs, and nothing that was refused is tried again. The
+hosts are put in random order too, by a prefix to their names.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from random import Random
+
+from berth.domain.flavor import needs_of
+from berth.domain.resources import add_amounts
+from berth.lab.workload import Arrival, FlavorSpec, FleetHost, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """An inflated workload, and how much of the class that counts each flavor asks for."""
+
+    workload: Workload
+    asked: Mapping[str, int]
+    capacity: int
+
+
+def inflate(workload: Workload, resource_class: str, *, seed: int, demand: float = 1.3) -> Demand:
+    """Shuffle hosts and requests, and add or leave out requests until they ask for enough.
+
+    Args:
+        workload: requests for one instance each; their times are ignored.
+        resource_class: the class that demand is counted in, in hosts and in their devices.
+        seed: of all that is drawn.
+        demand: what the requests ask for in the end, as a part of what the fleet has; the last
+            request that would ask for more is left out.
+    """
+    rng = Random(f"berth-inflation-{seed}")  # noqa: S311 - a trace is no secret
+    asked = {name: _asked(spec, resource_class) for name, spec in workload.flavors.items()}
+    hosts = _shuffled_hosts(rng, workload.hosts)
+    capacity = sum(_has(host, resource_class) for host in hosts)
+    flavors = sorted((arrival.name, arrival.flavor) for arrival in workload.arrivals)
+    drawn = [flavor for _, flavor in flavors]
+    rng.shuffle(drawn)
+    _bring_to(drawn, asked, demand * capacity, rng)
+    digits = len(str(len(drawn)))
+    arrivals = tuple(
+        Arrival(float(number), f"request-{number:0{digits}d}", flavor)
+        for number, flavor in enumerate(drawn)
+    )
+    inflated = replace(
+        workload, name=f"{workload.name}-seed{seed}", hosts=hosts, arrivals=arrivals, notes=()
+    )
+    return Demand(inflated, asked, capacity)
+
+
+def _bring_to(drawn: list[str], asked: Mapping[str, int], limit: float, rng: Random) -> None:
+    original = tuple(drawn)
+    total = sum(asked[flavor] for flavor in drawn)
+    while total > limit:
+        total -= asked[drawn.pop(rng.randrange(len(drawn)))]
+    while total and len(drawn) >= len(original):
+        flavor = original[rng.randrange(len(original))]
+        if total + asked[flavor] > limit:
+            break
+        total += asked[flavor]
+        drawn.append(flavor)
+
+
+def _shuffled_hosts(rng: Random, hosts: tuple[FleetHost, ...]) -> tuple[FleetHost, ...]:
+    order = list(hosts)
+    rng.shuffle(order)
+    digits = len(str(len(order)))
+    return tuple(
+        replace(host, name=f"{number:0{digits}d}-{host.name}") for number, host in enumerate(order)
+    )
+
+
+def _asked(spec: FlavorSpec, resource_class: str) -> int:
+    needs = needs_of(spec.flavor)
+    amounts = needs.amounts
+    for group in needs.groups:
+        amounts = add_amounts(amounts, group.amounts)
+    return amounts.get(resource_class, 0)
+
+
+def _has(host: FleetHost, resource_class: str) -> int:
+    total = Counter(host.amounts)
+    for device in host.devices:
+        total.update(device)
+    return total[resource_class]

@@ -1,0 +1,163 @@
+"""A client of a running Berth, as far as a replay needs one. It speaks the public HTTP API."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from berth.domain.errors import BerthError, UnavailableError
+from berth.lab.workload import FlavorSpec
+
+_VERSION = "compute 2.96"
+_OK_MAX = 400
+_CONFLICT = 409
+_NOT_FOUND = 404
+_UNAVAILABLE = 503
+_RETRIES = 40
+_RETRY_S = 0.25
+_POLL_S = 0.004
+
+Json = dict[str, Any]
+
+
+class ServiceError(BerthError):
+    """The service answered with an error that a replay cannot go on from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Where the service is and who asks; `user` and `password` are for http_basic."""
+
+    url: str
+    user: str | None = None
+    password: str | None = None
+
+
+class ServiceClient:
+    """Creates, watches and deletes instances. A lost connection is tried again for ten seconds.
+
+    Creates carry an idempotency key, so that trying again never makes an instance twice.
+    """
+
+    def __init__(self, connection: Connection, *, connections_max: int = 32) -> None:
+        auth = None
+        if connection.user is not None:
+            auth = httpx.BasicAuth(connection.user, connection.password or "")
+        self._http = httpx.AsyncClient(
+            base_url=connection.url,
+            auth=auth,
+            timeout=httpx.Timeout(60.0),
+            headers={"OpenStack-API-Version": _VERSION},
+            limits=httpx.Limits(max_connections=connections_max),
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def ensure_flavor(self, spec: FlavorSpec) -> None:
+        """Create a flavor whose id is its name, unless it is there."""
+        body = {
+            "id": spec.name,
+            "name": spec.name,
+            "vcpus": spec.vcpus,
+            "ram": spec.memory_mb,
+            "disk": spec.disk_gb,
+        }
+        answer = await self._send("POST", "/v2.1/flavors", {"flavor": body})
+        if answer.status_code == _CONFLICT:
+            return
+        _check(answer)
+        if spec.extra_specs:
+            path = f"/v2.1/flavors/{spec.name}/os-extra_specs"
+            _check(await self._send("POST", path, {"extra_specs": spec.extra_specs}))
+
+    async def ensure_zone(self, zone: str, hosts: list[str]) -> None:
+        """Make an aggregate that puts hosts in an availability zone, unless it is there."""
+        answer = await self._send("GET", "/v2.1/os-aggregates")
+        _check(answer)
+        if any(one["name"] == zone for one in answer.json()["aggregates"]):
+            return
+        body = {"aggregate": {"name": zone, "availability_zone": zone}}
+        created = await self._send("POST", "/v2.1/os-aggregates", body)
+        _check(created)
+        path = f"/v2.1/os-aggregates/{created.json()['aggregate']['id']}/action"
+        for host in hosts:
+            _check(await self._send("POST", path, {"add_host": {"host": host}}))
+
+    async def create(self, body: Mapping[str, object], key: str) -> str:
+        """Create servers and return the id of the request; a repeat returns the same.
+
+        Raises:
+            ServiceError: the service refused the request as such.
+        """
+        answer = await self._send("POST", "/v2.1/servers", {"server": body}, key=key)
+        _check(answer)
+        return answer.headers["x-openstack-request-id"]
+
+    async def decision_of(self, request_id: str, timeout_s: float = 60.0) -> Json:
+        """Return the decision about a request, waiting until there is one."""
+        path = f"/berth/v1/decisions/{request_id}"
+        async with asyncio.timeout(timeout_s):
+            while True:
+                answer = await self._send("GET", path)
+                if answer.status_code != _NOT_FOUND:
+                    _check(answer)
+                    decision: Json = answer.json()
+                    return decision
+                await asyncio.sleep(_POLL_S)
+
+    async def delete(self, server: str, timeout_s: float = 60.0) -> None:
+        """Delete a server and wait until its room is free."""
+        path = f"/v2.1/servers/{server}"
+        answer = await self._send("DELETE", path)
+        async with asyncio.timeout(timeout_s):
+            while answer.status_code != _NOT_FOUND:
+                _check(answer)
+                await asyncio.sleep(_POLL_S)
+                answer = await self._send("GET", path)
+
+    async def hosts(self) -> list[Json]:
+        """Return all hosts with inventories and usage."""
+        found: list[Json] = (await self._json("/berth/v1/hosts"))["hosts"]
+        return found
+
+    async def status(self) -> Json:
+        """Return what the service says about itself."""
+        return await self._json("/berth/v1/status")
+
+    async def _json(self, path: str) -> Json:
+        answer = await self._send("GET", path)
+        _check(answer)
+        document: Json = answer.json()
+        return document
+
+    async def _send(
+        self, method: str, path: str, body: object = None, *, key: str | None = None
+    ) -> httpx.Response:
+        headers = {} if key is None else {"Idempotency-Key": key}
+        content: dict[str, Any] = {} if body is None else {"json": body}
+        for _ in range(_RETRIES):
+            try:
+                answer = await self._http.request(method, path, headers=headers, **content)
+            except httpx.TransportError:
+                await asyncio.sleep(_RETRY_S)
+                continue
+            if answer.status_code != _UNAVAILABLE:
+                return answer
+            await asyncio.sleep(_RETRY_S)
+        raise UnavailableError(
+            f"no answer from {self._http.base_url} in {_RETRIES * _RETRY_S:g} s; "
+            "start the service with `berth up`, or name another with --url"
+        )
+
+
+def _check(answer: httpx.Response) -> None:
+    if answer.status_code >= _OK_MAX:
+        request = answer.request
+        raise ServiceError(
+            f"{request.method} {request.url.path}: {answer.status_code} {answer.text[:500]}"
+        )

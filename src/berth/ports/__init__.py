@@ -1,0 +1,1 @@
+"""Protocols that the services need and adapters fulfil; nothing here does anything."""

@@ -1,0 +1,119 @@
+"""The ledger: the one place that says what is true."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from berth.domain.allocation import Allocation
+from berth.domain.change import Change, Snapshot
+from berth.domain.instance import Instance, Status
+from berth.domain.record import Kind, Record
+from berth.domain.write import Outcome, Unit
+
+R = TypeVar("R", bound=Record)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceQuery:
+    """Which instances to list, newest first; None means any.
+
+    `name` matches the whole name. `deleted` None lists both. Paging: at most `limit` that come
+    after the instance `marker` (a uuid).
+    """
+
+    project_id: str | None = None
+    host: str | None = None
+    status: Status | None = None
+    name: str | None = None
+    reservation_id: str | None = None
+    request_id: str | None = None
+    group_uuid: str | None = None
+    deleted: bool | None = False
+    changed_since_s: float | None = None
+    limit: int = 1000
+    marker: str | None = None
+
+
+class Writer(Protocol):
+    """Commits units of writes durably; concurrent calls share a disk flush."""
+
+    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
+        """Commit each unit for itself, in order, and answer for each when it is durable.
+
+        Sums are checked over the whole batch: units judged earlier count for later ones.
+
+        Raises:
+            UnavailableError: the store cannot be reached; the units may or may not have been
+                committed, and a retry with the same claim keys is safe.
+        """
+        ...
+
+
+class Records(Protocol):
+    """Reads records as of now; sees every write acknowledged before the call."""
+
+    async def get(self, noun: type[R], key: str) -> R | None:
+        """Return the record with that key, or None."""
+        ...
+
+    async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
+        """Return all records of a kind (not Instance), in order of their keys.
+
+        Decisions come newest first.
+        """
+        ...
+
+    async def instances(self, query: InstanceQuery) -> list[Instance]:
+        """Return the instances that match, newest first.
+
+        Raises:
+            NotFoundError: `marker` names no instance.
+        """
+        ...
+
+    async def allocations(
+        self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
+    ) -> list[Allocation]:
+        """Return what is allocated (of one consumer, on one provider; None means any).
+
+        In order of consumer and provider. An unknown uuid has no allocations.
+        """
+        ...
+
+    async def next_id(self, kind: Kind) -> int:
+        """Return a number that was never returned before for this kind (from 1)."""
+        ...
+
+
+class Feed(Protocol):
+    """The ledger's change feed; versions are gapless in order of commit."""
+
+    async def version(self) -> int:
+        """Return the newest committed version; 0 for an empty ledger."""
+        ...
+
+    async def snapshot(self, now_s: float) -> Snapshot:
+        """Return the whole live state as of one version."""
+        ...
+
+    async def changes(self, after: int, limit: int = 1000) -> list[Change]:
+        """Return what happened after that version, oldest first, in whole versions.
+
+        `limit` bounds the versions. An empty list means that nothing happened.
+
+        Raises:
+            FeedGapError: that version is older than what the feed still holds.
+        """
+        ...
+
+    async def wait(self, after: int, timeout_s: float) -> bool:
+        """Wait until there is a version above `after`; False when the time ran out."""
+        ...
+
+
+class Ledger(Writer, Records, Feed, Protocol):
+    """The whole ledger, as adapters build it."""
+
+    async def close(self) -> None:
+        """Finish what was accepted, then release files and connections."""
+        ...

@@ -1,0 +1,1 @@
+"""Pure policy: which hosts may take a request, and which of them is best."""

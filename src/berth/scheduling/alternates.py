@@ -1,0 +1,53 @@
+"""Alternates: hosts to try first when a build fails (nova.md 2.5).
+
+They are the best of what the decision saw, are not claimed, and are looked at again with every
+filter on the table of then before one is taken.
+"""
+
+from collections.abc import Collection, Iterable
+from itertools import islice
+
+from berth.domain.request import Request
+from berth.scheduling.ranking import Ranked
+from berth.tables.hosts import HostTable
+
+Pair = tuple[str, str]
+
+
+def first_alternate(hosts: HostTable, request: Request, ranked: Ranked) -> int | None:
+    """Return the ranking's number of the first alternate that may be taken now, if any."""
+    for name, node in request.alternates:
+        for row in sorted(hosts.rows_of_name(name)):
+            number = ranked.find(row) if hosts.host(row).node == node else None
+            if number is not None:
+                return number
+    return None
+
+
+def alternates_of(
+    hosts: HostTable, ranked: Ranked, chosen: Collection[int], wanted: int
+) -> dict[int, tuple[Pair, ...]]:
+    """Name the best hosts that no instance of the request goes to, for each that one goes to.
+
+    Args:
+        hosts: the table, with all instances of the request on it.
+        ranked: where one more instance might go.
+        chosen: the rows that instances go to.
+        wanted: how many for each.
+
+    Returns:
+        (host, node) pairs in order, by row; those of the same cell as the row.
+    """
+    found: dict[int, tuple[Pair, ...]] = dict.fromkeys(chosen, ())
+    if not wanted or not ranked.size:
+        return found
+    cells = {hosts.host(row).cell for row in chosen}
+    numbers = ranked.best(ranked.size if len(cells) > 1 else wanted + len(chosen))
+    rows = [row for row in map(ranked.row, numbers) if row not in found]
+    by_cell = {cell: _in_cell(hosts, cell, rows, wanted) for cell in cells}
+    return {row: by_cell[hosts.host(row).cell] for row in found}
+
+
+def _in_cell(hosts: HostTable, cell: str, rows: Iterable[int], wanted: int) -> tuple[Pair, ...]:
+    every = (hosts.host(row) for row in rows)
+    return tuple(islice(((one.name, one.node) for one in every if one.cell == cell), wanted))

@@ -1,0 +1,90 @@
+"""Host attributes by the names that flavors use for them (nova.md 2.3, 2.6)."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.domain.host import Host
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.tables.hosts import HostTable
+from berth.tables.profiles import Profile
+
+Values = NDArray[np.float64] | NDArray[np.int64] | NDArray[np.int32]
+
+_MB_PER_GB = 1024
+
+
+def _amount(name: str, quantity: str, factor: int = 1) -> Callable[[HostTable], Values]:
+    def read(hosts: HostTable) -> Values:
+        columns = hosts.resource(name)
+        if columns is None:
+            return np.zeros(len(hosts), dtype=np.int64)
+        count = len(hosts)
+        if quantity == "used":  # what is reserved counts as used, as in Nova's records
+            return (columns.reserved[:count] + columns.used[:count]) * factor
+        values: Values = getattr(columns, quantity)[:count]
+        return values * factor if factor != 1 else values
+
+    return read
+
+
+ROW_ATTRIBUTES: Mapping[str, Callable[[HostTable], Values]] = {
+    "vcpus_total": _amount(VCPU, "total"),
+    "vcpus_used": _amount(VCPU, "used"),
+    "total_usable_ram_mb": _amount(MEMORY_MB, "total"),
+    "free_ram_mb": _amount(MEMORY_MB, "physical_free"),
+    "total_usable_disk_gb": _amount(DISK_GB, "total"),
+    "disk_mb_used": _amount(DISK_GB, "used", _MB_PER_GB),
+    "free_disk_mb": _amount(DISK_GB, "physical_free", _MB_PER_GB),
+    "cpu_allocation_ratio": _amount(VCPU, "ratio"),
+    "ram_allocation_ratio": _amount(MEMORY_MB, "ratio"),
+    "disk_allocation_ratio": _amount(DISK_GB, "ratio"),
+    "num_instances": lambda hosts: hosts.num_instances,
+    "num_io_ops": lambda hosts: hosts.num_io_ops,
+    "failed_builds": lambda hosts: hosts.failed_builds,
+}
+"""Attributes that differ from host to host: (hosts) -> (N,) numbers."""
+
+HOST_ATTRIBUTES: Mapping[str, Callable[[Host], str]] = {
+    "host": lambda host: host.name,
+    "nodename": lambda host: host.node,
+    "hypervisor_hostname": lambda host: host.node,
+    "host_ip": lambda host: host.host_ip,
+    "uuid": lambda host: host.uuid,
+}
+"""What names a host: seldom looked at, as few requests mean one host and say so like this."""
+
+PROFILE_ATTRIBUTES: Mapping[str, Callable[[Profile], object]] = {
+    "hypervisor_type": lambda profile: profile.hypervisor_type,
+    "hypervisor_version": lambda profile: profile.hypervisor_version,
+    "cpu_info": lambda profile: profile.cpu_info,
+    "supported_instances": lambda profile: [list(one) for one in profile.supported_instances],
+    "stats": lambda profile: profile.stats_by_name,
+}
+"""Attributes that a profile holds."""
+
+
+def profile_value(profile: Profile, path: Sequence[str]) -> object:
+    """Look up a path such as ("cpu_info", "arch"); None when there is no such thing.
+
+    The first step is an attribute, or else a name in the stats; further steps open JSON text
+    and mappings.
+    """
+    read = PROFILE_ATTRIBUTES.get(path[0])
+    value = read(profile) if read else profile.stats_by_name.get(path[0])
+    for step in path[1:]:
+        if isinstance(value, str):
+            value = _opened(value)
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(step)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def _opened(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

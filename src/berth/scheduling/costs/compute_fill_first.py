@@ -1,0 +1,32 @@
+"""compute_fill_first: free memory in MB, so the fullest host costs least (nova.md 1.2).
+
+Memory is what is there and not in use, without the allocation ratio; a host that is overcommitted
+costs nothing.
+"""
+
+import numpy as np
+
+from berth.domain.resources import MEMORY_MB
+from berth.scheduling.cost import Cost
+from berth.scheduling.rule import Query, Scores
+from berth.tables.bitsets import Selection, count_of
+from berth.tables.hosts import HostTable
+
+NAME = "compute_fill_first"
+
+
+def build(*, weight: float = 1.0) -> Cost:
+    """Make the cost function.
+
+    Args:
+        weight: how much it counts beside others; below 0 it spreads.
+    """
+    return Cost(NAME, _cost, weight)
+
+
+def _cost(hosts: HostTable, query: Query, rows: Selection) -> Scores:
+    del query
+    columns = hosts.resource(MEMORY_MB)
+    if columns is None:
+        return np.zeros(count_of(rows), dtype=np.float64)
+    return np.maximum(columns.physical_free[rows], 0).astype(np.float64)

@@ -1,0 +1,24 @@
+"""noop: every host costs the same, so the first by name wins (nova.md 1.2)."""
+
+import numpy as np
+
+from berth.scheduling.cost import Cost
+from berth.scheduling.rule import Query, Scores
+from berth.tables.bitsets import Selection, count_of
+from berth.tables.hosts import HostTable
+
+NAME = "noop"
+
+
+def build(*, weight: float = 1.0) -> Cost:
+    """Make the cost function.
+
+    Args:
+        weight: how much it counts beside others.
+    """
+    return Cost(NAME, _cost, weight)
+
+
+def _cost(hosts: HostTable, query: Query, rows: Selection) -> Scores:
+    del hosts, query
+    return np.ones(count_of(rows), dtype=np.float64)

@@ -1,0 +1,164 @@
+"""Which of a host's PCI devices an instance gets: pool by pool, as Nova does (nova.md 6.3).
+
+Needs are met one after another, each from the first pools that may serve it. That is no search:
+a need may take what a later one would have needed, exactly when it does in Nova.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from berth.domain.errors import InvalidInputError
+from berth.domain.hardware_share import DeviceShare
+from berth.domain.pci import (
+    DeviceNeed,
+    DeviceType,
+    NumaPolicy,
+    PciAlias,
+    PciSpec,
+)
+from berth.tables.pci import SHARING, FreePool, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDemand:
+    """So many devices that meet any of the specs, as near as the policy says."""
+
+    alias: str
+    count: int
+    specs: tuple[PciSpec, ...]
+    numa_policy: NumaPolicy
+
+    def matches(self, kind: Kind) -> bool:
+        """Tell whether a device of that kind meets a spec, whatever else keeps it away."""
+        return any(_meets(kind, spec) for spec in self.specs)
+
+    def may_use(self, kind: Kind) -> bool:
+        """Tell whether such a device may be given out for this.
+
+        Physical functions and vDPA devices go only to who names their type, devices that
+        another host manages to nobody.
+        """
+        types = {spec.dev_type for spec in self.specs}
+        for special in (DeviceType.PHYSICAL, DeviceType.VDPA):
+            if kind.dev_type is special and special not in types:
+                return False
+        return self.matches(kind) and not kind.is_remote
+
+
+def demanded(needs: Sequence[DeviceNeed], aliases: Sequence[PciAlias]) -> tuple[DeviceDemand, ...]:
+    """Look up what needs stand for.
+
+    Raises:
+        InvalidInputError: the policy has no such alias.
+    """
+    known = {alias.name: alias for alias in aliases}
+    found: list[DeviceDemand] = []
+    for need in needs:
+        alias = known.get(need.alias)
+        if alias is None:
+            said = ", ".join(sorted(known)) or "none"
+            reason = f"the policy has no alias {need.alias[:80]!r}; it has {said}"
+            raise InvalidInputError("pci_passthrough:alias", reason)
+        policy = need.numa_policy or alias.numa_policy
+        found.append(DeviceDemand(need.alias, need.count, alias.specs, policy))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The NUMA cells that a guest gets, and those in the same sockets; None for any cells.
+
+    `in_sockets` is None when some cell of the host has no known socket.
+    """
+
+    cells: frozenset[int]
+    in_sockets: frozenset[int] | None
+
+
+def give_devices(
+    pools: Sequence[FreePool], demands: Sequence[DeviceDemand], near: Surroundings | None
+) -> tuple[DeviceShare, ...] | None:
+    """Choose devices for all demands, None when some cannot be met.
+
+    Args:
+        pools: what is free on the host, in the order in which pools are used.
+        demands: met in this order.
+        near: the guest's cells; None when it has no topology, then any device will do.
+    """
+    shares: list[DeviceShare] = []
+    left = {pool.key: pool.free for pool in pools}
+    for demand in demands:
+        taken = _meet(pools, left, demand, near)
+        if taken is None:
+            return None
+        shares += taken
+        for share in taken:
+            left[share.pool] -= share.count
+        _exclude(pools, left, taken)
+    return tuple(shares)
+
+
+def _meet(
+    pools: Sequence[FreePool],
+    left: dict[str, int],
+    demand: DeviceDemand,
+    near: Surroundings | None,
+) -> list[DeviceShare] | None:
+    matching = [pool for pool in pools if demand.matches(pool.kind) and left[pool.key]]
+    if near is not None:
+        matching = _near_enough(matching, left, demand, near)
+    taken: list[DeviceShare] = []
+    wanted = demand.count
+    for pool in matching:
+        key = pool.key
+        if wanted and demand.may_use(pool.kind):
+            count = min(left[key], wanted)
+            taken.append(DeviceShare(key, count, demand.alias))
+            wanted -= count
+    return None if wanted else taken
+
+
+def _near_enough(
+    pools: list[FreePool], left: dict[str, int], demand: DeviceDemand, near: Surroundings
+) -> list[FreePool]:
+    """Keep the pools that the policy allows; near ones alone when these are enough."""
+    policy = demand.numa_policy
+
+    def inside(cells: frozenset[int | None]) -> list[FreePool]:
+        return [pool for pool in pools if pool.kind.numa_node in cells]
+
+    def enough(found: list[FreePool]) -> bool:
+        return sum(left[pool.key] for pool in found) >= demand.count
+
+    mine: frozenset[int | None] = frozenset(near.cells)
+    found = inside(mine)
+    if policy is NumaPolicy.REQUIRED or enough(found):
+        return found
+    if policy is NumaPolicy.SOCKET:
+        return inside(frozenset(near.in_sockets or ()))
+    found = inside(mine | {None})
+    if policy is NumaPolicy.LEGACY or enough(found):
+        return found
+    return found + [pool for pool in pools if pool not in found]
+
+
+def _exclude(pools: Sequence[FreePool], left: dict[str, int], taken: Sequence[DeviceShare]) -> None:
+    """Take away what cannot be used beside the devices just taken (see `tables.pci.free_pools`)."""
+    used = {share.pool for share in taken}
+    busy = {
+        (one.pool.address, one.pool.dev_type is DeviceType.PHYSICAL)
+        for one in pools
+        if one.pool.address and one.key in used and one.pool.dev_type in SHARING
+    }
+    for one in pools if busy else ():
+        is_physical = one.pool.dev_type is DeviceType.PHYSICAL
+        if one.pool.dev_type in SHARING and (one.pool.address, not is_physical) in busy:
+            left[one.key] = 0
+
+
+def _meets(kind: Kind, spec: PciSpec) -> bool:
+    if (kind.vendor_id, kind.product_id) != (spec.vendor_id, spec.product_id):
+        return False
+    if spec.dev_type is not None and kind.dev_type is not spec.dev_type:
+        return False
+    return spec.live_migratable is None or kind.live_migratable == str(spec.live_migratable).lower()

@@ -1,0 +1,1 @@
+"""Drivers: ways to make a plan, chosen by the policy."""

@@ -1,0 +1,47 @@
+"""The chance scheduler: any host that the filters leave, with equal chance.
+
+Nova's of that name looked at nothing but whether a host was up, and claimed nothing. Here the
+filters still hold and the claim still commits; only the choice is left to chance.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.domain.request import Request
+from berth.scheduling.choosing import Chance
+from berth.scheduling.planning import Manner, plan_instances
+from berth.scheduling.policy import Plan, Policy
+from berth.scheduling.ranking import Ranked, Ranking
+from berth.scheduling.rule import Query
+from berth.tables.bitsets import Rows
+from berth.tables.hosts import HostTable
+
+
+@dataclass(frozen=True, slots=True)
+class ChanceScheduler:
+    """Takes a host at random; weighers play no part."""
+
+    name: str = "chance"
+
+    def plan(
+        self, hosts: HostTable, request: Request, policy: Policy, *, now_s: float, seed: int
+    ) -> Plan:
+        """See `Driver.plan`."""
+        manner = Manner(_unweighed, _any)
+        return plan_instances(hosts, request, policy, manner, now_s=now_s, seed=seed)
+
+
+def _unweighed(hosts: HostTable, query: Query, rows: Rows) -> Ranking:
+    del query
+    return Ranking(hosts, rows, np.zeros(rows.size, dtype=np.float64))
+
+
+def _any(ranked: Ranked, chance: Chance) -> tuple[int, list[int]]:
+    # By name, so that the choice does not depend on the order in which hosts were added.
+    return ranked.tied()[chance.random.randrange(ranked.size)], []
+
+
+def build() -> ChanceScheduler:
+    """Make the driver; it has no options of its own."""
+    return ChanceScheduler()

@@ -1,0 +1,57 @@
+"""The filter scheduler: filters, then weighers, then one of the best (nova.md 2.1)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from berth.domain.request import Request
+from berth.scheduling.choosing import Chance, choose
+from berth.scheduling.planning import Manner, plan_instances
+from berth.scheduling.policy import Plan, Policy
+from berth.scheduling.ranking import Ranked, Ranking
+from berth.scheduling.rule import Query
+from berth.scheduling.weighing import weigh
+from berth.tables.bitsets import Rows
+from berth.tables.hosts import HostTable
+
+RUNNERS_UP_FOR_MAX: Final = 50
+"""Requests for more instances name no runners-up: the record of a thousand would be huge."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterScheduler:
+    """Weighs what the filters leave and takes one of the best `host_subset_size`."""
+
+    name: str = "filter"
+    incremental: bool = True
+
+    def plan(
+        self, hosts: HostTable, request: Request, policy: Policy, *, now_s: float, seed: int
+    ) -> Plan:
+        """See `Driver.plan`."""
+        few = len(request.instance_uuids) <= RUNNERS_UP_FOR_MAX
+        shown = policy.runners_up if few else 0
+
+        def rank(table: HostTable, query: Query, rows: Rows) -> Ranking:
+            return weigh(table, query, rows, policy.weighers, policy.normalisation)
+
+        def pick(ranked: Ranked, chance: Chance) -> tuple[int, list[int]]:
+            return choose(
+                ranked,
+                subset_size=policy.host_subset_size,
+                shuffle=policy.shuffle_best_same_weighed_hosts,
+                chance=chance,
+                shown=shown,
+            )
+
+        manner = Manner(rank, pick, incremental=self.incremental)
+        return plan_instances(hosts, request, policy, manner, now_s=now_s, seed=seed)
+
+
+def build(*, incremental: bool = True) -> FilterScheduler:
+    """Make the driver.
+
+    Args:
+        incremental: keep verdicts and scores from one request to the next of its kind. Plans are
+            the same either way; without it every request asks every rule about every host.
+    """
+    return FilterScheduler(incremental=incremental)

@@ -1,0 +1,75 @@
+"""The least-cost scheduler: the host with the lowest sum of weighted costs (D1, nova.md 1.2).
+
+Each cost is divided by the greatest cost of the hosts at hand, where that is above 0, and
+multiplied by its weight; the lowest sum wins. Unlike the scheduler of 2011, instances placed
+earlier in the same request count, and a cost function that is not there is an error.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.domain.request import Request
+from berth.scheduling.choosing import Chance
+from berth.scheduling.cost import Cost
+from berth.scheduling.planning import Manner, plan_instances
+from berth.scheduling.policy import Plan, Policy
+from berth.scheduling.ranking import Ranked, Ranking, Weighed
+from berth.scheduling.rule import Query, Reads, Scores, Weigher
+from berth.tables.bitsets import Rows, Selection
+from berth.tables.hosts import HostTable
+
+
+@dataclass(frozen=True, slots=True)
+class LeastCostScheduler:
+    """Adds up the policy's costs; its weighers play no part."""
+
+    name: str = "least_cost"
+
+    def plan(
+        self, hosts: HostTable, request: Request, policy: Policy, *, now_s: float, seed: int
+    ) -> Plan:
+        """See `Driver.plan`."""
+
+        def rank(table: HostTable, query: Query, rows: Rows) -> Ranking:
+            return add_up(table, query, rows, policy.costs)
+
+        def pick(ranked: Ranked, chance: Chance) -> tuple[int, list[int]]:
+            del chance
+            first, *others = ranked.best(1 + policy.runners_up)
+            return first, others
+
+        return plan_instances(hosts, request, policy, Manner(rank, pick), now_s=now_s, seed=seed)
+
+
+def add_up(hosts: HostTable, query: Query, rows: Rows, costs: tuple[Cost, ...]) -> Ranking:
+    """Score hosts by the negative of what they cost, so that the cheapest is the best.
+
+    Raises:
+        ValueError: a cost function gave a number that is not finite.
+    """
+    scores = np.zeros(rows.size, dtype=np.float64)
+    parts: list[Weighed] = []
+    for cost in costs if rows.size else ():
+        raw = cost.cost(hosts, query, rows)
+        if not np.isfinite(raw).all():
+            raise ValueError(f"cost function {cost.name} gave a number that is not finite")
+        greatest = float(raw.max())
+        normalised: Scores = raw / greatest if greatest > 0 else raw
+        scores -= cost.weight * normalised
+        parts.append(Weighed(_as_weigher(cost), raw, normalised, -cost.weight))
+    return Ranking(hosts, rows, scores, tuple(parts))
+
+
+def _as_weigher(cost: Cost) -> Weigher:
+    """Return a cost in the form in which records tell the parts of a score."""
+
+    def raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
+        return cost.cost(hosts, query, rows)
+
+    return Weigher(cost.name, raw, Reads((), (), row_local=False), multiplier=-cost.weight)
+
+
+def build() -> LeastCostScheduler:
+    """Make the driver; its cost functions are the policy's `[[costs]]`."""
+    return LeastCostScheduler()

@@ -1,0 +1,97 @@
+"""The simple scheduler: the host with the least CPUs in use, up to a limit.
+
+The scheduler of 2010 walked the hosts in ascending order of the CPUs of their instances, and gave
+up at the first that would pass `max_cores` (nova.md 1.1): then all after it would, too. Here the
+policy's filters hold before, and the refusal says which limit it was.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from berth.domain.decision import Relaxation
+from berth.domain.request import Request
+from berth.domain.resources import VCPU, check_name
+from berth.scheduling.choosing import Chance
+from berth.scheduling.planning import Manner, plan_instances
+from berth.scheduling.policy import Plan, Policy
+from berth.scheduling.ranking import Ranked, Ranking
+from berth.scheduling.rule import Filter, Query, Reads, Scores, count_hosts, example_names
+from berth.tables.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.hosts import HostTable
+
+_LIMIT = "max_cores"
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleScheduler:
+    """Takes the host with the least of a resource class in use; weighers play no part."""
+
+    max_cores: int
+    resource_class: str
+    name: str = "simple"
+
+    def plan(
+        self, hosts: HostTable, request: Request, policy: Policy, *, now_s: float, seed: int
+    ) -> Plan:
+        """See `Driver.plan`."""
+
+        def rank(table: HostTable, query: Query, rows: Rows) -> Ranking:
+            del query
+            return Ranking(table, rows, -_used(table, self.resource_class, rows))
+
+        def pick(ranked: Ranked, chance: Chance) -> tuple[int, list[int]]:
+            del chance
+            first, *others = ranked.best(1 + policy.runners_up)
+            return first, others
+
+        limited = replace(policy, filters=(*policy.filters, self._limit()))
+        return plan_instances(hosts, request, limited, Manner(rank, pick), now_s=now_s, seed=seed)
+
+    def _limit(self) -> Filter:
+        def left(hosts: HostTable, query: Query, rows: Selection) -> Scores:
+            asked = query.needs.amounts.get(self.resource_class, 0)
+            return self.max_cores - _used(hosts, self.resource_class, rows) - asked
+
+        def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+            kept: Mask = left(hosts, query, rows) >= 0
+            return kept
+
+        def why(hosts: HostTable, query: Query, row: int) -> str:
+            (above,) = -left(hosts, query, np.array([row]))
+            return f"it would be {above:,.0f} above {_LIMIT} = {self.max_cores:,}"
+
+        def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+            above = -left(hosts, query, rows)
+            near = rows[above == above.min()]
+            text = f"{above.min():,.0f} less {self.resource_class}: {count_hosts(near.size)}"
+            change = -int(above.min())
+            examples = example_names(hosts, near)
+            return [Relaxation(_LIMIT, self.resource_class, text, near.size, change, examples)]
+
+        reads = Reads(request=("needs.amounts",), columns=("used",))
+        return Filter(_LIMIT, keep, why, relax, reads)
+
+
+def _used(hosts: HostTable, resource_class: str, rows: Selection) -> Scores:
+    columns = hosts.resource(resource_class)
+    if columns is None:
+        return np.zeros(count_of(rows), dtype=np.float64)
+    return columns.used[rows].astype(np.float64)
+
+
+def build(*, max_cores: int = 16, resource_class: str = VCPU) -> SimpleScheduler:
+    """Make the driver.
+
+    Args:
+        max_cores: most CPUs that the instances of one host may have together.
+        resource_class: the class that counts processors.
+
+    Raises:
+        ValueError: `max_cores` is below 1.
+        InvalidInputError: the class is spelled as none can be.
+    """
+    if max_cores < 1:
+        raise ValueError(f"max_cores: {max_cores} must be at least 1")
+    return SimpleScheduler(max_cores, check_name(resource_class, "resource_class"))

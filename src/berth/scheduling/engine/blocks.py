@@ -1,0 +1,174 @@
+"""Blocked maxima: the greatest of many values, of which few change, without a scan of all."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from berth.scheduling.rule import Scores
+from berth.tables.bitsets import Rows
+
+_PENDING_MAX = 4_096
+_LITTLE = 1 << 15
+_MUCH = 1 << 18
+_FEW = 64
+"""So many of the greatest are searched one by one; for more, candidates are sorted."""
+
+
+def _shift_of(count: int) -> int:
+    """Return the binary logarithm of the length of blocks: the more values, the longer."""
+    return 5 if count <= _LITTLE else 6 if count <= _MUCH else 7
+
+
+def padded(values: Scores, shift: int) -> Scores:
+    """Return values with -inf behind them up to a whole number of blocks; at least one."""
+    size = max(-(-values.size >> shift), 1) << shift
+    grown = np.full(size, -np.inf, dtype=np.float64)
+    grown[: values.size] = values
+    return grown
+
+
+class BlockedScores:
+    """Scores by position, and the greatest few of them."""
+
+    def __init__(self, scores: Scores) -> None:
+        self._shift = _shift_of(scores.size)
+        self._inside = (1 << self._shift) - 1
+        self.values = padded(scores, self._shift)
+        self._lines = self.values.reshape(-1, 1 << self._shift)
+        self._greatest = self._lines.max(axis=1)
+
+    def put(self, positions: Rows, scores: Scores) -> None:
+        """Set scores; -inf for hosts that may not be chosen."""
+        if positions.size == 1:
+            self._put_one(int(positions[0]), float(scores[0]))
+            return
+        self.values[positions] = scores
+        blocks = positions >> self._shift
+        self._greatest[blocks] = self._lines[blocks].max(axis=1)
+
+    def best(self, count: int) -> list[int]:
+        """Return the positions of the `count` greatest scores, best first, low positions first.
+
+        Positions with -inf are left out.
+        """
+        if count == 1:
+            block = int(self._greatest.argmax())
+            if self._greatest[block] == -np.inf:
+                return []
+            return [(block << self._shift) + int(self._lines[block].argmax())]
+        return self._sorted(count) if count > _FEW else self._searched(count)
+
+    def _searched(self, count: int) -> list[int]:
+        """Sort the blocks with the `count` greatest of all: others cannot hold any of the best."""
+        greatest = self._greatest
+        taken: dict[int, float] = {}
+        for _ in range(count):
+            block = int(greatest.argmax())
+            score = greatest.item(block)
+            if score == -np.inf:
+                break
+            taken[block] = score
+            greatest[block] = -np.inf  # set aside, so that the next one is found
+        for block, score in taken.items():
+            greatest[block] = score
+        blocks = sorted(taken)
+        values = self._lines[blocks].ravel()
+        order: list[int] = np.argsort(-values, kind="stable")[:count].tolist()
+        chosen: list[int] = []
+        for index in order:
+            if values.item(index) == -np.inf:
+                break
+            chosen.append((blocks[index >> self._shift] << self._shift) + (index & self._inside))
+        return chosen
+
+    def _sorted(self, count: int) -> list[int]:
+        """Sort what is not below the `count`-th greatest of the blocks' greatest."""
+        bound = float(np.finfo(np.float64).min)
+        if self._greatest.size > count:
+            last = self._greatest.size - count
+            bound = max(bound, float(np.partition(self._greatest, last)[last]))
+        near = self.at_least(bound)
+        chosen: list[int] = near[np.argsort(-self.values[near], kind="stable")[:count]].tolist()
+        return chosen
+
+    def _put_one(self, position: int, score: float) -> None:
+        block = position >> self._shift
+        greatest = self._greatest.item(block)
+        falls = score < greatest == self.values.item(position)
+        self.values[position] = score
+        if falls:
+            self._greatest[block] = self._lines[block].max()
+        elif score > greatest:
+            self._greatest[block] = score
+
+    def at_least(self, bound: float) -> Rows:
+        """Return all positions with a score of at least `bound`, ascending."""
+        blocks = np.flatnonzero(self._greatest >= bound)
+        which, where = np.nonzero(self._lines[blocks] >= bound)
+        positions: Rows = (blocks[which] << self._shift) + where
+        return positions
+
+
+ValuesOf = Callable[[Rows], Scores]
+"""(rows) -> (K,) float64, -inf for rows that do not count."""
+
+
+class Extreme:
+    """The greatest of a value over the rows that count, kept true as rows change.
+
+    The values themselves are not kept: they are asked for again where they are needed.
+
+    Attributes:
+        value: the greatest; -inf when no row counts.
+    """
+
+    def __init__(self, values: Scores, values_of: ValuesOf) -> None:
+        self._shift = _shift_of(values.size)
+        grown = padded(values, self._shift)
+        self._values_of = values_of
+        self._count = values.size
+        self._bounds = grown.reshape(-1, 1 << self._shift).max(axis=1)
+        self._pending: list[Rows] = []
+        self._pending_rows = 0
+        self._holder = int(grown.argmax())
+        self.value = float(grown[self._holder])
+
+    def note(self, rows: Rows, changed: set[int], values: Scores, greatest: float) -> None:
+        """Take in the values that some rows have now.
+
+        Args:
+            rows: (K,) the rows, K >= 1.
+            changed: the same as a set.
+            values: (K,) their values, -inf for rows that do not count.
+            greatest: the greatest of them.
+        """
+        self._pending.append(rows)
+        self._pending_rows += rows.size
+        if greatest >= self.value:
+            self.value, self._holder = greatest, int(rows[values.argmax()])
+        elif self._holder in changed:
+            self._search()
+        if self._pending_rows > _PENDING_MAX:
+            self._flush()
+
+    def _flush(self) -> None:
+        rows = np.concatenate(self._pending)
+        np.maximum.at(self._bounds, rows >> self._shift, self._values_of(rows))
+        self._pending.clear()
+        self._pending_rows = 0
+
+    def _search(self) -> None:
+        """Find the greatest again; bounds of blocks may be too high until they are looked at."""
+        self._flush()
+        bounds = self._bounds
+        while True:
+            block = int(bounds.argmax())
+            start = block << self._shift
+            rows = np.arange(start, min(start + (1 << self._shift), self._count))
+            values = self._values_of(rows)
+            index = int(values.argmax())
+            greatest = float(values[index])
+            if greatest >= bounds[block]:
+                self.value, self._holder = greatest, start + index
+                return
+            bounds[block] = greatest

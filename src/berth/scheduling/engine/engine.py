@@ -1,0 +1,291 @@
+"""The engine: request classes of one policy on one table, made when they pay and kept a while."""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from contextlib import suppress
+from itertools import count
+from types import TracebackType
+from typing import Final
+
+import numpy as np
+
+from berth.domain.decision import ScoredHost
+from berth.scheduling.assigning import Assigning
+from berth.scheduling.engine.keys import parts_of, paths_of
+from berth.scheduling.engine.kinds import Kinds
+from berth.scheduling.engine.request_class import OutdatedError, RequestClass
+from berth.scheduling.engine.scoring import UnfitError
+from berth.scheduling.engine.stages import FILTERS_MAX
+from berth.scheduling.engine.timed import TimedVerdicts
+from berth.scheduling.policy import Policy
+from berth.scheduling.rule import Filter, Query, Weigher
+from berth.scheduling.weighing import is_off, values_of
+from berth.tables.hosts import HostTable
+from berth.tables.journal import GROUPS
+
+_KEPT_ROWS: Final = 1 << 25
+"""Rows that all classes may keep together, about 11 bytes each."""
+
+_CLASSES_MAX: Final = 512
+_CLASSES_MIN: Final = 8
+_SEEN_MAX: Final = 4_096
+_POLICIES_MAX: Final = 4
+_CACHE: Final = "engine"
+
+
+class Engine:
+    """Keeps request classes. It knows one table and one policy.
+
+    Rules whose verdicts cannot be kept only stand in the way of requests that they concern.
+
+    A class is made when a kind of request is seen for the second time, or asks for several
+    instances at once: what comes only once is evaluated in full, which costs less.
+    """
+
+    def __init__(self, hosts: HostTable, policy: Policy) -> None:
+        self.policy = policy
+        self.assigning = Assigning(policy.filters)
+        self._hosts = hosts
+        self._roster = hosts.roster
+        self._classes: OrderedDict[Hashable, RequestClass] = OrderedDict()
+        self._seen: OrderedDict[Hashable, None] = OrderedDict()
+        self._timed: dict[int, TimedVerdicts] = {}
+        rules: tuple[Filter | Weigher, ...] = (*policy.filters, *policy.weighers)
+        self._fit = len(policy.filters) <= FILTERS_MAX
+        self._unkept = [rule for rule in rules if not _may_be_kept(rule)]
+        paths = paths_of(rules)
+        self._kind_parts = parts_of(path for path in paths if _is_of_kind(path))
+        self._own_parts = parts_of(path for path in paths if not _is_of_kind(path))
+        self._kinds = Kinds[int]()
+        self._numbers: dict[Hashable, int] = {}
+        self._next = count()
+        self._switched = [one for one in policy.weighers if not one.multiplier]
+
+    def class_of(
+        self, query: Query, instances: int, known: RequestClass | None = None
+    ) -> RequestClass | None:
+        """Return the class of a request, true to the table; None to evaluate in full.
+
+        Args:
+            query: the instance to be placed.
+            instances: how many the request asks for.
+            known: the class of an earlier instance of the same request, neither of them being
+                on a host already.
+        """
+        if not self._fit or (self._unkept and self._is_spoken_of(query)):
+            return None
+        if known is not None:
+            with suppress(OutdatedError), self.trusting(known):
+                known.catch_up(query)
+                return known
+        try:
+            key = self._key(query)
+        except (AttributeError, TypeError):
+            return None
+        self._forget_other_rosters()
+        for timed in self._timed.values():
+            timed.catch_up(query)
+        try:
+            return self._kept(key, query, instances)
+        except UnfitError:
+            self._classes.pop(key, None)
+            return None
+        except Exception:
+            self._classes.pop(key, None)
+            raise
+
+    def _is_spoken_of(self, query: Query) -> bool:
+        """Tell whether a rule that cannot be kept has anything to say of a request."""
+        policy, none = self.policy, np.zeros(0, dtype=np.intp)
+        for rule in self._unkept:
+            if isinstance(rule, Filter):
+                if rule.keep(self._hosts, query, none) is not None:
+                    return True
+            elif not is_off(self._hosts, rule):
+                found = values_of(rule, policy.normalisation, self._hosts, query, none)
+                if found is not None:
+                    return True
+        return False
+
+    def _key(self, query: Query) -> Hashable:
+        """Return what tells this kind of request from others.
+
+        Raises:
+            AttributeError: a rule reads what requests do not have.
+            TypeError: what a rule reads cannot be compared.
+        """
+        switches = [is_off(self._hosts, weigher) for weigher in self._switched]
+        own = [part(self._hosts, query) for part in self._own_parts]
+        key = (self._kind(query), *own, *switches)
+        hash(key)
+        return key
+
+    def _kind(self, query: Query) -> Hashable:
+        """Return a number that tells flavor and image from others that rules read differently."""
+        return self._kinds.get(query.request, lambda: self._number(query))
+
+    def _number(self, query: Query) -> int:
+        kind = tuple(part(self._hosts, query) for part in self._kind_parts)
+        number = self._numbers.get(kind)
+        if number is None:
+            if len(self._numbers) >= _SEEN_MAX:
+                self._numbers.clear()
+            number = self._numbers[kind] = next(self._next)
+        return number
+
+    def trusting(self, found: RequestClass) -> "_Trust":
+        """Use a class, and drop it when a rule fails half-way: it may be true of nothing then."""
+        return _Trust(self._classes, found)
+
+    def _kept(self, key: Hashable, query: Query, instances: int) -> RequestClass | None:
+        found = self._classes.get(key)
+        if found is not None:
+            self._classes.move_to_end(key)
+            try:
+                found.catch_up(query)
+            except OutdatedError:
+                del self._classes[key]
+                found = None
+        elif instances == 1 and key not in self._seen:
+            self._seen[key] = None
+            if len(self._seen) > _SEEN_MAX:
+                self._seen.popitem(last=False)
+            return None
+        if found is None:
+            found = self._classes[key] = self._make(query)
+            self._make_room()
+        if instances > 1 and (found.stages.is_sticky or found.stages.reads_groups):
+            return None
+        return found
+
+    def _make(self, query: Query) -> RequestClass:
+        policy = self.policy
+        timed = [self._timed_of(rule, query) for rule in policy.filters if _is_timed(rule)]
+        return RequestClass(
+            self._hosts, policy.filters, policy.weighers, policy.normalisation, timed, query
+        )
+
+    def _timed_of(self, rule: Filter, query: Query) -> TimedVerdicts:
+        found = self._timed.get(id(rule))
+        if found is None:
+            found = self._timed[id(rule)] = TimedVerdicts(rule, self._hosts, query)
+        return found
+
+    def _make_room(self) -> None:
+        most = min(max(_KEPT_ROWS // max(len(self._hosts), 1), _CLASSES_MIN), _CLASSES_MAX)
+        while len(self._classes) > most:
+            self._classes.popitem(last=False)
+
+    def _forget_other_rosters(self) -> None:
+        """Start again when hosts have come or gone: everybody's place has changed."""
+        if self._roster != self._hosts.roster:
+            self._roster = self._hosts.roster
+            self._classes.clear()
+            self._timed.clear()
+
+
+def engine_of(hosts: HostTable, policy: Policy) -> Engine:
+    """Return the engine of a policy on a table; it lives as long as the table."""
+    engines = hosts.caches.get(_CACHE)
+    if not isinstance(engines, _Engines):
+        engines = hosts.caches[_CACHE] = _Engines()
+    for found in engines.all:
+        if found.policy is policy:
+            return found
+    found = Engine(hosts, policy)
+    engines.all = [found, *engines.all[: _POLICIES_MAX - 1]]
+    return found
+
+
+class _Engines:
+    """The engines of one table, newest first."""
+
+    def __init__(self) -> None:
+        self.all: list[Engine] = []
+
+
+class _Trust:
+    """Drops a class that something goes wrong with; see `Engine.trusting`."""
+
+    __slots__ = ("_classes", "_found")
+
+    def __init__(self, classes: OrderedDict[Hashable, RequestClass], found: RequestClass) -> None:
+        self._classes = classes
+        self._found = found
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Drop the class after an error."""
+        if kind is not None:
+            for key in [key for key, one in self._classes.items() if one is self._found]:
+                del self._classes[key]
+
+
+class ClassRanking:
+    """The hosts of a request class in order of their scores; see `Ranked`.
+
+    Hosts are named by their rows.
+    """
+
+    def __init__(self, kept: RequestClass, query: Query, engine: Engine) -> None:
+        self._class = kept
+        self._query = query
+        self._engine = engine
+        self._ordered: list[int] = []
+        self._asked = 0
+        self.size = kept.count
+
+    def best(self, count: int) -> list[int]:
+        """See `Ranked.best`; the fewer are the first of the more."""
+        if count > self._asked:
+            with self._engine.trusting(self._class):
+                self._ordered = self._class.best(self._query, count)
+            self._asked = count
+        return self._ordered[:count]
+
+    def tied(self) -> list[int]:
+        """See `Ranked.tied`."""
+        with self._engine.trusting(self._class):
+            return self._class.tied(self._query)
+
+    def row(self, number: int) -> int:
+        """See `Ranked.row`."""
+        return number
+
+    def find(self, row: int) -> int | None:
+        """See `Ranked.find`."""
+        (passes,) = self._class.stages.passing(np.array([row]))
+        return row if passes else None
+
+    def scored(self, number: int) -> ScoredHost:
+        """See `Ranked.scored`."""
+        with self._engine.trusting(self._class):
+            return self._class.scored(self._query, number, self._ordered)
+
+
+def _may_be_kept(rule: Filter | Weigher) -> bool:
+    """Tell whether verdicts of a rule can be kept.
+
+    One that changes by time alone is kept once for all classes, so it may read nothing else.
+    """
+    if not rule.reads.row_local or not set(rule.reads.columns) <= set(GROUPS):
+        return False
+    if "now_s" not in rule.reads.request:
+        return True
+    return isinstance(rule, Filter) and rule.holds_until is not None and _is_timed(rule)
+
+
+def _is_of_kind(path: str) -> bool:
+    """Tell whether a path leads into flavor and image, which many requests share."""
+    return path.partition(".")[0] in {"flavor", "image", "needs"}
+
+
+def _is_timed(rule: Filter) -> bool:
+    return tuple(rule.reads.request) == ("now_s",)

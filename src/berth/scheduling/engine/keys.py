@@ -1,0 +1,111 @@
+"""Keys: what of a request the rules of a policy may read, as one hashable value."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from operator import attrgetter
+from types import MappingProxyType, NoneType
+from typing import Final, cast
+
+from berth.domain.flavor import Flavor, Needs
+from berth.domain.image import Image
+from berth.domain.request import Request
+from berth.domain.server_group import GroupPolicy
+from berth.scheduling.dedicated_aggregates import project_aggregates, zone_aggregates
+from berth.scheduling.rule import Filter, Query, Weigher
+from berth.tables.hosts import HostTable
+from berth.tables.journal import GROUPS
+
+Part = Callable[[HostTable, Query], Hashable]
+"""(hosts, query) -> one thing that rules read of the query."""
+
+_TIME: Final = "now_s"
+_PLAIN: Final = (str, int, float, NoneType)
+
+_OWNERS: Final = MappingProxyType({"flavor": Flavor, "image": Image, "needs": Needs})
+"""What dotted paths lead into."""
+
+
+def paths_of(rules: Iterable[Filter | Weigher]) -> tuple[str, ...]:
+    """Return every path that the rules read, without those that a shorter one covers."""
+    every = {path for rule in rules for path in rule.reads.request if path != _TIME}
+    return tuple(sorted(p for p in every if not any(p.startswith(f"{other}.") for other in every)))
+
+
+def parts_of(paths: Iterable[str]) -> tuple[Part, ...]:
+    """Return a reader for each path (see `Reads.request`)."""
+    return tuple(_part_of(path) for path in paths)
+
+
+def _part_of(path: str) -> Part:
+    special = _SPECIAL.get(path)
+    if special is not None:
+        return special
+    root, _, rest = path.partition(".")
+    if root == "needs" and rest:
+        read = attrgetter(rest)
+        return lambda _, query: frozen(read(query.needs))
+    if root == "hints" and rest:
+        return lambda _, query: query.request.hints.get(rest)
+    if root == "image" and rest:
+        of_image = attrgetter(rest)
+        return lambda _, query: frozen(
+            None if query.request.image is None else of_image(query.request.image)
+        )
+    of_request = attrgetter(path)
+    return lambda _, query: frozen(of_request(query.request))
+
+
+def _whereabouts(hosts: HostTable, query: Query) -> Hashable:
+    """Return the row that the instance is on: rules read its uuid only to find it there."""
+    occupant = hosts.occupants.get(query.instance_uuid)
+    return None if occupant is None else occupant.row
+
+
+def _group_rows(hosts: HostTable, query: Query) -> Hashable:
+    """Return the rows of the group's members, for the one policy under which rows see others."""
+    group = query.group
+    if group is None or group.policy is not GroupPolicy.AFFINITY:
+        return None
+    return frozenset(hosts.occupants.group_rows(group.uuid))
+
+
+_SPECIAL: Mapping[str, Part] = {
+    "group": lambda _, query: query.group,
+    "group_rows": _group_rows,
+    "instance_uuid": _whereabouts,
+    "project_aggregates": project_aggregates,
+    "zone_aggregates": zone_aggregates,
+}
+
+
+def unknown_reads(rule: Filter | Weigher) -> tuple[str, ...]:
+    """Return what a rule says that it reads and that is nowhere to be read."""
+    columns = (group for group in rule.reads.columns if group not in GROUPS)
+    return (*(path for path in rule.reads.request if not _exists(path)), *columns)
+
+
+def _exists(path: str) -> bool:
+    head, _, tail = path.partition(".")
+    if path == _TIME or path in _SPECIAL or (head == "hints" and tail):
+        return True
+    owner = _OWNERS.get(head) if tail else Request
+    return owner is not None and (tail or head) in {one.name for one in fields(owner)}
+
+
+def frozen(value: object) -> Hashable:
+    """Return a hashable value that is equal exactly when the value is.
+
+    Raises:
+        TypeError: it holds something that has no such form.
+    """
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, Mapping):
+        items = cast("Mapping[Hashable, object]", value).items()
+        return frozenset((key, frozen(one)) for key, one in items)
+    if isinstance(value, list | tuple):
+        return tuple(frozen(one) for one in cast("list[object]", value))
+    if is_dataclass(value):
+        return tuple(frozen(getattr(value, one.name)) for one in fields(value))
+    hash(value)
+    return value

@@ -1,0 +1,286 @@
+"""Request classes: all hosts, filtered and scored for one kind of request, and kept true."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from berth.domain.decision import ScoredHost
+from berth.scheduling.engine.blocks import BlockedScores
+from berth.scheduling.engine.scoring import Matrix, Scales, Scoring, UnfitError, check_finite
+from berth.scheduling.engine.stages import VOLATILE, Stages
+from berth.scheduling.engine.timed import Positions, TimedVerdicts
+from berth.scheduling.rule import Filter, Normalisation, Query, Scores, Weigher
+from berth.scheduling.weighing import Scale, is_off, values_of
+from berth.tables.bitsets import Rows
+from berth.tables.hosts import HostTable
+
+_FEW: Final = 256
+"""Candidates that are looked at one by one, before it is cheaper to rescale everything."""
+
+_TOLD_MAX: Final = 256
+"""Hosts whose values and scores are kept part by part."""
+
+_AHEAD: Final = 32
+"""Hosts whose values are asked for at once when a request has more than one instance."""
+
+_DRIFTED_MAX: Final = 16
+"""Decisions on drifted scores before everything is rescaled all the same."""
+
+_CHANGED_SHARE: Final = 4
+"""When more than one row in so many has changed, everything is evaluated anew."""
+
+
+class OutdatedError(Exception):
+    """So much has changed that the class is to be made anew."""
+
+
+class RequestClass:
+    """One kind of request on one table: stages, extremes and scores of all hosts."""
+
+    def __init__(
+        self,
+        hosts: HostTable,
+        filters: Sequence[Filter],
+        weighers: Sequence[Weigher],
+        normalisation: Normalisation,
+        timed: Sequence[TimedVerdicts],
+        query: Query,
+    ) -> None:
+        self._hosts = hosts
+        self._normalisation = normalisation
+        self._timed = timed
+        self._timed_at = [one.position for one in timed]
+        self.stages = Stages(hosts, filters, timed, query)
+        concerned = [weigher for weigher in weighers if self._concerns(weigher, query)]
+        self._scoring = Scoring(hosts, concerned, normalisation, query, self.stages.passing)
+        self._told: dict[int, ScoredHost] = {}
+        self._told_on: tuple[Scale, ...] = ()
+        self._raw: dict[int, list[float]] = {}
+        groups = self.stages.groups.union(
+            *(weigher.reads.columns for weigher in concerned),
+            {"aggregates"} if any(weigher.multiplier_key for weigher in concerned) else (),
+        )
+        self._positions = Positions(hosts.journal, groups)
+        self._order = _order(hosts)
+        self._rescale(query)
+
+    @property
+    def count(self) -> int:
+        """How many hosts pass."""
+        return self.stages.count
+
+    def catch_up(self, query: Query) -> None:
+        """Make the class true to the table.
+
+        Raises:
+            OutdatedError: make a new one.
+            UnfitError: evaluate in full.
+        """
+        volatile, settled = self._changed()
+        changed = volatile | settled if settled else volatile
+        if not changed:
+            return
+        if len(changed) * _CHANGED_SHARE > len(self._hosts) + _FEW:
+            raise OutdatedError
+        listed = list(changed)
+        rows = np.array(listed, dtype=np.intp)
+        also = np.array(list(settled), dtype=np.intp) if settled else None
+        if settled and self._scoring.has_switched():
+            raise OutdatedError
+        passes = self.stages.update(query, rows, also)
+        known = self._raw.get(listed[0]) if len(listed) == 1 and not settled else None
+        if known is None:
+            values = self._scoring.values(query, rows)
+        else:
+            values = self._scoring.values_after_use(query, rows, known)
+        scores = self._scoring.scores(values, self._reference, rows)
+        is_finite = math.isfinite(np.add.reduce(scores))
+        if self._scoring.clips or not is_finite:
+            check_finite(values)
+        self._remember(listed, values)
+        self._scoring.note(rows, changed, values, passes)
+        if not is_finite:
+            # Values far off the scale they are put on; only a new one can hold them.
+            self._rescale(query)
+            return
+        scores[~passes] = -np.inf
+        self._scores.put(self._positions_of(rows), scores)
+
+    def best(self, query: Query, count: int) -> list[int]:
+        """Return the rows of the `count` best hosts, best first, equal ones by name."""
+        positions = self._scores.best(count)
+        now = self._scoring.scales()
+        if now != self._reference.all and positions:
+            positions = self._best_of_drifted(query, positions, count, now)
+        return self._rows_of(positions)
+
+    def tied(self, query: Query) -> list[int]:
+        """Return the rows of all hosts that share the best score, by name."""
+        if self._scoring.scales() != self._reference.all:
+            self._rescale(query)
+        (first,) = self._scores.best(1)
+        return self._rows_of(self._scores.at_least(float(self._scores.values[first])).tolist())
+
+    def scored(self, query: Query, row: int, others: Sequence[int]) -> ScoredHost:
+        """Return a host with its score part by part; what is told of a row holds until it changes.
+
+        By Nova's rule a single host is not weighed.
+
+        Args:
+            query: the request at hand, of this class.
+            row: of the host.
+            others: rows that are likely to be asked for next.
+        """
+        if self.count <= 1 and self._normalisation is Normalisation.NOVA:
+            host = self._hosts.host(row)
+            return ScoredHost(host.name, host.node, 0.0)
+        scales = self._scoring.scales()
+        if scales is not self._told_on and scales != self._told_on:
+            self._told.clear()
+        self._told_on = scales
+        told = self._told.get(row)
+        if told is None:
+            if len(self._raw) > _TOLD_MAX:
+                self._raw.clear()
+                self._told.clear()
+            self._tell(query, [row, *(o for o in others if o != row and o not in self._told)])
+            told = self._told[row]
+        return told
+
+    def _tell(self, query: Query, rows: list[int]) -> None:
+        """Work out what each weigher gave rows; values that hold still are not asked for again."""
+        raw = self._raw
+        unknown = [row for row in rows if row not in raw]
+        if unknown:
+            if len(query.request.instance_uuids) > 1:
+                # The request's other instances go to the hosts that are next; one look for all.
+                ahead = self._rows_of(self._scores.best(_AHEAD))
+                unknown.extend(row for row in ahead if row not in raw and row not in rows)
+            values = self._scoring.values(query, np.array(unknown, dtype=np.intp))
+            check_finite(values)
+            raw.update(zip(unknown, values.T.tolist(), strict=True))
+        parts = self._scoring.parts(np.array(rows, dtype=np.intp), [raw[row] for row in rows])
+        for row, part in zip(rows, parts, strict=True):
+            host = self._hosts.host(row)
+            self._told[row] = ScoredHost(
+                host.name, host.node, part.score, self._scoring.names,
+                raw=part.raw, normalised=part.normalised, multipliers=part.factors,
+            )  # fmt: skip
+
+    def _remember(self, rows: list[int], values: Matrix) -> None:
+        """Keep the values of rows that changed, of which the best are soon asked for again."""
+        raw, told = self._raw, self._told
+        if len(rows) + len(raw) > _TOLD_MAX:
+            raw.clear()
+            told.clear()
+        for row in rows:
+            told.pop(row, None)
+        if len(rows) <= _TOLD_MAX:
+            raw.update(zip(rows, values.T.tolist(), strict=True))
+
+    def _concerns(self, weigher: Weigher, query: Query) -> bool:
+        """Tell whether a weigher has anything to say of the class."""
+        if is_off(self._hosts, weigher):
+            return False
+        some = self._hosts.alive_rows()[:1]
+        return values_of(weigher, self._normalisation, self._hosts, query, some) is not None
+
+    def _changed(self) -> tuple[set[int], set[int]]:
+        """Return the rows that changed in volatile columns only, and in others too."""
+        found = self._positions.changed()
+        if found is None:
+            raise OutdatedError
+        volatile: set[int] = set()
+        settled: set[int] = set()
+        for group, rows in found.items():
+            (volatile if group in VOLATILE else settled).update(rows)
+        for index, one in enumerate(self._timed):
+            turned = one.since(self._timed_at[index])
+            if turned is None:
+                raise OutdatedError
+            settled.update(turned)
+            self._timed_at[index] = one.position
+        return volatile, settled
+
+    def _best_of_drifted(
+        self, query: Query, positions: list[int], count: int, now: tuple[Scale, ...]
+    ) -> list[int]:
+        """Find the best by evaluating all that can be among them.
+
+        Every score is at most `most` above the stored one, and the hosts at the stored best
+        positions are at least as good as the worst of them now is.
+        """
+        self._drifted += 1
+        if self._drifted <= _DRIFTED_MAX:
+            scales = self._scoring.prepared(now)
+            _, most = self._scoring.drift(self._reference.all, now)
+            exact = self._exact(query, np.array(positions, dtype=np.intp), scales)
+            bound = float(exact.min()) - most - self._scoring.slack
+            if len(positions) < count:
+                bound = float(np.finfo(np.float64).min)
+            if math.isfinite(bound) and (best := self._best_above(bound, query, count, scales)):
+                return best
+        self._rescale(query)
+        return self._scores.best(count)
+
+    def _best_above(
+        self, bound: float, query: Query, count: int, scales: Scales
+    ) -> list[int] | None:
+        """Return the best of all with a stored score of at least `bound`; None when many have."""
+        near = self._scores.at_least(bound)
+        if near.size > _FEW:
+            return None
+        best: list[int] = near[
+            np.lexsort((near, -self._exact(query, near, scales)))[:count]
+        ].tolist()
+        return best
+
+    def _exact(self, query: Query, positions: Rows, scales: Scales) -> Scores:
+        rows = positions if self._order is None else self._order[positions]
+        values = self._scoring.values(query, rows)
+        check_finite(values)
+        return self._scoring.scores(values, scales, rows)
+
+    def _rescale(self, query: Query) -> None:
+        """Score everybody anew.
+
+        Raises:
+            UnfitError: scores are so large that they cannot be kept.
+        """
+        self._drifted = 0
+        self._reference = self._scoring.prepared(self._scoring.scales())
+        self._scores = BlockedScores(self._all_scores(query))
+
+    def _all_scores(self, query: Query) -> Scores:
+        """Score everybody on the reference scales, by position."""
+        everyone = self._hosts.everyone
+        values = self._scoring.values(query, everyone)
+        check_finite(values)
+        scores = self._scoring.scores(values, self._reference, everyone)
+        passes = self.stages.passing(everyone)
+        if not np.isfinite(scores[passes]).all():
+            raise UnfitError
+        scores[~passes] = -np.inf
+        return scores if self._order is None else scores[self._order]
+
+    def _positions_of(self, rows: Rows) -> Rows:
+        return rows if self._order is None else self._hosts.rank[rows]
+
+    def _rows_of(self, positions: list[int]) -> list[int]:
+        if self._order is None:
+            return positions
+        rows: list[int] = self._order[positions].tolist()
+        return rows
+
+
+def _order(hosts: HostTable) -> Rows | None:
+    """Return the row at each position in the order of names; None when rows are in it."""
+    alive = hosts.alive_rows()
+    ranks = hosts.rank[alive]
+    if alive.size == len(hosts) and np.array_equal(ranks, alive):
+        return None
+    order = np.empty(alive.size, dtype=np.intp)
+    order[ranks] = alive
+    return order

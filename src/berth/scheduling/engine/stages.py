@@ -1,0 +1,155 @@
+"""Stages: for every host, which filter of the chain removes it first."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.domain.decision import FilterCount
+from berth.scheduling.engine.timed import TimedVerdicts
+from berth.scheduling.rule import Filter, Query
+from berth.tables.bitsets import Mask, Rows, Selection
+from berth.tables.hosts import HostTable
+
+Small = NDArray[np.uint8]
+
+FILTERS_MAX: Final = 250
+"""So many stages fit in a byte, with some to spare."""
+
+VOLATILE: Final = frozenset({"used", "instances"})
+"""Groups of columns that change with every placement."""
+
+
+class Stages:
+    """The chain's verdicts on all rows of one request class.
+
+    A host's stage is the index of the first filter that removes it, `passed` when none does. The
+    verdicts of filters that read nothing volatile are kept apart, so that a placement makes only
+    the others look again.
+
+    Attributes:
+        passed: the stage of hosts that every filter lets pass.
+        groups: groups of columns that a verdict may depend on.
+    """
+
+    def __init__(
+        self,
+        hosts: HostTable,
+        filters: Sequence[Filter],
+        timed: Sequence[TimedVerdicts],
+        query: Query,
+    ) -> None:
+        self._hosts = hosts
+        self._filters = filters
+        self.passed = len(filters)
+        self._timed = {
+            i: one for i, rule in enumerate(filters) for one in timed if one.rule is rule
+        }
+        self._lasting: list[int] = []
+        self._volatile: list[int] = []
+        self.stage, self._settled = self._first(query)
+        self._counts: list[int] = self._count(self.stage)
+        self._left: tuple[FilterCount, ...] | None = None
+        own = (i for i in (*self._lasting, *self._volatile) if i not in self._timed)
+        self.groups = frozenset(group for i in own for group in filters[i].reads.columns)
+
+    @property
+    def count(self) -> int:
+        """How many hosts pass."""
+        return self._counts[self.passed]
+
+    @property
+    def is_sticky(self) -> bool:
+        """A verdict that consumption may change is to be asked once for a whole request."""
+        return any(self._filters[i].once_per_request for i in self._volatile)
+
+    @property
+    def reads_groups(self) -> bool:
+        """A verdict depends on where the members of the request's server group are."""
+        indices = (*self._lasting, *self._volatile)
+        return any("group_rows" in self._filters[i].reads.request for i in indices)
+
+    def left(self) -> tuple[FilterCount, ...]:
+        """Count the hosts before and after each filter."""
+        if self._left is None:
+            before = sum(self._counts[: self.passed + 1])
+            found: list[FilterCount] = []
+            for rule, removed in zip(self._filters, self._counts, strict=False):
+                found.append(FilterCount(rule.name, before, before - removed))
+                before -= removed
+            self._left = tuple(found)
+        return self._left
+
+    def update(self, query: Query, rows: Rows, settled_too: Rows | None) -> Mask:
+        """Ask again about rows; return which of them pass.
+
+        Args:
+            query: the request at hand, of this class.
+            rows: (K,) the rows that changed, each once.
+            settled_too: those of them that changed in more than volatile columns.
+        """
+        if settled_too is not None:
+            self._settled[settled_too] = self._settle(query, settled_too)
+        stage = self._settled[rows]
+        for i in self._volatile:
+            verdict = self._filters[i].keep(self._hosts, query, rows)
+            if verdict is not None and not np.logical_and.reduce(verdict):
+                stage[~verdict & (stage > i)] = i
+        old = self.stage[rows]
+        if np.logical_or.reduce(old != stage):
+            self._recount(old, stage)
+            self.stage[rows] = stage
+        passes: Mask = stage == self.passed
+        return passes
+
+    def passing(self, rows: Selection) -> Mask:
+        """Tell which of the rows pass."""
+        passes: Mask = self.stage[rows] == self.passed
+        return passes
+
+    def _first(self, query: Query) -> tuple[Small, Small]:
+        """Evaluate everything, and find out which filters concern the class at all."""
+        everyone = self._hosts.everyone
+        settled = np.full(len(self._hosts), self.passed, dtype=np.uint8)
+        settled[~self._hosts.alive] = self.passed + 1
+        volatile: list[tuple[int, Mask]] = []
+        for i, rule in enumerate(self._filters):
+            verdict = self._verdict(i, query, everyone)
+            if verdict is None:
+                continue
+            if VOLATILE.isdisjoint(rule.reads.columns):
+                self._lasting.append(i)
+                settled[~verdict & (settled == self.passed)] = i
+            else:
+                self._volatile.append(i)
+                volatile.append((i, verdict))
+        stage = settled.copy()
+        for i, verdict in volatile:
+            stage[~verdict & (stage <= self.passed) & (stage > i)] = i
+        return stage, settled
+
+    def _settle(self, query: Query, rows: Rows) -> Small:
+        settled = np.full(rows.size, self.passed, dtype=np.uint8)
+        for i in self._lasting:
+            verdict = self._verdict(i, query, rows)
+            if verdict is not None:
+                settled[~verdict & (settled == self.passed)] = i
+        return settled
+
+    def _verdict(self, i: int, query: Query, rows: Selection) -> Mask | None:
+        timed = self._timed.get(i)
+        if timed is not None:
+            return timed.verdicts[rows]
+        return self._filters[i].keep(self._hosts, query, rows)
+
+    def _count(self, stage: Small) -> list[int]:
+        counts: list[int] = np.bincount(stage, minlength=self.passed + 2).tolist()
+        return counts
+
+    def _recount(self, old: Small, new: Small) -> None:
+        self._left = None
+        for stage in old.tolist():
+            self._counts[stage] -= 1
+        for stage in new.tolist():
+            self._counts[stage] += 1

@@ -1,0 +1,88 @@
+"""Timed verdicts: filters whose verdicts change by time alone, kept once for all classes."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from berth.scheduling.rule import Filter, Query
+from berth.tables.bitsets import Mask, Rows
+from berth.tables.hosts import HostTable
+from berth.tables.journal import Journal
+
+_LOG_MAX: Final = 65_536
+
+
+class Positions:
+    """Where a reader of the journal stands, in each group that it reads."""
+
+    def __init__(self, journal: Journal, groups: Iterable[str]) -> None:
+        self._journal = journal
+        self._at = {group: journal.position(group) for group in groups}
+
+    def changed(self) -> dict[str, list[int]] | None:
+        """Return the rows that changed since the last call, by group; None when forgotten."""
+        return self._journal.advance(self._at)
+
+
+class TimedVerdicts:
+    """One time-dependent filter's verdict on every row, and a log of rows that turned.
+
+    Such a filter must read nothing of the query but the time.
+    """
+
+    def __init__(self, rule: Filter, hosts: HostTable, query: Query) -> None:
+        self.rule = rule
+        self._hosts = hosts
+        self._turned: list[int] = []
+        self._forgotten = 0
+        self._until_s = self._evaluated_s = query.now_s
+        self._evaluate(query)
+
+    @property
+    def position(self) -> int:
+        """Where the log stands now."""
+        return self._forgotten + len(self._turned)
+
+    def since(self, position: int) -> list[int] | None:
+        """Return the rows that turned after a position; None when that is forgotten."""
+        start = position - self._forgotten
+        return self._turned[start:] if start >= 0 else None
+
+    def catch_up(self, query: Query) -> None:
+        """Make the verdicts true to the table and the time of the query."""
+        changed = self._positions.changed()
+        if changed is None or not self._evaluated_s <= query.now_s < self._until_s:
+            old = self.verdicts
+            self._evaluate(query)
+            self._log(np.flatnonzero(self.verdicts != old))
+        elif changed:
+            rows = np.array(list({row for rows in changed.values() for row in rows}))
+            verdicts = self._ask(query, rows)
+            # These rows were looked at now, so an earlier time is known of none but the others.
+            self._evaluated_s = query.now_s
+            self._until_s = min(self._until_s, self._holds_until(query, rows))
+            self._log(rows[verdicts != self.verdicts[rows]])
+            self.verdicts[rows] = verdicts
+
+    def _evaluate(self, query: Query) -> None:
+        self._positions = Positions(self._hosts.journal, self.rule.reads.columns)
+        rows = np.arange(len(self._hosts))
+        self.verdicts = self._ask(query, rows)
+        self._evaluated_s = query.now_s
+        self._until_s = self._holds_until(query, rows)
+
+    def _ask(self, query: Query, rows: Rows) -> Mask:
+        verdicts = self.rule.keep(self._hosts, query, rows)
+        return np.ones(rows.size, dtype=np.bool_) if verdicts is None else verdicts
+
+    def _holds_until(self, query: Query, rows: Rows) -> float:
+        holds_until = self.rule.holds_until
+        return query.now_s if holds_until is None else holds_until(self._hosts, query, rows)
+
+    def _log(self, rows: Rows) -> None:
+        self._turned.extend(rows.tolist())
+        if len(self._turned) > 2 * _LOG_MAX:
+            surplus = len(self._turned) - _LOG_MAX
+            del self._turned[:surplus]
+            self._forgotten += surplus

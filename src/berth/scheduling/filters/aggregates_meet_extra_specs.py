@@ -1,0 +1,81 @@
+"""AggregateInstanceExtraSpecsFilter: the metadata of the host's aggregates meets the extra specs.
+
+A spec counts when its key has no scope or the scope `aggregate_instance_extra_specs`; other
+scopes are somebody else's. Some aggregate of the host must have the key, with a word that
+matches. As in Nova, **every** key without scope counts, also one that was meant for another rule
+(nova.md 2.6): use scopes, or no other rule beside this one.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from berth.domain.decision import Relaxation
+from berth.scheduling.admission import listed
+from berth.scheduling.operators import matches
+from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.tables.bitsets import Mask, Rows, Selection
+from berth.tables.hosts import HostTable
+
+NAME = "AggregateInstanceExtraSpecsFilter"
+_SCOPE = "aggregate_instance_extra_specs"
+
+
+def build() -> Filter:
+    """Make the filter; it has no options (nova.md 2.6)."""
+    return Filter(
+        name=NAME,
+        keep=_keep,
+        why=_why,
+        relax=_relax,
+        reads=Reads(request=("flavor.extra_specs",), columns=("aggregates",)),
+        once_per_request=True,
+    )
+
+
+def _keys(query: Query) -> Iterator[tuple[str, str, str]]:
+    """Yield each extra spec that counts: its name, the metadata key, and the requirement."""
+    for name, requirement in query.request.flavor.extra_specs.items():
+        scope, colon, rest = name.partition(":")
+        if not colon:
+            yield name, name, requirement
+        elif scope == _SCOPE:
+            yield name, rest, requirement
+
+
+def _meets(hosts: HostTable, key: str, requirement: str, rows: Selection) -> Mask:
+    by_aggregate = hosts.memberships.with_key(key).items()
+    meeting = [
+        number
+        for number, words in by_aggregate
+        if any(matches(word, requirement) for word in words)
+    ]
+    return hosts.memberships.has_any(meeting, rows)
+
+
+def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+    kept: Mask | None = None
+    for _, key, requirement in _keys(query):
+        meets = _meets(hosts, key, requirement, rows)
+        kept = meets if kept is None else kept & meets
+    return kept
+
+
+def _why(hosts: HostTable, query: Query, row: int) -> str:
+    here = np.array([row])
+    unmet = [
+        f"{name}={requirement} (they have {listed(hosts, [key], row)})"
+        for name, key, requirement in _keys(query)
+        if not _meets(hosts, key, requirement, here)[0]
+    ]
+    return f"its aggregates do not meet {', '.join(unmet)}"
+
+
+def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+    demands = [(name, _meets(hosts, key, text, rows)) for name, key, text in _keys(query)]
+    failed = np.sum([~meets for _, meets in demands], axis=0)
+    found: list[Relaxation] = []
+    for name, meets in demands:
+        winners = rows[~meets & (failed == 1)]
+        found.extend(without(NAME, name, f"the extra spec {name}", hosts, winners))
+    return found

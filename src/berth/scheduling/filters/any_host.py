@@ -1,0 +1,34 @@
+"""AllHostsFilter: every host; for policies that want to say so (nova.md 1.2, 2.6)."""
+
+from collections.abc import Sequence
+
+from berth.domain.decision import Relaxation
+from berth.scheduling.rule import Filter, Query, Reads
+from berth.tables.bitsets import Mask, Rows, Selection
+from berth.tables.hosts import HostTable
+
+NAME = "AllHostsFilter"
+
+
+def build() -> Filter:
+    """Make the filter; it has no options."""
+    return Filter(
+        name=NAME,
+        keep=_keep,
+        why=_why,
+        relax=_relax,
+        reads=Reads(request=(), columns=()),
+        once_per_request=True,
+    )
+
+
+def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+    return None
+
+
+def _why(hosts: HostTable, query: Query, row: int) -> str:
+    return "it is removed by no rule of this name"
+
+
+def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+    return []

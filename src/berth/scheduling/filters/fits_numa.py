@@ -1,0 +1,57 @@
+"""NUMATopologyFilter: the host's NUMA cells can take the guest's (nova.md 2.6, 6.2)."""
+
+from collections.abc import Mapping, Sequence
+
+from berth.domain.decision import Relaxation
+from berth.domain.pci import aliases_of
+from berth.scheduling.device_fit import DeviceDemand, demanded
+from berth.scheduling.hardware_assign import HardwareAssign
+from berth.scheduling.hardware_masks import hosts_with_hardware
+from berth.scheduling.hardware_why import relax_hardware, why_no_hardware
+from berth.scheduling.rule import Filter, Query, Reads
+from berth.tables.bitsets import Mask, Rows, Selection
+from berth.tables.hosts import HostTable
+
+NAME = "NUMATopologyFilter"
+
+
+def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool = True) -> Filter:
+    """Make the filter.
+
+    A guest that asks for devices gets cells that are near them, as its policy wants.
+
+    Args:
+        pci_aliases: the policy's names for kinds of devices.
+        numa_packing: give out cells that are used already before others.
+
+    Raises:
+        ValueError: an alias cannot be read.
+    """
+    aliases = aliases_of(pci_aliases)
+
+    def devices(query: Query) -> tuple[DeviceDemand, ...]:
+        return demanded(query.needs.devices, aliases)
+
+    def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+        topology = query.needs.topology
+        if topology is None:
+            return None
+        return hosts_with_hardware(hosts, topology, devices(query), rows)
+
+    def why(hosts: HostTable, query: Query, row: int) -> str:
+        return why_no_hardware(hosts, query.needs.topology, devices(query), row)
+
+    def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+        return relax_hardware(NAME, hosts, query.needs.topology, devices(query), rows)
+
+    return Filter(
+        name=NAME,
+        keep=keep,
+        why=why,
+        relax=relax,
+        reads=Reads(
+            request=("needs.topology", "needs.devices"), columns=("host", "used", "instances")
+        ),
+        on_forced=True,
+        assign=HardwareAssign(aliases, packs=numa_packing),
+    )

@@ -1,0 +1,112 @@
+"""ResourcesFilter: the host has room for one instance in every resource class it asks for.
+
+Of a host with child providers, any one of them may give a class that the root cannot give.
+Room counts allocation ratio and reserved amounts, and no single instance may get more than the
+host physically has (no self-overcommit, nova.md 3). This stands for Nova's Core, Ram and Disk
+filters and for Placement's capacity check, and must be in every policy: what it removes, the
+ledger would refuse.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from berth.domain.decision import Relaxation
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.scheduling.granular.giving import assign
+from berth.scheduling.rule import Filter, Query, Reads, count_hosts, example_names
+from berth.scheduling.spreading import fits, most, why_not
+from berth.tables.bitsets import Mask, Rows, Selection
+from berth.tables.columns import Ints
+from berth.tables.hosts import HostTable
+
+NAME = "ResourcesFilter"
+
+_LESS: Mapping[str, str] = {MEMORY_MB: "MB less memory", DISK_GB: "GB less disk"}
+_WITHOUT: Mapping[str, str] = {VCPU: "VCPUs", MEMORY_MB: "memory", DISK_GB: "disk"}
+
+
+def build() -> Filter:
+    """Make the filter; it has no options."""
+    return Filter(
+        name=NAME,
+        keep=_keep,
+        why=_why,
+        relax=_relax,
+        reads=Reads(request=("needs.amounts",), columns=("used",)),
+        on_forced=True,
+        assign=assign,
+    )
+
+
+def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+    kept: Mask | None = None
+    for name, amount in query.needs.amounts.items():
+        verdict = fits(hosts, name, amount, rows)
+        kept = verdict if kept is None else kept & verdict
+    return kept
+
+
+def _why(hosts: HostTable, query: Query, row: int) -> str:
+    amounts = query.needs.amounts
+    reasons = (why_not(hosts, name, amount, row) for name, amount in amounts.items())
+    return "; ".join(reason for reason in reasons if reason)
+
+
+def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+    amounts = query.needs.amounts
+    room = {name: most(hosts, name, amount, rows) for name, amount in amounts.items()}
+    short = np.sum([room[name] < amount for name, amount in amounts.items()], axis=0)
+    found: list[Relaxation] = []
+    for name, amount in amounts.items():
+        alone = (room[name] < amount) & (short == 1)
+        found.extend(_less_of(hosts, name, amount, rows[alone], room[name][alone]))
+    return found or _less_of_several(hosts, amounts, rows, room)
+
+
+def _less_of(hosts: HostTable, name: str, amount: int, rows: Rows, room: Ints) -> list[Relaxation]:
+    """Say how much less of one class would fit, for the hosts that lack this class only."""
+    if not rows.size:
+        return []
+    best = int(room.max())
+    text = f"{_change(name, amount, best)}: {{hosts}}"
+    return [_relaxation(hosts, name, text, rows[room == best], change=best - amount)]
+
+
+def _less_of_several(
+    hosts: HostTable, amounts: Mapping[str, int], rows: Rows, room: Mapping[str, Ints]
+) -> list[Relaxation]:
+    """Say what would fit on the nearest host when every host lacks several classes at once.
+
+    Nearest is the least sum of the shares missing of what was asked.
+    """
+    missing = np.sum([(amounts[name] - room[name]) / amounts[name] for name in amounts], axis=0)
+    near = np.flatnonzero(missing == missing.min())
+    nearest = int(near[hosts.rank[rows[near]].argmin()])
+    less = {name: int(room[name][nearest]) for name in amounts}
+    changed = [name for name in amounts if less[name] < amounts[name]]
+    winners = np.ones(len(hosts), dtype=np.bool_)
+    for name in amounts:
+        if less[name]:
+            winners &= fits(hosts, name, less[name], hosts.everyone)
+    text = " and ".join(_change(name, amounts[name], less[name]) for name in changed)
+    return [_relaxation(hosts, ", ".join(changed), text + ": {hosts}", rows[winners[rows]])]
+
+
+def _change(name: str, amount: int, fits: int) -> str:
+    if not fits:
+        return f"without {_WITHOUT.get(name, name)}"
+    return f"{amount - fits:,} {_LESS.get(name, f'{name} less')}"
+
+
+def _relaxation(
+    hosts: HostTable, subject: str, text: str, rows: Rows, change: int | None = None
+) -> Relaxation:
+    return Relaxation(
+        filter=NAME,
+        subject=subject,
+        text=text.format(hosts=count_hosts(rows.size)),
+        hosts=int(rows.size),
+        change=change,
+        examples=example_names(hosts, rows),
+    )

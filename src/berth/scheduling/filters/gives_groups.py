@@ -1,0 +1,69 @@
+"""GranularGroupsFilter: the host's providers can give every group of resources that is asked for.
+
+A group with a suffix comes from one provider of the host's tree, the unsuffixed group may be
+spread over it (nova.md 2.8, 6.4); see the package `granular`. It must be in a policy for hosts
+with child providers: what it removes, the ledger would refuse.
+"""
+
+from collections.abc import Sequence
+
+from berth.domain.decision import Relaxation
+from berth.domain.flavor import Needs
+from berth.scheduling.granular.explaining import changes, why_not
+from berth.scheduling.granular.giving import assign, gives
+from berth.scheduling.rule import Filter, Query, Reads, count_hosts, example_names
+from berth.tables.bitsets import Mask, Rows, Selection
+from berth.tables.hosts import HostTable
+
+NAME = "GranularGroupsFilter"
+
+
+def build() -> Filter:
+    """Make the filter; it has no options."""
+    return Filter(
+        name=NAME,
+        keep=_keep,
+        why=_why,
+        relax=_relax,
+        reads=Reads(
+            request=(
+                "needs.amounts",
+                "needs.groups",
+                "needs.isolate",
+                "needs.traits_required",
+                "needs.traits_forbidden",
+                "needs.traits_any",
+            ),
+            columns=("used", "traits"),
+        ),
+        on_forced=True,
+        assign=assign,
+    )
+
+
+def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+    return gives(hosts, query.needs, rows) if _concerns(query.needs) else None
+
+
+def _concerns(needs: Needs) -> bool:
+    """Tell whether the filters of resources and of traits may leave something open."""
+    return bool(needs.groups or needs.traits_required or needs.traits_forbidden or needs.traits_any)
+
+
+def _why(hosts: HostTable, query: Query, row: int) -> str:
+    return why_not(hosts, query.needs, row)
+
+
+def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+    return [
+        Relaxation(
+            filter=NAME,
+            subject=change.subject,
+            text=f"{change.text}: {count_hosts(change.rows.size)}",
+            hosts=int(change.rows.size),
+            change=change.by,
+            examples=example_names(hosts, change.rows),
+        )
+        for change in changes(hosts, query.needs, rows)
+        if change.rows.size
+    ]

@@ -1,0 +1,44 @@
+"""ServerGroupAffinityFilter: all members of the group are on one host."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from berth.domain.decision import Relaxation
+from berth.domain.server_group import GroupPolicy
+from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.tables.bitsets import Mask, Rows, Selection, count_of, spread
+from berth.tables.hosts import HostTable
+
+NAME = "ServerGroupAffinityFilter"
+
+
+def build() -> Filter:
+    """Make the filter; it has no options (nova.md 6.1)."""
+    return Filter(
+        name=NAME,
+        keep=_keep,
+        why=_why,
+        relax=_relax,
+        reads=Reads(request=("group", "group_rows"), columns=("instances",)),
+    )
+
+
+def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+    group = query.group
+    if group is None or group.policy is not GroupPolicy.AFFINITY:
+        return None
+    members = hosts.occupants.group_rows(group.uuid)
+    if not members:
+        return np.ones(count_of(rows), dtype=np.bool_)
+    kept: Mask = spread(members, rows) > 0
+    return kept
+
+
+def _why(hosts: HostTable, query: Query, row: int) -> str:
+    return "it has no member of the group, and other hosts have"
+
+
+def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+    name = query.group.name if query.group else ""
+    return without(NAME, name, f"the affinity of group {name}", hosts, rows)

@@ -1,0 +1,54 @@
+"""PciPassthroughFilter: the host has the PCI devices that are asked for (nova.md 2.6, 6.3)."""
+
+from collections.abc import Mapping, Sequence
+
+from berth.domain.decision import Relaxation
+from berth.domain.pci import aliases_of
+from berth.scheduling.device_fit import DeviceDemand, demanded
+from berth.scheduling.device_why import relax_devices, why_no_devices
+from berth.scheduling.hardware_assign import HardwareAssign
+from berth.scheduling.hardware_masks import hosts_with_devices
+from berth.scheduling.rule import Filter, Query, Reads
+from berth.tables.bitsets import Mask, Rows, Selection
+from berth.tables.hosts import HostTable
+
+NAME = "PciPassthroughFilter"
+
+
+def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool = True) -> Filter:
+    """Make the filter.
+
+    Whether devices are near enough to the guest's NUMA cells is for NUMATopologyFilter to say.
+
+    Args:
+        pci_aliases: the policy's names for kinds of devices.
+        numa_packing: give out cells that are used already before others.
+
+    Raises:
+        ValueError: an alias cannot be read.
+    """
+    aliases = aliases_of(pci_aliases)
+
+    def devices(query: Query) -> tuple[DeviceDemand, ...]:
+        return demanded(query.needs.devices, aliases)
+
+    def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+        if not query.needs.devices:
+            return None
+        return hosts_with_devices(hosts, devices(query), rows)
+
+    def why(hosts: HostTable, query: Query, row: int) -> str:
+        return why_no_devices(hosts, devices(query), row)
+
+    def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+        return relax_devices(NAME, hosts, devices(query), rows)
+
+    return Filter(
+        name=NAME,
+        keep=keep,
+        why=why,
+        relax=relax,
+        reads=Reads(request=("needs.devices",), columns=("host", "used", "instances")),
+        on_forced=True,
+        assign=HardwareAssign(aliases, packs=numa_packing),
+    )

@@ -1,0 +1,12 @@
+"""ExactCoreFilter: what the flavor asks of CPUs is exactly what the host has free."""
+
+from berth.scheduling.exactness import exact_filter
+from berth.scheduling.quantities import CPUS
+from berth.scheduling.rule import Filter
+
+NAME = "ExactCoreFilter"
+
+
+def build() -> Filter:
+    """Make the filter; it has no options (nova.md 2.6)."""
+    return exact_filter(NAME, CPUS)

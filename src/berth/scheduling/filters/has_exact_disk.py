@@ -1,0 +1,12 @@
+"""ExactDiskFilter: what the flavor asks of disk is exactly what the host has free."""
+
+from berth.scheduling.exactness import exact_filter
+from berth.scheduling.quantities import DISK
+from berth.scheduling.rule import Filter
+
+NAME = "ExactDiskFilter"
+
+
+def build() -> Filter:
+    """Make the filter; it has no options (nova.md 2.6)."""
+    return exact_filter(NAME, DISK)

@@ -1,0 +1,12 @@
+"""ExactRamFilter: what the flavor asks of memory is exactly what the host has free."""
+
+from berth.scheduling.exactness import exact_filter
+from berth.scheduling.quantities import MEMORY
+from berth.scheduling.rule import Filter
+
+NAME = "ExactRamFilter"
+
+
+def build() -> Filter:
+    """Make the filter; it has no options (nova.md 2.6)."""
+    return exact_filter(NAME, MEMORY)

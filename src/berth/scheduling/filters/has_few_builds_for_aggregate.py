@@ -1,0 +1,23 @@
+"""AggregateIoOpsFilter: the host is building fewer instances than its aggregates allow.
+
+The limit is the least max_io_ops_per_host in the metadata of the host's aggregates, or the
+option when there is none.
+"""
+
+from berth.scheduling.ceilings import BUILDS, ceiling_filter
+from berth.scheduling.rule import Filter
+
+NAME = "AggregateIoOpsFilter"
+
+
+def build(*, max_io_ops_per_host: int = 8) -> Filter:
+    """Make the filter (nova.md 2.6).
+
+    Args:
+        max_io_ops_per_host: instances that may be built on a host at once that no
+            aggregate says otherwise of.
+
+    Raises:
+        ValueError: it is below 0.
+    """
+    return ceiling_filter(NAME, BUILDS, max_io_ops_per_host, by_aggregate=True)

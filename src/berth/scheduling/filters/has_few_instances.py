@@ -1,0 +1,18 @@
+"""NumInstancesFilter: the host has fewer instances than the limit."""
+
+from berth.scheduling.ceilings import INSTANCES, ceiling_filter
+from berth.scheduling.rule import Filter
+
+NAME = "NumInstancesFilter"
+
+
+def build(*, max_instances_per_host: int = 50) -> Filter:
+    """Make the filter (nova.md 2.6).
+
+    Args:
+        max_instances_per_host: instances that a host may have.
+
+    Raises:
+        ValueError: it is below 1.
+    """
+    return ceiling_filter(NAME, INSTANCES, max_instances_per_host)

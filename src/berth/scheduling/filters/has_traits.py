@@ -1,0 +1,74 @@
+"""TraitsFilter: the host has every required trait, one of each choice, and no forbidden one."""
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+import numpy as np
+
+from berth.domain.decision import Relaxation
+from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.tables.bitsets import Mask, Rows, Selection
+from berth.tables.hosts import HostTable
+
+NAME = "TraitsFilter"
+
+
+def build() -> Filter:
+    """Make the filter; it has no options (nova.md 2.8, 6.4)."""
+    return Filter(
+        name=NAME,
+        keep=_keep,
+        why=_why,
+        relax=_relax,
+        reads=Reads(
+            request=("needs.traits_required", "needs.traits_forbidden", "needs.traits_any"),
+            columns=("traits",),
+        ),
+        once_per_request=True,
+        on_forced=True,
+    )
+
+
+def _demands(hosts: HostTable, query: Query, rows: Selection) -> Iterator[tuple[str, Mask]]:
+    """Yield each demand in words, with the hosts that meet it."""
+    for name in sorted(query.needs.traits_required):
+        yield f"trait {name}", _in_tree(hosts, {name}, rows)
+    for name in sorted(query.needs.traits_forbidden):
+        yield f"the ban on trait {name}", ~hosts.traits.has(name, rows)
+    for names in query.needs.traits_any:
+        yield f"one of the traits {', '.join(sorted(names))}", _in_tree(hosts, names, rows)
+
+
+def _in_tree(hosts: HostTable, names: AbstractSet[str], rows: Selection) -> Mask:
+    """Tell which rows have one of the traits, on the root or on a child.
+
+    Whether that child also gives something is for the GranularGroupsFilter to say.
+    """
+    found = hosts.traits.has_any(names, rows)
+    if len(hosts.trees):
+        branches = hosts.trees.branches(rows)
+        found[branches.owners[hosts.trees.traits.has_any(names, branches.slots)]] = True
+    return found
+
+
+def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+    kept: Mask | None = None
+    for _, meets in _demands(hosts, query, rows):
+        kept = meets if kept is None else kept & meets
+    return kept
+
+
+def _why(hosts: HostTable, query: Query, row: int) -> str:
+    here = np.array([row])
+    unmet = [what for what, meets in _demands(hosts, query, here) if not meets[0]]
+    return f"it does not meet {' and '.join(unmet)}"
+
+
+def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+    demands = list(_demands(hosts, query, rows))
+    failed = np.sum([~meets for _, meets in demands], axis=0)
+    found: list[Relaxation] = []
+    for what, meets in demands:
+        winners = rows[~meets & (failed == 1)]
+        found.extend(without(NAME, what, what, hosts, winners))
+    return found

@@ -1,0 +1,46 @@
+"""AvailabilityZoneFilter: the host is in the availability zone that was asked for."""
+
+from collections.abc import Sequence
+
+from berth.domain.decision import Relaxation
+from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.tables.bitsets import Mask, Rows, Selection
+from berth.tables.hosts import HostTable
+
+NAME = "AvailabilityZoneFilter"
+
+
+def build(*, default_availability_zone: str = "nova") -> Filter:
+    """Make the filter (nova.md 2.6).
+
+    Args:
+        default_availability_zone: the zone of hosts that no aggregate puts in one.
+    """
+
+    def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+        asked = query.request.availability_zone
+        if not asked:
+            return None
+        kept = hosts.zones.has(asked, rows)
+        if asked == default_availability_zone:
+            kept |= hosts.zones.is_empty(rows)
+        return kept
+
+    def why(hosts: HostTable, query: Query, row: int) -> str:
+        mine = sorted(hosts.zones.get(row)) or [default_availability_zone]
+        return f"it is in {', '.join(mine)}, not in {query.request.availability_zone}"
+
+    return Filter(
+        name=NAME,
+        keep=keep,
+        why=why,
+        relax=_relax,
+        reads=Reads(request=("availability_zone",), columns=("aggregates",)),
+        once_per_request=True,
+        options={"default_availability_zone": default_availability_zone},
+    )
+
+
+def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+    asked = query.request.availability_zone or ""
+    return without(NAME, asked, f"the availability zone {asked}", hosts, rows)

@@ -1,0 +1,40 @@
+"""ComputeStatusFilter: the host does not have the trait COMPUTE_STATUS_DISABLED.
+
+Nova's pre-filter `compute_status_filter` (nova.md 2.8). Hosts that Berth's own agents look after
+never have the trait: a disabled service is what ComputeFilter looks at. It is for fleets whose
+traits come from Placement.
+"""
+
+from collections.abc import Sequence
+
+from berth.domain.decision import Relaxation
+from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.tables.bitsets import Mask, Rows, Selection
+from berth.tables.hosts import HostTable
+
+NAME = "ComputeStatusFilter"
+_TRAIT = "COMPUTE_STATUS_DISABLED"
+
+
+def build() -> Filter:
+    """Make the filter; it has no options."""
+    return Filter(
+        name=NAME,
+        keep=_keep,
+        why=_why,
+        relax=_relax,
+        reads=Reads(request=(), columns=("traits",)),
+        once_per_request=True,
+    )
+
+
+def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+    return ~hosts.traits.has(_TRAIT, rows)
+
+
+def _why(hosts: HostTable, query: Query, row: int) -> str:
+    return f"it has the trait {_TRAIT}"
+
+
+def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+    return without(NAME, _TRAIT, f"the trait {_TRAIT} on hosts", hosts, rows)

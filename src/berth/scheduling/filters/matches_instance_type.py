@@ -1,0 +1,97 @@
+"""InstanceTypeFilter of 2011: memory and disk are free, and extra specs equal capabilities.
+
+Every extra spec has to equal the host's attribute of that very name, as text; a host without it
+fails. What is free is physical, without allocation ratios, and in the flavor's own units: the
+filter of 2011 held MB and GB against bytes, so that nearly every host passed (nova.md 1.2).
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from berth.domain.decision import Relaxation
+from berth.domain.resources import DISK_GB, MEMORY_MB
+from berth.scheduling.attributes import ROW_ATTRIBUTES, profile_value
+from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.tables.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.hosts import HostTable
+
+NAME = "InstanceTypeFilter"
+
+
+def build() -> Filter:
+    """Make the filter; it has no options."""
+    return Filter(
+        name=NAME,
+        keep=_keep,
+        why=_why,
+        relax=_relax,
+        reads=Reads(
+            request=(
+                "flavor.memory_mb",
+                "flavor.root_gb",
+                "flavor.ephemeral_gb",
+                "flavor.extra_specs",
+            ),
+            columns=("host", "used", "instances"),
+        ),
+    )
+
+
+def _demands(hosts: HostTable, query: Query, rows: Selection) -> Iterator[tuple[str, Mask]]:
+    """Yield each demand in words, with the rows that meet it."""
+    flavor = query.request.flavor
+    disk_gb = flavor.root_gb + flavor.ephemeral_gb
+    amounts = ((MEMORY_MB, flavor.memory_mb, "MB of memory"), (DISK_GB, disk_gb, "GB of disk"))
+    for name, amount, what in amounts:
+        columns = hosts.resource(name)
+        if columns is not None:
+            yield f"{amount:,} {what}", columns.physical_free[rows] >= amount
+        elif amount:
+            yield f"{amount:,} {what}", np.zeros(count_of(rows), dtype=np.bool_)
+    for key, wanted in flavor.extra_specs.items():
+        yield f"the extra spec {key}={wanted}", _equals(hosts, key, wanted, rows)
+
+
+def _equals(hosts: HostTable, key: str, wanted: str, rows: Selection) -> Mask:
+    if key in ROW_ATTRIBUTES:
+        values, places = np.unique(ROW_ATTRIBUTES[key](hosts)[rows], return_inverse=True)
+        equal = np.array([str(value) == wanted for value in values.tolist()], dtype=np.bool_)
+        found: Mask = equal[places]
+        return found
+    return hosts.profiles.mask(
+        hosts.profile[rows],
+        lambda profile: (
+            (value := profile_value(profile, (key,))) is not None and str(value) == wanted
+        ),
+    )
+
+
+def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+    kept = np.ones(count_of(rows), dtype=np.bool_)
+    for _, meets in _demands(hosts, query, rows):
+        kept &= meets
+    return kept
+
+
+def _why(hosts: HostTable, query: Query, row: int) -> str:
+    here = np.array([row])
+    unmet = [what for what, meets in _demands(hosts, query, here) if not meets[0]]
+    return f"{'; '.join(unmet)} asked, {_free(hosts, row)}"
+
+
+def _free(hosts: HostTable, row: int) -> str:
+    free = {name: hosts.resource(name) for name in (MEMORY_MB, DISK_GB)}
+    memory_mb, disk_gb = (
+        0 if columns is None else columns.physical_free.item(row) for columns in free.values()
+    )
+    return f"{memory_mb:,} MB and {disk_gb:,} GB free"
+
+
+def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+    demands = list(_demands(hosts, query, rows))
+    failed = np.sum([~meets for _, meets in demands], axis=0)
+    found: list[Relaxation] = []
+    for what, meets in demands:
+        found.extend(without(NAME, what, what, hosts, rows[~meets & (failed == 1)]))
+    return found

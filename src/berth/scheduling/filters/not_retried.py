@@ -1,0 +1,43 @@
+"""RetryFilter: the host is not one where a build of this request has failed."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from berth.domain.decision import Relaxation
+from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.tables.bitsets import Mask, Rows, Selection, count_of, is_row
+from berth.tables.hosts import HostTable
+
+NAME = "RetryFilter"
+
+
+def build() -> Filter:
+    """Make the filter; it has no options (nova.md 2.6)."""
+    return Filter(
+        name=NAME,
+        keep=_keep,
+        why=_why,
+        relax=_relax,
+        reads=Reads(request=("retried",), columns=("host",)),
+        once_per_request=True,
+    )
+
+
+def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+    if not query.request.retried:
+        return None
+    kept = np.ones(count_of(rows), dtype=np.bool_)
+    for name, node in query.request.retried:
+        for row in hosts.rows_of_name(name):
+            if hosts.host(row).node == node:
+                kept &= ~is_row(row, rows)
+    return kept
+
+
+def _why(hosts: HostTable, query: Query, row: int) -> str:
+    return "a build of this request failed there"
+
+
+def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+    return without(NAME, "retried", "sparing hosts where a build failed", hosts, rows)

@@ -1,0 +1,62 @@
+"""IsolatedHostsFilter: isolated images run on isolated hosts, and nothing else runs there."""
+
+from collections.abc import Sequence
+
+from berth.domain.decision import Relaxation
+from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.tables.bitsets import Mask, Rows, Selection, spread
+from berth.tables.hosts import HostTable
+
+NAME = "IsolatedHostsFilter"
+
+
+def build(
+    *,
+    isolated_images: tuple[str, ...] = (),
+    isolated_hosts: tuple[str, ...] = (),
+    restrict_isolated_hosts_to_isolated_images: bool = True,
+) -> Filter:
+    """Make the filter (nova.md 2.6).
+
+    Without isolated images nothing may run on isolated hosts, if those are restricted.
+
+    Args:
+        isolated_images: ids of images that run on isolated hosts only.
+        isolated_hosts: names of hosts, with case.
+        restrict_isolated_hosts_to_isolated_images: keep other images off these hosts.
+    """
+    images, names = frozenset(isolated_images), frozenset(isolated_hosts)
+    restricted = restrict_isolated_hosts_to_isolated_images
+
+    def isolated(query: Query) -> str | None:
+        image = query.request.image
+        return image.image_id if image is not None and image.image_id in images else None
+
+    def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+        is_isolated = isolated(query) is not None
+        if not is_isolated and not (names and restricted):
+            return None
+        mine = {row: 1.0 for name in names for row in hosts.rows_of_name(name)}
+        kept: Mask = (spread(mine, rows) > 0) == is_isolated
+        return kept
+
+    def why(hosts: HostTable, query: Query, row: int) -> str:
+        image_id = isolated(query)
+        if image_id is not None:
+            return f"image {image_id} is isolated, and the host is not"
+        kept_for = f"the images {', '.join(sorted(images))}" if images else "no image"
+        return f"it is isolated for {kept_for}"
+
+    def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+        what = "isolating the hosts" if isolated(query) is None else "isolating the image"
+        return without(NAME, "image", what, hosts, rows)
+
+    return Filter(
+        name=NAME,
+        keep=keep,
+        why=why,
+        relax=relax,
+        reads=Reads(request=("image.image_id",), columns=("host",)),
+        once_per_request=True,
+        run_on_rebuild=True,
+    )

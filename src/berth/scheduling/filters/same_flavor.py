@@ -1,0 +1,45 @@
+"""TypeAffinityFilter: the host is empty, or all its instances have the flavor that is asked for.
+
+Other instances of the request have that flavor too, so placing them changes no verdict.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from berth.domain.decision import Relaxation
+from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.tables.bitsets import Mask, Rows, Selection, spread
+from berth.tables.hosts import HostTable
+
+NAME = "TypeAffinityFilter"
+
+
+def build() -> Filter:
+    """Make the filter; it has no options (nova.md 2.6)."""
+    return Filter(
+        name=NAME,
+        keep=_keep,
+        why=_why,
+        relax=_relax,
+        reads=Reads(request=("flavor.flavor_id",), columns=("instances",)),
+    )
+
+
+def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+    alike = hosts.occupants.flavor_rows(query.request.flavor.flavor_id)
+    kept: Mask = spread(alike, rows) == hosts.num_instances[rows]
+    return kept
+
+
+def _why(hosts: HostTable, query: Query, row: int) -> str:
+    mine = query.request.flavor.flavor_id
+    found = (hosts.occupants.get(uuid) for uuid in hosts.occupants.on_row(row))
+    flavors = Counter(one.resident.flavor_id for one in found if one is not None)
+    others = ", ".join(
+        f"{flavors[name]} of flavor {name}" for name in sorted(flavors.keys() - {mine})
+    )
+    return f"it has instances that are not of flavor {mine}: {others}"
+
+
+def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+    return without(NAME, "flavor", "keeping flavors apart", hosts, rows)

@@ -1,0 +1,16 @@
+"""AggregateCoreFilter: what the flavor asks of CPUs fits under the ratio of the host's aggregates.
+
+The ratio is the least cpu_allocation_ratio in the metadata of the host's aggregates, or the
+host's own when there is none.
+"""
+
+from berth.scheduling.overcommit import overcommit_filter
+from berth.scheduling.quantities import CPUS
+from berth.scheduling.rule import Filter
+
+NAME = "AggregateCoreFilter"
+
+
+def build() -> Filter:
+    """Make the filter; it has no options (nova.md 2.6)."""
+    return overcommit_filter(NAME, CPUS, by_aggregate=True)

@@ -1,0 +1,12 @@
+"""CoreFilter: what the flavor asks of CPUs fits under the host's allocation ratio."""
+
+from berth.scheduling.overcommit import overcommit_filter
+from berth.scheduling.quantities import CPUS
+from berth.scheduling.rule import Filter
+
+NAME = "CoreFilter"
+
+
+def build() -> Filter:
+    """Make the filter; it has no options (nova.md 2.6)."""
+    return overcommit_filter(NAME, CPUS)

@@ -1,0 +1,12 @@
+"""RamFilter: what the flavor asks of memory fits under the host's allocation ratio."""
+
+from berth.scheduling.overcommit import overcommit_filter
+from berth.scheduling.quantities import MEMORY
+from berth.scheduling.rule import Filter
+
+NAME = "RamFilter"
+
+
+def build() -> Filter:
+    """Make the filter; it has no options (nova.md 2.6)."""
+    return overcommit_filter(NAME, MEMORY)

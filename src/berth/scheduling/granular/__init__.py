@@ -1,0 +1,1 @@
+"""Granular requests: what the providers of a host's tree give to the groups of a request."""

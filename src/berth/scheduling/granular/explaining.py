@@ -1,0 +1,189 @@
+"""Explaining: which group found no provider on a host, and which one change would help."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from berth.domain.flavor import Needs
+from berth.domain.resource_group import ResourceGroup
+from berth.scheduling.granular.ask import Ask, Kind, ask_of
+from berth.scheduling.granular.giving import givers_of, gives
+from berth.scheduling.granular.search import Giver
+from berth.tables.bitsets import Rows
+from berth.tables.hosts import HostTable
+
+_NAMED_MAX = 3
+_KINDS_MAX = 8
+"""Kinds of groups for which changes are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change to the groups of a request, in words, with the hosts that it wins.
+
+    `by` is how much less is asked, in the unit of `subject`, as a negative number; None when it
+    is no amount.
+    """
+
+    subject: str
+    text: str
+    rows: Rows
+    by: int | None = None
+
+
+def why_not(hosts: HostTable, needs: Needs, row: int) -> str:
+    """Say why a row cannot give all groups, in words for an operator."""
+    ask = ask_of(needs)
+    givers = givers_of(hosts, ask, row)
+    unmet = [
+        f"{named(kind)}: {_lack(ask, kind, givers)}"
+        for kind in ask.kinds
+        if not _fits(hosts, _only(needs, [kind.group]), row)
+    ]
+    if unmet:
+        return "; ".join(unmet)
+    groups = [_with_suffix(kind.group, suffix) for kind in ask.kinds for suffix in kind.suffixes]
+    fits = next(
+        n for n in range(len(groups), -1, -1) if _fits(hosts, _only(needs, groups[:n]), row)
+    )
+    if fits < len(groups):
+        own = ", each with a provider of its own" if needs.isolate else ""
+        return f"it has room for {fits} of the {len(groups)} groups{own}"
+    if groups:
+        return "its providers cannot give the groups beside what is asked without suffix"
+    return "no provider that gives what is asked without suffix meets the traits"
+
+
+def changes(hosts: HostTable, needs: Needs, rows: Rows) -> Iterator[Change]:
+    """Yield single changes to the groups that would let some of the rows give all of them."""
+    ask = ask_of(needs)
+    for kind in ask.kinds[:_KINDS_MAX]:
+        yield from _less(hosts, needs, kind, rows)
+        yield from _fewer(hosts, needs, kind, rows)
+        yield from _without_traits(hosts, needs, kind, rows)
+    if needs.isolate and len(needs.groups) > 1:
+        won = _won(hosts, replace(needs, isolate=False), rows)
+        yield Change("group_policy", "group_policy none", won)
+    for name in sorted(needs.traits_required):
+        less = replace(needs, traits_required=needs.traits_required - {name})
+        yield Change(f"trait {name}", f"without trait {name}", _won(hosts, less, rows))
+    for name in sorted(needs.traits_forbidden):
+        less = replace(needs, traits_forbidden=needs.traits_forbidden - {name})
+        text = f"the ban on trait {name}"
+        yield Change(text, f"without {text}", _won(hosts, less, rows))
+
+
+def named(kind: Kind) -> str:
+    """Name the groups of a kind."""
+    first = ", ".join(kind.suffixes[:_NAMED_MAX])
+    if kind.count > _NAMED_MAX:
+        return f"groups {first} and {kind.count - _NAMED_MAX} more"
+    return f"group {first}" if kind.count == 1 else f"groups {first}"
+
+
+# ---- one row --------------------------------------------------------------------------------
+
+
+def _fits(hosts: HostTable, needs: Needs, row: int) -> bool:
+    return bool(gives(hosts, needs, np.array([row]))[0])
+
+
+def _lack(ask: Ask, kind: Kind, givers: Sequence[Giver]) -> str:
+    """Say what no provider has that one group of a kind asks for."""
+    group = kind.group
+    able = [
+        giver
+        for giver in givers
+        if group.traits_required <= giver.traits and not group.traits_forbidden & giver.traits
+    ]
+    traits = _traits_text(group)
+    if not able:
+        return f"no provider is {traits}"
+    texts: list[str] = []
+    for place, amount in kind.wants:
+        name = ask.classes[place]
+        offers = [offer for giver in able if (offer := giver.offers[place]) is not None]
+        most = max((min(offer.free, offer.unit_max) for offer in offers), default=0)
+        texts.append(f"{amount:,} {name} asked, {max(most, 0):,} at most on one provider")
+    where = f" {traits}" if traits else ""
+    return ", ".join(texts) + where
+
+
+def _traits_text(group: ResourceGroup) -> str:
+    texts = [f"with trait {name}" for name in sorted(group.traits_required)]
+    texts += [f"without trait {name}" for name in sorted(group.traits_forbidden)]
+    return " and ".join(texts)
+
+
+# ---- changes --------------------------------------------------------------------------------
+
+
+def _won(hosts: HostTable, needs: Needs, rows: Rows) -> Rows:
+    """Return those of the rows that could surely give this."""
+    return rows[gives(hosts, needs, rows, exact=False)]
+
+
+def _less(hosts: HostTable, needs: Needs, kind: Kind, rows: Rows) -> Iterator[Change]:
+    """Say how much less of a class in each group of a kind would fit, found by halving."""
+    for name, amount in kind.group.amounts.items():
+        fits, won = 0, rows[:0]
+        too_much = amount
+        while too_much - fits > 1:
+            middle = (fits + too_much) // 2
+            amounts = {**kind.group.amounts, name: middle}
+            found = _won(hosts, _changed(needs, kind, replace(kind.group, amounts=amounts)), rows)
+            if found.size:
+                fits, won = middle, found
+            else:
+                too_much = middle
+        if fits:
+            subject = f"{name} of {named(kind)}"
+            less = amount - fits
+            yield Change(subject, f"{less:,} {name} less in {named(kind)}", won, by=-less)
+
+
+def _fewer(hosts: HostTable, needs: Needs, kind: Kind, rows: Rows) -> Iterator[Change]:
+    """Say how many groups of a kind less would fit."""
+    for dropped in range(1, kind.count + 1):
+        gone = set(kind.suffixes[-dropped:])
+        groups = tuple(group for group in needs.groups if group.suffix not in gone)
+        won = _won(hosts, replace(needs, groups=groups), rows)
+        if won.size:
+            text = f"{dropped} of the {named(kind)} less"
+            if dropped == kind.count:
+                text = f"without {named(kind)}"
+            yield Change(named(kind), text, won, by=-dropped)
+            return
+
+
+def _without_traits(hosts: HostTable, needs: Needs, kind: Kind, rows: Rows) -> Iterator[Change]:
+    group = kind.group
+    for name in sorted(group.traits_required | group.traits_forbidden):
+        less = replace(
+            group,
+            traits_required=group.traits_required - {name},
+            traits_forbidden=group.traits_forbidden - {name},
+        )
+        what = f"trait {name}" if name in group.traits_required else f"the ban on trait {name}"
+        subject = f"{what} in {named(kind)}"
+        won = _won(hosts, _changed(needs, kind, less), rows)
+        yield Change(subject, f"without {subject}", won)
+
+
+def _changed(needs: Needs, kind: Kind, group: ResourceGroup) -> Needs:
+    """Return the needs with every group of a kind made like another."""
+    mine = set(kind.suffixes)
+    groups = tuple(
+        _with_suffix(group, one.suffix) if one.suffix in mine else one for one in needs.groups
+    )
+    return replace(needs, groups=groups)
+
+
+def _only(needs: Needs, groups: Sequence[ResourceGroup]) -> Needs:
+    """Return needs of nothing but these groups."""
+    return Needs({}, groups=tuple(groups), isolate=needs.isolate)
+
+
+def _with_suffix(group: ResourceGroup, suffix: str) -> ResourceGroup:
+    return group if group.suffix == suffix else replace(group, suffix=suffix)

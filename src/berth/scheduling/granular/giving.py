@@ -1,0 +1,161 @@
+"""Giving: which hosts can give all groups of a request, and what of a chosen one is given."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from berth.domain.assignment import Assignment
+from berth.domain.errors import InvalidInputError
+from berth.domain.flavor import Needs
+from berth.domain.resources import add_amounts
+from berth.scheduling.granular.ask import Ask, ask_of
+from berth.scheduling.granular.bounds import bounds_of
+from berth.scheduling.granular.packing import packs
+from berth.scheduling.granular.providers import Providers
+from berth.scheduling.granular.search import ROOT, Found, Giver, Offer, search
+from berth.scheduling.rule import Query
+from berth.tables.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.columns import ClassColumns
+from berth.tables.hosts import HostTable
+
+_CACHE: Final = "granular"
+_KEPT_MAX: Final = 4_096
+
+
+def gives(hosts: HostTable, needs: Needs, rows: Selection, *, exact: bool = True) -> Mask:
+    """Tell for each of the rows whether its providers can give all that an instance needs.
+
+    What no provider of a row could give of the unsuffixed group alone is left out of account.
+
+    Args:
+        hosts: the table.
+        needs: of one instance.
+        rows: K rows.
+        exact: search where that is not settled; without, such rows count as not able to.
+
+    Returns:
+        (K,) bool.
+    """
+    if not needs.groups and not len(hosts.trees):
+        return np.ones(count_of(rows), dtype=np.bool_)
+    ask = ask_known(hosts, needs)
+    providers = Providers(hosts, ask, rows)
+    bounds = bounds_of(ask, providers)
+    kept = bounds.surely
+    if not needs.isolate:
+        easy = np.flatnonzero(bounds.perhaps & ~kept & ~providers.unsettled)
+        if easy.size:
+            kept[easy] = packs(ask, Providers(hosts, ask, _rows_at(rows, easy)))
+    between = np.flatnonzero(bounds.perhaps & ~kept & exact)
+    known: dict[tuple[Giver, ...], bool] = {}
+    for index, row in zip(between.tolist(), _rows_at(rows, between).tolist(), strict=True):
+        givers = givers_of(hosts, ask, row)
+        if givers not in known:
+            known[givers] = search(ask, givers) is not None
+        kept[index] = known[givers]
+    return kept
+
+
+class _Asks:
+    """Asks by the needs that they follow from; whoever plans keeps these from call to call."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[Needs, Ask]] = {}
+
+
+def ask_known(hosts: HostTable, needs: Needs) -> Ask:
+    """Return what needs ask for, worked out once for the same object."""
+    kept = hosts.caches.get(_CACHE)
+    if not isinstance(kept, _Asks):
+        kept = hosts.caches[_CACHE] = _Asks()
+    known = kept.known.get(id(needs))
+    if known is None:
+        if len(kept.known) >= _KEPT_MAX:
+            kept.known.clear()
+        # The needs are kept too, so that nothing else can get their number.
+        known = kept.known[id(needs)] = (needs, ask_of(needs))
+    return known[1]
+
+
+def _rows_at(rows: Selection, indices: Rows) -> Rows:
+    return indices if isinstance(rows, slice) else rows[indices]
+
+
+def givers_of(hosts: HostTable, ask: Ask, row: int) -> tuple[Giver, ...]:
+    """Return the providers of a row: its root, then its children by (name, uuid)."""
+    trees = hosts.trees
+    on_root = [hosts.resource(name) for name in ask.classes]
+    below = [trees.resource(name) for name in ask.classes]
+    traits = frozenset(name for name in ask.traits if hosts.traits.holds(row, name))
+    givers = [Giver(_offers(on_root, row), traits)]
+    for slot in trees.on_row(row):
+        traits = trees.provider(slot).traits & ask.traits if ask.traits else ask.traits
+        givers.append(Giver(_offers(below, slot), traits))
+    return tuple(givers)
+
+
+def _offers(classes: Sequence[ClassColumns | None], row: int) -> tuple[Offer | None, ...]:
+    return tuple(
+        None
+        if columns is None or not columns.ratio.item(row)
+        else Offer(
+            columns.free.item(row),
+            columns.unit_max.item(row),
+            columns.min_unit.item(row),
+            columns.step_size.item(row),
+        )
+        for columns in classes
+    )
+
+
+def assign(hosts: HostTable, query: Query, row: int) -> Assignment | None:
+    """Return what an instance gets of the providers of a row; see `rule.Assign`.
+
+    None when the root gives just what the request asks for.
+
+    Raises:
+        InvalidInputError: no provider was found for a group, which only happens under a policy
+            without the filter that says so.
+    """
+    needs = query.needs
+    if not needs.groups and not hosts.trees.on_row(row):
+        return None
+    ask = ask_known(hosts, needs)
+    found = search(ask, givers_of(hosts, ask, row))
+    if found is None:
+        raise InvalidInputError(
+            "policy", "hosts have child providers, so it needs the GranularGroupsFilter; add it"
+        )
+    if not found.groups and not any(found.unsuffixed.values()):
+        return None
+    return _assignment(hosts, needs, row, found)
+
+
+def _assignment(hosts: HostTable, needs: Needs, row: int, found: Found) -> Assignment:
+    uuids = (hosts.host(row).uuid, *hosts.trees.uuids_on(row))
+    taken: dict[int, Mapping[str, int]] = {}
+    for name, amount in needs.amounts.items():
+        _add(taken, found.unsuffixed.get(name, ROOT), {name: amount})
+    for group in needs.groups:
+        _add(taken, found.groups[group.suffix], group.amounts)
+    root = taken.pop(ROOT, {})
+    mappings: dict[str, tuple[str, ...]] = {
+        suffix: (uuids[giver],) for suffix, giver in sorted(found.groups.items())
+    }
+    if any(found.unsuffixed.values()):
+        mappings[""] = _of_unsuffixed(uuids, needs, found)
+    return Assignment(
+        allocations={uuids[giver]: amounts for giver, amounts in sorted(taken.items())},
+        mappings=mappings,
+        root=None if root == needs.amounts else root,
+    )
+
+
+def _of_unsuffixed(uuids: Sequence[str], needs: Needs, found: Found) -> tuple[str, ...]:
+    givers = {found.unsuffixed.get(name, ROOT) for name in needs.amounts}
+    return tuple(uuids[giver] for giver in sorted(givers))
+
+
+def _add(taken: dict[int, Mapping[str, int]], giver: int, amounts: Mapping[str, int]) -> None:
+    taken[giver] = add_amounts(taken.get(giver, {}), amounts)

@@ -1,0 +1,136 @@
+"""Providers: what the roots and the children of many rows could give, as arrays."""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+import numpy as np
+
+from berth.scheduling.granular.ask import Ask, Kind
+from berth.tables.bitsets import Mask, Selection, count_of
+from berth.tables.columns import ClassColumns, Ints
+from berth.tables.hosts import HostTable
+
+
+class Providers:
+    """The providers of K rows: their roots, (K,), and their children, (C,).
+
+    Attributes:
+        count: K.
+        owners: (C,) for each child the index of its row.
+        unsettled: (K,) rows where a child may have to give of the unsuffixed group in a way that
+            matters to the other groups; only a search can tell how.
+        most, least: by class, (K,): what the unsuffixed group takes of each root when that gives
+            all that it can, and what it takes at least; only for classes that it shares with
+            another group. They are equal on rows that are settled and have no such child.
+    """
+
+    def __init__(self, hosts: HostTable, ask: Ask, rows: Selection) -> None:
+        self._hosts = hosts
+        self._trees = hosts.trees
+        self._rows = rows
+        self._slots, self.owners, self.count = hosts.trees.branches(rows)
+        self.unsettled = np.zeros(self.count, dtype=np.bool_)
+        self.most: dict[str, Ints] = {}
+        self.least: dict[str, Ints] = {}
+        self._weigh_unsuffixed(ask)
+
+    def _weigh_unsuffixed(self, ask: Ask) -> None:
+        needs = ask.needs
+        shared = {ask.classes[place] for place in ask.shared}
+        for name in needs.amounts if needs.traits_forbidden else shared:
+            amount = needs.amounts[name]
+            below = self.any_child(_fits(self._trees.resource(name), amount, self._slots))
+            root = _fits(self._hosts.resource(name), amount, self._rows)
+            self.unsettled |= ~root & below
+            if name in shared:
+                self.most[name] = np.where(root, amount, 0)
+                self.least[name] = np.where(root & ~below, amount, 0)
+        if self._slots.size:
+            for names in (*({name} for name in needs.traits_required), *needs.traits_any):
+                self.unsettled |= self._lacks(names)
+
+    def _lacks(self, names: AbstractSet[str]) -> Mask:
+        """Tell which roots have none of the traits, while a child has one."""
+        root = self._hosts.traits.has_any(names, self._rows)
+        return ~root & self.any_child(self._trees.traits.has_any(names, self._slots))
+
+    # ---- children -----------------------------------------------------------------------------
+
+    def children_fit(self, kind: Kind) -> Mask:
+        """Tell which children could give one such group."""
+        group = kind.group
+        fits = np.ones(self._slots.size, dtype=np.bool_)
+        for name, amount in group.amounts.items():
+            fits &= _fits(self._trees.resource(name), amount, self._slots)
+        for name in group.traits_required:
+            fits &= self._trees.traits.has(name, self._slots)
+        for name in group.traits_forbidden:
+            fits &= ~self._trees.traits.has(name, self._slots)
+        return fits
+
+    def child_room(self, name: str) -> Ints:
+        """Return the room of a class on each child."""
+        return _of(self._trees.resource(name), "room", self._slots)
+
+    def child_free(self, name: str) -> Ints:
+        """Return what is free of a class on each child."""
+        return _of(self._trees.resource(name), "free", self._slots)
+
+    def any_child(self, children: Mask) -> Mask:
+        """Tell which rows have such a child."""
+        found = np.zeros(self.count, dtype=np.bool_)
+        found[self.owners[children]] = True
+        return found
+
+    def count_children(self, children: Mask) -> Ints:
+        """Count such children by row."""
+        return np.bincount(self.owners[children], minlength=self.count)
+
+    def sum_children(self, values: Ints) -> Ints:
+        """Sum values of children by row."""
+        sums = np.bincount(self.owners, weights=values, minlength=self.count)
+        return sums.astype(np.int64)
+
+    # ---- roots --------------------------------------------------------------------------------
+
+    def roots_fit(self, kind: Kind, taken: Mapping[str, Ints]) -> Mask:
+        """Tell which roots could give one such group when that much is taken of them."""
+        group = kind.group
+        fits = np.ones(self.count, dtype=np.bool_)
+        for name, amount in group.amounts.items():
+            fits &= _fits(self._hosts.resource(name), amount, self._rows)
+            if name in taken:
+                fits &= self.root_room(name, taken) >= amount
+        for name in group.traits_required:
+            fits &= self._hosts.traits.has(name, self._rows)
+        for name in group.traits_forbidden:
+            fits &= ~self._hosts.traits.has(name, self._rows)
+        return fits
+
+    def root_room(self, name: str, taken: Mapping[str, Ints]) -> Ints:
+        """Return the room of a class on the roots, less what is taken."""
+        room = _of(self._hosts.resource(name), "room", self._rows)
+        return room - taken[name] if name in taken else room
+
+    def root_free(self, name: str, taken: Mapping[str, Ints]) -> Ints:
+        """Return what is free of a class on the roots, less what is taken."""
+        free = _of(self._hosts.resource(name), "free", self._rows)
+        return free - taken[name] if name in taken else free
+
+
+def asked_of(name: str, kinds: Sequence[Kind]) -> int:
+    """Sum what groups of these kinds ask of a class."""
+    return sum(kind.count * kind.group.amounts.get(name, 0) for kind in kinds)
+
+
+def _fits(columns: ClassColumns | None, amount: int, rows: Selection) -> Mask:
+    if columns is None:
+        return np.zeros(count_of(rows), dtype=np.bool_)
+    return columns.fits(amount, rows)
+
+
+def _of(columns: ClassColumns | None, quantity: str, rows: Selection) -> Ints:
+    if columns is None:
+        return np.zeros(count_of(rows), dtype=np.int64)
+    values: Ints = getattr(columns, quantity)[rows]
+    return values

@@ -1,0 +1,90 @@
+"""The policy in force, the drivers that carry it out, and the plan that comes of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from berth.domain.decision import FilterCount, Placement, Refusal
+from berth.domain.request import Request
+from berth.scheduling.cost import Cost
+from berth.scheduling.rule import Filter, Normalisation, Weigher
+from berth.tables.hosts import HostTable
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was chosen: one placement an instance, or a refusal and none.
+
+    `amounts` is what one instance needs. `filters` counts the hosts along the chain for the last
+    instance that was looked at.
+    """
+
+    amounts: Mapping[str, int]
+    placements: tuple[Placement, ...] = ()
+    filters: tuple[FilterCount, ...] = ()
+    refusal: Refusal | None = None
+
+
+class Driver(Protocol):
+    """Makes plans. A driver has no state: all that it knows comes with the call."""
+
+    @property
+    def name(self) -> str:
+        """The name it is configured by."""
+        ...
+
+    def plan(
+        self, hosts: HostTable, request: Request, policy: "Policy", *, now_s: float, seed: int
+    ) -> Plan:
+        """Choose a host for every instance of the request, or none at all.
+
+        The table is the same after the call as before.
+
+        Args:
+            hosts: the table to choose from.
+            request: what is asked.
+            policy: the rules in force.
+            now_s: Unix seconds, for heartbeats.
+            seed: makes every random choice of this plan; equal seeds, equal plan.
+
+        Raises:
+            InvalidInputError: flavor or image hold a spec that cannot be read.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The rules in force, in order, and how to choose among the best.
+
+    `hash` is a digest of the whole document that the policy was read from. A host is chosen at
+    random among the best `host_subset_size`. `alternates` is how many hosts are named to be tried
+    first should a build fail.
+    """
+
+    name: str
+    hash: str
+    driver: Driver
+    filters: tuple[Filter, ...]
+    weighers: tuple[Weigher, ...]
+    host_subset_size: int = 1
+    shuffle_best_same_weighed_hosts: bool = False
+    normalisation: Normalisation = Normalisation.NOVA
+    costs: tuple[Cost, ...] = ()
+    """Of the least-cost scheduler."""
+    runners_up: int = 3
+    alternates: int = 2
+
+    @property
+    def service_down_time_s(self) -> float:
+        """Seconds without a heartbeat after which a compute service counts as down."""
+        found = self._option("service_down_time_s")
+        return float(found) if isinstance(found, int | float) else 60.0
+
+    @property
+    def default_availability_zone(self) -> str:
+        """The zone of hosts that no aggregate puts in one."""
+        return str(self._option("default_availability_zone") or "nova")
+
+    def _option(self, name: str) -> object:
+        return next((rule.options[name] for rule in self.filters if name in rule.options), None)

@@ -1,0 +1,101 @@
+"""Which hosts a request allows by name, before any rule looks at them (nova.md 2.2)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from berth.domain.request import Destination, Request
+from berth.tables.bitsets import Mask
+from berth.tables.hosts import HostTable
+
+CHECK_TYPE: Final = "_nova_check_type"
+"""The hint that says what a request is checked for (`rebuild`)."""
+
+REBUILD: Final = ("rebuild",)
+"""The value of that hint when an instance is to be built anew where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """One thing that the request says about names: in words, and the rows it allows."""
+
+    what: str
+    allows: Mask
+    forces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """The hosts that are left, and whether they were forced, so that filters are skipped.
+
+    `restrictions` are what the request named, in the order they apply. `check_type` is what the
+    hosts are only checked for; empty for a request that is to be placed.
+    """
+
+    mask: Mask
+    restrictions: tuple[Restriction, ...] = ()
+    check_type: tuple[str, ...] = ()
+
+    @property
+    def forced(self) -> bool:
+        """The request names its hosts or nodes by force."""
+        return any(one.forces for one in self.restrictions)
+
+    @property
+    def what(self) -> str:
+        """What the request named, in words; empty when it named nothing."""
+        return " and ".join(one.what for one in self.restrictions)
+
+
+def is_reduced(request: Request) -> bool:
+    """Tell whether a request names hosts, or asks for less than all the filters (nova.md 2.2)."""
+    return bool(
+        request.destination
+        or request.ignore_hosts
+        or request.force_hosts
+        or request.force_nodes
+        or CHECK_TYPE in request.hints
+    )
+
+
+def reduce_hosts(hosts: HostTable, request: Request) -> Reduction:
+    """Apply destination, ignored and forced hosts, in this order.
+
+    Destination compares host and node with case; `ignore_hosts` and `force_hosts` compare
+    without, `force_nodes` with case. Both force lists may be given; a host must be in both.
+    """
+    named: list[Restriction] = []
+    if request.destination is not None:
+        rows = _destined(hosts, request.destination)
+        named.append(Restriction("requested destination", _only(rows, len(hosts))))
+    if request.ignore_hosts:
+        named.append(Restriction("ignored hosts", ~_named(hosts, request.ignore_hosts)))
+    if request.force_hosts:
+        forced = _named(hosts, request.force_hosts)
+        named.append(Restriction("forced hosts", forced, forces=True))
+    if request.force_nodes:
+        nodes = {row for node in request.force_nodes for row in hosts.rows_of_node(node)}
+        named.append(Restriction("forced nodes", _only(nodes, len(hosts)), forces=True))
+    mask = hosts.alive.copy()
+    for one in named:
+        mask &= one.allows
+    return Reduction(mask, tuple(named), request.hints.get(CHECK_TYPE, ()))
+
+
+def _destined(hosts: HostTable, wanted: Destination) -> list[int]:
+    rows = hosts.rows_of_name(wanted.host)
+    return [row for row in rows if not wanted.node or hosts.host(row).node == wanted.node]
+
+
+def _named(hosts: HostTable, names: Iterable[str]) -> Mask:
+    wanted = {name.casefold() for name in names}
+    rows = [row for name in wanted for row in hosts.rows_of_folded_name(name)]
+    return _only(rows, len(hosts))
+
+
+def _only(rows: Iterable[int], count: int) -> Mask:
+    mask = np.zeros(count, dtype=np.bool_)
+    mask[list(rows)] = True
+    return mask

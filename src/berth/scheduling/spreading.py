@@ -1,0 +1,81 @@
+"""Spreading: room for what is asked without suffix, on a host's root or on one of its children.
+
+Each class comes from a single provider that has it, the root first (nova.md 6.4).
+"""
+
+import numpy as np
+
+from berth.tables.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.columns import ClassColumns, Ints
+from berth.tables.hosts import HostTable
+
+
+def fits(hosts: HostTable, name: str, amount: int, rows: Selection) -> Mask:
+    """Tell for each of the rows whether one of its providers could give that much of a class.
+
+    Args:
+        hosts: the table.
+        name: the resource class.
+        amount: in its unit, at least 1.
+        rows: K rows.
+
+    Returns:
+        (K,) bool.
+    """
+    columns = hosts.resource(name)
+    if columns is None:
+        found = np.zeros(count_of(rows), dtype=np.bool_)
+    else:
+        found = columns.fits(amount, rows)
+    below = hosts.trees.resource(name)
+    if below is not None:
+        branches = hosts.trees.branches(rows)
+        found[branches.owners[below.fits(amount, branches.slots)]] = True
+    return found
+
+
+def most(hosts: HostTable, name: str, amount: int, rows: Rows) -> Ints:
+    """Return the most of a class that a provider of each row could give, up to `amount`."""
+    found = _most(hosts.resource(name), amount, rows)
+    below = hosts.trees.resource(name)
+    if below is not None:
+        branches = hosts.trees.branches(rows)
+        np.maximum.at(found, branches.owners, _most(below, amount, branches.slots))
+    return found
+
+
+def why_not(hosts: HostTable, name: str, amount: int, row: int) -> str:
+    """Say why no provider of a row gives that much of a class; empty when one does."""
+    here = np.array([row])
+    if fits(hosts, name, amount, here)[0]:
+        return ""
+    below = hosts.trees.resource(name)
+    slots = np.array([s for s in hosts.trees.on_row(row) if below and below.total[s]], np.intp)
+    if below is not None and slots.size:
+        room = max(_room(hosts.resource(name), here), _room(below, slots), 0)
+        return f"{name}: {amount:,} asked, {room:,} at most on one provider"
+    columns = hosts.resource(name)
+    if columns is None or not columns.total[row]:
+        return f"it has no {name}"
+    if amount > columns.unit_max[row]:
+        return f"{name}: {amount:,} asked, {columns.unit_max[row]:,} at most at once"
+    if amount > columns.free[row]:
+        return f"{name}: {amount:,} asked, {columns.free[row]:,} free"
+    return (
+        f"{name}: {amount:,} asked, must be at least {columns.min_unit[row]:,} "
+        f"and a multiple of {columns.step_size[row]:,}"
+    )
+
+
+def _most(columns: ClassColumns | None, amount: int, rows: Rows) -> Ints:
+    if columns is None:
+        return np.zeros(rows.size, dtype=np.int64)
+    found = np.clip(columns.room[rows], 0, amount)
+    if columns.stepped:
+        found -= found % np.maximum(columns.step_size[rows], 1)
+        found[found < columns.min_unit[rows]] = 0
+    return found
+
+
+def _room(columns: ClassColumns | None, rows: Rows) -> int:
+    return 0 if columns is None else int(columns.room[rows].max())

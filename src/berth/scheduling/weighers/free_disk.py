@@ -1,0 +1,47 @@
+"""DiskWeigher: physical disk that is free, in MB.
+
+Its share is free / (total - reserved): 0 for a host without a disk or with none left.
+"""
+
+import numpy as np
+
+from berth.domain.resources import DISK_GB
+from berth.scheduling.rule import Query, Reads, Scores, Weigher
+from berth.scheduling.shares import part
+from berth.tables.bitsets import Selection, count_of
+from berth.tables.hosts import HostTable
+
+NAME = "DiskWeigher"
+_MB_PER_GB = 1024
+
+
+def build(*, multiplier: float = 1.0) -> Weigher:
+    """Make the weigher (nova.md 2.7): (total - reserved - used) GB x 1024.
+
+    Args:
+        multiplier: above 0 spreads, below 0 packs.
+    """
+    return Weigher(
+        name=NAME,
+        raw=_raw,
+        reads=Reads(request=(), columns=("used",)),
+        multiplier=multiplier,
+        floor=0.0,
+        multiplier_key="disk_weight_multiplier",
+        share=_share,
+    )
+
+
+def _raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
+    columns = hosts.resource(DISK_GB)
+    if columns is None:
+        return np.zeros(count_of(rows), dtype=np.float64)
+    # As floats, since a large disk in MB is more than 64 bits hold.
+    return columns.physical_free[rows].astype(np.float64) * _MB_PER_GB
+
+
+def _share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
+    columns = hosts.resource(DISK_GB)
+    if columns is None:
+        return np.zeros(count_of(rows), dtype=np.float64)
+    return part(columns.physical_free[rows], columns.total[rows] - columns.reserved[rows])

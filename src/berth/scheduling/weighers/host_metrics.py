@@ -1,0 +1,83 @@
+"""MetricsWeigher: what hosts measure of themselves, metric by metric in the ratios given.
+
+Its share is (1 + value / (|value| + scale)) / 2: 1/2 for a sum of 0, towards 0 and 1 beyond; 0
+for a host that does not report every metric.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from berth.scheduling.rule import Query, Reads, Scores, Weigher
+from berth.scheduling.shares import check_scale, tilted
+from berth.tables.bitsets import Mask, Selection, count_of
+from berth.tables.hosts import HostTable
+
+NAME = "MetricsWeigher"
+_KEY = "metrics_weight_multiplier"
+
+_NONE: Mapping[str, float] = MappingProxyType({})
+
+
+def build(
+    *,
+    multiplier: float = 1.0,
+    weight_setting: Mapping[str, float] = _NONE,
+    weight_of_unavailable: float = -10_000.0,
+    scale: float = 1.0,
+) -> Weigher:
+    """Make the weigher (nova.md 2.7): the sum of metric x ratio.
+
+    A host that lacks a metric is never an error, as it is in Nova unless `required` is turned
+    off there; MetricsFilter removes such hosts. As in Nova, it is not marked down for it when
+    its aggregates turn the weigher off.
+
+    Args:
+        multiplier: how much the sum weighs beside free resources.
+        weight_setting: ratios by metric; a ratio of 0 leaves the metric out.
+        weight_of_unavailable: the value of a host that does not report every metric.
+        scale: the sum at which the share is 3/4, in the unit of the metrics.
+
+    Raises:
+        ValueError: `scale` is not above 0.
+    """
+    check_scale(scale)
+    ratios = {name: ratio for name, ratio in weight_setting.items() if ratio}
+
+    def summed(hosts: HostTable, rows: Selection) -> tuple[Scores, Mask]:
+        """Return the sum of what each of the rows reports, and whether it lacks a metric."""
+        total = np.zeros(count_of(rows), dtype=np.float64)
+        lacks = np.zeros(total.size, dtype=np.bool_)
+        for name, ratio in ratios.items():
+            values = hosts.metrics.values(name, rows)
+            unknown = np.isnan(values)
+            total += ratio * np.where(unknown, 0.0, values)
+            lacks |= unknown
+        return total, lacks
+
+    def raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
+        if not ratios:
+            return None
+        total, lacks = summed(hosts, rows)
+        given = hosts.memberships.least_of(_KEY, rows)
+        if given is None:
+            lacks &= multiplier != 0
+        else:
+            lacks &= np.where(np.isnan(given), multiplier, given) != 0
+        return np.where(lacks, weight_of_unavailable, total)
+
+    def share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
+        if not ratios:
+            return None
+        total, lacks = summed(hosts, rows)
+        return np.where(lacks, 0.0, tilted(total, scale))
+
+    return Weigher(
+        name=NAME,
+        raw=raw,
+        reads=Reads(request=(), columns=("host", "aggregates")),
+        multiplier=multiplier,
+        multiplier_key=_KEY,
+        share=share,
+    )

@@ -1,0 +1,42 @@
+"""NumInstancesWeigher: instances that are on the host.
+
+Its share is instances / (instances + scale): 1/2 at `scale` instances.
+"""
+
+import numpy as np
+
+from berth.scheduling.rule import Query, Reads, Scores, Weigher
+from berth.scheduling.shares import check_scale, filled
+from berth.tables.bitsets import Selection
+from berth.tables.hosts import HostTable
+
+NAME = "NumInstancesWeigher"
+
+
+def build(*, multiplier: float = 0.0, scale: float = 50.0) -> Weigher:
+    """Make the weigher (nova.md 2.7).
+
+    Args:
+        multiplier: above 0 packs, below 0 spreads; 0 leaves it to aggregates.
+        scale: instances at which the share is 1/2; Nova's NumInstancesFilter allows 50.
+
+    Raises:
+        ValueError: `scale` is not above 0.
+    """
+    check_scale(scale)
+
+    def share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
+        return filled(hosts.num_instances[rows], scale)
+
+    return Weigher(
+        name=NAME,
+        raw=_raw,
+        reads=Reads(request=(), columns=("instances",)),
+        multiplier=multiplier,
+        multiplier_key="num_instances_weight_multiplier",
+        share=share,
+    )
+
+
+def _raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
+    return hosts.num_instances[rows].astype(np.float64)

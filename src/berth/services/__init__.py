@@ -1,0 +1,1 @@
+"""Use cases: what Berth does, in terms of ports; no SQL and no framework."""

@@ -1,0 +1,70 @@
+"""Deciding: the driver's plan, made into a record that says all about itself."""
+
+from typing import Protocol
+
+from berth.domain.decision import Decision, Verdict
+from berth.domain.request import Request
+from berth.ports.clock import Clock
+from berth.scheduling.capacity import Capacity, capacity_for
+from berth.scheduling.policy import Policy
+from berth.scheduling.seeding import seed_of
+from berth.services.replica import Replica
+
+
+class PolicyInForce(Protocol):
+    """Holds the policy that decisions are made by; it may change between two of them."""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force now."""
+        ...
+
+
+class Deciding:
+    """Decides on the replica, changing nothing: used for real requests and for dry runs."""
+
+    def __init__(self, replica: Replica, policies: PolicyInForce, clock: Clock) -> None:
+        self._replica = replica
+        self._policies = policies
+        self._clock = clock
+
+    def decide(self, request: Request, *, attempt: int = 1) -> Decision:
+        """Decide on the table as it is now.
+
+        Raises:
+            InvalidInputError: flavor or image hold a spec that cannot be read.
+        """
+        policy = self._policies.policy
+        hosts = self._replica.hosts
+        seed = seed_of(request.request_id) + attempt - 1
+        now_s = self._clock.now_s()
+        began_ns = self._clock.ticks_ns()
+        plan = policy.driver.plan(hosts, request, policy, now_s=now_s, seed=seed)
+        duration_us = (self._clock.ticks_ns() - began_ns) // 1000
+        return Decision(
+            request_id=request.request_id,
+            verdict=Verdict.REFUSED if plan.refusal else Verdict.PLACED,
+            policy_name=policy.name,
+            policy_hash=policy.hash,
+            driver=policy.driver.name,
+            seed=seed,
+            table_version=hosts.version,
+            decided_at_s=now_s,
+            duration_us=duration_us,
+            project_id=request.project_id,
+            amounts=plan.amounts,
+            filters=plan.filters,
+            placements=plan.placements,
+            refusal=plan.refusal,
+            attempts=attempt,
+        )
+
+    def capacity(self, request: Request) -> Capacity:
+        """Count how many more instances like the request's fit now.
+
+        Raises:
+            InvalidInputError: flavor or image hold a spec that cannot be read.
+        """
+        return capacity_for(
+            self._replica.hosts, request, self._policies.policy, now_s=self._clock.now_s()
+        )

@@ -1,0 +1,272 @@
+"""Hosts and their compute services: as operators see them, and as agents report them."""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.errors import ConflictError, NotFoundError
+from berth.domain.host import Host, Service
+from berth.domain.provider import Provider
+from berth.domain.ratios import Ratio
+from berth.domain.record import Kind
+from berth.domain.resources import Inventory
+from berth.domain.write import Add, Guard, Outcome, Put, Rejected, Remove, Seen, Unit, Write
+from berth.ports.clock import Clock, Ids
+from berth.ports.ledger import InstanceQuery, Ledger
+from berth.ports.virt import Report
+from berth.services.following import Follower
+from berth.services.provider_trees import children_of, retire, tree_guard
+from berth.services.ratios import Ratios
+from berth.services.replica import Replica
+from berth.services.saving import AGGREGATES_GUARD, save, save_guarded, service_guard
+from berth.tables.cell_use import FreeCell
+from berth.tables.hosts import HostTable
+from berth.tables.pci import FreePool
+
+_REGISTERED_AT_ONCE = 200
+_READ_ONE_BY_ONE = 16
+_REGISTER_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """A host with all that the table knows about it.
+
+    `used` and `inventories` are by resource class, in its unit. `zones` is empty for a host that
+    no aggregate puts in an availability zone.
+    """
+
+    host: Host
+    service: Service | None
+    inventories: Mapping[str, Inventory]
+    used: Mapping[str, int]
+    traits: frozenset[str]
+    zones: frozenset[str]
+    aggregates: tuple[Aggregate, ...]
+    num_instances: int
+    children: tuple[Provider, ...] = ()
+    """Its child providers by name; `used` counts what is held, too."""
+    cells: tuple[FreeCell, ...] = ()
+    pools: tuple[FreePool, ...] = ()
+
+
+def host_view(hosts: HostTable, row: int) -> HostView:
+    """Read one row of the table into a view."""
+    host = hosts.host(row)
+    return HostView(
+        host=host,
+        service=hosts.service(host.name),
+        inventories=hosts.inventories(row),
+        used=hosts.used(row),
+        traits=hosts.traits.get(row),
+        zones=hosts.zones.get(row),
+        aggregates=hosts.aggregates_of(host.name),
+        num_instances=int(hosts.num_instances[row]),
+        children=tuple(
+            replace(hosts.trees.provider(slot), used=hosts.trees.used(slot))
+            for slot in hosts.trees.on_row(row)
+        ),
+        cells=hosts.numa.cells(row),
+        pools=hosts.pci.pools(row),
+    )
+
+
+class Hosts:
+    """Use cases about hosts and services."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        follower: Follower,
+        replica: Replica,
+        ratios: Ratios,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self._ledger = ledger
+        self._ratios = ratios
+        self._follower = follower
+        self._replica = replica
+        self._clock = clock
+        self._ids = ids
+
+    async def all(self) -> list[HostView]:
+        """Return all hosts by name."""
+        await self._follower.catch_up()
+        hosts = self._replica.hosts
+        rows = sorted((int(row) for row in hosts.alive_rows()), key=lambda row: hosts.rank[row])
+        return [host_view(hosts, row) for row in rows]
+
+    async def get(self, key: str) -> HostView:
+        """Return the host with that uuid, or that name.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        await self._follower.catch_up()
+        hosts = self._replica.hosts
+        row = hosts.row_of(key)
+        if row is None:
+            row = min(hosts.rows_of_name(key), key=lambda row: hosts.rank[row], default=None)
+        if row is None:
+            raise NotFoundError("host", key)
+        return host_view(hosts, row)
+
+    def ratio_of(self, view: HostView, name: str) -> Ratio:
+        """Return the allocation ratio in force for a resource class of a host, and why."""
+        return self._ratios.of(view.host, view.aggregates, name)
+
+    async def services(self) -> list[Service]:
+        """Return the compute services by host name."""
+        return await self._ledger.all(Service)
+
+    async def set_service(
+        self,
+        host: str,
+        *,
+        disabled: bool | None = None,
+        disabled_reason: str | None = None,
+        forced_down: bool | None = None,
+    ) -> Service:
+        """Enable, disable or force down a compute service; None leaves it as it is.
+
+        Raises:
+            NotFoundError: no such service.
+        """
+        changed: list[Service] = []
+
+        async def read() -> Unit:
+            service = await self._ledger.get(Service, host)
+            if service is None:
+                raise NotFoundError("compute service", host)
+            if disabled is not None:
+                reason = disabled_reason if disabled else None
+                service = replace(service, disabled=disabled, disabled_reason=reason)
+            if forced_down is not None:
+                service = replace(service, forced_down=forced_down)
+            changed[:] = [service]
+            return (Put(service),)
+
+        await save_guarded(self._ledger, service_guard(host), read)
+        return changed[0]
+
+    async def register(self, reports: Sequence[Report]) -> None:
+        """Take in what agents report about their hosts at start: new ones are added.
+
+        What an operator has set on a service stays. Parts that a host had reported before and
+        does not any more are removed, or are left to run empty while something of them is used.
+
+        Raises:
+            InvalidInputError: the parts of a host make no tree.
+            ConflictError: somebody else keeps registering the same hosts.
+            UnavailableError: the ledger cannot be reached; register again.
+        """
+        for _ in range(_REGISTER_TRIES):
+            aggregates = await self._ledger.all(Aggregate)
+            refused = await self._register(reports, aggregates)
+            # Whoever changed an aggregate meanwhile did not see a host that is new here.
+            is_stale = await self._ledger.all(Aggregate) != aggregates
+            reports = reports if is_stale else refused
+            if not reports:
+                return
+        raise ConflictError(f"host {reports[0].host.name} is being registered elsewhere; try again")
+
+    async def _register(
+        self, reports: Sequence[Report], aggregates: Sequence[Aggregate]
+    ) -> list[Report]:
+        """Register hosts and return those that were refused: somebody was at them meanwhile."""
+        seen = await self._ledger.version()
+        known = await self._known({report.host.name for report in reports})
+        earlier = await self._earlier({report.host.uuid for report in reports})
+        now_s = self._clock.now_s()
+        units: list[Unit] = []
+        for report in reports:
+            name = report.host.name
+            service: Write = Seen((name,), now_s)
+            if name not in known:
+                service = Add(
+                    Service(name, self._ids.uuid(), last_seen_s=now_s, created_at_s=now_s)
+                )
+                known.add(name)
+            old = earlier.get(report.host.uuid)
+            before = frozenset(old.child_uuids) if old else frozenset[str]()
+            settled = self._ratios.settled(report, old, aggregates)
+            units.append((service, *await self._tree_writes(settled, before, seen)))
+        outcomes: list[Outcome] = []
+        for first in range(0, len(units), _REGISTERED_AT_ONCE):
+            outcomes += await self._ledger.commit(units[first : first + _REGISTERED_AT_ONCE])
+        pairs = zip(reports, outcomes, strict=True)
+        return [report for report, outcome in pairs if isinstance(outcome, Rejected)]
+
+    async def _known(self, names: AbstractSet[str]) -> set[str]:
+        """Return those of the names that have a service, reading no more than need be."""
+        if len(names) > _READ_ONE_BY_ONE:
+            return {service.host for service in await self._ledger.all(Service)} & names
+        return {name for name in sorted(names) if await self._ledger.get(Service, name) is not None}
+
+    async def _tree_writes(
+        self, report: Report, before: AbstractSet[str], seen: int
+    ) -> list[Write]:
+        """Return the writes that make a host and its providers as they are reported.
+
+        Args:
+            report: of one host.
+            before: the children that it reported the last time.
+            seen: a version from before that was read.
+        """
+        children = children_of(report)
+        uuids = [child.uuid for child in children]
+        writes, left = await retire(self._ledger, sorted(before - set(uuids)))
+        host = replace(report.host, child_uuids=(*uuids, *left))
+        writes = [Put(host), Put(report.provider), *map(Put, children), *writes]
+        if before or children:
+            # So no child is left behind when somebody removes the host.
+            writes.append(Guard(tree_guard(host.uuid), seen))
+        return writes
+
+    async def _earlier(self, uuids: AbstractSet[str]) -> dict[str, Host]:
+        """Return hosts as they were registered before, by uuid."""
+        if len(uuids) > _READ_ONE_BY_ONE:
+            hosts = await self._ledger.all(Host)
+        else:
+            found = [await self._ledger.get(Host, uuid) for uuid in sorted(uuids)]
+            hosts = [host for host in found if host is not None]
+        return {host.uuid: host for host in hosts if host.uuid in uuids}
+
+    async def heartbeat(self, names: Sequence[str]) -> None:
+        """Note that the agents of these hosts are alive now."""
+        if names:
+            await save(self._ledger, Seen(tuple(names), self._clock.now_s()))
+
+    async def remove(self, name: str) -> None:
+        """Forget a host that has no instances, with its service; aggregates lose it too.
+
+        Raises:
+            NotFoundError: no such service.
+            ConflictError: it still has instances.
+        """
+
+        async def read() -> Unit:
+            seen = await self._ledger.version()
+            if await self._ledger.get(Service, name) is None:
+                raise NotFoundError("compute service", name)
+            if await self._ledger.instances(InstanceQuery(host=name, limit=1)):
+                raise ConflictError(f"host {name} still has instances; move or delete them first")
+            await self._follower.catch_up()
+            hosts = self._replica.hosts
+            # So nobody who has read the service before puts it back after.
+            writes: list[Write] = [Guard(service_guard(name), seen), Remove(Kind.SERVICE, name)]
+            writes += [
+                Put(replace(aggregate, hosts=aggregate.hosts - {name}))
+                for aggregate in hosts.aggregates_of(name)
+            ]
+            for row in hosts.rows_of_name(name):
+                uuid = hosts.host(row).uuid
+                writes += [Guard(tree_guard(uuid), seen)]
+                writes += [Remove(Kind.HOST, uuid), Remove(Kind.PROVIDER, uuid)]
+                writes += [Remove(Kind.PROVIDER, child) for child in hosts.trees.uuids_on(row)]
+            return tuple(writes)
+
+        await save_guarded(self._ledger, AGGREGATES_GUARD, read)

@@ -1,0 +1,368 @@
+"""Instances: creating them through the scheduler, finding them, deleting them."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from berth.domain.decision import Decision
+from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
+from berth.domain.flavor import Flavor
+from berth.domain.host import Service
+from berth.domain.image import Image
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.record import PendingRequest
+from berth.domain.request import (
+    COUNT_MAX,
+    Destination,
+    Request,
+    instance_uuid_of,
+    reservation_id_of,
+)
+from berth.domain.write import Add, Committed, Free, Put, Write
+from berth.ports.bus import Bus
+from berth.ports.clock import Clock
+from berth.ports.ledger import InstanceQuery, Ledger
+from berth.services.commands import PLACE, PlaceOrder
+from berth.services.following import Follower
+from berth.services.replica import Replica
+
+_PLACE_TIMEOUT_S = 60.0
+_DELETE_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What an owner asks for: `count` instances of a flavor, all or none.
+
+    `request_id` makes a repeat harmless: an order that was accepted before is answered with the
+    same instances (`may_repeat` says that it has to be looked for). `zone` may be `ZONE:HOST` or
+    `ZONE:HOST:NODE` for administrators, which forces the host.
+    """
+
+    request_id: str
+    name: str
+    flavor_id: str
+    project_id: str
+    user_id: str
+    count: int = 1
+    image: Image | None = None
+    zone: str | None = None
+    hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    destination: Destination | None = None
+    may_repeat: bool = False
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    extra: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The instances of an order. `decision` is there when a scheduler has decided at once."""
+
+    reservation_id: str
+    instances: tuple[Instance, ...]
+    decision: Decision | None
+
+
+class Instances:
+    """Use cases about instances."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        follower: Follower,
+        replica: Replica,
+        bus: Bus,
+        clock: Clock,
+        default_zone: str = "nova",
+    ) -> None:
+        self._ledger = ledger
+        self._follower = follower
+        self._replica = replica
+        self._bus = bus
+        self._clock = clock
+        self._default_zone = default_zone
+
+    async def create(self, order: Order) -> Accepted:
+        """Accept an order durably and have it placed.
+
+        With a scheduler on the bus the answer holds its decision; without one the order stands
+        in the ledger for whichever scheduler comes. Refused instances are in ERROR, with the
+        reason as their fault.
+
+        Nor does it need to reach the scheduler: an order that the bus could not deliver, or that
+        nobody answered, is left in the ledger too.
+
+        Raises:
+            InvalidInputError: a field of the order is wrong; nothing was kept.
+            ConflictError: the request id was used for another order.
+            UnavailableError: it is not known whether the order was accepted; repeat it with the
+                same request id.
+        """
+        earlier = await self._earlier(order) if await self._may_be_repeat(order) else None
+        if earlier is not None:
+            return earlier
+        request, instances = await self._records(order)
+        placing = PlaceOrder(request, instances)
+        try:
+            decision = await self._ask_scheduler(placing)
+            if decision is None:
+                return await self._accept(placing)
+            if _is_about(decision, request):
+                return Accepted(instances[0].reservation_id, instances, decision)
+        except ConflictError:
+            # Somebody has accepted or placed these very instances before.
+            pass
+        earlier = await self._earlier(order)
+        if earlier is None:
+            raise ConflictError(f"request id {order.request_id} was used for another order")
+        return earlier
+
+    async def request_of(self, order: Order) -> Request:
+        """Resolve an order into the request that a scheduler would get, changing nothing.
+
+        Raises:
+            InvalidInputError: a field of the order is wrong.
+        """
+        request, _ = await self._records(order)
+        return request
+
+    async def get(self, uuid: str) -> Instance:
+        """Return an instance, a deleted one too.
+
+        Raises:
+            NotFoundError: there never was one.
+        """
+        instance = await self._ledger.get(Instance, uuid)
+        if instance is None:
+            raise NotFoundError("instance", uuid)
+        return instance
+
+    async def find(self, query: InstanceQuery) -> list[Instance]:
+        """Return the instances that match, newest first."""
+        return await self._ledger.instances(query)
+
+    async def delete(self, uuid: str, *, service_down_time_s: float = math.inf) -> None:
+        """Have an instance destroyed and its room freed; one being deleted is left to it.
+
+        When the compute service of its host is down nobody would destroy it: its room is freed
+        at once, and the host's agent destroys what is left of it when it comes back.
+
+        Args:
+            uuid: the instance.
+            service_down_time_s: seconds without a heartbeat after which a service is down.
+
+        Raises:
+            NotFoundError: there is none, or it is deleted already.
+        """
+        for _ in range(_DELETE_TRIES):
+            instance = await self.get(uuid)
+            if instance.status is Status.DELETED:
+                raise NotFoundError("instance", uuid)
+            host = instance.host
+            is_local = host is None or await self._is_down(host, service_down_time_s)
+            if instance.task is Task.DELETING and not is_local:
+                return
+            unit = self._deletion(instance, is_local=is_local)
+            (outcome,) = await self._ledger.commit([unit])
+            if isinstance(outcome, Committed):
+                return
+        raise ConflictError(f"instance {uuid} keeps changing; try again")
+
+    async def save(self, instance: Instance) -> None:
+        """Store changed attributes of an instance.
+
+        Raises:
+            ConflictError: it has changed since it was read.
+        """
+        now_s = self._clock.now_s()
+        (outcome,) = await self._ledger.commit([(Put(replace(instance, updated_at_s=now_s)),)])
+        if not isinstance(outcome, Committed):
+            raise ConflictError(outcome.conflict or f"instance {instance.uuid} has changed")
+
+    async def _is_down(self, host: str, service_down_time_s: float) -> bool:
+        known, now_s = self._replica.hosts.service(host), self._clock.now_s()
+        if known is not None and known.is_up(now_s, service_down_time_s):
+            return False
+        # The replica may be behind, and an agent that is alive would go on with its build.
+        service = await self._ledger.get(Service, host)
+        return service is None or not service.is_up(now_s, service_down_time_s)
+
+    def _deletion(self, instance: Instance, *, is_local: bool) -> tuple[Write, ...]:
+        now_s = self._clock.now_s()
+        if not is_local:
+            # The host's agent destroys it first; the room is free only after that.
+            return (Put(replace(instance, task=Task.DELETING, updated_at_s=now_s)),)
+        gone = replace(
+            instance, status=Status.DELETED, task=None, updated_at_s=now_s, terminated_at_s=now_s
+        )
+        return (Free(instance.uuid), Put(gone))
+
+    async def _may_be_repeat(self, order: Order) -> bool:
+        """Tell quickly whether an order may have been accepted before."""
+        if not order.may_repeat:
+            return False
+        first = instance_uuid_of(order.request_id, 0)
+        return await self._ledger.get(Instance, first) is not None
+
+    async def _earlier(self, order: Order) -> Accepted | None:
+        query = InstanceQuery(
+            request_id=order.request_id, project_id=order.project_id, deleted=None, limit=COUNT_MAX
+        )
+        found = await self._ledger.instances(query)
+        if not found:
+            return None
+        found.sort(key=lambda instance: instance.launch_index)
+        decision = await self._ledger.get(Decision, order.request_id)
+        return Accepted(found[0].reservation_id, tuple(found), decision)
+
+    async def _ask_scheduler(self, order: PlaceOrder) -> Decision | None:
+        """Have an order placed at once; None when no scheduler has answered."""
+        if not self._bus.serves(PLACE):
+            return None
+        try:
+            return await self._bus.call(PLACE, order, timeout_s=_PLACE_TIMEOUT_S)
+        except UnavailableError:
+            return None
+
+    async def _accept(self, order: PlaceOrder) -> Accepted:
+        _ = order.request.needs  # raises on what a scheduler could not read
+        now_s = self._clock.now_s()
+        unit: list[Write] = [Add(one) for one in order.instances]
+        unit.append(Add(PendingRequest(order.request, accepted_at_s=now_s)))
+        (outcome,) = await self._ledger.commit([tuple(unit)])
+        if not isinstance(outcome, Committed):
+            raise ConflictError(outcome.conflict or "the request was accepted already")
+        return Accepted(order.instances[0].reservation_id, order.instances, None)
+
+    async def _records(self, order: Order) -> tuple[Request, tuple[Instance, ...]]:
+        if not 1 <= order.count <= COUNT_MAX:
+            raise InvalidInputError("count", f"{order.count} must be 1 to {COUNT_MAX}")
+        flavor = await self._flavor(order.flavor_id)
+        _check_image(order.image, flavor)
+        zone, host, node = _split_zone(order.zone)
+        await self._check_zone(zone)
+        await self._check_host(host, "availability_zone")
+        if order.destination is not None:
+            await self._check_host(order.destination.host, "host")
+        group_uuid = await self._group(order.hints)
+        forced = host is not None or order.destination is not None
+        instances = self._instances(order, flavor, zone, group_uuid, forced=forced)
+        request = Request(
+            request_id=order.request_id,
+            instance_uuids=tuple(instance.uuid for instance in instances),
+            flavor=flavor,
+            project_id=order.project_id,
+            user_id=order.user_id,
+            image=order.image,
+            availability_zone=zone,
+            hints=order.hints,
+            group_uuid=group_uuid,
+            destination=order.destination,
+            force_hosts=(host,) if host else (),
+            force_nodes=(node,) if node else (),
+        )
+        return request, instances
+
+    def _instances(
+        self,
+        order: Order,
+        flavor: Flavor,
+        zone: str | None,
+        group_uuid: str | None,
+        *,
+        forced: bool,
+    ) -> tuple[Instance, ...]:
+        now_s = self._clock.now_s()
+        reservation_id = reservation_id_of(order.request_id)
+        return tuple(
+            Instance(
+                uuid=instance_uuid_of(order.request_id, index),
+                name=order.name if order.count == 1 else f"{order.name}-{index + 1}",
+                project_id=order.project_id,
+                user_id=order.user_id,
+                request_id=order.request_id,
+                reservation_id=reservation_id,
+                flavor=flavor,
+                image=order.image,
+                launch_index=index,
+                requested_zone=zone,
+                forced=forced,
+                group_uuid=group_uuid,
+                hints=order.hints,
+                metadata=order.metadata,
+                extra=order.extra,
+                created_at_s=now_s,
+                updated_at_s=now_s,
+            )
+            for index in range(order.count)
+        )
+
+    async def _flavor(self, flavor_id: str) -> Flavor:
+        flavor = self._replica.flavors.get(flavor_id)
+        if flavor is None and await self._follower.catch_up():
+            flavor = self._replica.flavors.get(flavor_id)
+        if flavor is None:
+            raise InvalidInputError("flavorRef", f"flavor {flavor_id[:80]!r} could not be found")
+        return flavor
+
+    async def _check_zone(self, zone: str | None) -> None:
+        if zone is None or zone == self._default_zone or self._is_zone(zone):
+            return
+        await self._follower.catch_up()
+        if not self._is_zone(zone):
+            raise InvalidInputError(
+                "availability_zone", f"the requested availability zone {zone[:80]!r} is not there"
+            )
+
+    def _is_zone(self, zone: str) -> bool:
+        aggregates = self._replica.hosts.aggregates.values()
+        return any(zone in aggregate.availability_zones for aggregate in aggregates)
+
+    async def _check_host(self, name: str | None, field_name: str) -> None:
+        if name is None or self._replica.hosts.rows_of_folded_name(name.casefold()):
+            return
+        await self._follower.catch_up()
+        if not self._replica.hosts.rows_of_folded_name(name.casefold()):
+            raise InvalidInputError(field_name, f"compute host {name[:80]!r} could not be found")
+
+    async def _group(self, hints: Mapping[str, tuple[str, ...]]) -> str | None:
+        named = hints.get("group")
+        if not named:
+            return None
+        if named[0] not in self._replica.hosts.server_groups:
+            await self._follower.catch_up()
+        if named[0] not in self._replica.hosts.server_groups:
+            raise InvalidInputError(
+                "os:scheduler_hints.group", f"server group {named[0][:80]!r} could not be found"
+            )
+        return named[0]
+
+
+def _is_about(decision: Decision, request: Request) -> bool:
+    """Tell whether a decision answers this request, and not an earlier one of the same id."""
+    if decision.project_id != request.project_id:
+        return False
+    if decision.refusal is not None:
+        return decision.refusal.asked == len(request.instance_uuids)
+    return {one.instance_uuid for one in decision.placements} == set(request.instance_uuids)
+
+
+def _check_image(image: Image | None, flavor: Flavor) -> None:
+    if image is None:
+        return
+    if flavor.memory_mb < image.min_memory_mb:
+        raise InvalidInputError("flavorRef", "the flavor's memory is too small for the image")
+    if flavor.root_gb and flavor.root_gb < image.min_disk_gb:
+        raise InvalidInputError("flavorRef", "the flavor's disk is too small for the image")
+
+
+def _split_zone(text: str | None) -> tuple[str | None, str | None, str | None]:
+    """Split `ZONE[:HOST[:NODE]]`; an empty zone means any."""
+    if text is None:
+        return None, None, None
+    zone, _, rest = text.partition(":")
+    host, _, node = rest.partition(":")
+    if ":" in node:
+        raise InvalidInputError("availability_zone", "must be ZONE, ZONE:HOST or ZONE:HOST:NODE")
+    return zone or None, host or None, node or None

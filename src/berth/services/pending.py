@@ -1,0 +1,123 @@
+"""Pending requests: accepted, durable, and not yet decided; a scheduler takes them up."""
+
+import asyncio
+from dataclasses import replace
+
+from berth.domain.decision import Decision
+from berth.domain.errors import BerthError, InvalidInputError
+from berth.domain.instance import Fault, Instance, Status, Task
+from berth.domain.record import Kind, PendingRequest
+from berth.domain.request import Request
+from berth.domain.write import Put, Remove
+from berth.ports.clock import Clock
+from berth.ports.ledger import Ledger
+from berth.ports.telemetry import Telemetry
+from berth.services.commands import PlaceOrder
+from berth.services.placing import Placing
+from berth.services.replica import Replica
+from berth.services.saving import save
+
+_PAUSE_FIRST_S = 0.5
+_PAUSE_MAX_S = 8.0
+_AT_ONCE = 256
+_BREAKDOWNS_MAX = 5
+_CANNOT_BE_READ = 400
+_BROKEN = 500
+
+
+class PendingRequests:
+    """Places what the ledger says is pending.
+
+    There is something after a restart, when a build failed, and from API processes that have no
+    scheduler beside them. Several schedulers may take up the same request: the claim's key lets
+    one of them through.
+    """
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        replica: Replica,
+        placing: Placing,
+        clock: Clock,
+        telemetry: Telemetry,
+    ) -> None:
+        self._ledger = ledger
+        self._replica = replica
+        self._placing = placing
+        self._clock = clock
+        self._telemetry = telemetry
+        self._at_work: set[str] = set()
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def run(self) -> None:
+        """Place every pending request, oldest first, for ever."""
+        # An earlier run may have been cancelled before its last tasks began.
+        self._at_work.clear()
+        self._replica.pending_came.set()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._replica.pending_came.wait()
+                self._replica.pending_came.clear()
+                for pending in self._waiting():
+                    self._at_work.add(pending.request.request_id)
+                    group.create_task(self._take_up(pending.request))
+
+    def _waiting(self) -> list[PendingRequest]:
+        waiting = [p for key, p in self._replica.pending.items() if key not in self._at_work]
+        return sorted(waiting, key=lambda pending: pending.accepted_at_s)
+
+    async def _take_up(self, request: Request) -> None:
+        """Try until the request is pending no more, here or in the ledger."""
+        request_id = request.request_id
+        pause_s, breakdowns = _PAUSE_FIRST_S, 0
+        try:
+            while request_id in self._replica.pending:
+                try:
+                    async with self._slots:
+                        await self._place(request, has_broken=breakdowns >= _BREAKDOWNS_MAX)
+                except Exception as error:  # noqa: BLE001 - one bad request must not stop the rest
+                    # The ledger is away, or an instance changed meanwhile: it is still pending.
+                    breakdowns += not isinstance(error, BerthError)
+                    self._telemetry.failure("pending_request_failed", error, request_id=request_id)
+                    await self._clock.sleep(pause_s)
+                    pause_s = min(pause_s * 2, _PAUSE_MAX_S)
+                else:
+                    # The ledger knows; the feed may take a while to say so.
+                    self._replica.pending.pop(request_id, None)
+        finally:
+            self._at_work.discard(request_id)
+
+    async def _place(self, request: Request, *, has_broken: bool) -> None:
+        # In this order: a decision comes in one unit with what it makes of the instances.
+        decision = await self._ledger.get(Decision, request.request_id)
+        instances = await self._instances(request)
+        if not instances:
+            await self._ledger.commit([(Remove(Kind.PENDING_REQUEST, request.request_id),)])
+        elif has_broken:
+            await self._give_up(request, instances, _BROKEN, "the scheduler failed on it")
+        elif decision is not None:
+            reason = f"request id {request.request_id} was used for another request before"
+            await self._give_up(request, instances, _CANNOT_BE_READ, reason)
+        else:
+            wanted = replace(request, instance_uuids=tuple(one.uuid for one in instances))
+            try:
+                await self._placing.place(PlaceOrder(wanted, instances, accepted=True))
+            except InvalidInputError as error:
+                await self._give_up(request, instances, _CANNOT_BE_READ, str(error))
+
+    async def _instances(self, request: Request) -> tuple[Instance, ...]:
+        """Read the request's instances, without those that their owner deleted meanwhile."""
+        found = [await self._ledger.get(Instance, uuid) for uuid in request.instance_uuids]
+        return tuple(one for one in found if one is not None and one.task is Task.SCHEDULING)
+
+    async def _give_up(
+        self, request: Request, instances: tuple[Instance, ...], code: int, reason: str
+    ) -> None:
+        now_s = self._clock.now_s()
+        fault = Fault(code=code, message=reason, created_at_s=now_s)
+        failed = (
+            Put(replace(one, status=Status.ERROR, task=None, fault=fault, updated_at_s=now_s))
+            for one in instances
+        )
+        await save(self._ledger, *failed, Remove(Kind.PENDING_REQUEST, request.request_id))

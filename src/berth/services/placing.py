@@ -1,0 +1,268 @@
+"""Placing: decide, claim, and try again when somebody else was faster.
+
+What is committed is one unit: the claim, the instances with their hosts, the decision. So a
+crash leaves all of it or nothing.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from weakref import WeakValueDictionary
+
+from berth.domain.allocation import Allocation, Claim
+from berth.domain.assignment import taken
+from berth.domain.decision import Decision, Placement, Refusal, RefusalCode, Verdict
+from berth.domain.errors import ConflictError
+from berth.domain.instance import Fault, Instance, Status, Task
+from berth.domain.record import Kind
+from berth.domain.request import Request
+from berth.domain.revising import revised
+from berth.domain.server_group import GroupPolicy
+from berth.domain.write import Committed, Guard, Outcome, Put, Remove, Take, Write
+from berth.ports.clock import Clock
+from berth.ports.ledger import Ledger
+from berth.scheduling.rule import resident_of
+from berth.services.commands import PlaceOrder
+from berth.services.deciding import Deciding
+from berth.services.following import Follower
+from berth.services.hardware_turns import HardwareTurns, hosts_with_choices
+from berth.services.replica import Hold, Replica
+
+_HARD = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY)
+_GUARDED_ATTEMPTS_MAX = 50
+"""Plans for one order under a guard: each that is lost was won by another scheduler."""
+
+_NO_VALID_HOST = 500
+"""The code that Nova's API gives the fault of an instance that found no host."""
+
+
+class Placing:
+    """Places requests. Several schedulers may do so at once on one ledger."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        follower: Follower,
+        replica: Replica,
+        deciding: Deciding,
+        clock: Clock,
+        attempts_max: int = 5,
+    ) -> None:
+        self._ledger = ledger
+        self._follower = follower
+        self._replica = replica
+        self._deciding = deciding
+        self._clock = clock
+        self._attempts_max = attempts_max
+        self._at_work: dict[str, asyncio.Event] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._hardware = HardwareTurns()
+
+    async def place(self, order: PlaceOrder) -> Decision:
+        """Place all instances of an order, or none and say why; either way it is recorded.
+
+        Placing the same order again answers with what was decided the first time.
+
+        Raises:
+            InvalidInputError: flavor or image hold a spec that cannot be read.
+            ConflictError: an instance of the order has changed; read it again.
+            UnavailableError: the ledger cannot be reached; place the same order again.
+        """
+        request_id = order.request.request_id
+        repeated = any(self._replica.is_placed(one.uuid) for one in order.instances)
+        while (other := self._at_work.get(request_id)) is not None:
+            await other.wait()
+            repeated = True
+        done = self._at_work[request_id] = asyncio.Event()
+        try:
+            # A repeat must not be decided anew: its holds would get in the way of the first's.
+            earlier = await self._ledger.get(Decision, request_id) if repeated else None
+            return earlier or await self._place_in_turn(order)
+        finally:
+            del self._at_work[request_id]
+            done.set()
+
+    async def _place_in_turn(self, order: PlaceOrder) -> Decision:
+        """Place an order; those of one server group with a hard policy come one after another.
+
+        Where one member may go depends on where all others are, so each is decided on a table
+        that knows the one before.
+        """
+        group_uuid = order.request.group_uuid
+        group = None if group_uuid is None else self._replica.hosts.server_groups.get(group_uuid)
+        if group is None or group.policy not in _HARD:
+            return await self._place(order, guard=None)
+        async with self._turns.setdefault(group.uuid, asyncio.Lock()):
+            return await self._place(order, guard=f"server group {group.uuid}")
+
+    async def _place(self, order: PlaceOrder, *, guard: str | None) -> Decision:
+        attempts_max = self._attempts_max if guard is None else _GUARDED_ATTEMPTS_MAX
+        attempt = 1
+        is_fresh = False
+        while True:
+            if guard is not None:
+                await self._follower.catch_up()
+            decision = self._deciding.decide(order.request, attempt=attempt)
+            if decision.verdict is Verdict.REFUSED:
+                # A refusal must not rest on a table from before the order came.
+                if not is_fresh and await self._has_news():
+                    is_fresh = True
+                    continue
+                return await self._refuse(order, decision)
+            outcome = await self._claim(order, decision, guard)
+            if isinstance(outcome, Committed) and not outcome.repeated:
+                return decision
+            if isinstance(outcome, Committed) or (outcome.conflict and not outcome.stale):
+                return await self._first_decision(decision)
+            await self._follower.catch_up()
+            is_fresh = True
+            if hosts_with_choices(decision.placements):
+                attempts_max = _GUARDED_ATTEMPTS_MAX
+            if attempt == attempts_max:
+                return await self._refuse(order, _contended(decision, len(order.instances)))
+            attempt += 1
+
+    async def _has_news(self) -> bool:
+        """Catch up with the ledger; tell whether that changed anything that rules read."""
+        hosts, step = self._replica.hosts, self._replica.hosts.journal.step
+        await self._follower.catch_up()
+        return self._replica.hosts is not hosts or hosts.journal.step != step
+
+    async def _claim(self, order: PlaceOrder, decision: Decision, guard: str | None) -> Outcome:
+        """Hold what was decided and have it committed.
+
+        When the outcome stays unknown the holds are let go too: nobody would ever end them. If
+        the claim was committed after all, the feed tells.
+        """
+        uuids = [placement.instance_uuid for placement in decision.placements]
+        settled = False
+        try:
+            for placement in decision.placements:
+                self._replica.hold(_hold_of(placement, decision, order.request))
+            writes = _claim_writes(order, decision)
+            if guard is not None:
+                writes.append(Guard(guard, decision.table_version))
+            if hosts_with_choices(decision.placements):
+                outcome = await self._commit_in_turn(order, decision, writes)
+            else:
+                outcome = await self._commit(order, decision, writes)
+            if isinstance(outcome, Committed) and not outcome.repeated:
+                self._replica.settle(uuids, outcome.version)
+                settled = True
+        finally:
+            if not settled:
+                for uuid in uuids:
+                    self._replica.release(uuid)
+        return outcome
+
+    async def _commit_in_turn(
+        self, order: PlaceOrder, decision: Decision, writes: Sequence[Write]
+    ) -> Outcome:
+        """Commit what takes CPUs or devices of hosts, one after another on each host."""
+        version = decision.table_version
+        async with self._hardware.guards(decision.placements, version) as guards:
+            outcome = await self._commit(order, decision, [*writes, *guards])
+            if isinstance(outcome, Committed) and not outcome.repeated:
+                self._hardware.note(guards, outcome.version)
+            return outcome
+
+    async def _refuse(self, order: PlaceOrder, decision: Decision) -> Decision:
+        refusal = decision.refusal
+        message = refusal.message if refusal else ""
+        now_s = self._clock.now_s()
+        writes: list[Write] = [
+            # An empty claim: its key makes a repeated refusal a repeat, like any other outcome.
+            Take(Claim(key=order.request.request_id, allocations=())),
+            *(Put(_refused(one, decision, message, now_s)) for one in order.instances),
+        ]
+        outcome = await self._commit(order, decision, writes)
+        if isinstance(outcome, Committed) and not outcome.repeated:
+            return decision
+        return await self._first_decision(decision)
+
+    async def _commit(
+        self, order: PlaceOrder, decision: Decision, writes: Sequence[Write]
+    ) -> Outcome:
+        unit = [*writes, Put(decision)]
+        if order.accepted:
+            unit.append(Remove(Kind.PENDING_REQUEST, order.request.request_id))
+        (outcome,) = await self._ledger.commit([tuple(unit)])
+        return outcome
+
+    async def _first_decision(self, mine: Decision) -> Decision:
+        """Return what was decided when another scheduler, or an earlier try, was there first."""
+        stored = await self._ledger.get(Decision, mine.request_id)
+        if stored is None:
+            # Not decided, so an instance changed under us: its owner deleted it, say.
+            raise ConflictError(f"request {mine.request_id}: its instances have changed meanwhile")
+        return stored
+
+
+def _hold_of(placement: Placement, decision: Decision, request: Request) -> Hold:
+    resident = resident_of(request, placement.instance_uuid, placement.assignment)
+    return Hold(resident, placement.provider_uuid, decision.amounts)
+
+
+def _claim_writes(order: PlaceOrder, decision: Decision) -> list[Write]:
+    """Return the claim, and the instances with their hosts."""
+    instances = {instance.uuid: instance for instance in order.instances}
+    allocations = [
+        Allocation(one.instance_uuid, provider_uuid, amounts)
+        for one in decision.placements
+        for provider_uuid, amounts in taken(
+            one.provider_uuid, decision.amounts, one.assignment
+        ).items()
+    ]
+    claim = Claim(key=order.request.request_id, allocations=tuple(allocations))
+    placed = [_placed(instances[one.instance_uuid], one, decision) for one in decision.placements]
+    return [Take(claim), *map(Put, placed)]
+
+
+def _refused(instance: Instance, decision: Decision, message: str, now_s: float) -> Instance:
+    """Put an instance in ERROR; why its build failed before is kept with why no host is left."""
+    earlier = instance.fault
+    fault = Fault(
+        code=_NO_VALID_HOST,
+        message=message if earlier is None else f"{message} {earlier.message}",
+        created_at_s=now_s,
+        details="" if earlier is None else earlier.details,
+    )
+    return replace(
+        instance,
+        status=Status.ERROR,
+        task=None,
+        fault=fault,
+        decision_id=decision.request_id,
+        updated_at_s=now_s,
+    )
+
+
+def _placed(instance: Instance, placement: Placement, decision: Decision) -> Instance:
+    return revised(
+        instance,
+        status=Status.BUILD,
+        task=Task.SPAWNING,
+        host=placement.host,
+        node=placement.node,
+        assignment=placement.assignment,
+        alternates=placement.alternates,
+        decision_id=decision.request_id,
+        updated_at_s=decision.decided_at_s,
+    )
+
+
+def _contended(decision: Decision, asked: int) -> Decision:
+    """Turn a plan that never got its claim into a refusal that says so."""
+    refusal = Refusal(
+        code=RefusalCode.CONTENTION,
+        message=(
+            f"Other schedulers took the room first, {decision.attempts} times in a row. Try again,"
+            " or raise host_subset_size so that schedulers choose different hosts."
+        ),
+        placed=0,
+        asked=asked,
+        hosts_total=decision.filters[0].before if decision.filters else 0,
+        filters=decision.filters,
+    )
+    return replace(decision, verdict=Verdict.REFUSED, placements=(), refusal=refusal)

@@ -1,0 +1,139 @@
+"""Ratios: keeping every host's capacity at the allocation ratio that is in force for it.
+
+The ratio in force stands in the host's inventories, where the ledger judges claims by it and every
+table has it precomputed. It is brought there when a host is registered, and when an aggregate
+changes, in the same unit as the change.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.host import Host
+from berth.domain.provider import Provider
+from berth.domain.ratios import Ratio, resolve
+from berth.domain.resources import Inventory
+from berth.domain.write import Put
+from berth.ports.ledger import Ledger
+from berth.ports.virt import Report
+from berth.services.replica import Replica
+from berth.tables.hosts import HostTable
+
+_READ_ONE_BY_ONE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RatioSettings:
+    """What an operator has set for this process, by resource class; 0 or nothing inherits.
+
+    `own` comes before what a host reports of itself; `initial` is for hosts that are registered
+    for the first time; `defaults` are for classes of which nobody says anything.
+    """
+
+    own: Mapping[str, float] = field(default_factory=dict[str, float])
+    initial: Mapping[str, float] = field(default_factory=dict[str, float])
+    defaults: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+_NO_SETTINGS: Final = RatioSettings()
+
+
+class Ratios:
+    """Works out the ratios of hosts, and writes them into their inventories."""
+
+    def __init__(
+        self, *, ledger: Ledger, replica: Replica, settings: RatioSettings = _NO_SETTINGS
+    ) -> None:
+        self._ledger = ledger
+        self._replica = replica
+        self._settings = settings
+
+    def of(self, host: Host, aggregates: Iterable[Aggregate], name: str) -> Ratio:
+        """Return the ratio in force for one resource class of a host."""
+        return resolve(
+            name,
+            aggregates=aggregates,
+            own=host.allocation_ratios,
+            initial=host.initial_ratios,
+            defaults=self._settings.defaults,
+        )
+
+    def settled(
+        self, report: Report, earlier: Host | None, aggregates: Iterable[Aggregate]
+    ) -> Report:
+        """Return a report with the ratios in force in its inventories.
+
+        The ratio that an inventory is reported with is the host's own, unless the host says in
+        `allocation_ratios` which it has, 0 for none.
+
+        Args:
+            report: as the agent made it.
+            earlier: the host as it was registered before; None for a new one.
+            aggregates: all there are.
+        """
+        reported = report.provider.inventories
+        own = {name: inventory.allocation_ratio for name, inventory in reported.items()}
+        own.update(report.host.allocation_ratios)
+        own.update({name: ratio for name, ratio in self._settings.own.items() if ratio})
+        initial = self._settings.initial if earlier is None else earlier.initial_ratios
+        host = replace(report.host, allocation_ratios=own, initial_ratios=dict(initial))
+        mine = [one for one in aggregates if host.name in one.hosts]
+        return replace(report, host=host, provider=self._with_ratios(report.provider, host, mine))
+
+    async def puts(self, names: Collection[str], changed: Aggregate | None = None) -> list[Put]:
+        """Return the writes that bring the hosts of some names to their ratios.
+
+        Args:
+            names: of service hosts, as the replica has them now.
+            changed: an aggregate that is about to be so.
+        """
+        hosts = self._replica.hosts
+        wrong = [
+            (host, mine)
+            for name in sorted(names)
+            for mine in [_aggregates_of(hosts, name, changed)]
+            for row in sorted(hosts.rows_of_name(name))
+            for host in [hosts.host(row)]
+            if self._is_wrong(hosts, row, host, mine)
+        ]
+        providers = await self._providers([host.uuid for host, _ in wrong])
+        return [
+            Put(self._with_ratios(providers[host.uuid], host, mine))
+            for host, mine in wrong
+            if host.uuid in providers
+        ]
+
+    def _is_wrong(
+        self, hosts: HostTable, row: int, host: Host, aggregates: Collection[Aggregate]
+    ) -> bool:
+        inventories = hosts.inventories(row)
+        return any(
+            inventory.allocation_ratio != self.of(host, aggregates, name).value
+            for name, inventory in inventories.items()
+        )
+
+    def _with_ratios(
+        self, provider: Provider, host: Host, aggregates: Collection[Aggregate]
+    ) -> Provider:
+        inventories: dict[str, Inventory] = {
+            name: replace(inventory, allocation_ratio=self.of(host, aggregates, name).value)
+            for name, inventory in provider.inventories.items()
+        }
+        return replace(provider, inventories=inventories)
+
+    async def _providers(self, uuids: Collection[str]) -> dict[str, Provider]:
+        if len(uuids) > _READ_ONE_BY_ONE:
+            return {one.uuid: one for one in await self._ledger.all(Provider)}
+        found = [await self._ledger.get(Provider, uuid) for uuid in uuids]
+        return {one.uuid: one for one in found if one is not None}
+
+
+def _aggregates_of(hosts: HostTable, name: str, changed: Aggregate | None) -> list[Aggregate]:
+    """Return the aggregates of a host, as if one of them had changed already."""
+    mine = {one.aggregate_id: one for one in hosts.aggregates_of(name)}
+    if changed is not None:
+        mine.pop(changed.aggregate_id, None)
+        if name in changed.hosts:
+            mine[changed.aggregate_id] = changed
+    return [mine[number] for number in sorted(mine)]

@@ -1,0 +1,50 @@
+"""Server groups: making and removing them; members come and go with the instances."""
+
+from berth.domain.errors import NotFoundError
+from berth.domain.record import Kind
+from berth.domain.server_group import ServerGroup
+from berth.domain.write import Add, Remove
+from berth.ports.ledger import InstanceQuery, Ledger
+from berth.services.saving import save
+
+
+class ServerGroups:
+    """Use cases about server groups. A group belongs to a project."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def create(self, group: ServerGroup) -> ServerGroup:
+        """Keep a new group."""
+        await save(self._ledger, Add(group))
+        return group
+
+    async def of_project(self, project_id: str | None) -> list[ServerGroup]:
+        """Return the groups of a project, or all (None)."""
+        found = await self._ledger.all(ServerGroup)
+        return [group for group in found if project_id in (None, group.project_id)]
+
+    async def get(self, uuid: str, project_id: str | None) -> ServerGroup:
+        """Return a group.
+
+        Raises:
+            NotFoundError: there is none, or it is another project's.
+        """
+        group = await self._ledger.get(ServerGroup, uuid)
+        if group is None or project_id not in (None, group.project_id):
+            raise NotFoundError("server group", uuid)
+        return group
+
+    async def members(self, uuid: str) -> list[str]:
+        """Return the uuids of the instances in a group, by age."""
+        found = await self._ledger.instances(InstanceQuery(group_uuid=uuid, limit=10_000))
+        return [instance.uuid for instance in reversed(found)]
+
+    async def delete(self, uuid: str, project_id: str | None) -> None:
+        """Remove a group; its instances stay where they are.
+
+        Raises:
+            NotFoundError: there is none, or it is another project's.
+        """
+        await self.get(uuid, project_id)
+        await save(self._ledger, Remove(Kind.SERVER_GROUP, uuid))

@@ -1,0 +1,1 @@
+"""The columns that every decision reads: one numpy array a property, one row a host."""

@@ -1,0 +1,142 @@
+"""What of a NUMA cell is used, and what is left of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from berth.domain.cpu_sets import bits_of, cpus_of
+from berth.domain.hardware_share import CellShare
+from berth.domain.numa import NumaCell
+
+_KB_PER_MB = 1024
+_SHAPES_KEPT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class CellShape:
+    """A cell as its host reports it, with its CPU sets as bits: equal cells share one.
+
+    `cores` are the dedicated CPUs of each core, cores without any left out; `threads` is the
+    most threads that a core of the cell has. `is_old` says that the host tells no difference
+    between shared and dedicated CPUs.
+    """
+
+    cell: NumaCell
+    shared_cpus: int
+    dedicated: int
+    cores: tuple[int, ...]
+    threads: int
+    smallest_kb: int
+    is_old: bool
+
+
+@lru_cache(maxsize=_SHAPES_KEPT)
+def shape_of(cell: NumaCell) -> CellShape:
+    """Return the shape of a cell."""
+    dedicated = bits_of(cell.pcpuset)
+    siblings = [bits_of(core) for core in cell.siblings] or [1 << cpu for cpu in cpus_of(dedicated)]
+    return CellShape(
+        cell=cell,
+        shared_cpus=len(cell.cpuset),
+        dedicated=dedicated,
+        cores=tuple(core & dedicated for core in siblings if core & dedicated),
+        threads=max((core.bit_count() for core in siblings), default=1) or 1,
+        smallest_kb=min((pages.size_kb for pages in cell.mempages), default=0),
+        is_old=cell.cpuset == cell.pcpuset,
+    )
+
+
+@dataclass(slots=True)
+class CellUse:
+    """What the instances of a host use of one of its cells, whatever the cell looks like.
+
+    `pinned` has a bit for each CPU that somebody has; `again` counts further owners of a CPU,
+    of which there should be none. `pages_kb` is memory by page size, 0 for no wish.
+    """
+
+    shared_cpus: int = 0
+    memory_mb: int = 0
+    pinned: int = 0
+    again: dict[int, int] = field(default_factory=dict[int, int])
+    pages_kb: dict[int, int] = field(default_factory=dict[int, int])
+
+    def take(self, share: CellShare) -> None:
+        """Count what one guest cell has."""
+        self._count(share, 1)
+        for cpu in share.taken_cpus:
+            if self.pinned >> cpu & 1:
+                self.again[cpu] = self.again.get(cpu, 0) + 1
+            self.pinned |= 1 << cpu
+
+    def give(self, share: CellShare) -> None:
+        """Undo `take` with an equal share."""
+        self._count(share, -1)
+        for cpu in share.taken_cpus:
+            if cpu not in self.again:
+                self.pinned &= ~(1 << cpu)
+            elif self.again[cpu] > 1:
+                self.again[cpu] -= 1
+            else:
+                del self.again[cpu]
+
+    def _count(self, share: CellShare, sign: int) -> None:
+        size = share.page_size_kb or 0
+        self.shared_cpus += sign * share.shared_cpus
+        self.memory_mb += sign * share.memory_mb
+        left = self.pages_kb.pop(size, 0) + sign * share.memory_mb * _KB_PER_MB
+        if left:
+            self.pages_kb[size] = left
+
+
+@dataclass(frozen=True, slots=True)
+class FreeCell:
+    """A cell of a host and what is left of it: `free` has a bit for each CPU nobody has.
+
+    `pages_kb` is free memory by page size; what asked for no size uses the smallest pages.
+    """
+
+    shape: CellShape
+    free: int
+    shared_used: int
+    memory_used_mb: int
+    pages_kb: tuple[tuple[int, int], ...]
+
+    @property
+    def cell_id(self) -> int:
+        """The number that the host gives the cell."""
+        return self.shape.cell.cell_id
+
+    @property
+    def memory_free_mb(self) -> int:
+        """Memory that no guest with a topology has; may be below 0."""
+        return self.shape.cell.memory_mb - self.memory_used_mb
+
+    @property
+    def free_count(self) -> int:
+        """Dedicated CPUs that nobody has."""
+        return self.free.bit_count()
+
+    @property
+    def core_counts(self) -> list[int]:
+        """How many CPUs nobody has of each core that has some."""
+        counts = ((core & self.free).bit_count() for core in self.shape.cores)
+        return [count for count in counts if count]
+
+
+def free_cell(shape: CellShape, use: CellUse) -> FreeCell:
+    """Return what is left of a cell."""
+    return FreeCell(
+        shape=shape,
+        free=shape.dedicated & ~use.pinned,
+        shared_used=use.shared_cpus,
+        memory_used_mb=use.memory_mb,
+        pages_kb=tuple(_free_pages(shape, use)),
+    )
+
+
+def _free_pages(shape: CellShape, use: CellUse) -> Iterator[tuple[int, int]]:
+    for pages in shape.cell.mempages:
+        used_kb = use.pages_kb.get(pages.size_kb, 0)
+        if pages.size_kb == shape.smallest_kb:
+            used_kb += use.pages_kb.get(0, 0)
+        yield pages.size_kb, (pages.total - pages.reserved) * pages.size_kb - used_kb

@@ -1,0 +1,108 @@
+"""Fixed columns: what the table knows of every host, cut to the rows that it has."""
+
+from berth.tables.addresses import Addresses
+from berth.tables.attestations import Attestations
+from berth.tables.bitsets import Mask, Selection, count_of
+from berth.tables.columns import Floats, HostColumns, Ints, SmallInts
+from berth.tables.metrics import Metrics
+from berth.tables.numa import NumaCells
+from berth.tables.pci import PciDevices
+
+
+class FixedColumns:
+    """Views of the first `len(table)` rows of each fixed column; some rows may be unused."""
+
+    _columns: HostColumns
+
+    def __len__(self) -> int:
+        """Return the number of rows, unused ones too."""
+        raise NotImplementedError
+
+    @property
+    def alive(self) -> Mask:
+        """(N,) bool: the row holds a host."""
+        return self._columns.alive[: len(self)]
+
+    @property
+    def enabled(self) -> Mask:
+        """(N,) bool: the compute service is not disabled."""
+        return self._columns.enabled[: len(self)]
+
+    @property
+    def forced_down(self) -> Mask:
+        """(N,) bool: an operator forced the service down."""
+        return self._columns.forced_down[: len(self)]
+
+    @property
+    def last_seen_s(self) -> Floats:
+        """(N,) Unix seconds of the last heartbeat; 0 when there was none."""
+        return self._columns.last_seen_s[: len(self)]
+
+    @property
+    def failed_builds(self) -> Ints:
+        """(N,) builds that failed since the last one that succeeded, by the host's service."""
+        return self._columns.failed_builds[: len(self)]
+
+    @property
+    def failed_at_s(self) -> Floats:
+        """(N,) Unix seconds of the newest failed build; 0 when there was none."""
+        return self._columns.failed_at_s[: len(self)]
+
+    @property
+    def profile(self) -> SmallInts:
+        """(N,) index into `profiles.all`."""
+        return self._columns.profile[: len(self)]
+
+    @property
+    def hypervisor_version(self) -> Ints:
+        """(N,) version of the hypervisor as a number; 0 when it is unknown."""
+        return self._columns.hypervisor_version[: len(self)]
+
+    @property
+    def cell(self) -> SmallInts:
+        """(N,) number of the host's cell, as they came; ask `in_cell` for one by its name."""
+        return self._columns.cell[: len(self)]
+
+    @property
+    def lot(self) -> Floats:
+        """(N,) from 0 to below 1, drawn from name and node: a fixed order unlike that of names."""
+        return self._columns.lot[: len(self)]
+
+    @property
+    def num_instances(self) -> SmallInts:
+        """(N,) instances on the host, held ones too."""
+        return self._columns.num_instances[: len(self)]
+
+    @property
+    def num_io_ops(self) -> SmallInts:
+        """(N,) instances being built on the host."""
+        return self._columns.num_io_ops[: len(self)]
+
+    @property
+    def numa(self) -> NumaCells:
+        """The NUMA cells of the hosts, and what is left of them."""
+        return self._columns.numa
+
+    @property
+    def pci(self) -> PciDevices:
+        """The PCI devices of the hosts, and what is left of them."""
+        return self._columns.pci
+
+    @property
+    def metrics(self) -> Metrics:
+        """What the hosts measure of themselves."""
+        return self._columns.metrics
+
+    @property
+    def addresses(self) -> Addresses:
+        """The IP addresses of the hosts."""
+        return self._columns.addresses
+
+    @property
+    def attestations(self) -> Attestations:
+        """What an attestation service says of the hosts."""
+        return self._columns.attestations
+
+    def in_cell(self, cell: str, rows: Selection) -> Mask:
+        """Tell for each of the rows whether its host is in that cell."""
+        return self._columns.in_cell(cell, rows, count_of(rows))

@@ -1,0 +1,96 @@
+"""Fill a host table from a snapshot and keep it true by events of the change feed."""
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.change import Alive, Event, Gone, Snapshot, Usage
+from berth.domain.host import Host, Service
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.provider import Provider
+from berth.domain.record import Kind
+from berth.domain.server_group import ServerGroup
+from berth.tables.hosts import HostTable
+from berth.tables.occupants import Resident
+from berth.tables.strays import Stray
+
+
+def table_of(snapshot: Snapshot) -> HostTable:
+    """Build the table that a snapshot describes."""
+    hosts = HostTable()
+    for records in (
+        snapshot.services,
+        snapshot.aggregates,
+        snapshot.server_groups,
+        snapshot.hosts,
+        snapshot.providers,
+        snapshot.instances,
+    ):
+        for record in records:
+            apply_event(hosts, record)
+    hosts.version = snapshot.version
+    return hosts
+
+
+def apply_event(hosts: HostTable, event: Event) -> None:
+    """Make the table true to one event; kinds that no rule reads change nothing."""
+    match event:
+        case Instance():
+            _apply_instance(hosts, event)
+        case Usage():
+            hosts.put_used(event.provider_uuid, event.used)
+        case Alive():
+            hosts.put_seen(event.hosts, event.at_s)
+        case Host():
+            hosts.put_host(event)
+        case Provider():
+            hosts.put_provider(event)
+        case Service():
+            hosts.put_service(event)
+        case Aggregate():
+            hosts.put_aggregate(event)
+        case ServerGroup():
+            hosts.server_groups[event.uuid] = event
+        case Gone():
+            _apply_gone(hosts, event)
+        case _:
+            pass
+
+
+def _apply_instance(hosts: HostTable, instance: Instance) -> None:
+    name, node, uuid = instance.host, instance.node, instance.uuid
+    if name is None or instance.status is Status.DELETED:
+        hosts.remove_instance(uuid)
+        return
+    host_uuid = hosts.find(name, node)
+    if host_uuid is None:
+        hosts.put_stray(Stray(resident_of(instance), name, node))
+    else:
+        hosts.put_instance(host_uuid, resident_of(instance))
+
+
+def resident_of(instance: Instance) -> Resident:
+    """Return what rules read of an instance that the ledger has on a host."""
+    return Resident(
+        uuid=instance.uuid,
+        group_uuid=instance.group_uuid,
+        building=instance.task is Task.SPAWNING,
+        flavor_id=instance.flavor.flavor_id,
+        image_properties=instance.image.properties if instance.image else {},
+        assignment=instance.assignment,
+    )
+
+
+def _apply_gone(hosts: HostTable, gone: Gone) -> None:
+    match gone.kind:
+        case Kind.HOST:
+            hosts.remove_host(gone.key)
+        case Kind.PROVIDER:
+            hosts.remove_provider(gone.key)
+        case Kind.SERVICE:
+            hosts.remove_service(gone.key)
+        case Kind.AGGREGATE:
+            hosts.remove_aggregate(int(gone.key))
+        case Kind.SERVER_GROUP:
+            hosts.server_groups.pop(gone.key, None)
+        case Kind.INSTANCE:
+            hosts.remove_instance(gone.key)
+        case _:
+            pass

@@ -1,0 +1,71 @@
+"""Every fixed column of the host table: its name, type, unit and where it comes from."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One array of the host table."""
+
+    name: str
+    dtype: DTypeLike
+    unit: str
+    source: str
+
+
+HOST_COLUMNS = (
+    Column("alive", np.bool_, "", "the row holds a host"),
+    Column("enabled", np.bool_, "", "Service.disabled, negated"),
+    Column("forced_down", np.bool_, "", "Service.forced_down"),
+    Column("last_seen_s", np.float64, "Unix seconds", "Service.last_seen_s"),
+    Column("failed_builds", np.int64, "builds", "Service.failed_builds"),
+    Column("failed_at_s", np.float64, "Unix seconds", "Service.failed_at_s"),
+    Column("profile", np.int32, "index of HostTable.profiles", "Host attributes, interned"),
+    Column("hypervisor_version", np.int64, "", "Host.hypervisor_version"),
+    Column("cell", np.int32, "number, 0 for no cell", "Host.cell, numbered as they come"),
+    Column("num_instances", np.int32, "instances", "instances on the host, held ones too"),
+    Column("num_io_ops", np.int32, "instances", "instances being built on the host"),
+    Column("rank", np.int64, "position", "order of (name, node), to break ties"),
+    Column("lot", np.float64, "0 to 1", "drawn from (name, node) by a digest"),
+)
+
+CLASS_COLUMNS = (
+    Column("total", np.int64, "unit of the class", "Inventory.total"),
+    Column("reserved", np.int64, "unit of the class", "Inventory.reserved"),
+    Column("capacity", np.int64, "unit of the class", "Inventory.capacity, precomputed"),
+    Column("used", np.int64, "unit of the class", "allocations, held ones too"),
+    Column("free", np.int64, "unit of the class", "capacity - used, precomputed; may be < 0"),
+    Column("physical_free", np.int64, "unit of the class", "total - reserved - used, no ratio"),
+    Column("ratio_free", np.float64, "unit of the class", "total x ratio - reserved - used"),
+    Column("room", np.int64, "unit of the class", "most that one allocation may get now"),
+    Column("min_unit", np.int64, "unit of the class", "Inventory.min_unit"),
+    Column("unit_max", np.int64, "unit of the class", "Inventory.unit_max"),
+    Column("step_size", np.int64, "unit of the class", "Inventory.step_size"),
+    Column("ratio", np.float64, "", "Inventory.allocation_ratio"),
+)
+"""Columns that each resource class has."""
+
+CELL_COLUMNS = (
+    Column("row", np.int64, "row", "the host that the cell belongs to"),
+    Column("cell_id", np.int64, "", "NumaCell.cell_id"),
+    Column("socket", np.int64, "", "NumaCell.socket; -1 when it is unknown"),
+    Column("shared_cpus", np.int64, "CPUs", "NumaCell.cpuset"),
+    Column("shared_used", np.int64, "CPUs", "CPUs of guests that float, held ones too"),
+    Column("dedicated", np.int64, "CPUs", "NumaCell.pcpuset"),
+    Column("free", np.int64, "CPUs", "dedicated CPUs that nobody has"),
+    Column("usable", np.int64, "CPUs", "those of them that belong to a core"),
+    Column("paired", np.int64, "CPUs", "most to be had in equal numbers above 1 from cores"),
+    Column("cores", np.int64, "cores", "cores with a free dedicated CPU"),
+    Column("whole_cores", np.int64, "cores", "cores whose every thread is free"),
+    Column("threads", np.int32, "CPUs", "most threads that a core of the cell has"),
+    Column("is_old", np.bool_, "", "the cell's shared and dedicated CPUs are the same"),
+    Column("memory_mb", np.int64, "MB", "NumaCell.memory_mb"),
+    Column("memory_used_mb", np.int64, "MB", "memory of guests with a topology"),
+    Column("smallest_kb", np.int64, "kB", "smallest page size; 0 when none is reported"),
+    Column("smallest_total_kb", np.int64, "kB", "memory in pages of that size"),
+    Column("smallest_free_kb", np.int64, "kB", "those of it that nobody has; may be < 0"),
+)
+"""Columns of the NUMA cells, one place a cell (see `numa.NumaCells`)."""

@@ -1,0 +1,56 @@
+"""Strays: what the ledger has told of hosts that are not in the table (yet, or any more).
+
+A feed may tell of an instance or a provider before its host, and a host may be removed and come
+back while both stay. A table that forgot them would differ from one loaded from a snapshot.
+"""
+
+from dataclasses import dataclass
+
+from berth.domain.provider import Provider
+from berth.tables.occupants import Resident
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """An instance whose host is not in the table."""
+
+    resident: Resident
+    name: str
+    node: str | None
+
+    @property
+    def uuid(self) -> str:
+        """The instance."""
+        return self.resident.uuid
+
+
+class Strays:
+    """Instances by the host name that they are on, and providers by uuid."""
+
+    def __init__(self) -> None:
+        self.providers: dict[str, Provider] = {}
+        self._by_uuid: dict[str, Stray] = {}
+        self._by_name: dict[str, dict[str, Stray]] = {}
+
+    def put(self, stray: Stray) -> None:
+        """Keep an instance; it must not be there."""
+        self._by_uuid[stray.uuid] = stray
+        self._by_name.setdefault(stray.name, {})[stray.uuid] = stray
+
+    def remove(self, uuid: str) -> None:
+        """Forget an instance; one that is not there is no error."""
+        stray = self._by_uuid.pop(uuid, None)
+        if stray is None:
+            return
+        here = self._by_name[stray.name]
+        del here[uuid]
+        if not here:
+            del self._by_name[stray.name]
+
+    def take(self, name: str, node: str) -> list[Stray]:
+        """Return and forget the instances that are on a host."""
+        here = self._by_name.get(name, {}).values()
+        taken = [stray for stray in here if stray.node is None or stray.node == node]
+        for stray in taken:
+            self.remove(stray.uuid)
+        return taken

@@ -1,0 +1,1 @@
+"""For tests, Berth's own and those of plugins: builders, strategies, conformance suites."""

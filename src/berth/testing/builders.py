@@ -1,0 +1,171 @@
+"""Small valid domain objects with defaults, told apart by a number.
+
+Change what else matters to a test with `dataclasses.replace`.
+"""
+
+from collections.abc import Mapping
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.allocation import Allocation, Claim
+from berth.domain.decision import Decision, Verdict
+from berth.domain.flavor import Flavor
+from berth.domain.host import Host, Service
+from berth.domain.instance import Instance
+from berth.domain.provider import Provider
+from berth.domain.record import PendingRequest
+from berth.domain.request import Request
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.write import Put, Take, Unit
+
+CREATED_AT_S = 1_700_000_000.0
+
+
+def make_uuid(kind: str, number: int) -> str:
+    """Return a uuid for a kind and number, the same each time (`host`, 3)."""
+    return f"{kind.encode().hex():0<8.8}-0000-4000-8000-{number:012d}"
+
+
+def make_host(number: int = 1) -> Host:
+    """Return host `host-N`, with one node of the same name."""
+    name = f"host-{number}"
+    return Host(uuid=make_uuid("host", number), name=name, node=name)
+
+
+def make_service(number: int = 1, *, last_seen_s: float = CREATED_AT_S) -> Service:
+    """Return the enabled service of `host-N`."""
+    return Service(
+        host=f"host-{number}",
+        service_id=make_uuid("service", number),
+        last_seen_s=last_seen_s,
+        created_at_s=CREATED_AT_S,
+    )
+
+
+def make_provider(
+    number: int = 1, *, vcpus: int = 16, memory_mb: int = 32_768, disk_gb: int = 1_000
+) -> Provider:
+    """Return the root provider of `host-N`."""
+    host = make_host(number)
+    return Provider(
+        uuid=host.uuid,
+        name=host.name,
+        inventories={
+            VCPU: Inventory(total=vcpus),
+            MEMORY_MB: Inventory(total=memory_mb),
+            DISK_GB: Inventory(total=disk_gb),
+        },
+    )
+
+
+def make_fleet(count: int = 1, *, vcpus: int = 16) -> list[Unit]:
+    """Return the units that make `host-1` to `host-N`, with their services and providers."""
+    return [
+        (Put(make_host(n)), Put(make_service(n)), Put(make_provider(n, vcpus=vcpus)))
+        for n in range(1, count + 1)
+    ]
+
+
+def make_flavor(number: int = 1, *, vcpus: int = 1, memory_mb: int = 512) -> Flavor:
+    """Return flavor `flavor-N`."""
+    return Flavor(
+        flavor_id=str(number),
+        name=f"flavor-{number}",
+        vcpus=vcpus,
+        memory_mb=memory_mb,
+        root_gb=1,
+    )
+
+
+def make_instance(number: int = 1, *, host: str | None = None) -> Instance:
+    """Return instance `vm-N`, waiting to be scheduled unless it has a host."""
+    return Instance(
+        uuid=make_uuid("instance", number),
+        name=f"vm-{number}",
+        project_id="project-1",
+        user_id="user-1",
+        request_id=f"req-{number}",
+        reservation_id=f"r-{number:08d}",
+        flavor=make_flavor(),
+        host=host,
+        node=host,
+        created_at_s=CREATED_AT_S + number,
+        updated_at_s=CREATED_AT_S + number,
+    )
+
+
+def make_allocation(
+    number: int = 1, *, on: int = 1, amounts: Mapping[str, int] | None = None
+) -> Allocation:
+    """Return what `vm-N` takes of the provider of a host: one VCPU unless told otherwise."""
+    return Allocation(
+        consumer_uuid=make_uuid("instance", number),
+        provider_uuid=make_uuid("host", on),
+        amounts={VCPU: 1} if amounts is None else amounts,
+    )
+
+
+def make_claim(number: int = 1, *, on: int = 1, amounts: Mapping[str, int] | None = None) -> Claim:
+    """Return the claim of `vm-N` on a host, with the key `claim-N`."""
+    return Claim(
+        key=f"claim-{number}", allocations=(make_allocation(number, on=on, amounts=amounts),)
+    )
+
+
+def make_take(number: int = 1, *, on: int = 1, amounts: Mapping[str, int] | None = None) -> Take:
+    """Return the write that takes the claim of `vm-N` on a host."""
+    return Take(make_claim(number, on=on, amounts=amounts))
+
+
+def make_request(number: int = 1, *, count: int = 1) -> Request:
+    """Return request `req-N` for instances `vm-N`, `vm-N+1`, ..."""
+    return Request(
+        request_id=f"req-{number}",
+        instance_uuids=tuple(make_uuid("instance", number + n) for n in range(count)),
+        flavor=make_flavor(),
+        project_id="project-1",
+        user_id="user-1",
+    )
+
+
+def make_pending_request(number: int = 1) -> PendingRequest:
+    """Return request `req-N` as it waits to be scheduled."""
+    return PendingRequest(request=make_request(number), accepted_at_s=CREATED_AT_S + number)
+
+
+def make_decision(number: int = 1) -> Decision:
+    """Return a decision on `req-N`, the later the higher the number."""
+    return Decision(
+        request_id=f"req-{number}",
+        verdict=Verdict.PLACED,
+        policy_name="default",
+        policy_hash="0" * 16,
+        driver="filter",
+        seed=number,
+        table_version=number,
+        decided_at_s=CREATED_AT_S + number,
+        duration_us=100,
+        amounts={VCPU: 1},
+    )
+
+
+def make_aggregate(number: int = 1) -> Aggregate:
+    """Return aggregate `aggregate-N`, with one host."""
+    return Aggregate(
+        aggregate_id=number,
+        uuid=make_uuid("aggregate", number),
+        name=f"aggregate-{number}",
+        hosts=frozenset({f"host-{number}"}),
+        metadata={"availability_zone": "az-1"},
+        created_at_s=CREATED_AT_S,
+    )
+
+
+def make_server_group(number: int = 1) -> ServerGroup:
+    """Return server group `group-N`, whose members stay apart."""
+    return ServerGroup(
+        uuid=make_uuid("group", number),
+        name=f"group-{number}",
+        policy=GroupPolicy.ANTI_AFFINITY,
+        project_id="project-1",
+    )

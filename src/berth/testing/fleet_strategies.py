@@ -1,0 +1,287 @@
+"""Strategies for fleets and requests: small, often alike, and with something odd now and then."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from hypothesis import strategies as st
+
+from berth.domain.aggregate import AZ_KEY, Aggregate
+from berth.domain.change import Snapshot
+from berth.domain.flavor import Flavor
+from berth.domain.image import Image
+from berth.domain.instance import Instance, Task
+from berth.domain.pci import PciPool
+from berth.domain.request import Destination, Request
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.testing.fleets import GPU, METRICS, TRAITS, ZONES, Box, asking, resident, snapshot_of
+
+_SPECS: Mapping[str, Sequence[str]] = {
+    "trait:CUSTOM_FAST": ("required", "forbidden"),
+    "trait:CUSTOM_OLD": ("required", "forbidden"),
+    "berth:any_trait": ("CUSTOM_FAST|HW_CPU_X86_AVX",),
+    "resources:CUSTOM_GPU": ("0", "1", "2"),
+    "resources:CUSTOM_NOWHERE": ("1",),
+    "resources:MEMORY_MB": ("0", "2048"),
+    "capabilities:hypervisor_type": ("QEMU", "s!= QEMU", "<in> EM", "<or> kvm <or> QEMU"),
+    "capabilities:cpu_info:features": ("<in> avx", "<all-in> avx vmx"),
+    "capabilities:vcpus_total": ("= 8", ">= 4", "== 4", "<= 4", "!= 8"),
+    "capabilities:num_instances": ("0", "<= 1"),
+    "capabilities:free_ram_mb": (">= 2048",),
+    "rack": ("r1", "s== r1", "s>= r2"),
+    "ssd": ("true", ">= 5", "<or> 3 <or> true", ">= many"),
+    "aggregate_instance_extra_specs:ssd": ("true", "<in> ru", "== 3"),
+    "other:rack": ("ignored",),
+}
+
+_IMAGES = (
+    Image("i1", properties={"hw_architecture": "amd64"}),
+    Image("i2", properties={"hw_architecture": "arm64", "hw_vm_mode": "hvm"}),
+    Image("i3", properties={"img_hv_type": "kvm", "img_hv_requested_version": ">=6.0,<7"}),
+    Image("i4", properties={"img_hv_requested_version": ">=99"}),
+    Image("i5", properties={"trait:HW_CPU_X86_AVX": "required", "os_type": "linux"}),
+)
+
+_METADATA: Sequence[Mapping[str, str]] = (
+    {},
+    {
+        "cpu_allocation_ratio": "0.5",
+        "ram_allocation_ratio": "0.1",
+        "disk_allocation_ratio": "0.7",
+        "ssd": "true",
+    },
+    {
+        "cpu_allocation_ratio": "2",
+        "ram_allocation_ratio": "1.5",
+        "disk_allocation_ratio": "1e1",
+        "max_io_ops_per_host": "1",
+        "max_instances_per_host": "1.5",
+    },
+    {
+        "cpu_allocation_ratio": "0",
+        "ram_allocation_ratio": "many",
+        "disk_allocation_ratio": "nan",
+        "max_io_ops_per_host": "none",
+        "max_instances_per_host": "",
+    },
+    {
+        "ssd": "true, 7",
+        "filter_tenant_id": "p2, p1",
+        "instance_type": "g , f",
+        "os_type": "windows, bsd",
+    },
+    {
+        "ssd": " 3 ",
+        "filter_tenant_id_too": "p2",
+        "instance_type": "g",
+        "hw_architecture": "arm64, ppc",
+        "max_io_ops_per_host": "0",
+    },
+    {
+        "filter_tenant_id": "",
+        "instance_type": "",
+        "os_type": "linux",
+        "hw_architecture": "amd64",
+        "max_instances_per_host": "1",
+    },
+)
+"""What aggregates say of their hosts, beside availability zones."""
+
+_SUPPORTED = (
+    (("x86_64", "kvm", "hvm"),),
+    (("x86_64", "kvm", "hvm"), ("i686", "kvm", "hvm")),
+    (("aarch64", "qemu", "hvm"),),
+    (),
+)
+
+CELLS = ("cell-1", "cell-2")
+
+_REPORTS: Sequence[Mapping[str, float]] = (
+    {},
+    {METRICS[0]: 1.0},
+    {METRICS[0]: 1.0, METRICS[1]: 1.0},
+    {METRICS[0]: -2.5, METRICS[1]: 40.0},
+)
+
+_POOLS = (
+    (),
+    (),
+    (PciPool("10de", "1eb8", count=3),),
+    (PciPool("10de", "1eb8", count=2), PciPool("8086", "0443", count=150)),
+)
+
+HOSTS_MAX = 6
+
+_SELDOM_TRUE = st.integers(0, 7).map(lambda drawn: drawn == 1)
+
+_T = TypeVar("_T")
+
+
+def _inventories(sizes: Sequence[int], *, stepped: bool) -> list[Inventory]:
+    """Plain inventories of each size, and some with a ratio, a reserve, a limit or units."""
+    made: list[Inventory] = []
+    for total in sizes:
+        plain = Inventory(total)
+        made += [plain, plain, replace(plain, allocation_ratio=4.0)]
+        made.append(replace(plain, reserved=total // 4, allocation_ratio=1.5))
+        made.append(replace(plain, allocation_ratio=0.7, max_unit=total // 2 + 1))
+        if stepped:
+            made.append(replace(plain, step_size=2))
+            made.append(replace(plain, min_unit=4, step_size=4, allocation_ratio=2.0))
+    return made
+
+
+def inventories(*, stepped: bool = True) -> st.SearchStrategy[dict[str, Inventory]]:
+    """Inventories of one host, small and often alike; `stepped` allows units other than 1."""
+    sizes = {VCPU: (1, 4, 8), MEMORY_MB: (1024, 4096, 8192), DISK_GB: (0, 40, 100)}
+    plain = {
+        name: st.sampled_from(_inventories(totals, stepped=stepped))
+        for name, totals in sizes.items()
+    }
+    scarce = st.sampled_from(_inventories((1, 2, 4), stepped=stepped))
+    return st.fixed_dictionaries(plain, optional={GPU: scarce})
+
+
+@st.composite
+def boxes(draw: st.DrawFn, name: str, *, stepped: bool = True) -> Box:
+    """A box of that name."""
+    has = draw(inventories(stepped=stepped))
+    shares = st.sampled_from((0, 0, 0, 0, 1, 2, 3, 4, 5))
+    used = {key: one.total * draw(shares) // 4 for key, one in has.items()}
+    return Box(
+        name=name,
+        inventories=has,
+        used={key: amount for key, amount in used.items() if amount},
+        traits=draw(st.frozensets(st.sampled_from(TRAITS))),
+        disabled=draw(_SELDOM_TRUE),
+        forced_down=draw(_SELDOM_TRUE),
+        silent_s=draw(_seldom(st.sampled_from((59.0, 60.0, 61.0, -61.0, 9000.0)), 5.0)),
+        hypervisor_type=draw(st.sampled_from(("QEMU", "kvm"))),
+        hypervisor_version=draw(st.sampled_from((6_002_000, 7_000_000, 0))),
+        cpu_info=draw(st.sampled_from(({}, {"features": ["avx"]}, {"features": ["avx", "vmx"]}))),
+        supported_instances=draw(st.sampled_from(_SUPPORTED)),
+        stats=draw(st.sampled_from(({}, {"rack": "r1"}, {"rack": "r2"}))),
+        cell=draw(st.sampled_from(("", *CELLS))),
+        failed_builds=draw(st.sampled_from((0, 0, 1, 3))),
+        failed_s=draw(st.sampled_from((0.0, 600.0))),
+        metrics=draw(st.sampled_from(_REPORTS)),
+        pci_pools=draw(st.sampled_from(_POOLS)),
+    )
+
+
+@st.composite
+def snapshots(draw: st.DrawFn, *, stepped: bool = True, least: int = 0) -> Snapshot:
+    """A small fleet with services, aggregates, server groups and instances."""
+    names = [f"Host-{number}" for number in range(draw(st.integers(least, HOSTS_MAX)))]
+    fleet: list[Box] = [draw(boxes(name, stepped=stepped)) for name in draw(_shuffled(names))]
+    second_node: bool = draw(st.booleans())
+    if fleet and second_node:
+        fleet.append(replace(draw(boxes(fleet[0].name, stepped=stepped)), node="node-b"))
+    groups = [
+        ServerGroup(f"g-{policy}", policy, policy, max_server_per_host=draw(st.integers(1, 2)))
+        for policy in GroupPolicy
+    ]
+    snapshot = snapshot_of(
+        fleet,
+        aggregates=draw(_aggregates(names)),
+        groups=groups,
+        instances=draw(_residents(fleet)) if fleet else (),
+    )
+    if draw(st.booleans()):
+        return snapshot
+    return replace(snapshot, services=snapshot.services[1:])
+
+
+def _shuffled(names: Sequence[str]) -> st.SearchStrategy[list[str]]:
+    return st.permutations(names)
+
+
+def _aggregates(names: Sequence[str]) -> st.SearchStrategy[list[Aggregate]]:
+    members = st.frozensets(st.sampled_from([*names, "elsewhere"]))
+    zones = st.sampled_from(({}, {AZ_KEY: "az1"}, {AZ_KEY: "az2, az1"}, {AZ_KEY: " , "}))
+    made = st.tuples(members, zones, st.sampled_from(_METADATA))
+    return st.lists(made, max_size=3).map(
+        lambda found: [
+            Aggregate(number, f"agg-{number}", f"agg-{number}", hosts, {**zones, **metadata})
+            for number, (hosts, zones, metadata) in enumerate(found)
+        ]
+    )
+
+
+def _residents(fleet: Sequence[Box]) -> st.SearchStrategy[list[Instance]]:
+    group = st.sampled_from([None, None, *(f"g-{policy}" for policy in GroupPolicy)])
+    task = st.sampled_from((None, Task.SPAWNING, Task.DELETING))
+    made = st.tuples(st.sampled_from(fleet), group, task, st.sampled_from((None, *_IMAGES)))
+    return st.lists(made, max_size=5).map(
+        lambda found: [
+            replace(resident(f"old-{number}", box, group_uuid=group_uuid, task=doing), image=image)
+            for number, (box, group_uuid, doing, image) in enumerate(found)
+        ]
+    )
+
+
+def flavors() -> st.SearchStrategy[Flavor]:
+    """Flavors that fit some boxes, with extra specs that some boxes meet."""
+    specs: st.SearchStrategy[dict[str, str]] = st.one_of(
+        st.just(dict[str, str]()),
+        st.just(dict[str, str]()),
+        st.lists(
+            st.sampled_from([(key, value) for key, values in _SPECS.items() for value in values]),
+            max_size=2,
+        ).map(dict),
+    )
+    return st.builds(
+        Flavor,
+        flavor_id=st.just("1"),
+        name=st.sampled_from(("f", "f", "g")),
+        vcpus=st.sampled_from((0, 1, 1, 2, 3, 8)),
+        memory_mb=st.sampled_from((0, 512, 512, 1024, 1500, 4096)),
+        root_gb=st.sampled_from((0, 0, 10, 40)),
+        ephemeral_gb=st.sampled_from((0, 0, 5)),
+        swap_mb=st.sampled_from((0, 0, 1, 1024)),
+        extra_specs=specs,
+    )
+
+
+def _seldom(strategy: st.SearchStrategy[_T], default: _T) -> st.SearchStrategy[_T]:
+    return st.integers(0, 7).flatmap(lambda drawn: strategy if drawn == 1 else st.just(default))
+
+
+@st.composite
+def requests(
+    draw: st.DrawFn, *, count_max: int = 4, grouped: bool = True, named: bool = True
+) -> Request:
+    """Requests that now and then say something in each of the ways there are.
+
+    Args:
+        draw: given by hypothesis.
+        count_max: most instances that one asks for.
+        grouped: whether it may be in a server group.
+        named: whether it may name hosts to force, ignore or go to.
+    """
+    name = st.sampled_from([f"Host-{number}" for number in range(HOSTS_MAX)])
+    names = st.lists(st.one_of(name, name.map(str.lower)), max_size=3, unique=True).map(tuple)
+    old = st.lists(st.sampled_from([f"old-{n}" for n in range(6)]), max_size=2).map(tuple)
+    options: dict[str, object] = {
+        "image": draw(_seldom(st.sampled_from(_IMAGES), None)),
+        "availability_zone": draw(_seldom(st.sampled_from(ZONES), None)),
+        "source_cell": draw(_seldom(st.sampled_from(CELLS), "")),
+        "project_id": draw(_seldom(st.sampled_from(("p1", "p2")), "")),
+        "retried": draw(_seldom(st.lists(st.tuples(name, name), max_size=2).map(tuple), ())),
+        "hints": {
+            hint: draw(_seldom(old, ())) for hint in ("different_host", "same_host", "other")
+        },
+    }
+    if grouped:
+        groups = st.sampled_from([f"g-{policy}" for policy in GroupPolicy])
+        options["group_uuid"] = draw(_seldom(groups, None))
+    if named:
+        nodes = st.lists(st.one_of(name, st.just("node-b")), max_size=3).map(tuple)
+        places = st.builds(Destination, name, st.one_of(st.none(), name, st.just("node-b")))
+        options["destination"] = draw(_seldom(places, None))
+        options["ignore_hosts"] = draw(_seldom(names, ()))
+        options["force_hosts"] = draw(_seldom(names, ()))
+        options["force_nodes"] = draw(_seldom(nodes, ()))
+    count = draw(st.integers(1, count_max))
+    return replace(asking(draw(flavors()), count=count), **options)  # type: ignore[arg-type]

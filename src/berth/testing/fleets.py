@@ -1,0 +1,291 @@
+"""Fleets for tests of decisions, one case at a time (strategies are in `fleet_strategies`).
+
+A `Box` is a host with all that belongs to it (its provider and compute service); a snapshot is
+made of boxes. Everything has a default that lets a small request pass.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from berth.domain.aggregate import AZ_KEY, Aggregate
+from berth.domain.attestation import Attestation
+from berth.domain.change import Snapshot
+from berth.domain.flavor import Flavor
+from berth.domain.host import Host, Service
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.numa import NumaCell
+from berth.domain.pci import PciPool
+from berth.domain.provider import Provider
+from berth.domain.request import Request
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.server_group import ServerGroup
+from berth.scheduling.drivers import chance, filter_scheduler
+from berth.scheduling.filters import (
+    different_host,
+    fits_resources,
+    gives_groups,
+    group_affinity,
+    group_anti_affinity,
+    has_capabilities,
+    has_traits,
+    in_availability_zone,
+    not_retried,
+    same_host,
+    service_is_up,
+    supports_image,
+)
+from berth.scheduling.policy import Policy
+from berth.scheduling.rule import Filter, Weigher
+from berth.scheduling.weighers import (
+    build_failures,
+    free_cpu,
+    free_devices,
+    free_disk,
+    free_ram,
+    host_metrics,
+    hypervisor_version,
+    image_properties,
+    io_ops,
+    num_instances,
+    same_cell,
+    soft_affinity,
+    soft_anti_affinity,
+)
+from berth.testing.trees import Child, children_of
+
+NOW_S = 1_000_000.0
+"""The time of every fleet, in Unix seconds."""
+
+GPU = "CUSTOM_GPU"
+CLASSES = (VCPU, MEMORY_MB, DISK_GB, GPU)
+TRAITS = ("HW_CPU_X86_AVX", "CUSTOM_FAST", "CUSTOM_OLD")
+ZONES = ("az1", "az2", "nova")
+
+_ROOMY: Mapping[str, Inventory] = {
+    VCPU: Inventory(8),
+    MEMORY_MB: Inventory(8192),
+    DISK_GB: Inventory(100),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One host with its provider and its compute service; `node` is the name unless given."""
+
+    name: str
+    node: str = ""
+    inventories: Mapping[str, Inventory] = field(default_factory=lambda: _ROOMY)
+    used: Mapping[str, int] = field(default_factory=dict[str, int])
+    traits: frozenset[str] = frozenset()
+    disabled: bool = False
+    forced_down: bool = False
+    silent_s: float = 0.0
+    """Seconds since the last heartbeat."""
+    hypervisor_type: str = "QEMU"
+    hypervisor_version: int = 6_002_000
+    cpu_info: Mapping[str, object] = field(default_factory=dict[str, object])
+    supported_instances: tuple[tuple[str, str, str], ...] = (("x86_64", "kvm", "hvm"),)
+    stats: Mapping[str, str] = field(default_factory=dict[str, str])
+    cell: str = ""
+    failed_builds: int = 0
+    failed_s: float = 0.0
+    """Seconds since the newest failed build."""
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    numa_cells: tuple[NumaCell, ...] = ()
+    pci_pools: tuple[PciPool, ...] = ()
+    host_ip: str = ""
+    attestation: Attestation | None = None
+    children: tuple[Child, ...] = ()
+
+    @property
+    def host(self) -> Host:
+        """The host record."""
+        return Host(
+            uuid=uuid_of(self.name, self.node),
+            name=self.name,
+            node=self.node or self.name,
+            hypervisor_type=self.hypervisor_type,
+            hypervisor_version=self.hypervisor_version,
+            cpu_info=self.cpu_info,
+            supported_instances=self.supported_instances,
+            stats=self.stats,
+            cell=self.cell,
+            metrics=self.metrics,
+            numa_cells=self.numa_cells,
+            pci_pools=self.pci_pools,
+            host_ip=self.host_ip,
+        )
+
+    @property
+    def provider(self) -> Provider:
+        """The host's root provider."""
+        return Provider(
+            uuid=uuid_of(self.name, self.node),
+            name=self.name,
+            inventories=self.inventories,
+            used=self.used,
+            traits=self.traits,
+        )
+
+    @property
+    def providers(self) -> tuple[Provider, ...]:
+        """The providers of the host's tree, the root first."""
+        return self.provider, *children_of(self.provider.uuid, self.children)
+
+    @property
+    def service(self) -> Service:
+        """The compute service of the host's name."""
+        return Service(
+            host=self.name,
+            service_id=f"service-{self.name}",
+            disabled=self.disabled,
+            forced_down=self.forced_down,
+            last_seen_s=NOW_S - self.silent_s,
+            failed_builds=self.failed_builds,
+            failed_at_s=NOW_S - self.failed_s if self.failed_builds else 0.0,
+            attestations={} if self.attestation is None else {self.host.node: self.attestation},
+        )
+
+
+def uuid_of(name: str, node: str = "") -> str:
+    """Return the uuid of the box with that name and node."""
+    return f"{name}/{node or name}"
+
+
+def sized(vcpus: int = 8, memory_mb: int = 8192, disk_gb: int = 100) -> dict[str, Inventory]:
+    """Return plain inventories: nothing reserved, no overcommit."""
+    return {
+        VCPU: Inventory(vcpus),
+        MEMORY_MB: Inventory(memory_mb),
+        DISK_GB: Inventory(disk_gb),
+    }
+
+
+def resident(
+    uuid: str, box: Box, *, group_uuid: str | None = None, task: Task | None = None
+) -> Instance:
+    """Return an instance that is on a box."""
+    return Instance(
+        uuid=uuid,
+        name=uuid,
+        project_id="p",
+        user_id="u",
+        request_id=f"req-{uuid}",
+        reservation_id=f"r-{uuid}",
+        flavor=Flavor("1", "small", 1, 512),
+        status=Status.ACTIVE,
+        task=task,
+        host=box.name,
+        node=box.node or box.name,
+        group_uuid=group_uuid,
+    )
+
+
+def snapshot_of(
+    boxes: Sequence[Box],
+    *,
+    aggregates: Sequence[Aggregate] = (),
+    groups: Sequence[ServerGroup] = (),
+    instances: Sequence[Instance] = (),
+) -> Snapshot:
+    """Return the snapshot of a fleet; of boxes of one name, the first says its service."""
+    services = {box.name: box.service for box in reversed(boxes)}
+    return Snapshot(
+        version=1,
+        now_s=NOW_S,
+        hosts=tuple(box.host for box in boxes),
+        providers=tuple(provider for box in boxes for provider in box.providers),
+        services=tuple(services.values()),
+        aggregates=tuple(aggregates),
+        server_groups=tuple(groups),
+        instances=tuple(instances),
+    )
+
+
+def zone(name: str, *hosts: str, number: int = 1) -> Aggregate:
+    """Return the aggregate that puts hosts in an availability zone."""
+    return Aggregate(number, f"agg-{number}", name, frozenset(hosts), {AZ_KEY: name})
+
+
+def asking(
+    flavor: Flavor | None = None, *, count: int = 1, specs: Mapping[str, str] | None = None
+) -> Request:
+    """Return a request for `count` instances, small unless a flavor is given."""
+    flavor = flavor or Flavor("1", "small", vcpus=1, memory_mb=1024, root_gb=10)
+    if specs is not None:
+        flavor = replace(flavor, extra_specs=specs)
+    return Request("req-1", tuple(f"new-{number}" for number in range(count)), flavor)
+
+
+def all_filters() -> tuple[Filter, ...]:
+    """Return every filter with its default options, in the order of the default policy."""
+    return (
+        service_is_up.build(),
+        in_availability_zone.build(),
+        has_traits.build(),
+        fits_resources.build(),
+        gives_groups.build(),
+        has_capabilities.build(),
+        supports_image.build(),
+        group_anti_affinity.build(),
+        group_affinity.build(),
+        different_host.build(),
+        same_host.build(),
+        not_retried.build(),
+    )
+
+
+METRICS: Sequence[str] = ("cpu.percent", "temperature")
+
+_WEIGHERS: Sequence[Callable[[float], Weigher]] = (
+    lambda multiplier: free_ram.build(multiplier=multiplier),
+    lambda multiplier: free_cpu.build(multiplier=multiplier),
+    lambda multiplier: free_disk.build(multiplier=multiplier),
+    lambda multiplier: soft_affinity.build(multiplier=multiplier),
+    lambda multiplier: soft_anti_affinity.build(multiplier=multiplier),
+    lambda multiplier: io_ops.build(multiplier=multiplier),
+    lambda multiplier: num_instances.build(multiplier=multiplier),
+    lambda multiplier: build_failures.build(multiplier=multiplier),
+    lambda multiplier: hypervisor_version.build(multiplier=multiplier),
+    lambda multiplier: same_cell.build(multiplier=multiplier),
+    lambda multiplier: image_properties.build(multiplier=multiplier),
+    lambda multiplier: host_metrics.build(
+        multiplier=multiplier, weight_setting=dict.fromkeys(METRICS, 0.5)
+    ),
+    lambda multiplier: replace(free_devices.build(), multiplier=multiplier),
+)
+WEIGHERS = len(_WEIGHERS)
+"""How many weighers there are."""
+
+_SPREADING = (1.0,) * 5
+
+
+def all_weighers(multipliers: Sequence[float] = _SPREADING) -> tuple[Weigher, ...]:
+    """Return every weigher with its multiplier, or the first few when fewer are given."""
+    return tuple(build(one) for build, one in zip(_WEIGHERS, multipliers, strict=False))
+
+
+def policy_of(
+    *,
+    filters: Sequence[Filter] | None = None,
+    weighers: Sequence[Weigher] | None = None,
+    subset_size: int = 1,
+    shuffle: bool = False,
+    runners_up: int = 1_000,
+) -> Policy:
+    """Return a policy of the filter scheduler; it names all hosts that came next."""
+    return Policy(
+        name="test",
+        hash="0",
+        driver=filter_scheduler.build(),
+        filters=all_filters() if filters is None else tuple(filters),
+        weighers=all_weighers() if weighers is None else tuple(weighers),
+        host_subset_size=subset_size,
+        shuffle_best_same_weighed_hosts=shuffle,
+        runners_up=runners_up,
+    )
+
+
+def by_chance(policy: Policy) -> Policy:
+    """Return the policy with the chance scheduler."""
+    return replace(policy, driver=chance.build())

@@ -1,0 +1,30 @@
+"""The conformance suite of the ledger port: what every ledger must do.
+
+To hold a ledger to it, subclass in a test module and say how to open one:
+
+    class TestMyLedger(LedgerConformance):
+        @pytest.fixture
+        def open_ledger(self, tmp_path: Path) -> LedgerFactory:
+            async def open_ledger(retention: Retention = Retention()) -> Ledger:
+                return await MyLedger.open(tmp_path / "ledger", retention)
+
+            return open_ledger
+
+Within one test every call of the factory opens the same store, which is empty at first. A ledger
+that survives its process is held to `DurableLedgerConformance` as well. Tests need
+pytest-asyncio in its `auto` mode.
+"""
+
+from berth.testing.ledger_conformance.claims import ClaimTests
+from berth.testing.ledger_conformance.durability import DurableLedgerConformance
+from berth.testing.ledger_conformance.feed import FeedTests
+from berth.testing.ledger_conformance.fixtures import LedgerFactory, LedgerFixtures
+from berth.testing.ledger_conformance.listing import ListingTests
+from berth.testing.ledger_conformance.records import RecordTests
+from berth.testing.ledger_conformance.trees import TreeTests
+
+__all__ = ["DurableLedgerConformance", "LedgerConformance", "LedgerFactory", "LedgerFixtures"]
+
+
+class LedgerConformance(ClaimTests, TreeTests, RecordTests, ListingTests, FeedTests):
+    """Everything that holds for any ledger."""

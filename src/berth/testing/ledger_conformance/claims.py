@@ -1,0 +1,271 @@
+"""Claims: summed capacity, all or nothing, once for each key."""
+
+# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
+
+import asyncio
+from dataclasses import replace
+
+from berth.domain.allocation import Allocation, Claim, Shortage
+from berth.domain.provider import Provider
+from berth.domain.resources import MEMORY_MB, VCPU, Inventory
+from berth.domain.write import Committed, Free, Guard, Put, Rejected, Take
+from berth.ports.ledger import Ledger
+from berth.testing.builders import (
+    make_allocation,
+    make_claim,
+    make_fleet,
+    make_instance,
+    make_provider,
+    make_take,
+    make_uuid,
+)
+from berth.testing.ledger_conformance.fixtures import LedgerFixtures, commit, refused
+
+HOST_1 = make_uuid("host", 1)
+HOST_2 = make_uuid("host", 2)
+
+
+async def used_of(ledger: Ledger, provider_uuid: str = HOST_1) -> dict[str, int]:
+    """Return what is used of a provider, without the zeros."""
+    provider = await ledger.get(Provider, provider_uuid)
+    assert provider is not None
+    return {name: amount for name, amount in provider.used.items() if amount}
+
+
+class ClaimTests(LedgerFixtures):
+    """What `Take` and `Free` do."""
+
+    async def test_a_guard_refuses_who_read_before_the_last_change(self, ledger: Ledger) -> None:
+        """Of two units that read the same thing the second is stale, also in one batch."""
+        seen = await commit(ledger, *make_fleet(1, vcpus=9))
+        first, second = await ledger.commit(
+            [
+                (Guard("group", seen), make_take(1, amounts={VCPU: 1})),
+                (Guard("group", seen), make_take(2, amounts={VCPU: 1})),
+            ]
+        )
+        assert isinstance(first, Committed)
+        assert isinstance(second, Rejected)
+        assert second.stale
+        other = await commit(ledger, (Guard("other", seen), make_take(3, amounts={VCPU: 1})))
+        stale = await refused(ledger, (Guard("group", seen), make_take(4, amounts={VCPU: 1})))
+        assert stale.stale
+        await commit(ledger, (Guard("group", other), make_take(4, amounts={VCPU: 1})))
+        await commit(ledger, (Guard("other", other), make_take(5, amounts={VCPU: 1})))
+        assert await used_of(ledger) == {VCPU: 4}
+
+    async def test_a_refused_unit_passes_no_guard(self, ledger: Ledger) -> None:
+        """What was refused changed nothing, so nobody becomes stale by it."""
+        seen = await commit(ledger, *make_fleet(1, vcpus=1))
+        await refused(ledger, (Guard("g", seen), make_take(1, amounts={VCPU: 2})))
+        await commit(ledger, (Guard("g", seen), make_take(2, amounts={VCPU: 1})))
+
+    async def test_a_claim_that_fits_is_used_and_allocated(self, ledger: Ledger) -> None:
+        """A committed claim counts as used and can be read as an allocation."""
+        amounts = {VCPU: 2, MEMORY_MB: 512}
+        await commit(ledger, *make_fleet(1), (make_take(1, amounts=amounts),))
+        assert await used_of(ledger) == amounts
+        assert await ledger.allocations() == [make_allocation(1, amounts=amounts)]
+
+    async def test_the_last_unit_of_capacity_can_be_taken_and_no_more(self, ledger: Ledger) -> None:
+        """A claim of exactly what is left fits, and one of a unit more does not."""
+        await commit(ledger, *make_fleet(1, vcpus=4), (make_take(1, amounts={VCPU: 3}),))
+        refusal = await refused(ledger, (make_take(2, amounts={VCPU: 2}),))
+        assert refusal == Rejected(shortages=(Shortage(HOST_1, VCPU, asked=2, left=1),))
+        await commit(ledger, (make_take(3, amounts={VCPU: 1}),))
+        assert await used_of(ledger) == {VCPU: 4}
+
+    async def test_capacity_is_what_ratio_and_reserve_leave(self, ledger: Ledger) -> None:
+        """Capacity is (total - reserved) x ratio, whatever the total is."""
+        inventory = Inventory(total=10, reserved=2, allocation_ratio=1.5)
+        provider = replace(make_provider(1), inventories={VCPU: inventory})
+        await commit(ledger, (Put(provider),), (make_take(1, amounts={VCPU: 10}),))
+        refusal = await refused(ledger, (make_take(2, amounts={VCPU: 3}),))
+        assert refusal.shortages == (Shortage(HOST_1, VCPU, asked=3, left=2),)
+
+    async def test_a_claim_is_summed_over_its_consumers(self, ledger: Ledger) -> None:
+        """Consumers of one claim count together on a provider, and all are refused together."""
+        await commit(ledger, *make_fleet(1, vcpus=5))
+        allocations = tuple(make_allocation(n, amounts={VCPU: 2}) for n in (1, 2, 3))
+        refusal = await refused(ledger, (Take(Claim("gang", allocations)),))
+        assert refusal.shortages == (Shortage(HOST_1, VCPU, asked=6, left=5),)
+        assert await used_of(ledger) == {}
+        assert await ledger.allocations() == []
+
+    async def test_units_judged_earlier_in_a_batch_count(self, ledger: Ledger) -> None:
+        """Units of one commit are judged in order, each knowing what those before took."""
+        await commit(ledger, *make_fleet(1, vcpus=3))
+        units = [(make_take(n, amounts={VCPU: amount}),) for n, amount in enumerate((2, 2, 1), 1)]
+        first, second, third = await ledger.commit(units)
+        assert first == Committed(2)
+        assert second == Rejected(shortages=(Shortage(HOST_1, VCPU, asked=2, left=1),))
+        assert third == Committed(3)
+
+    async def test_every_shortage_is_named(self, ledger: Ledger) -> None:
+        """A refusal says of each class of each provider what was asked and what is left."""
+        await commit(ledger, *make_fleet(2, vcpus=2))
+        allocations = (
+            make_allocation(1, on=1, amounts={VCPU: 3, MEMORY_MB: 1}),
+            make_allocation(2, on=2, amounts={VCPU: 1, MEMORY_MB: 99_999}),
+        )
+        refusal = await refused(ledger, (Take(Claim("both", allocations)),))
+        assert refusal.shortages == (
+            Shortage(HOST_1, VCPU, asked=3, left=2),
+            Shortage(HOST_2, MEMORY_MB, asked=99_999, left=32_768),
+        )
+
+    async def test_nothing_is_left_of_what_is_unknown(self, ledger: Ledger) -> None:
+        """A provider or class that the ledger does not know has 0 left."""
+        await commit(ledger, *make_fleet(1))
+        no_class = await refused(ledger, (make_take(1, amounts={"CUSTOM_FPGA": 1}),))
+        assert no_class.shortages == (Shortage(HOST_1, "CUSTOM_FPGA", asked=1, left=0),)
+        no_host = await refused(ledger, (make_take(1, on=2),))
+        assert no_host.shortages == (Shortage(HOST_2, VCPU, asked=1, left=0),)
+
+    async def test_an_allocation_may_not_pass_max_unit(self, ledger: Ledger) -> None:
+        """However much is left, one allocation gets no more than `max_unit`, or the total."""
+        inventories = {
+            VCPU: Inventory(total=8, allocation_ratio=4.0),
+            MEMORY_MB: Inventory(total=1024, max_unit=256),
+        }
+        await commit(ledger, (Put(replace(make_provider(1), inventories=inventories)),))
+        by_total = await refused(ledger, (make_take(1, amounts={VCPU: 9}),))
+        assert by_total.shortages == (Shortage(HOST_1, VCPU, asked=9, left=8),)
+        by_unit = await refused(ledger, (make_take(1, amounts={MEMORY_MB: 257}),))
+        assert by_unit.shortages == (Shortage(HOST_1, MEMORY_MB, asked=257, left=256),)
+        both = tuple(make_allocation(n, amounts={VCPU: 8, MEMORY_MB: 256}) for n in (1, 2))
+        await commit(ledger, (Take(Claim("two", both)),))
+
+    async def test_an_allocation_keeps_to_min_unit_and_step_size(self, ledger: Ledger) -> None:
+        """Amounts below `min_unit`, off the step, zero or negative are refused with 0 left."""
+        inventories = {VCPU: Inventory(total=64, min_unit=4, step_size=2)}
+        await commit(ledger, (Put(replace(make_provider(1), inventories=inventories)),))
+        for amount in (2, 5, 0, -4):
+            refusal = await refused(ledger, (make_take(1, amounts={VCPU: amount}),))
+            assert refusal.shortages == (Shortage(HOST_1, VCPU, asked=amount, left=0),)
+        await commit(ledger, (make_take(1, amounts={VCPU: 6}),))
+
+    async def test_a_repeated_claim_takes_once(self, ledger: Ledger) -> None:
+        """A claim key answers with its first version ever after, and nothing is taken again."""
+        version = await commit(ledger, *make_fleet(1), (make_take(1),))
+        again = await ledger.commit([(make_take(1),), (make_take(1),)])
+        assert again == [Committed(version, repeated=True)] * 2
+        assert await used_of(ledger) == {VCPU: 1}
+        assert await ledger.version() == version
+
+    async def test_a_claim_repeated_within_a_batch_takes_once(self, ledger: Ledger) -> None:
+        """The second of two equal claims in one commit is a repetition of the first."""
+        await commit(ledger, *make_fleet(1))
+        outcomes = await ledger.commit([(make_take(1),), (make_take(1),)])
+        assert outcomes == [Committed(2), Committed(2, repeated=True)]
+        assert await used_of(ledger) == {VCPU: 1}
+
+    async def test_a_repetition_wins_over_every_conflict(self, ledger: Ledger) -> None:
+        """A unit whose claim was committed is a repetition though its other writes conflict."""
+        instance = make_instance(1)
+        unit = (make_take(1), Put(instance))
+        await commit(ledger, *make_fleet(1), unit)
+        assert await ledger.commit([unit]) == [Committed(2, repeated=True)]
+
+    async def test_a_refused_claim_may_be_tried_again(self, ledger: Ledger) -> None:
+        """A refusal does not use up the key of a claim."""
+        await commit(ledger, *make_fleet(1, vcpus=1), (make_take(1),))
+        await refused(ledger, (make_take(2),))
+        await commit(ledger, (Free(make_uuid("instance", 1)),), (make_take(2),))
+
+    async def test_keys_of_one_unit_stand_together(self, ledger: Ledger) -> None:
+        """A unit with one claim that was committed elsewhere and one that was not is refused."""
+        await commit(ledger, *make_fleet(1), (make_take(1),))
+        assert (await refused(ledger, (make_take(1), make_take(2)))).conflict
+        assert (await refused(ledger, (make_take(3), make_take(3)))).conflict
+
+    async def test_a_consumer_has_one_claim(self, ledger: Ledger) -> None:
+        """A consumer that holds allocations gets no more under another key."""
+        await commit(ledger, *make_fleet(2), (make_take(1),))
+        other = Take(replace(make_claim(1, on=2), key="other"))
+        assert (await refused(ledger, (other,))).conflict
+
+    async def test_a_claim_names_a_consumer_and_provider_once(self, ledger: Ledger) -> None:
+        """Two allocations of one consumer on one provider are a mistake, and refused."""
+        await commit(ledger, *make_fleet(1))
+        claim = Claim("twice", (make_allocation(1), make_allocation(1)))
+        assert (await refused(ledger, (Take(claim),))).conflict
+
+    async def test_freed_room_can_be_taken_in_the_same_unit(self, ledger: Ledger) -> None:
+        """A move frees and takes in one step, even into the room that it frees."""
+        await commit(ledger, *make_fleet(2, vcpus=4), (make_take(1, amounts={VCPU: 4}),))
+        free = Free(make_uuid("instance", 1))
+        allocations = (
+            make_allocation(1, on=1, amounts={VCPU: 2}),
+            make_allocation(1, on=2, amounts={VCPU: 2}),
+        )
+        await commit(ledger, (free, Take(Claim("resize", allocations))))
+        assert await ledger.allocations() == list(allocations)
+        assert await used_of(ledger, HOST_1) == await used_of(ledger, HOST_2) == {VCPU: 2}
+
+    async def test_a_refused_unit_leaves_no_trace(self, ledger: Ledger) -> None:
+        """All writes of a refused unit are undone, those before the refusal too."""
+        await commit(ledger, *make_fleet(1, vcpus=1), (make_take(1), Put(make_instance(1))))
+        before = await ledger.snapshot(0.0)
+        unit = (
+            Free(make_uuid("instance", 1)),
+            Put(make_provider(1, vcpus=99)),
+            Put(make_instance(2)),
+            make_take(2),
+            Put(replace(make_instance(1), revision=7)),
+        )
+        assert (await refused(ledger, unit)).conflict
+        assert await ledger.snapshot(0.0) == before
+        assert await ledger.allocations() == [make_allocation(1)]
+
+    async def test_freeing_nothing_is_no_error(self, ledger: Ledger) -> None:
+        """Freeing a consumer that holds nothing is committed and changes nothing."""
+        await commit(ledger, *make_fleet(1), (make_take(1),), (Free("nobody"),))
+        assert await used_of(ledger) == {VCPU: 1}
+
+    async def test_allocations_are_found_by_consumer_and_provider(self, ledger: Ledger) -> None:
+        """Allocations can be listed for one consumer, one provider, or both."""
+        takes = [(make_take(n, on=on),) for n, on in ((1, 1), (2, 1), (3, 2))]
+        await commit(ledger, *make_fleet(2), *takes)
+        first, second, third = (make_allocation(n, on=on) for n, on in ((1, 1), (2, 1), (3, 2)))
+        assert await ledger.allocations() == [first, second, third]
+        assert await ledger.allocations(provider_uuid=HOST_1) == [first, second]
+        assert await ledger.allocations(consumer_uuid=third.consumer_uuid) == [third]
+        consumer = first.consumer_uuid
+        assert await ledger.allocations(consumer_uuid=consumer, provider_uuid=HOST_2) == []
+
+    async def test_concurrent_claims_never_overcommit(self, ledger: Ledger) -> None:
+        """Of 40 callers at once for the last 10, exactly 10 succeed."""
+        await commit(ledger, *make_fleet(1, vcpus=10))
+        answers = await asyncio.gather(
+            *(ledger.commit([(make_take(n), Put(make_instance(n)))]) for n in range(1, 41))
+        )
+        versions = [a[0].version for a in answers if isinstance(a[0], Committed)]
+        assert sorted(versions) == list(range(2, 12))
+        assert await used_of(ledger) == {VCPU: 10}
+        assert len(await ledger.allocations()) == 10
+
+    async def test_a_cancelled_commit_harms_nobody(self, ledger: Ledger) -> None:
+        """A caller that goes away leaves a ledger that goes on, and may have been committed."""
+        await commit(ledger, *make_fleet(1))
+        task = asyncio.ensure_future(ledger.commit([(make_take(1),)]))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await commit(ledger, (make_take(2),))
+        outcome = (await ledger.commit([(make_take(1),)]))[0]
+        assert isinstance(outcome, Committed)
+        assert await used_of(ledger) == {VCPU: 2}
+
+    async def test_a_provider_may_be_a_child(self, ledger: Ledger) -> None:
+        """A claim may span a host's provider and its children, for one consumer."""
+        child = replace(
+            make_provider(2), parent_uuid=HOST_1, inventories={"CUSTOM_GPU": Inventory(total=1)}
+        )
+        await commit(ledger, (Put(make_provider(1)), Put(child)))
+        allocations = (
+            make_allocation(1, on=1),
+            Allocation(make_uuid("instance", 1), child.uuid, {"CUSTOM_GPU": 1}),
+        )
+        await commit(ledger, (Take(Claim("tree", allocations)),))
+        assert await used_of(ledger, child.uuid) == {"CUSTOM_GPU": 1}

@@ -1,0 +1,76 @@
+"""Ledgers that survive their process and may be opened more than once."""
+
+# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
+
+import asyncio
+
+from berth.domain.host import Host
+from berth.domain.record import Kind
+from berth.domain.resources import VCPU
+from berth.domain.write import Committed, Put
+from berth.testing.builders import (
+    make_decision,
+    make_fleet,
+    make_host,
+    make_instance,
+    make_pending_request,
+    make_take,
+)
+from berth.testing.ledger_conformance.claims import used_of
+from berth.testing.ledger_conformance.fixtures import LedgerFactory, LedgerFixtures, commit
+
+
+class DurableLedgerConformance(LedgerFixtures):
+    """Everything that holds for a ledger with a store of its own."""
+
+    async def test_a_reopened_ledger_is_the_same(self, open_ledger: LedgerFactory) -> None:
+        """State, feed, claim keys and numbers are there after closing and opening."""
+        ledger = await open_ledger()
+        unit = (make_take(1), Put(make_instance(1)), Put(make_decision(1)))
+        await commit(ledger, *make_fleet(3), unit, (Put(make_pending_request(2)),))
+        snapshot, changes = await ledger.snapshot(0.0), await ledger.changes(0)
+        assert await ledger.next_id(Kind.AGGREGATE) == 1
+        await ledger.close()
+        ledger = await open_ledger()
+        assert await ledger.snapshot(0.0) == snapshot
+        assert await ledger.changes(0) == changes
+        assert await ledger.commit([(make_take(1),)]) == [Committed(4, repeated=True)]
+        assert await ledger.next_id(Kind.AGGREGATE) == 2
+        await ledger.close()
+
+    async def test_ledgers_of_one_store_never_overcommit(self, open_ledger: LedgerFactory) -> None:
+        """Two writers of one store share its capacity, its versions and its claim keys."""
+        ledgers = [await open_ledger(), await open_ledger()]
+        await commit(ledgers[0], *make_fleet(1, vcpus=10))
+        answers = await asyncio.gather(
+            *(ledgers[n % 2].commit([(make_take(n // 2 + 1),)]) for n in range(60))
+        )
+        outcomes = [a[0] for a in answers if isinstance(a[0], Committed)]
+        fresh = [outcome.version for outcome in outcomes if not outcome.repeated]
+        assert sorted(fresh) == list(range(2, 12))
+        assert sorted(o.version for o in outcomes if o.repeated) == sorted(fresh)
+        for ledger in ledgers:
+            assert await used_of(ledger) == {VCPU: 10}
+            versions = [change.version for change in await ledger.changes(1)]
+            assert versions == list(range(2, 12))
+        await asyncio.gather(*(ledger.close() for ledger in ledgers))
+
+    async def test_one_ledger_hears_of_anothers_commits(self, open_ledger: LedgerFactory) -> None:
+        """Waiting on one ledger ends with a commit through another of the same store."""
+        mine, theirs = await open_ledger(), await open_ledger()
+        for number in (1, 2):
+            waiting = asyncio.ensure_future(mine.wait(number - 1, 60.0))
+            await asyncio.sleep(0)
+            await commit(theirs, (Put(make_host(number)),))
+            assert await waiting
+            assert len(await mine.all(Host)) == number
+        await asyncio.gather(mine.close(), theirs.close())
+
+    async def test_numbers_are_drawn_once_over_all_ledgers(
+        self, open_ledger: LedgerFactory
+    ) -> None:
+        """Two ledgers of one store never draw the same number."""
+        ledgers = [await open_ledger(), await open_ledger()]
+        drawn = await asyncio.gather(*(ledgers[n % 2].next_id(Kind.FLAVOR) for n in range(20)))
+        assert sorted(drawn) == list(range(1, 21))
+        await asyncio.gather(*(ledger.close() for ledger in ledgers))

@@ -1,0 +1,211 @@
+"""The change feed: gapless, whole, and equal to the snapshot when replayed."""
+
+# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from berth.adapters.ledger.retention import Retention
+from berth.domain.change import Alive, Change, Gone, Usage
+from berth.domain.decision import Decision
+from berth.domain.errors import FeedGapError, UnavailableError
+from berth.domain.instance import Status
+from berth.domain.record import Kind
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.write import Committed, Free, Put, Remove, Seen, Unit
+from berth.ports.ledger import InstanceQuery, Ledger
+from berth.testing.builders import (
+    make_decision,
+    make_flavor,
+    make_fleet,
+    make_host,
+    make_instance,
+    make_provider,
+    make_service,
+    make_take,
+    make_uuid,
+)
+from berth.testing.ledger_conformance.fixtures import (
+    LedgerFactory,
+    LedgerFixtures,
+    commit,
+    refused,
+)
+
+HOST_1 = make_uuid("host", 1)
+NOTHING = Alive(hosts=(), at_s=0.0)
+
+
+async def events_of(ledger: Ledger, version: int) -> list[object]:
+    """Return what one version changed."""
+    return [change.event for change in await ledger.changes(version - 1, limit=1)]
+
+
+class FeedTests(LedgerFixtures):
+    """What followers of the ledger see."""
+
+    async def test_versions_count_committed_units(self, ledger: Ledger) -> None:
+        """Each committed unit gets the next version; a refused one gets none."""
+        units: list[Unit] = [(Put(make_host(1)),), (make_take(1),), (Put(make_flavor(1)),)]
+        first, refusal, third = await ledger.commit(units)
+        assert (first, third) == (Committed(1), Committed(2))
+        assert not isinstance(refusal, Committed)
+        assert await ledger.version() == 2
+
+    async def test_no_units_no_version(self, ledger: Ledger) -> None:
+        """Committing nothing answers nothing."""
+        assert await ledger.commit([]) == []
+        assert await ledger.version() == 0
+
+    async def test_records_are_told_as_they_are_stored(self, ledger: Ledger) -> None:
+        """The feed has the raised revision, the raised generation and the ledger's `used`."""
+        await commit(ledger, (Put(make_provider(1)),), (make_take(1),))
+        version = await commit(ledger, (Put(make_provider(1)), Put(make_instance(1))))
+        used = {VCPU: 1, MEMORY_MB: 0, DISK_GB: 0}
+        assert await events_of(ledger, version) == [
+            replace(make_provider(1), generation=1, used=used),
+            replace(make_instance(1), revision=1),
+        ]
+
+    async def test_usage_is_absolute_once_a_provider_and_last(self, ledger: Ledger) -> None:
+        """A version tells all that is used of each provider it touched, after its records."""
+        await commit(ledger, *make_fleet(1), (make_take(1),))
+        unit = (
+            make_take(2, amounts={VCPU: 2, MEMORY_MB: 64}),
+            Free(make_uuid("instance", 1)),
+            Put(make_instance(2)),
+        )
+        version = await commit(ledger, unit)
+        usage = Usage(HOST_1, {VCPU: 2, MEMORY_MB: 64, DISK_GB: 0})
+        assert await events_of(ledger, version) == [replace(make_instance(2), revision=1), usage]
+
+    async def test_heartbeats_are_told_of_known_hosts(self, ledger: Ledger) -> None:
+        """The feed names the hosts whose services the ledger knows."""
+        version = await commit(ledger, (Put(make_service(1)),), (Seen(("host-1", "x"), 5.5),))
+        assert await events_of(ledger, version) == [Alive(("host-1",), 5.5)]
+
+    async def test_removals_are_told(self, ledger: Ledger) -> None:
+        """A record that went is named by kind and key; a provider's last usage is not told."""
+        await commit(ledger, *make_fleet(1), (make_take(1),))
+        unit = (
+            Free(make_uuid("instance", 1)),
+            Remove(Kind.HOST, HOST_1),
+            Remove(Kind.PROVIDER, HOST_1),
+        )
+        version = await commit(ledger, unit)
+        expected = [Gone(Kind.HOST, HOST_1), Gone(Kind.PROVIDER, HOST_1)]
+        assert await events_of(ledger, version) == expected
+
+    async def test_every_version_is_in_the_feed(self, ledger: Ledger) -> None:
+        """A version of which followers keep nothing is told as an `Alive` without hosts."""
+        units: list[Unit] = [
+            (Put(make_decision(1)),),
+            (Remove(Kind.DECISION, "req-1"),),
+            (Free("nobody"),),
+            (Seen(("x",), 5.0),),
+            (),
+        ]
+        await commit(ledger, *units)
+        assert await ledger.changes(0) == [Change(version, NOTHING) for version in range(1, 6)]
+
+    async def test_changes_come_in_whole_versions(self, ledger: Ledger) -> None:
+        """`limit` counts versions, of which all changes come, in order."""
+        await commit(ledger, *make_fleet(5))
+        first = await ledger.changes(1, limit=2)
+        assert [change.version for change in first] == [2, 2, 2, 3, 3, 3]
+        rest = await ledger.changes(3)
+        assert [change.version for change in rest] == [4, 4, 4, 5, 5, 5]
+        assert await ledger.changes(5) == []
+
+    async def test_nothing_is_told_of_a_refused_unit(self, ledger: Ledger) -> None:
+        """What a refused unit did before it was refused is not in the feed."""
+        await refused(ledger, (Put(make_host(1)), make_take(1)))
+        assert await ledger.changes(0) == []
+
+    async def test_a_follower_left_behind_is_told(self, open_ledger: LedgerFactory) -> None:
+        """What was trimmed is a gap, never an empty answer; what must be kept is kept."""
+        ledger = await open_ledger(Retention(feed_versions=10))
+        await commit(ledger, *[(Put(make_flavor(n)),) for n in range(40)])
+        await commit(ledger, (Put(make_flavor(1)),))
+        with pytest.raises(FeedGapError):
+            await ledger.changes(0)
+        kept = await ledger.changes(31)
+        assert [change.version for change in kept] == list(range(32, 42))
+        await ledger.close()
+
+    async def test_old_decisions_and_claim_keys_are_forgotten(
+        self, open_ledger: LedgerFactory
+    ) -> None:
+        """The newest decisions stay; a claim key that is too old is as good as new."""
+        ledger = await open_ledger(Retention(feed_versions=10, decisions=3, claim_keys_s=1e-6))
+        await commit(ledger, *make_fleet(1), (make_take(1),))
+        for number in range(20):
+            await commit(ledger, (Put(make_decision(number)),))
+        decisions = await ledger.all(Decision)
+        assert decisions[:3] == [make_decision(number) for number in (19, 18, 17)]
+        assert len(decisions) < 10
+        assert (await refused(ledger, (make_take(1),))).conflict
+        await ledger.close()
+
+    async def test_deleted_instances_are_forgotten_in_time(
+        self, open_ledger: LedgerFactory
+    ) -> None:
+        """Long after it was deleted an instance is gone from the lists; live ones stay."""
+        ledger = await open_ledger(Retention(feed_versions=10, deleted_instances_s=3600.0))
+        old, live = make_instance(1), make_instance(2)
+        fresh = replace(make_instance(3), status=Status.DELETED, updated_at_s=4e9)
+        dead = replace(old, status=Status.DELETED, task=None, updated_at_s=1.0)
+        await commit(ledger, (Put(dead), Put(replace(live, updated_at_s=1.0)), Put(fresh)))
+        for number in range(20):
+            await commit(ledger, (Put(make_decision(number)),))
+        left = await ledger.instances(InstanceQuery(deleted=None))
+        assert {one.uuid for one in left} == {live.uuid, fresh.uuid}
+        await ledger.close()
+
+    async def test_a_follower_of_another_ledger_is_told(self, ledger: Ledger) -> None:
+        """Whoever is ahead of the ledger followed another one, and must load a snapshot."""
+        await commit(ledger, (Put(make_host(1)),))
+        with pytest.raises(FeedGapError):
+            await ledger.changes(2)
+
+    async def test_waiting_ends_with_a_version(self, ledger: Ledger) -> None:
+        """Whoever waits for a version above the newest is woken by the commit."""
+        assert await ledger.wait(-1, 60.0)
+        waiting = [asyncio.ensure_future(ledger.wait(after, 60.0)) for after in (0, 0, 1)]
+        await asyncio.sleep(0)
+        await commit(ledger, (Put(make_host(1)),))
+        assert await asyncio.gather(*waiting[:2]) == [True, True]
+        await commit(ledger, (Put(make_host(1)),))
+        assert await waiting[2]
+        assert await ledger.wait(1, 0.0)
+
+    async def test_waiting_ends_with_its_time(self, ledger: Ledger) -> None:
+        """Without a new version waiting ends with False."""
+        assert not await ledger.wait(0, 0.0)
+        assert not await ledger.wait(0, 0.02)
+
+    async def test_a_cancelled_wait_harms_nobody(self, ledger: Ledger) -> None:
+        """A follower that goes away does not keep others from being woken."""
+        gone, stays = (asyncio.ensure_future(ledger.wait(0, 60.0)) for _ in range(2))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await commit(ledger, (Put(make_host(1)),))
+        assert await stays
+        await asyncio.gather(gone, return_exceptions=True)
+
+    async def test_closing_finishes_what_was_accepted(self, open_ledger: LedgerFactory) -> None:
+        """A commit under way is answered, those who wait are woken, and then nothing is taken."""
+        ledger = await open_ledger()
+        accepted = asyncio.ensure_future(ledger.commit([(Put(make_host(1)),)]))
+        waiting = asyncio.ensure_future(ledger.wait(5, 60.0))
+        await asyncio.sleep(0)
+        await ledger.close()
+        assert await accepted == [Committed(1)]
+        assert not await waiting
+        with pytest.raises(UnavailableError):
+            await ledger.commit([(Put(make_host(2)),)])
+        with pytest.raises(UnavailableError):
+            await ledger.version()
+        await ledger.close()

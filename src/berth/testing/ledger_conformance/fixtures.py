@@ -1,0 +1,59 @@
+"""What the parts of the ledger's conformance suite share."""
+
+from collections.abc import AsyncGenerator
+from typing import Final, Protocol
+
+import pytest
+import pytest_asyncio
+
+from berth.adapters.ledger.retention import Retention
+from berth.domain.write import Committed, Outcome, Rejected, Unit
+from berth.ports.ledger import Ledger
+
+DEFAULT: Final = Retention()
+
+
+class LedgerFactory(Protocol):
+    """Opens the store of a test, empty at the first call."""
+
+    async def __call__(self, retention: Retention = DEFAULT) -> Ledger:
+        """Open it."""
+        ...
+
+
+class LedgerFixtures:
+    """The ledger under test; a subclass overrides `open_ledger`."""
+
+    @pytest.fixture
+    def open_ledger(self) -> LedgerFactory:
+        """Return the factory of the ledger under test."""
+        raise NotImplementedError("a conformance suite is subclassed, with a factory")
+
+    @pytest_asyncio.fixture
+    async def ledger(self, open_ledger: LedgerFactory) -> AsyncGenerator[Ledger, None]:
+        """Open an empty ledger and close it after the test."""
+        ledger = await open_ledger()
+        yield ledger
+        await ledger.close()
+
+
+async def commit(ledger: Ledger, *units: Unit) -> int:
+    """Commit units, all of which must succeed, and return the last version."""
+    version = 0
+    for outcome in await ledger.commit(units):
+        if not isinstance(outcome, Committed):
+            raise AssertionError(outcome)  # noqa: TRY004 - the test fails, no type is wrong
+        version = outcome.version
+    return version
+
+
+async def refused(ledger: Ledger, unit: Unit) -> Rejected:
+    """Commit a unit that must be refused, and return why it was."""
+    return as_refused((await ledger.commit([unit]))[0])
+
+
+def as_refused(outcome: Outcome) -> Rejected:
+    """Return an outcome that must be a refusal."""
+    if not isinstance(outcome, Rejected):
+        raise AssertionError(outcome)  # noqa: TRY004 - the test fails, no type is wrong
+    return outcome

@@ -1,0 +1,100 @@
+"""Listing instances: every field of the query, order and paging."""
+
+# ruff: noqa: S101 - a conformance suite is made of asserts
+
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.errors import NotFoundError
+from berth.domain.instance import Instance, Status
+from berth.domain.record import Kind
+from berth.domain.write import Put, Remove
+from berth.ports.ledger import InstanceQuery, Ledger
+from berth.testing.builders import CREATED_AT_S, make_instance, make_uuid
+from berth.testing.ledger_conformance.fixtures import LedgerFixtures, commit
+
+ODD = replace(
+    make_instance(2, host="host-2"),
+    project_id="project-2",
+    name="odd",
+    status=Status.ERROR,
+    group_uuid=make_uuid("group", 1),
+    updated_at_s=CREATED_AT_S + 100,
+)
+"""One of three instances, unlike the others in every field that a query may name."""
+
+
+class ListingTests(LedgerFixtures):
+    """What `instances` returns."""
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            InstanceQuery(project_id=ODD.project_id),
+            InstanceQuery(host=ODD.host),
+            InstanceQuery(status=ODD.status),
+            InstanceQuery(name=ODD.name),
+            InstanceQuery(reservation_id=ODD.reservation_id),
+            InstanceQuery(request_id=ODD.request_id),
+            InstanceQuery(group_uuid=ODD.group_uuid),
+            InstanceQuery(changed_since_s=ODD.updated_at_s),
+            InstanceQuery(project_id=ODD.project_id, host=ODD.host, deleted=None),
+        ],
+        ids=str,
+    )
+    async def test_a_query_finds_by_each_field(self, ledger: Ledger, query: InstanceQuery) -> None:
+        """Each field of a query picks the instances that equal it, and they combine."""
+        await commit(ledger, *[(Put(i),) for i in (make_instance(1), ODD, make_instance(3))])
+        assert await ledger.instances(query) == [replace(ODD, revision=1)]
+
+    async def test_a_query_follows_what_changes(self, ledger: Ledger) -> None:
+        """An instance is found by what it is now and no longer by what it was."""
+        await commit(ledger, (Put(make_instance(1)),))
+        changed = replace(ODD, uuid=make_uuid("instance", 1), revision=1)
+        await commit(ledger, (Put(changed),))
+        for query in (
+            InstanceQuery(name="odd"),
+            InstanceQuery(host="host-2"),
+            InstanceQuery(project_id="project-2"),
+            InstanceQuery(request_id="req-2"),
+        ):
+            assert await ledger.instances(query) == [replace(changed, revision=2)]
+        assert await ledger.instances(InstanceQuery(name="vm-1")) == []
+
+    async def test_an_instance_made_anew_is_found_by_what_it_is_now(self, ledger: Ledger) -> None:
+        """Removing it and making it anew in one batch leaves nothing of what it was."""
+        await commit(ledger, (Put(make_instance(1)),))
+        anew = replace(ODD, uuid=make_uuid("instance", 1))
+        await commit(ledger, (Remove(Kind.INSTANCE, anew.uuid),), (Put(anew),))
+        assert await ledger.instances(InstanceQuery(name="odd")) == [replace(anew, revision=1)]
+        assert await ledger.instances(InstanceQuery(name="vm-1")) == []
+
+    async def test_deleted_instances_are_listed_on_request(self, ledger: Ledger) -> None:
+        """`deleted` False leaves them out, True lists no others, None lists both."""
+        gone = replace(make_instance(2), status=Status.DELETED)
+        await commit(ledger, (Put(make_instance(1)),), (Put(gone),))
+        for deleted, expected in ((False, [1]), (True, [2]), (None, [2, 1])):
+            found = await ledger.instances(InstanceQuery(deleted=deleted))
+            assert [i.uuid for i in found] == [make_uuid("instance", n) for n in expected]
+
+    async def test_pages_follow_one_another_newest_first(self, ledger: Ledger) -> None:
+        """Pages by marker make up the whole list, also where times of creation are equal."""
+        instances = [
+            replace(make_instance(n), created_at_s=CREATED_AT_S + n // 3) for n in range(8)
+        ]
+        await commit(ledger, *[(Put(instance),) for instance in instances])
+        whole = await ledger.instances(InstanceQuery())
+        order = sorted(instances, key=lambda i: (i.created_at_s, i.uuid), reverse=True)
+        assert [i.uuid for i in whole] == [i.uuid for i in order]
+        paged: list[Instance] = []
+        page = await ledger.instances(InstanceQuery(limit=3))
+        while page:
+            paged += page
+            page = await ledger.instances(InstanceQuery(limit=3, marker=page[-1].uuid))
+        assert paged == whole
+
+    async def test_an_unknown_marker_is_an_error(self, ledger: Ledger) -> None:
+        """A page cannot follow an instance that is not there."""
+        with pytest.raises(NotFoundError):
+            await ledger.instances(InstanceQuery(marker="nobody"))

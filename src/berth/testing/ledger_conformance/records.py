@@ -1,0 +1,244 @@
+"""Records: saving, removing, reading, listing, counting."""
+
+# ruff: noqa: S101 - a conformance suite is made of asserts about numbers
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.decision import Decision
+from berth.domain.flavor import Flavor
+from berth.domain.host import Host, Service
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.provider import Provider
+from berth.domain.record import RECORD_TYPES, Kind, PendingRequest, Record, key_of
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.write import Add, Committed, Free, Put, Remove, Seen
+from berth.ports.ledger import InstanceQuery, Ledger
+from berth.testing.builders import (
+    CREATED_AT_S,
+    make_aggregate,
+    make_decision,
+    make_flavor,
+    make_fleet,
+    make_host,
+    make_instance,
+    make_pending_request,
+    make_provider,
+    make_server_group,
+    make_service,
+    make_take,
+    make_uuid,
+)
+from berth.testing.ledger_conformance.fixtures import LedgerFixtures, commit, refused
+
+PLAIN: list[Record] = [
+    make_host(1),
+    make_service(1),
+    make_aggregate(1),
+    make_server_group(1),
+    make_flavor(1),
+    make_pending_request(1),
+    make_decision(1),
+]
+"""A record of every kind that the ledger keeps just as it is given."""
+
+
+class RecordTests(LedgerFixtures):
+    """What `Add`, `Put`, `Remove` and `Seen` do, and how records are read."""
+
+    @pytest.mark.parametrize("record", PLAIN, ids=lambda record: type(record).__name__)
+    async def test_a_record_is_read_as_it_was_put(self, ledger: Ledger, record: Record) -> None:
+        """Every field of a record comes back, by key and in the list of its kind."""
+        noun, key = type(record), key_of(record)
+        assert await ledger.get(noun, key) is None
+        await commit(ledger, (Put(record),))
+        assert await ledger.get(noun, key) == record
+        assert await ledger.all(noun) == [record]
+
+    async def test_every_kind_starts_empty(self, ledger: Ledger) -> None:
+        """A new ledger has no records, no allocations and version 0."""
+        for kind, noun in RECORD_TYPES.items():
+            assert await ledger.get(noun, "1") is None
+            if kind is not Kind.INSTANCE:
+                assert await ledger.all(noun) == []
+        assert await ledger.instances(InstanceQuery(deleted=None)) == []
+        assert await ledger.allocations() == []
+        assert await ledger.version() == 0
+
+    async def test_put_replaces(self, ledger: Ledger) -> None:
+        """Putting a record that exists replaces it, also within one commit."""
+        first, second = make_host(1), replace(make_host(1), host_ip="192.0.2.1")
+        await commit(ledger, (Put(first),), (Put(second),))
+        assert await ledger.all(Host) == [second]
+
+    async def test_add_refuses_what_exists(self, ledger: Ledger) -> None:
+        """Adding a record that exists is a conflict, also when it was added a moment before."""
+        for record in (*PLAIN, make_provider(1), make_instance(1)):
+            first, second = await ledger.commit([(Add(record),), (Add(record),)])
+            assert isinstance(first, Committed)
+            assert not isinstance(second, Committed)
+            assert second.conflict
+
+    async def test_removing_what_is_not_there_is_refused(self, ledger: Ledger) -> None:
+        """A record can be removed once; whoever comes second is told so."""
+        for record in PLAIN:
+            kind, key = (
+                next(k for k, t in RECORD_TYPES.items() if t is type(record)),
+                key_of(record),
+            )
+            await commit(ledger, (Put(record),), (Remove(kind, key),))
+            assert await ledger.get(type(record), key) is None
+            assert (await refused(ledger, (Remove(kind, key),))).conflict
+            await commit(ledger, (Add(record),))
+
+    # --- instances ---
+
+    async def test_every_save_of_an_instance_raises_its_revision(self, ledger: Ledger) -> None:
+        """A new instance comes with revision 0 and is kept at 1; the next save makes it 2."""
+        instance = make_instance(1)
+        await commit(ledger, (Put(instance),))
+        saved = await ledger.get(Instance, instance.uuid)
+        assert saved is not None
+        assert saved == replace(instance, revision=1)
+        await commit(ledger, (Put(replace(saved, status=Status.ACTIVE)),))
+        again = await ledger.get(Instance, instance.uuid)
+        assert again == replace(instance, status=Status.ACTIVE, revision=2)
+
+    async def test_a_save_with_an_old_revision_is_refused(self, ledger: Ledger) -> None:
+        """Of two writers who read the same revision, the second is told to read again."""
+        await commit(ledger, (Put(make_instance(1)),))
+        saved = replace(make_instance(1), revision=1)
+        mine, theirs = replace(saved, name="mine"), replace(saved, name="theirs")
+        first, second = await ledger.commit([(Put(mine),), (Put(theirs),)])
+        assert first == Committed(2)
+        assert not isinstance(second, Committed)
+        assert second.conflict
+        assert (await refused(ledger, (Put(make_instance(1)),))).conflict
+        assert (await refused(ledger, (Put(replace(make_instance(2), revision=1)),))).conflict
+
+    async def test_an_instance_that_holds_allocations_is_not_removed(self, ledger: Ledger) -> None:
+        """What an instance holds must be freed before its record goes, or with it."""
+        uuid = make_uuid("instance", 1)
+        await commit(ledger, *make_fleet(1), (make_take(1), Put(make_instance(1))))
+        assert (await refused(ledger, (Remove(Kind.INSTANCE, uuid),))).conflict
+        await commit(ledger, (Free(uuid), Remove(Kind.INSTANCE, uuid)))
+        assert await ledger.get(Instance, uuid) is None
+
+    # --- providers ---
+
+    async def test_used_is_the_ledgers_own(self, ledger: Ledger) -> None:
+        """What a report says of `used` is ignored, and `used` names every class."""
+        await commit(ledger, (Put(replace(make_provider(1), used={VCPU: 5})),), (make_take(1),))
+        await commit(ledger, (Put(replace(make_provider(1), used={})),))
+        provider = await ledger.get(Provider, make_uuid("host", 1))
+        assert provider is not None
+        assert provider.used == {VCPU: 1, MEMORY_MB: 0, DISK_GB: 0}
+
+    async def test_every_put_of_a_provider_raises_its_generation(self, ledger: Ledger) -> None:
+        """A new provider keeps its generation; each further put raises the stored one."""
+        await commit(ledger, (Put(make_provider(1)),), (Put(make_provider(1)),))
+        provider = replace(make_provider(1), traits=frozenset({"HW_CPU_X86_AVX2"}))
+        await commit(ledger, (Put(provider),))
+        used = dict.fromkeys(provider.inventories, 0)
+        stored = await ledger.get(Provider, provider.uuid)
+        assert stored == replace(provider, generation=2, used=used)
+        assert await ledger.all(Provider) == [stored]
+
+    async def test_a_class_in_use_stays_when_it_is_no_longer_reported(self, ledger: Ledger) -> None:
+        """It stays with a total of 0, can be freed and not taken; unused classes go."""
+        await commit(ledger, *make_fleet(1), (make_take(1),))
+        fewer = replace(make_provider(1), inventories={DISK_GB: Inventory(total=10)})
+        await commit(ledger, (Put(fewer),))
+        provider = await ledger.get(Provider, fewer.uuid)
+        assert provider is not None
+        assert provider.inventories == {VCPU: Inventory(total=0), DISK_GB: Inventory(total=10)}
+        assert provider.used == {VCPU: 1, DISK_GB: 0}
+        shortage = (await refused(ledger, (make_take(2),))).shortages[0]
+        assert shortage.left == 0
+        await commit(ledger, (Free(make_uuid("instance", 1)),), (Put(fewer),))
+        provider = await ledger.get(Provider, fewer.uuid)
+        assert provider is not None
+        assert provider.used == {DISK_GB: 0}
+
+    async def test_shrinking_below_what_is_used_is_kept(self, ledger: Ledger) -> None:
+        """A report may leave less than is used; nothing more fits until enough is freed."""
+        units = [(make_take(n),) for n in (1, 2, 3)]
+        await commit(ledger, *make_fleet(1), *units, (Put(make_provider(1, vcpus=2)),))
+        shortage = (await refused(ledger, (make_take(4),))).shortages[0]
+        assert (shortage.asked, shortage.left) == (1, 0)
+        await commit(ledger, (Free(make_uuid("instance", 1)), Free(make_uuid("instance", 2))))
+        await commit(ledger, (make_take(4),))
+
+    async def test_a_provider_in_use_is_not_removed(self, ledger: Ledger) -> None:
+        """A provider goes when it has no allocations, and its host before it or with it."""
+        uuid = make_uuid("host", 1)
+        await commit(ledger, *make_fleet(1), (make_take(1),))
+        host, provider = Remove(Kind.HOST, uuid), Remove(Kind.PROVIDER, uuid)
+        assert (await refused(ledger, (host, provider))).conflict
+        await commit(ledger, (Free(make_uuid("instance", 1)),))
+        assert (await refused(ledger, (provider,))).conflict
+        await commit(ledger, (provider, host))
+        assert await ledger.all(Provider) == []
+        shortage = (await refused(ledger, (make_take(2),))).shortages[0]
+        assert shortage.left == 0
+
+    # --- services ---
+
+    async def test_heartbeats_are_kept_to_the_last_digit(self, ledger: Ledger) -> None:
+        """A heartbeat sets when known services were last seen; unknown hosts are passed over."""
+        at_s = 1_700_000_000.1234567
+        await commit(ledger, *make_fleet(2), (Seen(("host-1", "host-9"), at_s),))
+        first, second = await ledger.all(Service)
+        assert first == make_service(1, last_seen_s=at_s)
+        assert second == make_service(2)
+
+    async def test_the_later_of_put_and_heartbeat_counts(self, ledger: Ledger) -> None:
+        """A put after a heartbeat says when the service was seen, and the other way round."""
+        service = make_service(1, last_seen_s=10.0)
+        await commit(ledger, (Put(service),), (Seen(("host-1",), 20.0),), (Put(service),))
+        assert await ledger.get(Service, "host-1") == service
+        await commit(ledger, (Put(service), Seen(("host-1",), 30.0)))
+        assert await ledger.get(Service, "host-1") == replace(service, last_seen_s=30.0)
+
+    # --- lists ---
+
+    async def test_lists_are_in_order_of_keys(self, ledger: Ledger) -> None:
+        """Records are listed by key, aggregates by number, and no more than asked for."""
+        numbers = (10, 2, 1)
+        await commit(ledger, *[(Put(make_aggregate(n)), Put(make_flavor(n))) for n in numbers])
+        assert [a.aggregate_id for a in await ledger.all(Aggregate)] == [1, 2, 10]
+        assert [f.flavor_id for f in await ledger.all(Flavor)] == ["1", "10", "2"]
+        assert [a.aggregate_id for a in await ledger.all(Aggregate, limit=2)] == [1, 2]
+        await commit(ledger, *[(Put(make_pending_request(n)),) for n in numbers])
+        pending = await ledger.all(PendingRequest)
+        assert [p.request.request_id for p in pending] == ["req-1", "req-10", "req-2"]
+
+    async def test_decisions_come_newest_first(self, ledger: Ledger) -> None:
+        """Decisions are listed from the newest back, as many as asked for."""
+        await commit(ledger, *[(Put(make_decision(n)),) for n in (2, 3, 1)])
+        assert await ledger.all(Decision, limit=2) == [make_decision(3), make_decision(2)]
+
+    async def test_numbers_are_drawn_once(self, ledger: Ledger) -> None:
+        """However many ask at once, no number of a kind is given twice; each kind has its own."""
+        drawn = await asyncio.gather(*(ledger.next_id(Kind.AGGREGATE) for _ in range(20)))
+        assert sorted(drawn) == list(range(1, 21))
+        assert await ledger.next_id(Kind.FLAVOR) == 1
+        assert await ledger.version() == 0
+
+    async def test_a_snapshot_holds_what_lives(self, ledger: Ledger) -> None:
+        """Instances on a host and those waiting for one are live; the rest is history."""
+        waiting, running = make_instance(1), make_instance(2, host="host-1")
+        gone = replace(make_instance(3, host="host-1"), status=Status.DELETED)
+        failed = replace(make_instance(4), status=Status.ERROR, task=None)
+        broken = replace(make_instance(5, host="host-1"), status=Status.ERROR)
+        stopping = replace(make_instance(6), task=Task.DELETING)
+        for instance in (waiting, running, gone, failed, broken, stopping):
+            await commit(ledger, (Put(instance),))
+        snapshot = await ledger.snapshot(CREATED_AT_S)
+        assert snapshot.now_s == CREATED_AT_S
+        assert snapshot.instances == tuple(
+            replace(instance, revision=1) for instance in (waiting, running, broken)
+        )

@@ -1,0 +1,128 @@
+"""Strategies for provider trees and for requests of them: small, so that all ways can be tried."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from berth.domain.change import Snapshot
+from berth.domain.flavor import Flavor
+from berth.domain.resources import VCPU, Inventory
+from berth.testing.fleets import Box
+from berth.testing.trees import GPU_MILLI, Child, children_of
+
+NIC = "CUSTOM_NIC"
+CHILDREN_MAX = 4
+TREE_TRAITS = ("CUSTOM_A", "CUSTOM_B")
+SUFFIXES = ("1", "2", "_GPU", "-x")
+
+_STOCKS: Mapping[str, tuple[Inventory, ...]] = {
+    VCPU: (Inventory(4), Inventory(4, allocation_ratio=2.0), Inventory(2)),
+    GPU_MILLI: (
+        Inventory(1000),
+        Inventory(1000),
+        Inventory(2000, max_unit=1000),
+        Inventory(1000, step_size=500),
+        Inventory(1000, min_unit=300),
+    ),
+    NIC: (Inventory(1), Inventory(2), Inventory(0)),
+}
+_AMOUNTS: Mapping[str, tuple[int, ...]] = {
+    VCPU: (0, 1, 2, 4),
+    GPU_MILLI: (250, 300, 500, 500, 700, 1000),
+    NIC: (0, 1, 2),
+}
+_TRAITS = st.frozensets(st.sampled_from(TREE_TRAITS))
+
+
+@st.composite
+def stocks(draw: st.DrawFn) -> tuple[dict[str, Inventory], dict[str, int]]:
+    """Inventories of one provider, and what of each is used; perhaps more than there is."""
+    names = draw(st.frozensets(st.sampled_from(sorted(_STOCKS))))
+    has = {name: draw(st.sampled_from(_STOCKS[name])) for name in sorted(names)}
+    shares = st.sampled_from((0, 0, 0, 1, 2, 3, 4, 5))
+    used = {name: one.total * draw(shares) // 4 for name, one in has.items()}
+    return has, {name: amount for name, amount in used.items() if amount}
+
+
+@st.composite
+def children(draw: st.DrawFn) -> tuple[Child, ...]:
+    """Up to `CHILDREN_MAX` child providers, some under others, many of them alike."""
+    kinds = draw(st.lists(st.tuples(stocks(), _TRAITS), min_size=1, max_size=2))
+    made: list[Child] = []
+    for number in range(draw(st.integers(0, CHILDREN_MAX))):
+        (has, used), traits = draw(st.sampled_from(kinds))
+        above = draw(st.sampled_from(["", "", *(child.name for child in made)]))
+        made.append(Child(f"child {number}", has, used, traits, above))
+    return tuple(made)
+
+
+@st.composite
+def planted(draw: st.DrawFn, box: Box) -> Box:
+    """A box with children, whose root has some of their classes and traits too, or not."""
+    has, used = draw(stocks())
+    traits = draw(_TRAITS)
+    return replace(
+        box,
+        inventories={**box.inventories, **has},
+        used={**box.used, **used},
+        traits=box.traits | traits,
+        children=draw(children()),
+    )
+
+
+@st.composite
+def with_trees(draw: st.DrawFn, snapshots: st.SearchStrategy[Snapshot]) -> Snapshot:
+    """Snapshots of which some hosts have children; the providers come in any order."""
+    snapshot = draw(snapshots)
+    providers = list(snapshot.providers)
+    for root in snapshot.providers:
+        providers += children_of(root.uuid, draw(children()))
+    return replace(snapshot, providers=tuple(draw(st.permutations(providers))))
+
+
+@st.composite
+def tree_boxes(draw: st.DrawFn) -> list[Box]:
+    """A few hosts with trees; some of them without children."""
+    names = [f"host-{number}" for number in range(draw(st.integers(1, 4)))]
+    return [draw(planted(Box(name))) for name in names]
+
+
+@st.composite
+def granular_specs(draw: st.DrawFn) -> dict[str, str]:
+    """Extra specs that ask for groups, and for this and that without suffix."""
+    specs: dict[str, str] = {}
+    for suffix in draw(st.lists(st.sampled_from(SUFFIXES), unique=True, max_size=4)):
+        specs |= draw(_group_specs(suffix))
+    for name in draw(st.frozensets(st.sampled_from((GPU_MILLI, NIC)))):
+        specs[f"resources:{name}"] = str(draw(st.sampled_from(_AMOUNTS[name])))
+    for trait in draw(st.frozensets(st.sampled_from(TREE_TRAITS), max_size=1)):
+        specs[f"trait:{trait}"] = draw(st.sampled_from(("required", "forbidden")))
+    any_of = draw(st.sampled_from((None, None, None, "|".join(TREE_TRAITS))))
+    if any_of is not None:
+        specs["berth:any_trait"] = any_of
+    specs["group_policy"] = draw(st.sampled_from(("none", "isolate")))
+    return specs
+
+
+@st.composite
+def _group_specs(draw: st.DrawFn, suffix: str) -> dict[str, str]:
+    names = draw(st.frozensets(st.sampled_from(sorted(_AMOUNTS)), min_size=1, max_size=2))
+    amounts = {name: max(draw(st.sampled_from(_AMOUNTS[name])), 1) for name in sorted(names)}
+    specs = {f"resources{suffix}:{name}": str(amount) for name, amount in amounts.items()}
+    wanted = draw(st.sampled_from((None, None, None, "required", "forbidden")))
+    if wanted is not None:
+        specs[f"trait{suffix}:{draw(st.sampled_from(TREE_TRAITS))}"] = wanted
+    return specs
+
+
+def granular_flavors() -> st.SearchStrategy[Flavor]:
+    """Flavors that ask for groups, small enough for some trees."""
+    return st.builds(
+        Flavor,
+        flavor_id=st.just("g"),
+        name=st.just("granular"),
+        vcpus=st.sampled_from((0, 1, 2)),
+        memory_mb=st.sampled_from((0, 512)),
+        extra_specs=granular_specs(),
+    )

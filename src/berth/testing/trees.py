@@ -1,0 +1,54 @@
+"""Child providers for tests: what hangs under the host of a `Box`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from berth.domain.provider import Provider
+from berth.domain.resources import Inventory
+
+GPU_MILLI = "CUSTOM_GPU_MILLI"
+"""Thousandths of one GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A child provider; `under` names the child that it hangs under, if not the root."""
+
+    name: str
+    inventories: Mapping[str, Inventory] = field(default_factory=dict[str, Inventory])
+    used: Mapping[str, int] = field(default_factory=dict[str, int])
+    traits: frozenset[str] = frozenset()
+    under: str = ""
+
+
+def child_uuid(root_uuid: str, name: str) -> str:
+    """Return the uuid of the child with that name."""
+    return f"{root_uuid}/{name}"
+
+
+def children_of(root_uuid: str, children: Sequence[Child]) -> tuple[Provider, ...]:
+    """Return the providers of the children of a root."""
+    return tuple(
+        Provider(
+            uuid=child_uuid(root_uuid, child.name),
+            name=child.name,
+            parent_uuid=child_uuid(root_uuid, child.under) if child.under else root_uuid,
+            inventories=child.inventories,
+            used=child.used,
+            traits=child.traits,
+        )
+        for child in children
+    )
+
+
+def gpus(*free_milli: int, traits: frozenset[str] = frozenset()) -> tuple[Child, ...]:
+    """Return GPUs of which so many thousandths are free: `GPU 0`, `GPU 1` and so on."""
+    return tuple(
+        Child(
+            f"GPU {number}",
+            {GPU_MILLI: Inventory(1000)},
+            {GPU_MILLI: 1000 - free} if free < 1000 else {},  # noqa: PLR2004 - one whole GPU
+            traits,
+        )
+        for number, free in enumerate(free_milli)
+    )

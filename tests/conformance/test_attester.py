@@ -1,0 +1,45 @@
+"""The attestation port's conformance suite on every attester."""
+
+import pytest
+
+pytest.register_assert_rewrite("berth.testing.attester_conformance")
+
+import httpx  # noqa: E402
+
+from berth.adapters.attestation.fake import FakeAttester  # noqa: E402
+from berth.adapters.attestation.open_attestation import Access, OpenAttester  # noqa: E402
+from berth.adapters.system import SystemClock  # noqa: E402
+from berth.ports.attestation import Attester  # noqa: E402
+from berth.testing.attester_conformance import AttesterConformance  # noqa: E402
+
+LEVELS = {"node-1": "trusted", "node-2": "untrusted"}
+
+
+class TestFakeAttester(AttesterConformance):
+    """The fake attester."""
+
+    @pytest.fixture
+    def attester(self) -> Attester:
+        """Make one that knows two nodes."""
+        return FakeAttester(LEVELS, SystemClock())
+
+
+class TestOpenAttester(AttesterConformance):
+    """Open Attestation over HTTP, with a service that says more than it was asked."""
+
+    @pytest.fixture
+    def attester(self) -> Attester:
+        """Make one whose requests are answered here."""
+
+        def answer(request: httpx.Request) -> httpx.Response:
+            states = [
+                {"host_name": node, "trust_lvl": level, "vtime": "2026-11-21T12:00:00Z"}
+                for node, level in LEVELS.items()
+            ]
+            return httpx.Response(200, json={"hosts": states})
+
+        return OpenAttester(
+            Access("https://attester.example/V1.0"),
+            SystemClock(),
+            transport=httpx.MockTransport(answer),
+        )

@@ -1,0 +1,60 @@
+"""The ledger port's conformance suite on every adapter."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.register_assert_rewrite("berth.testing.ledger_conformance")
+
+from berth.adapters.ledger import MemoryLedger, Retention, migrate, open_ledger  # noqa: E402
+from berth.ports.ledger import Ledger  # noqa: E402
+from berth.testing.emptying import empty  # noqa: E402
+from berth.testing.ledger_conformance import (  # noqa: E402
+    DurableLedgerConformance,
+    LedgerConformance,
+    LedgerFactory,
+)
+
+_DEFAULT = Retention()
+
+
+class TestMemoryLedger(LedgerConformance):
+    """The ledger in memory."""
+
+    @pytest.fixture
+    def open_ledger(self) -> LedgerFactory:
+        """Make a new ledger at each call."""
+
+        async def open_memory(retention: Retention = _DEFAULT) -> Ledger:
+            return MemoryLedger(retention=retention)
+
+        return open_memory
+
+
+class TestSqliteLedger(LedgerConformance, DurableLedgerConformance):
+    """The ledger in a SQLite file."""
+
+    @pytest.fixture
+    def open_ledger(self, tmp_path: Path) -> LedgerFactory:
+        """Open a file of the test's own."""
+
+        async def open_sqlite(retention: Retention = _DEFAULT) -> Ledger:
+            return await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}", retention=retention)
+
+        return open_sqlite
+
+
+@pytest.mark.postgres
+class TestPostgresLedger(LedgerConformance, DurableLedgerConformance):
+    """The ledger in PostgreSQL."""
+
+    @pytest.fixture
+    async def open_ledger(self, postgres_url: str) -> LedgerFactory:
+        """Open the database of the session, emptied."""
+        await migrate(postgres_url)
+        await empty(postgres_url)
+
+        async def open_postgres(retention: Retention = _DEFAULT) -> Ledger:
+            return await open_ledger(postgres_url, retention=retention)
+
+        return open_postgres

@@ -1,0 +1,67 @@
+"""What every test folder shares: hypothesis profiles and a database of one's own."""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+from hypothesis import settings
+
+_POSTGRES_URL = "postgresql://postgres@127.0.0.1:5432/postgres"
+_CONNECT_TIMEOUT_S = 5
+
+# No deadlines: on a shared machine they find the neighbours, not the bugs.
+settings.register_profile("default", deadline=None, max_examples=50, print_blob=True)
+settings.register_profile("ci", deadline=None, max_examples=200, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """Make a PostgreSQL database, one for each worker, and drop it at the end.
+
+    The tests of a worker share it, so each has to empty it first.
+    """
+    with _database() as url:
+        yield url
+
+
+@pytest.fixture
+def fresh_postgres_url() -> Iterator[str]:
+    """Make a PostgreSQL database for one test alone."""
+    with _database() as url:
+        yield url
+
+
+@contextmanager
+def _database() -> Generator[str]:
+    """Make a database and drop it at the end.
+
+    The server is the one of `BERTH_TEST_POSTGRES_URL`, whose user must be allowed to create
+    databases. Without a server the test is skipped.
+    """
+    server = os.environ.get("BERTH_TEST_POSTGRES_URL", _POSTGRES_URL)
+    name = f"berth_test_{os.getpid()}_{secrets.token_hex(4)}"
+    try:
+        asyncio.run(_execute(server, f"CREATE DATABASE {name}"))
+    except (OSError, TimeoutError, asyncpg.InvalidAuthorizationSpecificationError) as error:
+        pytest.skip(f"no PostgreSQL server at {_without_password(server)}: {error}")
+    yield urlsplit(server)._replace(path=f"/{name}").geturl()
+    asyncio.run(_execute(server, f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+async def _execute(url: str, statement: str) -> None:
+    connection = await asyncpg.connect(url, timeout=_CONNECT_TIMEOUT_S)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()

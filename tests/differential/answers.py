@@ -1,0 +1,163 @@
+"""What a side says of a case, and what Berth says of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.domain.decision import Placement
+from berth.domain.errors import InvalidInputError
+from berth.scheduling.policy import Policy
+from berth.scheduling.reduction import REBUILD, reduce_hosts
+from berth.scheduling.rule import Filter, Query, Reads, Weigher
+from berth.scheduling.weighing import multipliers, normalise
+from berth.tables.following import table_of
+from berth.tables.hosts import HostTable
+from berth.testing.fleets import policy_of
+from tests.differential.cases import Case
+from tests.differential.rules import build_filter, build_weigher
+
+Verdict = bool | str | None
+"""A host passes a filter or not; a text is what was raised; None: the side does not know it."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """What a weigher says of each host that it was asked about, or what it raised."""
+
+    raw: Sequence[float] = ()
+    normalised: Sequence[float] = ()
+    multiplier: Sequence[float] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """The hosts that are left for one instance, by index, with their weights, best first."""
+
+    order: Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """All that a side says of a case; `refused` says why it takes no such request at all.
+
+    `steps` has one an instance, or says what was raised. `pairs_anew` is Nova's alone: whether the
+    guest's cells fit on each host when no try leaves anything behind for the next (see
+    `bench/peers/nova/judging.py`); None where no cells are asked for.
+    """
+
+    refused: str | None = None
+    filters: Mapping[str, Sequence[Verdict]] = field(default_factory=dict[str, Sequence[Verdict]])
+    weighers: Mapping[str, Values] = field(default_factory=dict[str, Values])
+    steps: Sequence[Step] | str = ()
+    pairs_anew: Sequence[bool | None] = ()
+
+
+def ask_berth(case: Case) -> tuple[Answer, list[int | None]]:
+    """Return what Berth says of a case, and the host that it chose for each instance in turn.
+
+    The last choice is None when an instance found no host.
+    """
+    hosts = table_of(case.snapshot)
+    try:
+        query = _query(hosts, case)
+    except InvalidInputError as error:
+        return Answer(refused=str(error)), []
+    filters = {
+        pair.name: _verdicts(build_filter(pair, case.settings), hosts, query)
+        for pair in case.filters
+    }
+    weighers = {
+        pair.name: _values(build_weigher(pair, case.settings), hosts, query, case.weighed)
+        for pair in case.weighers
+    }
+    try:
+        placements, complete = _plan(hosts, case)
+    except InvalidInputError as error:
+        failed = f"InvalidInputError: {error}"
+        return Answer(filters=filters, weighers=weighers, steps=failed), [None]
+    steps = [_step(hosts, one) for one in placements]
+    chosen: list[int | None] = [hosts.row_of(one.provider_uuid) for one in placements]
+    if not complete:
+        steps.append(Step(()))
+        chosen.append(None)
+    return Answer(filters=filters, weighers=weighers, steps=steps), chosen
+
+
+def _query(hosts: HostTable, case: Case) -> Query:
+    request = case.request
+    group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
+    return Query(request, request.needs, case.snapshot.now_s, group, request.instance_uuids[0])
+
+
+def _verdicts(rule: Filter, hosts: HostTable, query: Query) -> list[Verdict]:
+    if reduce_hosts(hosts, query.request).check_type == REBUILD and not rule.run_on_rebuild:
+        return [True] * len(hosts)
+    try:
+        mask = rule.keep(hosts, query, hosts.everyone)
+    except InvalidInputError as error:
+        return [f"InvalidInputError: {error}"] * len(hosts)
+    return [True] * len(hosts) if mask is None else [bool(one) for one in mask]
+
+
+def _values(rule: Weigher, hosts: HostTable, query: Query, weighed: Sequence[int]) -> Values:
+    """A weigher that has nothing to say gives every host the same."""
+    rows = np.array(weighed, dtype=np.intp)
+    if not rows.size:
+        return Values()
+    raw = rule.raw(hosts, query, rows)
+    multiplier = np.broadcast_to(np.asarray(multipliers(hosts, rule, rows)), rows.shape)
+    if raw is None:
+        raw = np.zeros(rows.size)
+    normalised = normalise(raw, rule.floor, rule.ceiling)
+    return Values(_listed(raw), _listed(normalised), _listed(multiplier))
+
+
+def _listed(values: NDArray[np.float64]) -> list[float]:
+    listed: list[float] = values.astype(np.float64).tolist()
+    return listed
+
+
+def _served(case: Case) -> Filter:
+    """Make a filter that keeps the hosts that Nova knows."""
+    known = np.zeros(len(case.snapshot.hosts), dtype=np.bool_)
+    known[list(case.served)] = True
+    return Filter(
+        name="served",
+        keep=lambda hosts, query, rows: known[rows],
+        why=lambda hosts, query, row: "it has no service",
+        relax=lambda hosts, query, rows: (),
+        reads=Reads(request=(), columns=("service",)),
+        on_forced=True,
+        run_on_rebuild=True,
+    )
+
+
+def _plan(hosts: HostTable, case: Case) -> tuple[tuple[Placement, ...], bool]:
+    """Place as many instances as can be; say whether that is all of them.
+
+    Hosts without a service are left out, as in Nova.
+    """
+    filters, weighers = case.order
+    policy: Policy = policy_of(
+        filters=[_served(case), *(build_filter(pair, case.settings) for pair in filters)],
+        weighers=[build_weigher(pair, case.settings) for pair in weighers],
+    )
+    request, now_s = case.request, case.snapshot.now_s
+    plan = policy.driver.plan(hosts, request, policy, now_s=now_s, seed=0)
+    if plan.refusal is None:
+        return plan.placements, True
+    if not plan.refusal.placed:
+        return (), False
+    fewer = replace(request, instance_uuids=request.instance_uuids[: plan.refusal.placed])
+    return policy.driver.plan(hosts, fewer, policy, now_s=now_s, seed=0).placements, False
+
+
+def _step(hosts: HostTable, placement: Placement) -> Step:
+    scored = (placement.chosen, *placement.runners_up)
+    uuids = [hosts.find(one.host, one.node) or "" for one in scored]
+    rows = [hosts.row_of(uuid) for uuid in uuids]
+    pairs = zip(rows, scored, strict=True)
+    return Step([(row, one.score) for row, one in pairs if row is not None])

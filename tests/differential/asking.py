@@ -1,0 +1,52 @@
+"""Asking both sides about one case, and what they say differently."""
+
+from dataclasses import replace
+
+from tests.differential.answers import Answer, ask_berth
+from tests.differential.cases import Case
+from tests.differential.comparing import Difference, differences, raising, wanted_by
+from tests.differential.nova import Nova
+from tests.differential.wanted import excused, wants_hardware
+from tests.differential.wire import to_wire
+
+
+def ask_both(nova: Nova, case: Case) -> tuple[Answer, Answer]:
+    """Return what Berth says of a case, and what Nova does."""
+    berth, chosen = ask_berth(case)
+    return berth, nova.ask(to_wire(case, chosen))
+
+
+def settle(case: Case, berth: Answer, nova: Answer) -> Case:
+    """Leave rules that differ on purpose, or fail, out of those that are asked together.
+
+    So there are no exceptions to how the rest must agree.
+    """
+    found = differences(case, berth, nova)
+    differing = {one.rule for one in found if wanted_by(case, one) is not None}
+    differing |= raising(berth) | raising(nova) | excused(case)
+    filters, weighers = case.order
+    request = case.request
+    if wants_hardware(case):
+        request = replace(request, instance_uuids=request.instance_uuids[:1])
+    return replace(
+        case,
+        request=request,
+        order=(
+            tuple(pair for pair in filters if pair.name not in differing),
+            tuple(pair for pair in weighers if pair.name not in differing),
+        ),
+    )
+
+
+def ask_about(nova: Nova, case: Case) -> tuple[Answer, list[Difference]]:
+    """Return Nova's answer to a case and every difference, wanted or not."""
+    berth, theirs = ask_both(nova, case)
+    settled = settle(case, berth, theirs)
+    if settled != case:
+        berth, theirs = ask_both(nova, settled)
+    return theirs, list(differences(settled, berth, theirs))
+
+
+def unwanted(nova: Nova, case: Case) -> list[Difference]:
+    """Return the differences that nobody wants."""
+    return [one for one in ask_about(nova, case)[1] if wanted_by(case, one) is None]

@@ -1,0 +1,79 @@
+"""Cases: a fleet, a request, options, and the rules that are asked together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from berth.domain.change import Snapshot
+from berth.domain.request import Request
+from tests.differential.drawing import Draw
+from tests.differential.fleets import draw_snapshot
+from tests.differential.requests import draw_request
+from tests.differential.rules import (
+    FILTERS,
+    OPTIONS,
+    WEIGHERS,
+    Pair,
+    Settings,
+    installed_filters,
+    installed_weighers,
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One question to both sides.
+
+    Args:
+        name: the seed and the number that it was drawn from.
+        snapshot: the fleet; hosts are named by their index in it.
+        request: what is asked.
+        settings: a value for each of Nova's options.
+        filters, weighers: what is asked one by one.
+        weighed: the hosts that the weighers are asked about.
+        order: the filters and weighers that are asked together.
+    """
+
+    name: str
+    snapshot: Snapshot
+    request: Request
+    settings: Settings
+    filters: tuple[Pair, ...]
+    weighers: tuple[Pair, ...]
+    weighed: tuple[int, ...]
+    order: tuple[tuple[Pair, ...], tuple[Pair, ...]]
+
+    @property
+    def served(self) -> tuple[int, ...]:
+        """The hosts that have a compute service; Nova does not know any others."""
+        names = {service.host for service in self.snapshot.services}
+        hosts = enumerate(self.snapshot.hosts)
+        return tuple(index for index, host in hosts if host.name in names)
+
+
+def draw_case(seed: int, number: int) -> Case:
+    """Draw a case; equal arguments, equal case."""
+    draw = Draw(seed, number)
+    hardware = draw.seldom(3)
+    snapshot = draw_snapshot(draw, hardware=hardware and not draw.seldom(20))
+    request = draw_request(draw, snapshot.instances, hardware=hardware and not draw.seldom(10))
+    filters = [pair for pair in FILTERS if pair.name in installed_filters()]
+    weighers = [pair for pair in WEIGHERS if pair.name in installed_weighers()]
+    few = draw.seldom(10)
+    case = Case(
+        name=f"{seed}/{number}",
+        snapshot=snapshot,
+        request=request,
+        settings={name: draw.of(option.values) for name, option in OPTIONS.items()},
+        filters=tuple(filters),
+        weighers=tuple(weighers),
+        weighed=(),
+        # Weighers are asked together only where all hosts have told what each says alone.
+        order=(_some(draw, filters), () if few else _some(draw, weighers)),
+    )
+    weighed = draw.some(case.served, 2) if few else draw.shuffled(case.served)
+    return replace(case, weighed=tuple(weighed))
+
+
+def _some(draw: Draw, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """Draw some rules in any order: few, or all."""
+    return tuple(draw.shuffled(pairs) if draw.seldom(4) else draw.some(pairs, 4))

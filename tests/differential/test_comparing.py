@@ -1,0 +1,134 @@
+"""The comparison itself: it overlooks nothing, and excuses only what the docs name."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.differential.answers import Answer, Step, Values, Verdict, ask_berth
+from tests.differential.cases import Case, draw_case
+from tests.differential.comparing import differences, wanted_by
+from tests.differential.shrinking import shrink
+from tests.differential.wanted import FORCED, HARDWARE_LATER, LATER, WANTED
+
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "differences-from-nova.md"
+NUMBER = 3
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    """Return a case with hosts and weights."""
+    cases = (draw_case(0, number) for number in range(100))
+    return next(one for one in cases if len(one.weighed) > NUMBER and one.order[1])
+
+
+@pytest.fixture(scope="module")
+def answer(case: Case) -> Answer:
+    """Return what Berth says of it."""
+    return ask_berth(case)[0]
+
+
+def found(case: Case, berth: Answer, nova: Answer) -> list[tuple[str, str, int | None]]:
+    """Return the rule, the subject and the host of each difference."""
+    return [(one.rule, one.what, one.host) for one in differences(case, berth, nova)]
+
+
+def test_equal_answers_do_not_differ(case: Case, answer: Answer) -> None:
+    """Whoever says the same is not accused."""
+    assert found(case, answer, answer) == []
+
+
+def test_one_other_verdict_is_found(case: Case, answer: Answer) -> None:
+    """One host of one filter is enough."""
+    host = case.served[0]
+    verdicts = list(answer.filters["ComputeFilter"])
+    verdicts[host] = not verdicts[host]
+    other = replace(answer, filters={**answer.filters, "ComputeFilter": verdicts})
+    assert found(case, other, answer) == [("ComputeFilter", "verdict", host)]
+    assert found(case, answer, other) == [("ComputeFilter", "verdict", host)]
+
+
+@pytest.mark.parametrize("what", ["raw", "normalised", "multiplier"])
+def test_one_other_value_is_found_to_the_last_bit(case: Case, answer: Answer, what: str) -> None:
+    """There is no tolerance."""
+    values = answer.weighers["RAMWeigher"]
+    listed = list(getattr(values, what))
+    listed[NUMBER] = listed[NUMBER] * (1 + 2**-52) if listed[NUMBER] else 5e-324
+    changed = Values(**{**vars(values), what: listed})
+    others = {**answer.weighers, "RAMWeigher": changed}
+    other = replace(answer, weighers=others)
+    assert found(case, answer, other) == [("RAMWeigher", what, case.weighed[NUMBER])]
+
+
+def test_a_weigher_that_fails_is_found(case: Case, answer: Answer) -> None:
+    """An error is an answer, and another one than values."""
+    failed = Values(error="KeyError: 'x'")
+    other = replace(answer, weighers={**answer.weighers, "RAMWeigher": failed})
+    assert found(case, answer, other) == [("RAMWeigher", "raw", None)]
+
+
+def test_another_host_or_score_is_found(case: Case) -> None:
+    """The rules together leave the same hosts with the same weights."""
+    one, other = Step([(0, 1.0), (1, 0.5)]), Step([(0, 1.0), (1, 0.25)])
+    fewer, wrong = Step([(0, 1.0)]), Step([(1, 0.5), (0, 1.0)])
+    empty = replace(case, filters=(), weighers=())
+    for step in (other, fewer, wrong):
+        assert found(empty, Answer(steps=[step]), Answer(steps=[one]))
+    assert found(empty, Answer(steps=[one]), Answer(steps="KeyError: 'x'"))
+    assert found(empty, Answer(steps=[one]), Answer(steps=[one])) == []
+
+
+def test_a_refusal_by_one_side_is_found(case: Case, answer: Answer) -> None:
+    """Both refuse a request, or none does."""
+    refused = Answer(refused="no")
+    assert found(case, refused, answer) == [("", "request", None)]
+    assert found(case, answer, refused) == [("", "request", None)]
+    assert found(case, refused, replace(refused, refused="never")) == []
+
+
+def test_nothing_is_wanted_of_a_rule_that_is_plainly_wrong(case: Case, answer: Answer) -> None:
+    """The table excuses no verdict that is just the other way round."""
+    wrong: dict[str, list[Verdict]] = {
+        name: [not one for one in verdicts] for name, verdicts in answer.filters.items()
+    }
+    plain = replace(
+        case,
+        request=replace(case.request, image=None, hints={}, project_id="p", group_uuid=None),
+        snapshot=replace(case.snapshot, aggregates=(), instances=()),
+        order=((), ()),
+    )
+    others = replace(answer, filters=wrong)
+    accused = {
+        one.rule for one in differences(plain, others, answer) if wanted_by(plain, one) is None
+    }
+    assert accused == set(wrong)
+
+
+def test_a_case_shrinks_to_what_matters(case: Case) -> None:
+    """The smallest case that still has a certain host and flavor keeps nothing else."""
+    name = case.snapshot.hosts[0].name
+
+    def differs(one: Case) -> bool:
+        return any(host.name == name for host in one.snapshot.hosts)
+
+    small = shrink(case, differs)
+    assert [host.name for host in small.snapshot.hosts] == [name]
+    assert not small.snapshot.aggregates
+    assert not small.snapshot.instances
+    assert not small.request.hints
+    assert small.order == ((), ())
+
+
+def test_the_docs_name_what_is_wanted() -> None:
+    """Every excuse has its reason in the docs, under the same name."""
+    headings = re.findall(r"^\| \*\*(.+?)\*\* \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    named = {one.name for one in WANTED} | {*LATER.values(), *FORCED.values(), HARDWARE_LATER}
+    assert named <= set(headings)
+    assert len(headings) == len(set(headings))
+
+
+def test_cases_can_be_drawn_again() -> None:
+    """Equal seed and number, equal case, in every process."""
+    assert draw_case(7, 11) == draw_case(7, 11)
+    assert draw_case(7, 11) != draw_case(7, 12)

@@ -1,0 +1,167 @@
+"""Real processes: each test starts its own, on a port of its own, and stops them by their id."""
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+_READY_S = 60.0
+_STOP_S = 20.0
+
+
+@dataclass
+class Part:
+    """One running `berth` process."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL, as a power cut would."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """Stop it with SIGTERM and return its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        return self.process.returncode
+
+
+@dataclass
+class Processes:
+    """Starts `berth` processes for one test and stops what is left at its end."""
+
+    folder: Path
+    started: list[Part] = field(default_factory=list[Part])
+
+    def start(self, *words: str) -> Part:
+        """Start `berth WORDS…` with its log in the test's folder."""
+        log = self.folder / f"{len(self.started)}-{words[0]}.log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "berth.cli.main", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=self.folder,
+            )
+        part = Part(process, log)
+        self.started.append(part)
+        return part
+
+    def stop_all(self) -> None:
+        """Stop whatever still runs."""
+        for part in reversed(self.started):
+            part.stop()
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    """Processes of this test."""
+    running = Processes(tmp_path)
+    yield running
+    running.stop_all()
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass
+class Service:
+    """A client of a running Berth."""
+
+    url: str
+
+    def wait_until(self, ready: Callable[[dict[str, Any]], bool], part: Part) -> None:
+        """Wait until the status is as the test needs it.
+
+        Raises:
+            AssertionError: the process ended, or it took too long; its log is in the message.
+        """
+        deadline_s = time.monotonic() + _READY_S
+        while time.monotonic() < deadline_s and part.process.poll() is None:
+            try:
+                answer = httpx.get(f"{self.url}/berth/v1/status", trust_env=False)
+                if answer.status_code == httpx.codes.OK and ready(answer.json()):
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.05)
+        logs = "\n".join(
+            f"--- {log.name}\n{log.read_text('utf-8', 'replace')[-3000:]}"
+            for log in sorted(part.log.parent.glob("*.log"))
+        )
+        raise AssertionError(f"not ready:\n{logs}")
+
+    def get(self, path: str, **params: str) -> Any:  # noqa: ANN401 - JSON, of any shape
+        """GET a JSON document.
+
+        Raises:
+            HTTPStatusError: any status of 400 or more.
+        """
+        answer = httpx.get(self.url + path, params=params, trust_env=False, timeout=60.0)
+        answer.raise_for_status()
+        return answer.json()
+
+    def post(self, path: str, body: object, **headers: str) -> Any:  # noqa: ANN401 - see `get`
+        """POST a JSON document and return the answer's."""
+        version = {"OpenStack-API-Version": "compute 2.96", **headers}
+        answer = httpx.post(
+            self.url + path, json=body, headers=version, trust_env=False, timeout=60.0
+        )
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
+
+    def flavor(self, name: str = "small", vcpus: int = 2, ram: int = 2048) -> str:
+        """Make a flavor and return its id."""
+        body = {"id": name, "name": name, "vcpus": vcpus, "ram": ram, "disk": 10}
+        self.post("/v2.1/flavors", {"flavor": body})
+        return name
+
+    def create(self, flavor: str, key: str, count: int = 1) -> str:
+        """Create servers under an idempotency key and return the first one's uuid."""
+        server = {
+            "name": key,
+            "flavorRef": flavor,
+            "networks": "none",
+            "min_count": count,
+            "max_count": count,
+        }
+        answer = self.post("/v2.1/servers", {"server": server}, **{"Idempotency-Key": key})
+        uuid: str = answer["server"]["id"]
+        return uuid
+
+    def wait_for_status(self, uuid: str, *wanted: str) -> dict[str, Any]:
+        """Wait until a server has one of the statuses and return it."""
+        deadline_s = time.monotonic() + _READY_S
+        while True:
+            server: dict[str, Any] = self.get(f"/v2.1/servers/{uuid}")["server"]
+            if server["status"] in wanted:
+                return server
+            assert time.monotonic() < deadline_s, server
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def service(free_port: int) -> Service:
+    """A client of the service that the test starts on `free_port`."""
+    return Service(f"http://127.0.0.1:{free_port}")

@@ -1,0 +1,72 @@
+"""`berth decide` on an exported state against the running service."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.e2e.conftest import Processes, Service
+
+
+def _berth(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "berth.cli.main", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def _choices(decision: dict[str, Any]) -> list[tuple[str, float]]:
+    return [(one["host"], one["chosen"]["score"]) for one in decision["placements"]]
+
+
+def test_the_exported_state_gives_the_services_own_choice(
+    processes: Processes, service: Service, tmp_path: Path
+) -> None:
+    """For several requests the offline choice, with its score, is what the service then makes."""
+    address = service.url.removeprefix("http://")
+    part = processes.start(
+        "up", "--listen", address, "--data", str(tmp_path / "data"), "--fake-hosts", "12"
+    )
+    service.wait_until(lambda status: status["hosts"]["total"] == 12, part)
+    service.flavor("small", vcpus=2, ram=2048)
+    service.flavor("large", vcpus=12, ram=30_000)
+    for number in range(9):
+        service.wait_for_status(service.create("small", f"before-{number}"), "ACTIVE")
+    for flavor, count in (("large", 1), ("small", 5), ("large", 3)):
+        state = tmp_path / "state.json"
+        exported = _berth("state", "export", "--url", service.url, "--output", str(state))
+        assert exported.returncode == 0, exported.stderr
+        uuid = service.create(flavor, f"then-{flavor}-{count}", count=count)
+        service.wait_for_status(uuid, "ACTIVE")
+        request_id = service.get(f"/berth/v1/instances/{uuid}")["request_id"]
+        decision = service.get(f"/berth/v1/decisions/{request_id}")
+        flavors = {one["flavor_id"]: one for one in json.loads(state.read_text())["flavors"]}
+        request = tmp_path / "request.json"
+        request.write_text(
+            json.dumps({"request_id": request_id, "count": count, "flavor": flavors[flavor]})
+        )
+        decided = _berth("decide", "--state", str(state), "--request", str(request), "--json")
+        assert decided.returncode == 0, decided.stderr
+        offline = json.loads(decided.stdout)
+        assert _choices(offline["decision"]) == _choices(decision)
+
+
+def test_a_dry_run_claims_nothing(processes: Processes, service: Service, tmp_path: Path) -> None:
+    """`POST /berth/v1/decide` answers like a create, and the fleet is as it was."""
+    address = service.url.removeprefix("http://")
+    part = processes.start(
+        "up", "--listen", address, "--data", str(tmp_path / "data"), "--fake-hosts", "3"
+    )
+    service.wait_until(lambda status: status["hosts"]["total"] == 3, part)
+    service.flavor("small", vcpus=2, ram=2048)
+    before = service.get("/berth/v1/capacity", flavor="small")
+    body = {"server": {"name": "x", "flavorRef": "small", "networks": "none", "max_count": 3}}
+    answer = httpx.post(f"{service.url}/berth/v1/decide", json=body, trust_env=False).json()
+    assert len(answer["placements"]) == 3
+    assert service.get("/berth/v1/capacity", flavor="small") == before

@@ -1,0 +1,209 @@
+"""Ledgers in trouble: full disks, locks, lost connections, units that cannot be stored."""
+
+import asyncio
+import sqlite3
+import sys
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from berth.adapters.ledger import PostgresLedger, SqliteLedger, migrate, open_ledger
+from berth.adapters.ledger.sql.sheets import Sheets
+from berth.adapters.ledger.sql.sqlite_batch import write
+from berth.domain.errors import LedgerError, UnavailableError
+from berth.domain.provider import Provider
+from berth.domain.write import Committed, Put, Rejected, Unit
+from berth.ports.ledger import Ledger
+from berth.testing.builders import (
+    make_decision,
+    make_flavor,
+    make_fleet,
+    make_host,
+    make_provider,
+    make_take,
+    make_uuid,
+)
+from berth.testing.emptying import empty
+
+
+@pytest.fixture
+async def sqlite(tmp_path: Path) -> AsyncGenerator[SqliteLedger, None]:
+    """A SQLite ledger of the test's own."""
+    ledger = await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    assert isinstance(ledger, SqliteLedger)
+    yield ledger
+    await ledger.close()
+
+
+@pytest.fixture
+async def postgres(postgres_url: str) -> AsyncGenerator[PostgresLedger, None]:
+    """A PostgreSQL ledger, emptied."""
+    await migrate(postgres_url)
+    await empty(postgres_url)
+    ledger = await open_ledger(postgres_url)
+    assert isinstance(ledger, PostgresLedger)
+    yield ledger
+    await ledger.close()
+
+
+async def check_neighbours(ledger: Ledger, bad: Unit) -> None:
+    """Check that a unit which cannot be stored fails alone, whoever shares its transaction."""
+    answers = await asyncio.gather(
+        ledger.commit([(Put(make_flavor(1)),)]),
+        ledger.commit([(Put(make_flavor(2)),), bad]),
+        ledger.commit([(Put(make_flavor(3)),)]),
+        return_exceptions=True,
+    )
+    assert isinstance(answers[1], LedgerError)
+    assert answers[0] == [Committed(1)]
+    assert answers[2] == [Committed(2)]
+    assert await ledger.version() == 2
+
+
+UNSTORABLE: list[Unit] = [
+    (Put(replace(make_host(1), name="\ud800")),),
+    (Put(replace(make_decision(1), decided_at_s=float("nan"))),),
+]
+
+
+@pytest.mark.parametrize("bad", UNSTORABLE, ids=["surrogate", "nan"])
+async def test_sqlite_fails_only_what_cannot_be_stored(sqlite: SqliteLedger, bad: Unit) -> None:
+    """Callers who share a batch with such a unit are answered as if it were not there."""
+    await check_neighbours(sqlite, bad)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "bad",
+    [*UNSTORABLE, (Put(replace(make_host(1), name="\x00")),)],
+    ids=["surrogate", "nan", "nul"],
+)
+async def test_postgres_fails_only_what_cannot_be_stored(
+    postgres: PostgresLedger, bad: Unit
+) -> None:
+    """Callers who share a batch with such a unit are answered as if it were not there."""
+    await check_neighbours(postgres, bad)
+
+
+async def test_a_full_disk_refuses_and_is_got_over(sqlite: SqliteLedger) -> None:
+    """While the file cannot grow nothing is committed, and when it can all goes on."""
+    await sqlite.commit(make_fleet(1))
+    connection = sqlite._writer._connection
+    connection.execute("PRAGMA max_page_count = 1")
+    big = [(Put(replace(make_flavor(n), description="x" * 10_000)),) for n in range(20)]
+    answers = await asyncio.gather(sqlite.commit(big), sqlite.commit(big), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [UnavailableError] * 2
+    assert await sqlite.version() == 1
+    connection.execute("PRAGMA max_page_count = 1000000")
+    assert await sqlite.commit([(make_take(1),)]) == [Committed(2)]
+
+
+async def test_a_lock_is_waited_for_and_then_given_up(sqlite: SqliteLedger, tmp_path: Path) -> None:
+    """A writer that is locked out too long says so, and writes when the lock is gone."""
+    other = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+    sqlite._writer._connection.execute("PRAGMA busy_timeout = 20")
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(UnavailableError, match="locked"):
+        await sqlite.commit(make_fleet(1))
+    assert await sqlite.version() == 0
+    other.execute("ROLLBACK")
+    other.close()
+    assert await sqlite.commit(make_fleet(1)) == [Committed(1)]
+
+
+async def test_inventories_defend_themselves(sqlite: SqliteLedger) -> None:
+    """Even a batch that was judged wrong cannot use more than there is: all of it is undone."""
+    await sqlite.commit(make_fleet(1, vcpus=4))
+    connection = sqlite._writer._connection
+    wrong = Sheets(first=2, version=2, spent=[(make_uuid("host", 1), "VCPU", 5, 5)])
+    connection.execute("BEGIN IMMEDIATE")
+    with pytest.raises(LedgerError, match="damaged"):
+        write(connection, wrong)
+    connection.execute("ROLLBACK")
+    assert await sqlite.version() == 1
+
+
+@pytest.mark.postgres
+async def test_a_lost_connection_is_got_over(postgres: PostgresLedger, postgres_url: str) -> None:
+    """Callers whose connection is cut are told, a retry takes once, and followers hear of it."""
+    await postgres.commit(make_fleet(1))
+    server = await asyncpg.connect(postgres_url)
+    for number in (1, 2, 3):
+        await server.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        unit = (make_take(number),)
+        for _ in range(3):
+            try:
+                (outcome,) = await postgres.commit([unit])
+                break
+            except UnavailableError:
+                continue
+        else:
+            pytest.fail("the ledger did not reconnect")
+        assert outcome == Committed(number + 1)
+        assert await postgres.wait(number, 30.0)
+    await server.close()
+    provider = await postgres.get(Provider, make_uuid("host", 1))
+    assert provider is not None
+    assert provider.used["VCPU"] == 3
+
+
+async def take_until_refused(url: str, first: int) -> int:
+    """Claim one VCPU after the other, eight callers at once, and count how many were had."""
+    ledger = await open_ledger(url)
+    numbers = iter(range(first, first + 10_000))
+
+    async def caller() -> int:
+        taken = 0
+        for number in numbers:
+            (outcome,) = await ledger.commit([(make_take(number),)])
+            if isinstance(outcome, Rejected):
+                break
+            taken += 1
+        return taken
+
+    taken = sum(await asyncio.gather(*(caller() for _ in range(8))))
+    await ledger.close()
+    return taken
+
+
+async def check_processes(url: str) -> None:
+    """Let two processes claim from one host until nothing is left, and add up."""
+    ledger = await open_ledger(url)
+    await ledger.commit([(Put(make_provider(1, vcpus=500)),)])
+    children = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, __file__, url, first, stdout=asyncio.subprocess.PIPE
+        )
+        for first in ("1", "100000")
+    ]
+    answers = await asyncio.gather(*(child.communicate() for child in children))
+    assert sum(int(answer[0]) for answer in answers) == 500
+    provider = await ledger.get(Provider, make_uuid("host", 1))
+    assert provider is not None
+    assert provider.used["VCPU"] == 500 == len(await ledger.allocations())
+    assert await ledger.version() == 501
+    assert {change.version for change in await ledger.changes(0)} == set(range(1, 502))
+    await ledger.close()
+
+
+async def test_processes_share_a_sqlite_file(tmp_path: Path) -> None:
+    """Two processes with one file together take just what there is."""
+    await check_processes(f"sqlite:///{tmp_path / 'ledger.db'}")
+
+
+@pytest.mark.postgres
+async def test_processes_share_a_postgres_database(postgres_url: str) -> None:
+    """Two processes with one database together take just what there is."""
+    await migrate(postgres_url)
+    await empty(postgres_url)
+    await check_processes(postgres_url)
+
+
+if __name__ == "__main__":
+    print(asyncio.run(take_until_refused(sys.argv[1], int(sys.argv[2]))))  # noqa: T201 - answers

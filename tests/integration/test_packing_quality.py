@@ -1,0 +1,76 @@
+"""How well the default policy fills a fleet, on samples that take seconds.
+
+`python -m bench --only packing` measures the same on whole fleets and over more seeds.
+"""
+
+from functools import partial
+from statistics import fmean
+
+import pytest
+
+from bench.packing import TRACE, fill, fleet_of, least, walk
+from bench.plain_fleet import BEST_FIT, FIRST_FIT
+from berth.lab.generator import GeneratorSettings, generate
+from berth.lab.inflation import Demand, inflate
+from berth.lab.openb import GPU_MILLI, read_openb
+from berth.lab.workload import Workload
+
+SAMPLED = 8
+"""One of so many hosts and requests of the trace."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+HOSTS = 60
+REQUESTS = 600
+
+
+def refuses_nothing(name: str, workload: Workload, count: int) -> bool:
+    """Tell whether a fleet of that many hosts takes every request."""
+    hosts = generate(GeneratorSettings(hosts=count, requests=1)).hosts
+    return not any(True for _ in walk(fleet_of(name, hosts), workload))
+
+
+def hosts_needed(name: str, seed: int) -> int:
+    """Return the least number of hosts that takes a workload with arrivals and departures."""
+    workload = generate(GeneratorSettings(hosts=HOSTS, requests=REQUESTS, seed=seed))
+    return least(partial(refuses_nothing, name, workload), HOSTS // 2, 8 * HOSTS)
+
+
+def test_the_default_policy_needs_few_hosts() -> None:
+    """At most 1.1 times as many as best fit, and half as many as Nova's default."""
+    needed = {
+        name: fmean(hosts_needed(name, seed) for seed in (1, 2))
+        for name in (BEST_FIT, "default", "nova")
+    }
+    assert needed["default"] <= 1.1 * needed[BEST_FIT]
+    assert needed["default"] <= 0.5 * needed["nova"]
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Demand]:
+    """Two samples of the openb trace, inflated to 130 % of their GPUs."""
+    trace = read_openb(TRACE, nodes="gpu", cpu_class="VCPU")
+    parts = [
+        Workload(
+            f"sample-{first}", trace.hosts[first::SAMPLED], trace.flavors,
+            trace.arrivals[first::SAMPLED],
+        )
+        for first in (0, 3)
+    ]  # fmt: skip
+    return [inflate(part, GPU_MILLI, seed=1) for part in parts]
+
+
+@pytest.mark.openb
+@pytest.mark.skipif(
+    not TRACE.is_dir(), reason="the openb trace is not in ../shared/traces/openb beside the repo"
+)
+def test_the_default_policy_fills_gpus(samples: list[Demand]) -> None:
+    """More than First-Fit, and far more than Nova's default, when all GPUs are asked for once."""
+    at_100 = {
+        name: fmean(fill(name, demand).at_100 for demand in samples)
+        for name in (FIRST_FIT, "default", "pack", "nova")
+    }
+    assert at_100["default"] >= at_100[FIRST_FIT] + 0.5
+    assert at_100["default"] >= 95.0
+    assert at_100["pack"] >= at_100["nova"]
+    assert at_100["nova"] <= at_100["default"] - 2.0

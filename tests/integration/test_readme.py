@@ -1,0 +1,37 @@
+"""What the README shows must work as it stands there."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_library_example_runs() -> None:
+    """The Python block is run from the root of the checkout and names a host of the state file."""
+    (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() in (ROOT / "docs/reference/examples/state.json").read_text("utf-8")
+
+
+def test_every_command_is_one_that_berth_has() -> None:
+    """Each `berth WORD WORD` of the README is a command, and takes the options shown."""
+    lines = re.findall(r"^\.venv/bin/berth (.*?)(?: &)?$", README, re.MULTILINE)
+    assert lines
+    for line in lines:
+        words = [word for word in line.split() if not word.startswith("-")]
+        options = {word for word in line.split() if word.startswith("--")}
+        command = words[: 1 if words[0] in {"up", "explain", "capacity"} else 2]
+        done = subprocess.run(
+            [sys.executable, "-m", "berth.cli.main", *command, "--help"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert all(option in done.stdout for option in options), (line, done.stdout)

@@ -1,0 +1,165 @@
+"""A slow, plain model of the rules about single sizes, counts and aggregate metadata.
+
+Like `reference_model`, on which it builds, it was written from docs/reference/nova.md alone.
+Differences from Nova that Berth has on purpose: text that is no number is passed over, and so is
+a ratio that is not above 0; every image property counts; the empty project is on no list.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.change import Snapshot
+from berth.domain.request import Request
+from tests.property.reference_model import ModelHost, is_number, matches, model_hosts, total_of
+
+
+@dataclass
+class Facts:
+    """One host with its aggregates, and what is asked of it."""
+
+    model: ModelHost
+    aggregates: list[Aggregate]
+    request: Request
+
+    def texts(self, key: str) -> list[str]:
+        """Values of a key, as they stand."""
+        return [one.metadata[key] for one in self.aggregates if key in one.metadata]
+
+    def words(self, key: str) -> list[str]:
+        """Values of a key, split and stripped."""
+        return [word.strip() for text in self.texts(key) for word in text.split(",")]
+
+    def numbers(self, key: str) -> list[float]:
+        """Values of a key that are numbers."""
+        return [float(text) for text in self.texts(key) if is_number(text)]
+
+    def taken(self, name: str) -> int:
+        """Reserved and used of a class."""
+        inventory = self.model.inventories.get(name)
+        return self.model.used.get(name, 0) + (inventory.reserved if inventory else 0)
+
+    def ratio(self, name: str) -> float:
+        """The host's own ratio."""
+        inventory = self.model.inventories.get(name)
+        return inventory.allocation_ratio if inventory else 0
+
+    def asked(self, name: str) -> float:
+        """What the flavor asks for of a class, disk with parts of a GB."""
+        flavor = self.request.flavor
+        disk_mb = 1024 * (flavor.root_gb + flavor.ephemeral_gb) + flavor.swap_mb
+        return {"VCPU": flavor.vcpus, "MEMORY_MB": flavor.memory_mb}.get(name, disk_mb / 1024)
+
+
+def under_ratio(name: str, key: str | None) -> Callable[[Facts], bool]:
+    """CoreFilter, RamFilter, DiskFilter, and Aggregate* with a key."""
+
+    def passes(facts: Facts) -> bool:
+        total, asked = total_of(facts.model, name), facts.asked(name)
+        if name == "VCPU" and not total:
+            return True
+        ratios = [number for number in facts.numbers(key or "") if number > 0]
+        ratio = min(ratios) if ratios else facts.ratio(name)
+        return asked <= total and asked + facts.taken(name) <= total * ratio
+
+    return passes
+
+
+def exact(name: str) -> Callable[[Facts], bool]:
+    """ExactCoreFilter, ExactRamFilter, ExactDiskFilter."""
+
+    def passes(facts: Facts) -> bool:
+        total = total_of(facts.model, name)
+        if name == "VCPU" and not total:
+            return False
+        return total - facts.taken(name) == facts.asked(name)
+
+    return passes
+
+
+def few(count: Callable[[ModelHost], int], limit: int, key: str | None) -> Callable[[Facts], bool]:
+    """IoOpsFilter, NumInstancesFilter, and Aggregate* with a key."""
+
+    def passes(facts: Facts) -> bool:
+        return count(facts.model) < min(facts.numbers(key or "") or [limit])
+
+    return passes
+
+
+def meets_specs(facts: Facts) -> bool:
+    """AggregateInstanceExtraSpecsFilter."""
+    for name, requirement in facts.request.flavor.extra_specs.items():
+        scope, *rest = name.split(":", 1)
+        if rest and scope != "aggregate_instance_extra_specs":
+            continue
+        key = rest[0] if rest else name
+        if not any(matches(word, requirement) for word in facts.words(key)):
+            return False
+    return True
+
+
+def admits_tenant(facts: Facts) -> bool:
+    """AggregateMultiTenancyIsolation."""
+    keys = {key for one in facts.aggregates for key in one.metadata}
+    lists = [facts.words(key) for key in keys if key.startswith("filter_tenant_id")]
+    project = facts.request.project_id
+    return not lists or any(project and project in words for words in lists)
+
+
+def admits_image(facts: Facts) -> bool:
+    """AggregateImagePropertiesIsolation without a namespace."""
+    properties = facts.request.image.properties if facts.request.image else {}
+    return all(
+        not properties.get(key) or properties[key] in facts.words(key)
+        for one in facts.aggregates
+        for key in one.metadata
+    )
+
+
+def admits_type(facts: Facts) -> bool:
+    """AggregateTypeAffinityFilter."""
+    words = facts.words("instance_type")
+    return not words or facts.request.flavor.name in words
+
+
+BUILDS_MAX = 1
+INSTANCES_MAX = 2
+"""Limits low enough for small fleets."""
+
+RULES: dict[str, Callable[[Facts], bool]] = {
+    "CoreFilter": under_ratio("VCPU", None),
+    "RamFilter": under_ratio("MEMORY_MB", None),
+    "DiskFilter": under_ratio("DISK_GB", None),
+    "AggregateCoreFilter": under_ratio("VCPU", "cpu_allocation_ratio"),
+    "AggregateRamFilter": under_ratio("MEMORY_MB", "ram_allocation_ratio"),
+    "AggregateDiskFilter": under_ratio("DISK_GB", "disk_allocation_ratio"),
+    "ExactCoreFilter": exact("VCPU"),
+    "ExactRamFilter": exact("MEMORY_MB"),
+    "ExactDiskFilter": exact("DISK_GB"),
+    "IoOpsFilter": few(lambda model: len(model.building), BUILDS_MAX, None),
+    "AggregateIoOpsFilter": few(
+        lambda model: len(model.building), BUILDS_MAX, "max_io_ops_per_host"
+    ),
+    "NumInstancesFilter": few(lambda model: len(model.groups), INSTANCES_MAX, None),
+    "AggregateNumInstancesFilter": few(
+        lambda model: len(model.groups), INSTANCES_MAX, "max_instances_per_host"
+    ),
+    "AggregateInstanceExtraSpecsFilter": meets_specs,
+    "AggregateMultiTenancyIsolation": admits_tenant,
+    "AggregateImagePropertiesIsolation": admits_image,
+    "AggregateTypeAffinityFilter": admits_type,
+}
+"""By the name of the filter; options that are no limits have their defaults."""
+
+
+def facts_of(snapshot: Snapshot, request: Request) -> Iterator[Facts]:
+    """Put together what the rules read of each host."""
+    for model in model_hosts(snapshot):
+        mine = [one for one in snapshot.aggregates if model.host.name in one.hosts]
+        yield Facts(model, mine, request)
+
+
+def kept(snapshot: Snapshot, request: Request, filter_name: str) -> set[tuple[str, str]]:
+    """Return (name, node) of the hosts that a filter keeps."""
+    passes = RULES[filter_name]
+    return {facts.model.key for facts in facts_of(snapshot, request) if passes(facts)}

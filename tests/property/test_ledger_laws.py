@@ -1,0 +1,332 @@
+"""The laws of the ledger, for any sequence of writes, on every adapter."""
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from berth.adapters.ledger import MemoryLedger, migrate, open_ledger
+from berth.adapters.ledger.codec import decode_event, encode, event_kind
+from berth.adapters.ledger.listing import is_live
+from berth.domain.allocation import Claim
+from berth.domain.change import Alive, Change, Gone, Snapshot, Usage
+from berth.domain.host import Service
+from berth.domain.instance import Instance, Status
+from berth.domain.provider import Provider
+from berth.domain.record import Kind, Record, key_of, kind_of
+from berth.domain.resources import MEMORY_MB, VCPU, Inventory
+from berth.domain.write import (
+    Add,
+    Committed,
+    Free,
+    Outcome,
+    Put,
+    Rejected,
+    Remove,
+    Seen,
+    Take,
+    Unit,
+    Write,
+)
+from berth.ports.ledger import Ledger
+from berth.testing.builders import (
+    make_aggregate,
+    make_allocation,
+    make_decision,
+    make_flavor,
+    make_host,
+    make_instance,
+    make_pending_request,
+    make_provider,
+    make_server_group,
+    make_service,
+    make_uuid,
+)
+from berth.testing.emptying import empty
+from berth.testing.strategies import records
+
+NOW_S = 1_000.0
+
+# --- a small world, where writes meet often ---
+
+_numbers = st.integers(1, 3)
+_amounts = st.dictionaries(
+    st.sampled_from((VCPU, MEMORY_MB, "CUSTOM_FPGA")), st.integers(1, 4), min_size=1
+)
+_inventories = st.dictionaries(
+    st.sampled_from((VCPU, MEMORY_MB)),
+    st.builds(
+        Inventory,
+        total=st.integers(2, 6),
+        reserved=st.integers(0, 2),
+        max_unit=st.sampled_from((0, 0, 3)),
+        step_size=st.sampled_from((1, 1, 2)),
+        allocation_ratio=st.sampled_from((1.0, 1.5)),
+    ),
+)
+_providers = st.builds(
+    lambda number, inventories: replace(make_provider(number), inventories=inventories),
+    _numbers,
+    _inventories,
+)
+_instances = st.builds(
+    lambda number, revision, host, status: replace(
+        make_instance(number, host=host), revision=revision, status=status
+    ),
+    _numbers,
+    st.integers(0, 3),
+    st.sampled_from((None, "host-1")),
+    st.sampled_from(Status),
+)
+_plain: st.SearchStrategy[Record] = st.one_of(
+    _numbers.map(make_host),
+    _numbers.map(make_service),
+    _numbers.map(make_aggregate),
+    _numbers.map(make_server_group),
+    _numbers.map(make_flavor),
+    _numbers.map(make_pending_request),
+    _numbers.map(make_decision),
+)
+_records: st.SearchStrategy[Record] = _providers | _instances | _plain
+_takes = st.builds(
+    lambda key, allocations: Take(Claim(f"claim-{key}", tuple(allocations))),
+    st.integers(1, 6),
+    st.lists(st.builds(make_allocation, _numbers, on=_numbers, amounts=_amounts), max_size=3),
+)
+_removals = st.builds(
+    lambda record: Remove(kind_of(record), key_of(record)),
+    _records,
+)
+_writes: st.SearchStrategy[Write] = st.one_of(
+    _takes,
+    _takes,
+    st.builds(Put, _providers),
+    st.builds(Put, _records),
+    st.builds(Add, _records),
+    _removals,
+    st.builds(Free, _numbers.map(lambda number: make_uuid("instance", number))),
+    st.builds(
+        Seen,
+        st.lists(_numbers.map("host-{}".format), max_size=3).map(tuple),
+        st.floats(0, 1e9, allow_nan=False),
+    ),
+)
+_units: st.SearchStrategy[Unit] = st.lists(_writes, max_size=4).map(tuple)
+_histories = st.lists(st.lists(_units, max_size=6), max_size=8)
+
+# --- what follows from the feed ---
+
+
+class Follower:
+    """Replays the feed from nothing, checking every version on the way."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.records: dict[Kind, dict[str, Record]] = {kind: {} for kind in Kind}
+
+    def follow(self, changes: Sequence[Change]) -> None:
+        """Apply changes, which go on where the last ended."""
+        for change in changes:
+            assert change.version in {self.version, self.version + 1}
+            self.version = change.version
+            self._apply(change)
+
+    def _apply(self, change: Change) -> None:
+        match change.event:
+            case Usage(uuid, used):
+                provider = self._provider(uuid)
+                for name, amount in used.items():
+                    if amount > provider.used.get(name, 0):
+                        assert amount <= provider.inventories[name].capacity
+                self.records[Kind.PROVIDER][uuid] = replace(provider, used=used)
+            case Alive(hosts, at_s):
+                for host in hosts:
+                    service = self.records[Kind.SERVICE][host]
+                    assert isinstance(service, Service)
+                    self.records[Kind.SERVICE][host] = replace(service, last_seen_s=at_s)
+            case Gone(kind, key):
+                del self.records[kind][key]
+            case record:
+                self.records[kind_of(record)][key_of(record)] = record
+
+    def _provider(self, uuid: str) -> Provider:
+        provider = self.records[Kind.PROVIDER][uuid]
+        assert isinstance(provider, Provider)
+        return provider
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Check that a snapshot is what the feed has told."""
+        assert snapshot.version == self.version
+        for kind, found in (
+            (Kind.HOST, snapshot.hosts),
+            (Kind.PROVIDER, snapshot.providers),
+            (Kind.SERVICE, snapshot.services),
+            (Kind.AGGREGATE, snapshot.aggregates),
+            (Kind.SERVER_GROUP, snapshot.server_groups),
+            (Kind.FLAVOR, snapshot.flavors),
+            (Kind.PENDING_REQUEST, snapshot.pending_requests),
+        ):
+            assert {key_of(record): record for record in found} == self.records[kind]
+        instances = self.records[Kind.INSTANCE].values()
+        live = {i.uuid: i for i in instances if isinstance(i, Instance) and is_live(i)}
+        assert {i.uuid: i for i in snapshot.instances} == live
+
+
+async def check_laws(ledger: Ledger, history: Sequence[Sequence[Unit]]) -> list[list[Outcome]]:
+    """Commit a history and check every law; return the answers."""
+    versions: dict[str, int] = {}
+    answers: list[list[Outcome]] = []
+    version = 0
+    for batch in history:
+        outcomes = await ledger.commit(batch)
+        assert len(outcomes) == len(batch)
+        for unit, outcome in zip(batch, outcomes, strict=True):
+            keys = [write.claim.key for write in unit if isinstance(write, Take)]
+            if isinstance(outcome, Rejected):
+                assert bool(outcome.shortages) != (outcome.conflict is not None)
+            elif outcome.repeated:
+                assert [versions[key] for key in keys] == [outcome.version] * len(keys) != []
+            else:
+                version += 1
+                assert outcome == Committed(version)
+                assert not versions.keys() & set(keys)
+                versions.update(dict.fromkeys(keys, version))
+        answers.append(outcomes)
+    assert await ledger.version() == version
+    snapshot = await ledger.snapshot(NOW_S)
+    await _check_feed(ledger, snapshot)
+    await _check_used(ledger, snapshot)
+    return answers
+
+
+async def _check_feed(ledger: Ledger, snapshot: Snapshot) -> None:
+    follower = Follower()
+    while changes := await ledger.changes(follower.version, limit=3):
+        follower.follow(changes)
+    follower.check(snapshot)
+
+
+async def _check_used(ledger: Ledger, snapshot: Snapshot) -> None:
+    taken: Counter[tuple[str, str]] = Counter()
+    for allocation in await ledger.allocations():
+        for name, amount in allocation.amounts.items():
+            taken[allocation.provider_uuid, name] += amount
+    used = {(p.uuid, name): n for p in snapshot.providers for name, n in p.used.items()}
+    assert {place: amount for place, amount in used.items() if amount} == dict(taken)
+
+
+# --- the tests ---
+
+_with_a_store = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=20,
+)
+
+
+@given(history=_histories)
+async def test_laws_hold_in_memory(history: list[list[Unit]]) -> None:
+    """Never overcommitted, used adds up, keys take once, the feed is gapless and replays."""
+    await check_laws(MemoryLedger(), history)
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[asyncio.Runner]:
+    """Run all examples of a test in one event loop."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+_files = itertools.count()
+
+
+def _new_file(folder: Path) -> str:
+    """Name a file that no example has used before."""
+    return f"sqlite:///{folder / f'{next(_files)}.db'}"
+
+
+async def _check_like_memory(url: str, history: Sequence[Sequence[Unit]]) -> None:
+    ledger, memory = await open_ledger(url), MemoryLedger()
+    try:
+        assert await check_laws(ledger, history) == await check_laws(memory, history)
+        assert await ledger.snapshot(NOW_S) == await memory.snapshot(NOW_S)
+        assert await ledger.changes(0) == await memory.changes(0)
+        assert await ledger.allocations() == await memory.allocations()
+    finally:
+        await ledger.close()
+
+
+@_with_a_store
+@given(history=_histories)
+def test_sqlite_answers_as_memory_does(
+    history: list[list[Unit]], tmp_path: Path, loop: asyncio.Runner
+) -> None:
+    """A SQLite ledger keeps every law, and answers each unit just as the one in memory."""
+    loop.run(_check_like_memory(_new_file(tmp_path), history))
+
+
+@pytest.mark.postgres
+@_with_a_store
+@given(history=_histories)
+def test_postgres_answers_as_memory_does(
+    history: list[list[Unit]], postgres_url: str, loop: asyncio.Runner
+) -> None:
+    """A PostgreSQL ledger keeps every law, and answers each unit just as the one in memory."""
+
+    async def check() -> None:
+        await migrate(postgres_url)
+        await empty(postgres_url)
+        await _check_like_memory(postgres_url, history)
+
+    loop.run(check())
+
+
+@given(record=records())
+def test_every_record_survives_being_written_down(record: Record) -> None:
+    """Whatever a record holds, it is read as it was written."""
+    assert decode_event(event_kind(record), encode(record)) == record
+
+
+async def _check_stored(url: str, record: Record) -> None:
+    ledger = await open_ledger(url)
+    try:
+        await ledger.commit([(Put(record),)])
+        stored = await ledger.get(type(record), key_of(record))
+        if kind_of(record) is not Kind.DECISION:
+            (change,) = await ledger.changes(0)
+            assert change.event == stored
+        if isinstance(stored, Instance):
+            stored = replace(stored, revision=0)
+        if isinstance(stored, Provider):
+            stored = replace(stored, used={})
+        assert stored == record
+    finally:
+        await ledger.close()
+
+
+@_with_a_store
+@given(record=records())
+def test_every_record_survives_sqlite(record: Record, tmp_path: Path, loop: asyncio.Runner) -> None:
+    """Whatever a record holds, SQLite gives it back."""
+    loop.run(_check_stored(_new_file(tmp_path), record))
+
+
+@pytest.mark.postgres
+@_with_a_store
+@given(record=records())
+def test_every_record_survives_postgres(
+    record: Record, postgres_url: str, loop: asyncio.Runner
+) -> None:
+    """Whatever a record holds, PostgreSQL gives it back."""
+
+    async def check() -> None:
+        await migrate(postgres_url)
+        await empty(postgres_url)
+        await _check_stored(postgres_url, record)
+
+    loop.run(check())

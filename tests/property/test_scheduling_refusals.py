@@ -1,0 +1,241 @@
+"""Refusals are right, and what they say would help does help."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from hypothesis import assume, event, given
+from hypothesis import strategies as st
+
+from berth.domain.change import Snapshot
+from berth.domain.decision import Refusal, RefusalCode, Relaxation
+from berth.domain.errors import InvalidInputError
+from berth.domain.host import Service
+from berth.domain.request import Request
+from berth.scheduling.policy import Plan
+from berth.tables.following import table_of
+from berth.testing.fleet_strategies import requests, snapshots
+from berth.testing.fleets import NOW_S, policy_of
+from tests.property.reference_model import Model
+
+POLICY = policy_of()
+NAMES = {"VCPUs": "VCPU", "memory": "MEMORY_MB", "disk": "DISK_GB"}
+UNITS = {"MB less memory": "MEMORY_MB", "GB less disk": "DISK_GB"}
+
+
+def decide(snapshot: Snapshot, request: Request) -> Plan:
+    """Plan, or throw the example away when the request contradicts itself."""
+    try:
+        return POLICY.driver.plan(table_of(snapshot), request, POLICY, now_s=NOW_S, seed=0)
+    except InvalidInputError:
+        assume(False)
+        raise
+
+
+def refusal_of(snapshot: Snapshot, request: Request) -> Refusal:
+    """Return why a request is refused; throw the example away when it is not."""
+    refusal = decide(snapshot, request).refusal
+    assume(refusal is not None)
+    assert refusal is not None
+    return refusal
+
+
+# ---- how to do what a relaxation says ---------------------------------------------------------
+
+
+def with_specs(request: Request, drop: str = "", **added: str) -> Request:
+    """Return the request with extra specs changed."""
+    specs = {key: text for key, text in request.flavor.extra_specs.items() if key != drop}
+    return replace(request, flavor=replace(request.flavor, extra_specs={**specs, **added}))
+
+
+def with_less(request: Request, text: str) -> Request:
+    """Do what `37 MB less memory and without VCPUs: 1 host` says."""
+    amounts = dict(request.needs.amounts)
+    for part in text.partition(":")[0].split(" and "):
+        if part.startswith("without "):
+            name = part.removeprefix("without ")
+            amounts[NAMES.get(name, name)] = 0
+        else:
+            number, _, unit = part.partition(" ")
+            name = UNITS.get(unit, unit.removesuffix(" less"))
+            amounts[name] -= int(number.replace(",", ""))
+    return with_specs(request, **{f"resources:{name}": str(n) for name, n in amounts.items()})
+
+
+def without_trait(request: Request, subject: str) -> Request:
+    """Do what `without trait X` and its like say."""
+    if subject.startswith("one of"):
+        return with_specs(request, drop="berth:any_trait")
+    key = f"trait:{subject.rpartition(' ')[2]}"
+    request = with_specs(request, drop=key)
+    if request.image is None:
+        return request
+    properties = {name: text for name, text in request.image.properties.items() if name != key}
+    return replace(request, image=replace(request.image, properties=properties))
+
+
+def without_image_rules(request: Request) -> Request:
+    """Keep of the image the traits alone."""
+    assert request.image is not None
+    return replace(request, image=replace(request.image, properties=request.image.traits))
+
+
+def without_names(request: Request, subject: str) -> Request:
+    """Drop what the request says about host names."""
+    for what in subject.split(" and "):
+        request = NAMELESS[what](request)
+    return request
+
+
+NAMELESS: dict[str, Callable[[Request], Request]] = {
+    "requested destination": lambda request: replace(request, destination=None),
+    "ignored hosts": lambda request: replace(request, ignore_hosts=()),
+    "forced hosts": lambda request: replace(request, force_hosts=()),
+    "forced nodes": lambda request: replace(request, force_nodes=()),
+}
+
+
+def without_hint(request: Request, hint: str) -> Request:
+    """Drop a scheduler hint."""
+    hints = {name: uuids for name, uuids in request.hints.items() if name != hint}
+    return replace(request, hints=hints)
+
+
+def with_fewer(request: Request, relaxation: Relaxation) -> Request:
+    """Ask for as many instances less as the relaxation says."""
+    assert relaxation.change is not None
+    fewer = len(request.instance_uuids) + relaxation.change
+    return replace(request, instance_uuids=request.instance_uuids[:fewer])
+
+
+CHANGES: dict[str, Callable[[Request, Relaxation], Request]] = {
+    "ComputeFilter": lambda request, _: request,
+    "ResourcesFilter": lambda request, one: with_less(request, one.text),
+    "TraitsFilter": lambda request, one: without_trait(request, one.subject),
+    "AvailabilityZoneFilter": lambda request, _: replace(request, availability_zone=None),
+    "ComputeCapabilitiesFilter": lambda request, one: with_specs(request, drop=one.subject),
+    "ImagePropertiesFilter": lambda request, _: without_image_rules(request),
+    "ServerGroupAffinityFilter": lambda request, _: replace(request, group_uuid=None),
+    "ServerGroupAntiAffinityFilter": lambda request, _: replace(request, group_uuid=None),
+    "DifferentHostFilter": lambda request, one: without_hint(request, one.subject),
+    "SameHostFilter": lambda request, one: without_hint(request, one.subject),
+    "RetryFilter": lambda request, _: replace(request, retried=()),
+    "reduction": lambda request, one: without_names(request, one.subject),
+    "count": with_fewer,
+}
+
+
+def relaxed(request: Request, relaxation: Relaxation) -> Request:
+    """Change the request as a relaxation says."""
+    return CHANGES[relaxation.filter](request, relaxation)
+
+
+def repaired(snapshot: Snapshot, relaxation: Relaxation) -> Snapshot:
+    """Do to the example hosts' services what a relaxation of ComputeFilter says."""
+    if relaxation.filter != "ComputeFilter":
+        return snapshot
+    state = re.fullmatch(r"[\d,]+ more compute services? (.*)", relaxation.text)
+    assert state is not None
+    services = {service.host: service for service in snapshot.services}
+    for name in relaxation.examples:
+        service = services.get(name, Service(name, "new", disabled=True, forced_down=True))
+        if "enabled" in state[1]:
+            service = replace(service, disabled=False)
+        if "up" in state[1]:
+            service = replace(service, forced_down=False, last_seen_s=NOW_S)
+        services[name] = service
+    return replace(snapshot, services=tuple(services.values()))
+
+
+# ---- the laws ---------------------------------------------------------------------------------
+
+
+def changed_by(
+    snapshot: Snapshot, request: Request, relaxation: Relaxation
+) -> tuple[Snapshot, Request]:
+    """Make the change that a relaxation names, or both of them."""
+    for part in relaxation.parts or (relaxation,):
+        snapshot, request = repaired(snapshot, part), relaxed(request, part)
+    return snapshot, request
+
+
+@given(snapshot=snapshots(least=1), request=requests(count_max=1))
+def test_each_relaxation_is_true(snapshot: Snapshot, request: Request) -> None:
+    """After the one change that it names, its examples fit, and as many hosts as it counts."""
+    refusal = refusal_of(snapshot, request)
+    for relaxation in refusal.relaxations:
+        event(relaxation.filter)
+        plan = decide(*changed_by(snapshot, request, relaxation))
+        assert plan.refusal is None, relaxation
+        (first,) = plan.placements
+        fits = [one.host for one in (first.chosen, *first.runners_up)]
+        assert set(relaxation.examples) <= set(fits), relaxation
+        assert relaxation.examples
+        if relaxation.filter != "ComputeFilter" and not relaxation.parts:
+            assert len(fits) == relaxation.hosts, relaxation
+
+
+@given(snapshot=snapshots(least=1, stepped=False), request=requests(count_max=8, grouped=False))
+def test_a_relaxation_of_many_wins_room_for_one_more(snapshot: Snapshot, request: Request) -> None:
+    """Of a request for many, each change lets one more instance fit than did before."""
+    refusal = refusal_of(snapshot, request)
+    for relaxation in refusal.relaxations:
+        uuids = request.instance_uuids[: refusal.placed + (relaxation.filter != "count")]
+        event(relaxation.filter)
+        changed, asked = changed_by(snapshot, request, relaxation)
+        plan = decide(changed, replace(asked, instance_uuids=uuids))
+        assert plan.refusal is None, relaxation
+
+
+@given(snapshot=snapshots(), request=requests(count_max=5))
+def test_every_refusal_is_right(snapshot: Snapshot, request: Request) -> None:
+    """Counted host by host, no host fits, or all of them together take fewer than asked.
+
+    Affinity is left out: its instances go where the first one went, and another first host
+    might have taken all of them.
+    """
+    refusal = refusal_of(snapshot, request)
+    policies = {group.uuid: group.policy for group in snapshot.server_groups}
+    assume(refusal.placed == 0 or policies.get(request.group_uuid or "") != "affinity")
+    room = 0
+    for host in snapshot.hosts:
+        model = Model(snapshot, request, {}, NOW_S)
+        key = (host.name, host.node)
+        for uuid in request.instance_uuids:
+            if key in model.step(uuid).survivors:
+                room += 1
+                model.consume(key, uuid)
+    assert room == refusal.placed < refusal.asked
+
+
+@given(snapshot=snapshots(), request=requests(count_max=3))
+def test_the_counts_of_a_refusal_add_up(snapshot: Snapshot, request: Request) -> None:
+    """Steps follow each other down to nothing, and each that removed hosts names some."""
+    refusal = refusal_of(snapshot, request)
+    assert refusal.hosts_total == len(snapshot.hosts)
+    if refusal.filters:
+        assert refusal.filters[0].before == refusal.hosts_total
+        assert refusal.filters[-1].after == 0
+    for count, following in zip(refusal.filters, refusal.filters[1:], strict=False):
+        assert count.after == following.before
+    for count in refusal.filters:
+        removed = count.before - count.after
+        named = any(count.name.startswith(word) for word in ("requested", "ignored", "forced"))
+        assert len(count.removed_examples) == (0 if named else min(removed, 3))
+        assert all(re.match(r"Host-\d: \S", text) for text in count.removed_examples)
+    has_hosts = bool(refusal.hosts_total) and refusal.code is not RefusalCode.NO_HOSTS
+    assert (refusal.code is RefusalCode.NOT_ENOUGH) == bool(refusal.placed)
+    assert has_hosts or refusal.placed == 0
+    assert not any(host.name in refusal.message for host in snapshot.hosts)
+    assert "  " not in refusal.message
+
+
+@given(snapshot=snapshots(least=1), request=requests(count_max=4), data=st.data())
+def test_a_refusal_does_not_depend_on_the_order_of_rows(
+    snapshot: Snapshot, request: Request, data: st.DataObject
+) -> None:
+    """Counts, examples and relaxations are the same in another order."""
+    hosts = tuple(data.draw(st.permutations(snapshot.hosts)))
+    refusal = refusal_of(snapshot, request)
+    assert refusal_of(replace(snapshot, hosts=hosts), request) == refusal

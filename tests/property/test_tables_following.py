@@ -1,0 +1,207 @@
+"""A host table is what the ledger told last, in whatever order it was told."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.domain.change import Alive, Event, Gone, Snapshot, Usage
+from berth.domain.host import Host, Service
+from berth.domain.instance import Status, Task
+from berth.domain.provider import Provider
+from berth.domain.record import Kind, Record, key_of, kind_of
+from berth.tables.following import apply_event, table_of
+from berth.tables.hosts import HostTable
+from berth.tables.journal import GROUPS
+from berth.testing.dumping import dump
+from berth.testing.fleet_strategies import HOSTS_MAX, snapshots
+from berth.testing.tree_strategies import with_trees
+
+
+def records_of(snapshot: Snapshot) -> list[Record]:
+    """List the records of a snapshot."""
+    return [
+        *snapshot.hosts,
+        *snapshot.providers,
+        *snapshot.services,
+        *snapshot.aggregates,
+        *snapshot.server_groups,
+        *snapshot.instances,
+    ]
+
+
+def follow(events: Sequence[Event]) -> HostTable:
+    """Build a table from events alone."""
+    hosts = HostTable()
+    for event in events:
+        apply_event(hosts, event)
+    return hosts
+
+
+@given(snapshot=with_trees(snapshots()), data=st.data())
+def test_events_in_any_order_make_the_table_of_the_snapshot(
+    snapshot: Snapshot, data: st.DataObject
+) -> None:
+    """Records may come before what they belong to, and twice."""
+    events = data.draw(st.permutations(records_of(snapshot)))
+    assert dump(follow([*events, *events[:3]])) == dump(table_of(snapshot))
+
+
+class Truth:
+    """Records by kind and key, as a ledger has them, and the snapshot that they make."""
+
+    def __init__(self) -> None:
+        self.records: dict[Kind, dict[str, Record]] = {kind: {} for kind in Kind}
+
+    def take(self, event: Event) -> None:
+        """Bring the records up to an event."""
+        match event:
+            case Gone():
+                self.records[event.kind].pop(event.key, None)
+            case Usage():
+                provider = self.records[Kind.PROVIDER][event.provider_uuid]
+                assert isinstance(provider, Provider)
+                used = dict(event.used)
+                self.take(replace(provider, used=used))
+            case Alive():
+                services = self.records[Kind.SERVICE]
+                for name in event.hosts:
+                    service = services.get(name)
+                    if isinstance(service, Service):
+                        services[name] = replace(service, last_seen_s=event.at_s)
+            case _:
+                self.records[kind_of(event)][key_of(event)] = event
+
+    def snapshot(self) -> Snapshot:
+        """Return what a new follower would load."""
+        names = {
+            Kind.HOST: "hosts",
+            Kind.PROVIDER: "providers",
+            Kind.SERVICE: "services",
+            Kind.AGGREGATE: "aggregates",
+            Kind.SERVER_GROUP: "server_groups",
+            Kind.INSTANCE: "instances",
+        }
+        lists = {names[kind]: tuple(self.records[kind].values()) for kind in names}
+        return Snapshot(version=1, now_s=0.0, **lists)  # type: ignore[arg-type]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Event]:
+    """Two fleets' records in one history, with removals, usages, heartbeats and renames."""
+    first, second = draw(with_trees(snapshots(least=1))), draw(with_trees(snapshots()))
+    records = [*records_of(first), *records_of(second)]
+    events: list[Event] = list(draw(st.permutations(records)))
+    keys = [(kind_of(record), key_of(record)) for record in records]
+    name = st.sampled_from([f"Host-{number}" for number in range(HOSTS_MAX)])
+    for _ in range(draw(st.integers(0, 8))):
+        at = draw(st.integers(0, len(events)))
+        kind, key = draw(st.sampled_from(keys))
+        match draw(st.sampled_from(("gone", "gone", "usage", "alive", "rename", "task"))):
+            case "gone":
+                events.insert(at, Gone(kind, key))
+            case "usage" if known := [e for e in events[:at] if isinstance(e, Provider)]:
+                provider = draw(st.sampled_from(known))
+                used = {key: draw(st.integers(0, 5)) for key in provider.inventories}
+                events.insert(at, Usage(provider.uuid, used))
+            case "alive":
+                events.insert(at, Alive((draw(name), "unknown"), 77.0))
+            case "rename" if hosts := [e for e in events[:at] if isinstance(e, Host)]:
+                old = draw(st.sampled_from(hosts))
+                # Two hosts of one name and node never stand side by side in a ledger.
+                events.insert(at, replace(old, name=f"{old.name}-{at}", host_ip="10.0.0.1"))
+            case "task" if first.instances:
+                one = draw(st.sampled_from(first.instances))
+                status, task = draw(
+                    st.sampled_from(((Status.DELETED, None), (Status.BUILD, Task.SPAWNING)))
+                )
+                events.insert(at, replace(one, status=status, task=task))
+            case _:
+                pass
+    return [
+        event
+        for number, event in enumerate(events)
+        if not isinstance(event, Usage) or _is_known(events[:number], event.provider_uuid)
+    ]
+
+
+def _is_known(events: Sequence[Event], provider_uuid: str) -> bool:
+    """Tell whether a provider is there after some events: the ledger tells no usage of others."""
+    known = False
+    for event in events:
+        if isinstance(event, Provider) and event.uuid == provider_uuid:
+            known = True
+        elif event == Gone(Kind.PROVIDER, provider_uuid):
+            known = False
+    return known
+
+
+@given(history=histories())
+def test_a_history_makes_the_table_of_its_last_state(history: list[Event]) -> None:
+    """After any history of puts, removals, usages and heartbeats, nothing stale is left."""
+    truth = Truth()
+    hosts = HostTable()
+    for event in history:
+        truth.take(event)
+        apply_event(hosts, event)
+    assert dump(hosts) == dump(table_of(truth.snapshot()))
+
+
+@given(history=histories())
+def test_the_journal_names_every_row_that_changed(history: list[Event]) -> None:
+    """A row that no entry since a step names reads the same as at that step."""
+    hosts = HostTable()
+    for event in history:
+        before = dump(hosts)["hosts"]
+        positions = {group: hosts.journal.position(group) for group in GROUPS}
+        apply_event(hosts, event)
+        after = dump(hosts)["hosts"]
+        assert isinstance(before, dict)
+        assert isinstance(after, dict)
+        named: dict[int, set[str]] = {}
+        for group, position in positions.items():
+            for changed_row in hosts.journal.since(group, position) or ():
+                named.setdefault(changed_row, set()).add(group)
+        for uuid, row in after.items():
+            groups = named.get(hosts.row_of(uuid) or 0, set())
+            old = before.get(uuid, {})
+            keys = {key for key in row if row[key] != old.get(key)}
+            if keys & HARDWARE:  # what the host has, or what its instances have of it
+                assert groups & {"host", "instances"}, (event, uuid)
+            changed = {GROUP_OF[key] for key in keys - HARDWARE} - {"rank"}
+            if set(named.get(hosts.row_of(uuid) or 0, ())) == {"seen"}:
+                changed.discard("service")  # the record of a service holds its last heartbeat
+            assert changed <= groups, (event, uuid)
+
+
+HARDWARE = {"numa", "pci"}
+GROUP_OF = {
+    "host": "host",
+    "alive": "host",
+    "profile": "host",
+    "rank": "rank",
+    "lot": "host",
+    "service": "service",
+    "enabled": "service",
+    "forced_down": "service",
+    "last_seen_s": "seen",
+    "classes": "used",
+    "traits": "traits",
+    "zones": "aggregates",
+    "aggregates": "aggregates",
+    "occupants": "instances",
+    "groups": "instances",
+    "children": "used",
+    "child_traits": "traits",
+    "failed_builds": "service",
+    "failed_at_s": "service",
+    "hypervisor_version": "host",
+    "cell": "host",
+    "images": "instances",
+    "metrics": "host",
+    "flavors": "instances",
+    "attested_until_s": "service",
+    "num_instances": "instances",
+    "num_io_ops": "instances",
+}

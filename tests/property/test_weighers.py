@@ -1,0 +1,82 @@
+"""Laws of weighers: what holds for each of them, whatever the fleet and the request."""
+
+import numpy as np
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from berth.domain.change import Snapshot
+from berth.domain.errors import InvalidInputError
+from berth.domain.request import Request
+from berth.scheduling.rule import Query, Raw
+from berth.tables.following import table_of
+from berth.tables.hosts import HostTable
+from berth.testing.fleet_strategies import requests, snapshots
+from berth.testing.fleets import NOW_S, WEIGHERS, all_weighers
+
+ALL = all_weighers((1.0,) * WEIGHERS)
+
+
+def query_of(hosts: HostTable, request: Request) -> Query:
+    """Return what rules are asked, or throw the example away when it contradicts itself."""
+    try:
+        needs = request.needs
+    except InvalidInputError:
+        assume(False)
+        raise
+    group = hosts.server_groups.get(request.group_uuid or "")
+    return Query(request, needs, NOW_S, group, request.instance_uuids[0])
+
+
+@given(snapshot=snapshots(least=1), request=requests(), data=st.data())
+def test_a_value_does_not_depend_on_other_rows(
+    snapshot: Snapshot, request: Request, data: st.DataObject
+) -> None:
+    """Raw values and shares are the same for all rows at once and for any choice of them."""
+    hosts = table_of(snapshot)
+    query = query_of(hosts, request)
+    count = len(hosts)
+    rows = np.array(data.draw(st.lists(st.integers(0, count - 1), unique=True)), dtype=np.intp)
+    for weigher in ALL:
+        assert weigher.share is not None
+        for measure in (weigher.raw, weigher.share):
+            check_rows(measure, hosts, query, rows)
+
+
+def check_rows(measure: Raw, hosts: HostTable, query: Query, rows: np.ndarray) -> None:
+    """Compare what is measured of everyone with what is measured of some."""
+    everyone, some = measure(hosts, query, hosts.everyone), measure(hosts, query, rows)
+    assert (everyone is None) == (some is None)
+    if everyone is not None and some is not None:
+        assert everyone.dtype == np.float64
+        assert everyone.shape == (len(hosts),)
+        assert some.tolist() == everyone[rows].tolist()
+
+
+@given(snapshot=snapshots(least=1), request=requests())
+def test_a_share_is_between_0_and_1(snapshot: Snapshot, request: Request) -> None:
+    """And a weigher has one whenever it has a value."""
+    hosts = table_of(snapshot)
+    query = query_of(hosts, request)
+    rows = hosts.alive_rows()
+    for weigher in ALL:
+        assert weigher.share is not None
+        raw, shares = weigher.raw(hosts, query, rows), weigher.share(hosts, query, rows)
+        assert (raw is None) == (shares is None)
+        if shares is not None:
+            assert ((shares >= 0) & (shares <= 1)).all(), weigher.name
+
+
+@given(snapshot=snapshots(least=1), request=requests())
+def test_what_reads_nothing_of_the_request_is_the_same_for_all(
+    snapshot: Snapshot, request: Request
+) -> None:
+    """A declaration of reads is kept: only what it names can change a value."""
+    hosts = table_of(snapshot)
+    query = query_of(hosts, request)
+    other = query_of(hosts, Request("other", ("vm",), request.flavor))
+    for weigher in ALL:
+        if not weigher.reads.request:
+            raw = weigher.raw(hosts, query, hosts.everyone)
+            same = weigher.raw(hosts, other, hosts.everyone)
+            assert (raw is None) == (same is None)
+            assert raw is None or same is None or raw.tolist() == same.tolist()

@@ -1,0 +1,244 @@
+"""What goes wrong: a process's line to the ledger, and the machines that instances run on."""
+
+import asyncio
+import contextvars
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeVar
+
+from berth.adapters.ledger import MemoryLedger
+from berth.adapters.virt.fake import FakeDriver
+from berth.domain.allocation import Allocation
+from berth.domain.change import Change, Snapshot
+from berth.domain.errors import BuildError, UnavailableError
+from berth.domain.instance import Instance
+from berth.domain.record import Kind, Record
+from berth.domain.write import Outcome, Unit
+from berth.ports.ledger import InstanceQuery
+from berth.ports.virt import Report
+from berth.scheduling.policy import Policy
+from tests.simulation.books import Books, BrokenLawError
+
+R = TypeVar("R", bound=Record)
+
+
+@dataclass(slots=True)
+class Weather:
+    """How often what goes wrong; 0 to 1 each. `delay_s` is the longest of a ledger's answer."""
+
+    delay_s: float = 0.01
+    unavailable: float = 0.0
+    lost: float = 0.0
+    build_fails: float = 0.0
+    machine_breaks: float = 0.0
+    code_breaks: float = 0.0
+    spawn_s: float = 2.0
+
+    def clear_up(self) -> None:
+        """Let nothing go wrong any more; answers still take their time."""
+        self.delay_s = min(self.delay_s, 0.01)
+        self.unavailable = self.lost = 0.0
+        self.build_fails = self.machine_breaks = self.code_breaks = 0.0
+
+
+class Flaw:
+    """A mistake in the code that shows now and then: a subscriber that raises, a policy too."""
+
+    def __init__(self, policy: Policy, weather: Weather, rng: Random) -> None:
+        self._policy = policy
+        self._weather = weather
+        self._rng = rng
+
+    @property
+    def policy(self) -> Policy:
+        """Return the policy in force, unless the mistake shows."""
+        self._show()
+        return self._policy
+
+    def load(self, snapshot: Snapshot) -> None:
+        """See `Subscriber.load`."""
+        self._show()
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """See `Subscriber.apply`."""
+        self._show()
+
+    def _show(self) -> None:
+        if self._rng.random() < self._weather.code_breaks:
+            raise RuntimeError("a mistake")
+
+
+class Line:
+    """One process's way to the ledger; see the port `Ledger`.
+
+    A commit that was sent may arrive although the process has died, and may be answered although
+    nobody hears it.
+    """
+
+    def __init__(self, ledger: MemoryLedger, books: Books, weather: Weather, rng: Random) -> None:
+        self._ledger = ledger
+        self._books = books
+        self._weather = weather
+        self._rng = rng
+        self._sent: set[asyncio.Task[list[Outcome] | None]] = set()
+        self.is_cut = False
+
+    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
+        """Commit, unless the units are lost on the way; the answer may be lost as well."""
+        self._check()
+        sent = asyncio.create_task(self._send(units), context=contextvars.Context())
+        self._sent.add(sent)
+        sent.add_done_callback(self._sent.discard)
+        outcomes = await asyncio.shield(sent)
+        await self._travel()
+        if outcomes is None or self._chance(self._weather.lost):
+            raise UnavailableError("the ledger does not answer")
+        return outcomes
+
+    async def _send(self, units: Sequence[Unit]) -> list[Outcome] | None:
+        await asyncio.sleep(self._rng.uniform(0, self._weather.delay_s))
+        if self._chance(self._weather.unavailable):
+            return None
+        outcomes = await self._ledger.commit(units)
+        await self.audit()
+        return outcomes
+
+    async def audit(self) -> None:
+        """Enter in the books what the ledger tells now; nothing else runs meanwhile."""
+        changes = await self._ledger.changes(self._books.version)
+        self._books.take(changes, await self._ledger.allocations())
+
+    async def get(self, noun: type[R], key: str) -> R | None:
+        """See `Records.get`."""
+        await self._ask()
+        return await self._ledger.get(noun, key)
+
+    async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
+        """See `Records.all`."""
+        await self._ask()
+        return await self._ledger.all(noun, limit=limit)
+
+    async def instances(self, query: InstanceQuery) -> list[Instance]:
+        """See `Records.instances`."""
+        await self._ask()
+        return await self._ledger.instances(query)
+
+    async def allocations(
+        self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
+    ) -> list[Allocation]:
+        """See `Records.allocations`."""
+        await self._ask()
+        return await self._ledger.allocations(
+            consumer_uuid=consumer_uuid, provider_uuid=provider_uuid
+        )
+
+    async def next_id(self, kind: Kind) -> int:
+        """See `Records.next_id`."""
+        await self._ask()
+        return await self._ledger.next_id(kind)
+
+    async def version(self) -> int:
+        """See `Feed.version`."""
+        await self._ask()
+        return await self._ledger.version()
+
+    async def snapshot(self, now_s: float) -> Snapshot:
+        """See `Feed.snapshot`; it takes a while to come, and is old by then."""
+        await self._ask()
+        snapshot = await self._ledger.snapshot(now_s)
+        await self._travel()
+        return snapshot
+
+    async def changes(self, after: int, limit: int = 1000) -> list[Change]:
+        """See `Feed.changes`; they take a while to come, and may be few at a time."""
+        await self._ask()
+        changes = await self._ledger.changes(after, min(limit, self._rng.randint(1, 20)))
+        await self._travel()
+        return changes
+
+    async def wait(self, after: int, timeout_s: float) -> bool:
+        """See `Feed.wait`; the news come late."""
+        self._check()
+        found = await self._ledger.wait(after, timeout_s)
+        await self._travel()
+        return found
+
+    async def close(self) -> None:
+        """Leave the ledger open for the others."""
+
+    async def _ask(self) -> None:
+        await self._travel()
+        if self._chance(self._weather.unavailable):
+            raise UnavailableError("the ledger cannot be reached")
+
+    async def _travel(self) -> None:
+        self._check()
+        await asyncio.sleep(self._rng.uniform(0, self._weather.delay_s))
+        self._check()
+
+    def _check(self) -> None:
+        if self.is_cut:
+            raise UnavailableError("this process is dead")
+
+    def _chance(self, share: float) -> bool:
+        return self._rng.random() < share
+
+
+@dataclass(slots=True)
+class Fleet:
+    """All machines, and the books that watch over them."""
+
+    books: Books
+    machines: "dict[str, Machine]" = field(default_factory=dict[str, "Machine"])
+
+
+class Machine:
+    """A compute host that outlives its agent; see the port `Driver`."""
+
+    def __init__(self, fake: FakeDriver, fleet: "Fleet", weather: Weather, rng: Random) -> None:
+        self._fake = fake
+        self._fleet = fleet
+        self._weather = weather
+        self._rng = rng
+        self.instances: set[str] = set()
+
+    async def report(self) -> Report:
+        """Return what the fake driver reports."""
+        return await self._fake.report()
+
+    async def spawn(self, instance: Instance) -> None:
+        """Start an instance, or fail; an agent that dies meanwhile may leave it half done."""
+        if instance.uuid in self.instances:
+            return
+        try:
+            await self._work(self._weather.spawn_s)
+            if self._rng.random() < self._weather.build_fails:
+                raise BuildError("no such luck")
+        except asyncio.CancelledError:
+            if self._rng.random() < 0.5:
+                self._start(instance.uuid)
+            raise
+        self._start(instance.uuid)
+
+    async def destroy(self, instance_uuid: str) -> None:
+        """Stop an instance."""
+        await self._work(self._weather.spawn_s / 4)
+        self.instances.discard(instance_uuid)
+
+    async def running(self) -> Sequence[str]:
+        """Return the uuids of the instances that run."""
+        return sorted(self.instances)
+
+    def _start(self, uuid: str) -> None:
+        machines = self._fleet.machines.items()
+        elsewhere = [name for name, other in machines if uuid in other.instances]
+        if elsewhere:
+            text = f"instance {uuid} starts while it runs on {elsewhere}"
+            self._fleet.books.accuse(BrokenLawError(text))
+        self.instances.add(uuid)
+
+    async def _work(self, longest_s: float) -> None:
+        await asyncio.sleep(self._rng.uniform(0, longest_s))
+        if self._rng.random() < self._weather.machine_breaks:
+            raise OSError("the hypervisor is confused")

@@ -1,0 +1,203 @@
+"""The processes of a run: what each is made of, how it starts, and how it is killed."""
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, TypeVar
+
+from berth.adapters.bus.local import LocalBus
+from berth.agent.pool import Agent, AgentPool
+from berth.domain.errors import UnavailableError
+from berth.lab.kernel import VirtualClock
+from berth.services.building import Building
+from berth.services.commands import PLACE
+from berth.services.deciding import Deciding
+from berth.services.following import Follower
+from berth.services.hosts import Hosts
+from berth.services.instances import Instances
+from berth.services.pending import PendingRequests
+from berth.services.placing import Placing
+from berth.services.ratios import Ratios
+from berth.services.replica import Replica
+from berth.services.supervising import supervise
+from tests.simulation.faults import Flaw, Line, Machine
+
+T = TypeVar("T")
+
+_RESTART_S = 2.0
+_PROCESS: contextvars.ContextVar["Process"] = contextvars.ContextVar("process")
+
+
+def make_task(
+    loop: asyncio.AbstractEventLoop,
+    coro: Coroutine[Any, Any, T] | Generator[Any, None, T],
+    context: contextvars.Context | None = None,
+) -> asyncio.Task[T]:
+    """Make a task and enter it in the process that it is part of: a task factory."""
+    task = asyncio.Task(coro, loop=loop, context=context)
+    process = _PROCESS.get(None) if context is None else context.get(_PROCESS)
+    if process is not None:
+        process.tasks[task] = None
+        task.add_done_callback(lambda done: process.tasks.pop(done, None))
+    return task
+
+
+class SeededIds:
+    """Identifiers drawn from a seed; see the port `Ids`."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+
+    def uuid(self) -> str:
+        """Return a new uuid."""
+        digits = f"{self._rng.getrandbits(128):032x}"
+        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+    def request_id(self) -> str:
+        """Return a new `req-` id."""
+        return f"req-{self.uuid()}"
+
+
+@dataclass(slots=True)
+class Journal:
+    """Telemetry of a run: names only, with how often."""
+
+    told: dict[str, int] = field(default_factory=dict[str, int])
+    last: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
+
+    def event(self, name: str, **fields: object) -> None:
+        """Count an event."""
+        self.told[name] = self.told.get(name, 0) + 1
+
+    def failure(self, name: str, error: BaseException, **fields: object) -> None:
+        """Count a failure and keep the last."""
+        self.event(name)
+        self.last[name] = error
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a process does: any of serving clients, scheduling, and being agent of machines."""
+
+    name: str
+    serves: bool = False
+    schedules: bool = False
+    machines: Mapping[str, Machine] = field(default_factory=dict[str, Machine])
+
+
+class Process:
+    """One life of a process. Its parts are wired as `berth.bootstrap` wires them."""
+
+    def __init__(self, role: Role, line: Line, flaw: Flaw, rng: Random, journal: Journal) -> None:
+        self.role = role
+        self.line = line
+        self.tasks: dict[asyncio.Task[Any], None] = {}
+        self.clock = VirtualClock()
+        self.journal = journal
+        self._rng = rng
+        self.replica = Replica()
+        self.follower = Follower(line, self.clock, [self.replica, flaw])
+        self.bus = LocalBus(journal)
+        self.hosts = Hosts(
+            ledger=line,
+            follower=self.follower,
+            replica=self.replica,
+            ratios=Ratios(ledger=line, replica=self.replica),
+            clock=self.clock,
+            ids=SeededIds(rng),
+        )
+        self.instances = Instances(
+            ledger=line,
+            follower=self.follower,
+            replica=self.replica,
+            bus=self.bus,
+            clock=self.clock,
+        )
+        self.placing = Placing(
+            ledger=line,
+            follower=self.follower,
+            replica=self.replica,
+            deciding=Deciding(self.replica, flaw, self.clock),
+            clock=self.clock,
+        )
+        self.pending = PendingRequests(
+            ledger=line,
+            replica=self.replica,
+            placing=self.placing,
+            clock=self.clock,
+            telemetry=journal,
+        )
+        self.pool = AgentPool(
+            {name: self._agent(name, machine) for name, machine in role.machines.items()},
+            self.hosts,
+            self.clock,
+            journal,
+        )
+        self.is_up = False
+
+    def spawn(self, coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run something inside this process: it dies with it."""
+        context = contextvars.Context()
+        context.run(_PROCESS.set, self)
+        return asyncio.get_running_loop().create_task(coro, context=context)
+
+    async def ask(self, coro: Coroutine[Any, Any, T]) -> T:
+        """Run something inside this process for a client.
+
+        Raises:
+            UnavailableError: the process died meanwhile.
+        """
+        task = self.spawn(coro)
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if task.cancelled():
+            raise UnavailableError("the connection was closed")
+        return task.result()
+
+    async def live(self) -> None:
+        """Start, and work until killed."""
+        role = self.role
+        loops: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+        if role.machines:
+            self.follower.subscribe(self.pool)
+            await self._insist(self.pool.register)
+            loops.append(("agents", self.pool.run))
+        await self._insist(self.follower.start)
+        if role.machines:
+            await self.pool.adopt()
+        if role.schedules:
+            loops.append(("pending", self.pending.run))
+            self.bus.serve(PLACE, self.placing.place)
+        for name, loop in [*loops, ("follower", self.follower.run)]:
+            self.spawn(
+                supervise(name, loop, clock=self.clock, telemetry=self.journal, rng=Random(name))
+            )
+        self.is_up = True
+
+    async def die(self) -> None:
+        """End at once: nothing that it would still do reaches the ledger."""
+        self.is_up = False
+        self.line.is_cut = True
+        while self.tasks:
+            for task in list(self.tasks):
+                task.cancel()
+            await asyncio.sleep(0)
+
+    async def _insist(self, start: Callable[[], Awaitable[None]]) -> None:
+        """Start until it succeeds, as whoever supervises processes would."""
+        while True:
+            try:
+                await start()
+            except Exception as error:  # noqa: BLE001 - whatever it is, a supervisor tries again
+                self.journal.failure("start_failed", error)
+                await self.clock.sleep(_RESTART_S)
+            else:
+                return
+
+    def _agent(self, name: str, machine: Machine) -> Agent:
+        return Agent(name, machine, Building(ledger=self.line, driver=machine, clock=self.clock))

@@ -1,0 +1,32 @@
+"""The files of the checkout, as the tidy tests read them."""
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """The files of the project.
+
+    Attributes:
+        root: folder of the checkout.
+        files: paths below root that are in git, or would be after `git add --all`.
+    """
+
+    root: Path
+    files: tuple[Path, ...]
+
+    def below(self, folder: str, suffix: str = ".py") -> list[Path]:
+        """Return the files of one kind below a folder."""
+        return [
+            path for path in self.files if path.suffix == suffix and path.is_relative_to(folder)
+        ]
+
+    def text(self, path: Path) -> str:
+        """Return the text of a file; bytes that are not UTF-8 come out as replacement marks."""
+        return (self.root / path).read_text(encoding="utf-8", errors="replace")
+
+    def tree(self, path: Path) -> ast.Module:
+        """Return the syntax tree of a Python file."""
+        return ast.parse(self.text(path), filename=str(path))

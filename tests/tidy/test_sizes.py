@@ -1,0 +1,50 @@
+"""Nothing grows beyond what one can read at a time."""
+
+import ast
+from pathlib import Path
+
+from tests.tidy.checkout import Checkout
+
+MODULE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 50
+
+
+def function_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Count the lines of a function without decorators and docstring."""
+    first, *_ = function.body
+    docstring = 0
+    if ast.get_docstring(function, clean=False) is not None:
+        docstring = (first.end_lineno or 0) - first.lineno + 1
+    return (function.end_lineno or 0) - function.lineno + 1 - docstring
+
+
+def long_functions(tree: ast.Module, path: Path) -> list[str]:
+    """Name the functions and methods above the limit."""
+    return [
+        f"{path}:{node.lineno} {node.name}: {function_lines(node)} lines"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and function_lines(node) > FUNCTION_LINES_MAX
+    ]
+
+
+def test_a_function_is_counted_without_its_docstring() -> None:
+    """A long explanation makes no function long."""
+    source = '@wrap\ndef f():\n    """One.\n\n    Two.\n    """\n    return 1\n'
+    function = ast.parse(source).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    assert function_lines(function) == 2
+
+
+def test_modules_have_at_most_400_lines(checkout: Checkout) -> None:
+    """A module that needs more hides a second noun."""
+    lengths = {path: checkout.text(path).count("\n") for path in checkout.below("src")}
+    too_long = {str(path): lines for path, lines in lengths.items() if lines > MODULE_LINES_MAX}
+    assert too_long == {}
+
+
+def test_functions_have_at_most_50_lines(checkout: Checkout) -> None:
+    """A function that needs more does a second thing."""
+    modules = checkout.below("src")
+    too_long = [line for path in modules for line in long_functions(checkout.tree(path), path)]
+    assert too_long == []

@@ -1,0 +1,57 @@
+"""Records and events as JSON."""
+
+import pytest
+
+from berth.adapters.ledger.codec import decode_event, decode_json, encode, encode_event
+from berth.domain.change import Alive, Gone, Usage
+from berth.domain.decision import Placement, ScoredHost
+from berth.domain.errors import LedgerError
+from berth.domain.record import Kind
+from berth.domain.revising import revised
+from berth.testing.builders import make_decision, make_instance
+
+
+def test_events_are_read_as_they_were_written() -> None:
+    """Each kind of event that is no record comes back whole."""
+    for kind, event in (
+        ("usage", Usage("p", {"VCPU": 1})),
+        ("alive", Alive(("h",), 1.5)),
+        ("gone", Gone(Kind.HOST, "h")),
+    ):
+        assert decode_event(kind, encode_event(event)) == event
+
+
+def test_what_json_cannot_hold_is_refused() -> None:
+    """Lone surrogates, NaN and infinity are refused before they are stored."""
+    with pytest.raises(LedgerError, match="str"):
+        encode("\ud800")
+    for seconds in (float("nan"), float("inf")):
+        with pytest.raises(LedgerError, match="Alive"):
+            encode_event(Alive(("h",), seconds))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_no_number_of_a_decision_is_lost(bad: float) -> None:
+    """A score that is no number is refused wherever it stands: alone, first or last in a list."""
+    scored = ScoredHost("h", "h", 1.0, ("W",), (1.0, 2.0), (1.0,), (1.0,))
+    for field, value in (("score", bad), ("raw", (bad, 1.0)), ("raw", (1.0, bad))):
+        placement = Placement("vm", "h", "h", "p", 1, revised(scored, **{field: value}))
+        with pytest.raises(LedgerError, match="Decision"):
+            encode_event(revised(make_decision(1), placements=(placement,)))
+
+
+def test_what_only_looks_like_damage_is_stored() -> None:
+    """The keys of free mappings may have the names of fields, and hold nothing."""
+    extra = {"created_at_s": None, "list": [None], "text": '"created_at_s":null'}
+    instance = revised(make_instance(1), extra=extra)
+    assert decode_event("instance", encode_event(instance)) == instance
+
+
+def test_what_cannot_be_read_is_told() -> None:
+    """Damaged bodies and kinds of a newer Berth raise Berth's own error."""
+    with pytest.raises(LedgerError):
+        decode_event("usage", "{}")
+    with pytest.raises(LedgerError, match="comet"):
+        decode_event("comet", "{}")
+    with pytest.raises(LedgerError):
+        decode_json(int, "[")

@@ -1,0 +1,115 @@
+"""Pages of the daybook: packed, told apart from what cannot wait, and put together."""
+
+import pytest
+
+from berth.adapters.ledger.books import Books
+from berth.adapters.ledger.judge import judge
+from berth.adapters.ledger.sql.daybook import count_rows, may_wait, merged, pack, unpack
+from berth.adapters.ledger.sql.sheets import ALLOCATIONS, CHANGES, CLAIM_KEYS, Sheets, sheets_of
+from berth.domain.errors import LedgerError
+from berth.domain.record import Kind
+from berth.domain.resources import VCPU
+from berth.domain.revising import revised
+from berth.domain.write import Committed, Free, Guard, Put, Remove, Seen, Unit
+from berth.testing.builders import (
+    make_decision,
+    make_flavor,
+    make_fleet,
+    make_instance,
+    make_pending_request,
+    make_provider,
+    make_service,
+    make_take,
+    make_uuid,
+)
+
+HOST_1 = make_uuid("host", 1)
+VM_1 = make_uuid("instance", 1)
+
+
+def entered(books: Books, *units: Unit) -> Sheets:
+    """Commit a batch and return what it did."""
+    first = books.version + 1
+    for outcome in judge(books, units):
+        assert isinstance(outcome, Committed), outcome
+    return sheets_of(books, books.settle(), at_s=7.0, first=first)
+
+
+def fleet() -> Books:
+    """Return books of one host."""
+    books = Books()
+    entered(books, *make_fleet(1))
+    return books
+
+
+PLACED: Unit = (make_take(1), Put(make_instance(1, host="host-1")), Put(make_decision(1)))
+
+
+def test_a_page_is_read_as_it_was_packed() -> None:
+    """Every value comes back, and numbers are of the same kind."""
+    books = fleet()
+    page = entered(books, PLACED, (Seen(("host-1",), 5.5), Guard("g", 9)), (Free(VM_1),))
+    assert unpack(pack(page)) == page
+    assert page.seen == [("host-1", "5.5")]
+
+
+def test_a_damaged_page_is_told() -> None:
+    """What cannot be read raises Berth's own error."""
+    page = pack(Sheets(1, 1))
+    for damaged in (b"", page[:-3], b"x" * 40):
+        with pytest.raises(LedgerError, match="daybook"):
+            unpack(damaged)
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [
+        (PLACED, True),
+        ((Put(make_pending_request(1)), Guard("g", 9)), True),
+        ((Seen(("host-1",), 5.0),), True),
+        ((Free("nobody"),), True),
+        ((Put(make_flavor(1)),), False),
+        ((Put(make_service(1)),), False),
+        ((Put(make_provider(1)),), False),
+        ((Remove(Kind.SERVICE, "host-1"),), False),
+    ],
+)
+def test_only_the_lives_of_instances_wait(unit: Unit, expected: bool) -> None:
+    """Whatever changes the fleet is written to its tables at once."""
+    assert may_wait(entered(fleet(), unit)) is expected
+
+
+def test_pages_come_to_the_last_state_of_everything() -> None:
+    """What came and went leaves only what undoes it, and rows are counted once."""
+    books = fleet()
+    moved = revised(make_instance(1, host="host-1"), name="renamed", revision=1)
+    pages = [
+        entered(books, PLACED, (Put(make_pending_request(2)),)),
+        entered(books, (Put(moved),), (Remove(Kind.PENDING_REQUEST, "req-2"),)),
+        entered(books, (Free(VM_1),), (make_take(2, amounts={VCPU: 1}),)),
+    ]
+    total = merged(pages)
+    assert (total.first, total.version) == (pages[0].first, books.version)
+    assert total.spent == [(HOST_1, VCPU, 1, 1)]
+    assert [row[0] for row in total.inserts[ALLOCATIONS]] == [make_uuid("instance", 2)]
+    assert total.freed == []
+    assert [row[0] for row in total.inserts[CLAIM_KEYS]] == ["claim-1", "claim-2"]
+    assert [row[2] for row in total.upserts["instances"]] == ["renamed"]
+    assert total.born == {VM_1}
+    assert total.removed[Kind.PENDING_REQUEST] == ["req-2"]
+    assert total.inserts[CHANGES] == [row for page in pages for row in page.inserts[CHANGES]]
+    assert count_rows(total) < sum(count_rows(page) for page in pages)
+
+
+def test_what_was_there_before_the_pages_is_freed() -> None:
+    """An allocation that the tables have is deleted there, though it is taken and freed again."""
+    books = fleet()
+    entered(books, (make_take(1),))
+    pages = [
+        entered(books, (Free(VM_1),)),
+        entered(books, (make_take(2), Free(make_uuid("instance", 2)))),
+    ]
+    total = merged(pages)
+    assert total.freed[0] == VM_1
+    assert total.inserts[ALLOCATIONS] == []
+    assert total.spent == [(HOST_1, VCPU, -1, 0)]

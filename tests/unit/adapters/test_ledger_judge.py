@@ -1,0 +1,97 @@
+"""Judging: which keys a batch needs, and what it leaves to be written down."""
+
+from berth.adapters.ledger.books import Books, Dirt, Needs
+from berth.adapters.ledger.judge import judge, needs_of
+from berth.domain.change import Change, Usage
+from berth.domain.record import Kind
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.write import Add, Committed, Free, Put, Rejected, Remove, Seen, Unit
+from berth.testing.builders import (
+    make_decision,
+    make_flavor,
+    make_fleet,
+    make_host,
+    make_instance,
+    make_provider,
+    make_service,
+    make_take,
+    make_uuid,
+)
+
+HOST_1 = make_uuid("host", 1)
+VM_1 = make_uuid("instance", 1)
+
+
+def judged(*units: Unit) -> Books:
+    """Return books in which units were committed and written down."""
+    books = Books()
+    for outcome in judge(books, units):
+        assert isinstance(outcome, Committed)
+    books.settle()
+    return books
+
+
+def test_a_batch_names_all_that_it_needs() -> None:
+    """Claims need keys, consumers and providers; guarded writes the records they guard."""
+    units: list[Unit] = [
+        (make_take(1), Put(make_instance(1)), Put(make_decision(1))),
+        (Free("c-2"), Seen(("host-1",), 1.0), Add(make_flavor(7))),
+        (Remove(Kind.PROVIDER, "p-3"), Remove(Kind.INSTANCE, "c-4"), Put(make_host(1))),
+    ]
+    assert needs_of(units) == Needs(
+        claim_keys={"claim-1"},
+        records={
+            Kind.INSTANCE: {VM_1, "c-4"},
+            Kind.SERVICE: {"host-1"},
+            Kind.FLAVOR: {"7"},
+            Kind.HOST: {"p-3"},
+        },
+        providers={HOST_1, "p-3"},
+        consumers={VM_1, "c-2", "c-4"},
+    )
+
+
+def test_a_refused_unit_leaves_nothing_to_write_down() -> None:
+    """The books after a refusal are the books before it, and so is what is dirty."""
+    books = judged(*make_fleet(1, vcpus=1), (make_take(1),))
+    unit: Unit = (
+        Free(VM_1),
+        Put(make_provider(1, vcpus=9)),
+        Put(make_service(1)),
+        Remove(Kind.HOST, HOST_1),
+        Seen(("host-1",), 5.0),
+        make_take(2, amounts={VCPU: 10}),
+    )
+    room, held = books.rooms[HOST_1], dict(books.held)
+    (outcome,) = judge(books, [unit])
+    assert isinstance(outcome, Rejected)
+    assert books.dirt == Dirt()
+    assert books.rooms[HOST_1] is room
+    assert room.used[VCPU] == 1
+    assert books.held == held
+    assert (Kind.HOST, HOST_1) in books.revisions
+
+
+def test_what_is_spent_is_netted_over_the_batch() -> None:
+    """A batch that takes and frees writes down the difference, and the last holding."""
+    books = judged(*make_fleet(1), (make_take(1, amounts={VCPU: 4}),))
+    judge(books, [(Free(VM_1),), (make_take(2, amounts={VCPU: 3}),)])
+    dirt = books.settle()
+    assert books.spent(dirt) == [(HOST_1, VCPU, -1, 3)]
+    assert list(dirt.freed) == [VM_1]
+    assert list(dirt.taken) == [make_uuid("instance", 2)]
+    assert dirt.claimed == {"claim-2": 4}
+    zeros = {MEMORY_MB: 0, DISK_GB: 0}
+    assert dirt.changes == [
+        Change(3, Usage(HOST_1, {VCPU: 0, **zeros})),
+        Change(4, Usage(HOST_1, {VCPU: 3, **zeros})),
+    ]
+
+
+def test_a_later_put_takes_the_place_of_a_heartbeat() -> None:
+    """Of a heartbeat and a put of the same service only the later is written down."""
+    books = judged((Put(make_service(1)),))
+    judge(books, [(Seen(("host-1",), 5.0),), (Put(make_service(1)),)])
+    assert books.settle().seen == {}
+    judge(books, [(Put(make_service(1)),), (Seen(("host-1",), 5.0),)])
+    assert books.settle().seen == {"host-1": 5.0}

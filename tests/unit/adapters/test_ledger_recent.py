@@ -1,0 +1,82 @@
+"""What a process remembers of its own commits."""
+
+from dataclasses import replace
+
+from berth.adapters.ledger.books import Books
+from berth.adapters.ledger.judge import judge
+from berth.adapters.ledger.sql.recent import News, Recent
+from berth.adapters.ledger.sql.sheets import sheets_of
+from berth.domain.change import Change
+from berth.domain.record import Kind
+from berth.domain.write import Put, Remove, Seen, Unit
+from berth.testing.builders import make_decision, make_flavor, make_instance, make_service
+
+VM_1 = make_instance(1)
+
+
+def batch(books: Books, *units: Unit, epoch: int = 1, waits: bool = True) -> News:
+    """Return the news of a batch, that waits to be posted or was written at once."""
+    before = books.version
+    judge(books, units)
+    dirt = books.settle()
+    page = sheets_of(books, dirt, at_s=0.0, first=before + 1)
+    posted = before if waits else books.version
+    return News(epoch, before, books.version, posted, dirt.changes, page if waits else None)
+
+
+def versions(changes: list[Change] | None) -> list[int] | None:
+    """Return the versions of changes."""
+    return None if changes is None else [change.version for change in changes]
+
+
+def test_changes_are_told_from_any_version_on() -> None:
+    """Batches are joined, and limits count versions."""
+    books, recent = Books(), Recent()
+    recent.hear(batch(books, (Put(make_flavor(1)),), (Put(make_flavor(2)),)))
+    recent.hear(batch(books, (Put(make_flavor(3)),)))
+    assert versions(recent.changes(0, 1000)) == [1, 2, 3]
+    assert versions(recent.changes(1, 1)) == [2]
+    assert versions(recent.changes(2, 1000)) == [3]
+    assert recent.changes(3, 1000) == []
+
+
+def test_what_others_wrote_in_between_is_not_known() -> None:
+    """News of another epoch begin anew: whoever is behind them has to read the file."""
+    books, recent = Books(), Recent()
+    recent.hear(batch(books, (Put(make_flavor(1)),)))
+    books.version = 4
+    recent.hear(batch(books, (Put(make_flavor(2)),), epoch=2))
+    assert recent.changes(1, 1000) is None
+    assert versions(recent.changes(4, 1000)) == [5]
+
+
+def test_very_old_changes_are_forgotten() -> None:
+    """A follower far behind reads the file; the newest batch is kept, however large."""
+    books, recent = Books(), Recent()
+    recent.hear(batch(books, (Put(make_flavor(1)),)))
+    recent.hear(batch(books, *[(Put(make_flavor(2)),)] * 1100))
+    assert recent.changes(0, 10_000) is None
+    assert len(recent.changes(1, 10_000) or ()) == 1100
+
+
+def test_records_are_found_until_they_are_posted() -> None:
+    """What a page holds counts over the table, and what was removed is not there."""
+    books, recent = Books(), Recent()
+    recent.hear(batch(books, (Put(VM_1), Put(make_decision(1))), (Put(make_decision(2)),)))
+    recent.hear(batch(books, (Remove(Kind.DECISION, "req-2"),)))
+    assert recent.get(Kind.INSTANCE, VM_1.uuid, None) == replace(VM_1, revision=1)
+    assert recent.get(Kind.DECISION, "req-1", None) == make_decision(1)
+    assert recent.get(Kind.DECISION, "req-2", make_decision(2)) is None
+    assert recent.get(Kind.DECISION, "req-3", make_decision(3)) == make_decision(3)
+    recent.hear(News(1, books.version, books.version, books.version))
+    assert recent.get(Kind.INSTANCE, VM_1.uuid, None) is None
+
+
+def test_heartbeats_count_over_the_stored_service() -> None:
+    """A service keeps what is stored of it, but for its last heartbeat."""
+    books, recent = Books(), Recent()
+    recent.hear(batch(books, (Put(make_service(1)),), waits=False))
+    stored = make_service(1)
+    assert recent.get(Kind.SERVICE, stored.host, stored) == stored
+    recent.hear(batch(books, (Seen((stored.host,), 5.5),)))
+    assert recent.get(Kind.SERVICE, stored.host, stored) == replace(stored, last_seen_s=5.5)

@@ -1,0 +1,378 @@
+"""The pool of agents: each instance in one hand at a time, and nothing forgotten."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.agent.pool import Agent, AgentPool
+from berth.domain.change import Change
+from berth.domain.errors import UnavailableError
+from berth.domain.host import Service
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.resources import VCPU
+from berth.domain.write import Free, Put
+from berth.ports.virt import Report
+from berth.services.building import Building
+from berth.testing.builders import make_instance, make_take
+from tests.unit.services.wiring import Desk, Fleet, open_desk, running
+
+SPAWN_S = 5.0
+
+
+class Driver(FakeDriver):
+    """A fake driver that notes what it was asked and fails when a test says so.
+
+    Attributes:
+        busy: how many calls are at work for each instance now.
+    """
+
+    def __init__(self, fake: FakeHost, desk: Desk) -> None:
+        super().__init__(fake, desk.clock)
+        self.asked: list[str] = []
+        self.errors: list[Exception] = []
+        self.busy: dict[str, int] = {}
+
+    async def spawn(self, instance: Instance) -> None:
+        """Start an instance."""
+        self.asked.append("spawn")
+        self.busy[instance.uuid] = self.busy.get(instance.uuid, 0) + 1
+        assert self.busy[instance.uuid] == 1, "two at once"
+        try:
+            await super().spawn(instance)
+            if self.errors:
+                raise self.errors.pop()
+        finally:
+            self.busy[instance.uuid] -= 1
+
+    async def destroy(self, instance_uuid: str) -> None:
+        """Stop an instance."""
+        self.asked.append("destroy")
+        assert not self.busy.get(instance_uuid), "destroyed while it is started"
+        await super().destroy(instance_uuid)
+
+    async def report(self) -> Report:
+        """Report the host under the uuid that builders give it."""
+        report = await super().report()
+        row = report.host.name.removeprefix("host-")
+        uuid = f"686f7374-0000-4000-8000-{int(row):012d}"
+        host, provider = replace(report.host, uuid=uuid), replace(report.provider, uuid=uuid)
+        return Report(host, provider)
+
+
+class Rig:
+    """A pool with the drivers of its hosts."""
+
+    def __init__(self, desk: Desk, *fakes: FakeHost, builds_max: int = 256) -> None:
+        self.desk = desk
+        self.drivers = {fake.name: Driver(fake, desk) for fake in fakes}
+        agents = {
+            name: Agent(name, driver, Building(ledger=desk.ledger, driver=driver, clock=desk.clock))
+            for name, driver in self.drivers.items()
+        }
+        self.pool = AgentPool(agents, desk.hosts, desk.clock, desk.told, builds_max=builds_max)
+        desk.follower.subscribe(self.pool)
+
+    async def put(self, number: int = 1, *, host: str = "host-1", **state: object) -> Instance:
+        """Put an instance with its room on a host, being built unless told otherwise."""
+        instance = replace(make_instance(number, host=host), task=Task.SPAWNING)
+        instance = replace(instance, **state)  # type: ignore[arg-type]
+        on = int(host.removeprefix("host-"))
+        await self.desk.ledger.write(make_take(number, on=on), Put(instance))
+        return await self.get(number)
+
+    async def get(self, number: int = 1) -> Instance:
+        """Return an instance as the ledger has it."""
+        found = await self.desk.ledger.get(Instance, make_instance(number).uuid)
+        assert found is not None
+        return found
+
+    async def work(self, seconds: float = 60.0) -> None:
+        """Let agents work for a while."""
+        async with running(self.desk.follower.run):
+            await asyncio.sleep(seconds)
+
+    def assert_idle(self) -> None:
+        """Check that nothing is left over in the pool."""
+        pool = self.pool
+        left = (pool._at_work, pool._todo, pool._done, pool._tasks)
+        assert not any(left), left
+
+
+async def open_rig(*fakes: FakeHost, builds_max: int = 256, feed_versions: int = 1000) -> Rig:
+    """Make a ledger with two hosts, and agents of some of them."""
+    retention = replace(Fleet().retention, feed_versions=feed_versions)
+    desk = await open_desk(Fleet(hosts=2, retention=retention))
+    return Rig(desk, *(fakes or (FakeHost("host-1", spawn_s=SPAWN_S),)), builds_max=builds_max)
+
+
+async def start(rig: Rig) -> Rig:
+    """Start the agents as a process does."""
+    await rig.desk.follower.start()
+    await rig.pool.adopt()
+    return rig
+
+
+async def restart(rig: Rig) -> Rig:
+    """End one process and start the next, on machines that have lost power."""
+    await rig.pool.close()
+    fakes = [driver._fake for driver in rig.drivers.values()]
+    desk = Desk(rig.desk.ledger)
+    return await start(Rig(desk, *fakes))
+
+
+async def test_hosts_are_registered_and_stay_up() -> None:
+    """The ledger hears of the inventory at once and of the agent every ten seconds."""
+    rig = await open_rig(FakeHost("host-1", {VCPU: 99}), FakeHost("host-2"))
+    await rig.pool.register()
+    assert (await rig.desk.hosts.get("host-1")).inventories[VCPU].total == 99
+    async with running(rig.pool.run):
+        await asyncio.sleep(95)
+    service = await rig.desk.ledger.get(Service, "host-2")
+    assert service is not None
+    assert rig.desk.clock.now_s() - service.last_seen_s == pytest.approx(5)
+
+
+async def test_heartbeats_outlast_a_ledger_that_is_away() -> None:
+    """A heartbeat that is lost is told of, and the next one is sent."""
+    rig = await open_rig()
+    rig.desk.ledger.away = 2
+    async with running(rig.pool.run):
+        await asyncio.sleep(31)
+    assert rig.desk.told.failed == ["heartbeat_failed"] * 2
+    assert rig.desk.ledger.commits == 1
+
+
+async def test_a_new_instance_is_built() -> None:
+    """What the feed tells is begun at once, on its own host's driver."""
+    rig = await start(await open_rig(FakeHost("host-1"), FakeHost("host-2")))
+    await rig.put(1, host="host-1")
+    await rig.put(2, host="host-2")
+    await rig.work(1)
+    assert await rig.drivers["host-1"].running() == [make_instance(1).uuid]
+    assert await rig.drivers["host-2"].running() == [make_instance(2).uuid]
+    assert [(await rig.get(n)).status for n in (1, 2)] == [Status.ACTIVE] * 2
+    rig.assert_idle()
+
+
+async def test_instances_of_other_hosts_are_left_alone() -> None:
+    """Another process looks after them."""
+    rig = await start(await open_rig())
+    await rig.put(2, host="host-2")
+    await rig.work()
+    assert rig.drivers["host-1"].asked == []
+    assert (await rig.get(2)).task is Task.SPAWNING
+
+
+async def test_a_delete_waits_for_the_build_to_end() -> None:
+    """The driver never starts and stops an instance at the same time."""
+    rig = await start(await open_rig())
+    await rig.put()
+    await rig.work(1)
+    await rig.desk.instances.delete((await rig.get()).uuid)
+    await rig.work()
+    assert (await rig.get()).status is Status.DELETED
+    assert await rig.drivers["host-1"].running() == []
+    rig.assert_idle()
+
+
+async def test_what_was_begun_is_finished_by_the_next_process() -> None:
+    """Spawning and deleting are found in the snapshot."""
+    rig = await start(await open_rig())
+    await rig.put(1)
+    await rig.put(2, task=Task.DELETING, status=Status.ACTIVE)
+    await rig.work(1)
+    await rig.pool.close()
+    assert (await rig.get(1)).task is Task.SPAWNING
+    rig = await restart(rig)
+    await rig.work()
+    assert [(await rig.get(n)).status for n in (1, 2)] == [Status.ACTIVE, Status.DELETED]
+    rig.assert_idle()
+
+
+async def test_what_was_deleted_without_its_agent_is_destroyed_when_it_hears_of_it() -> None:
+    """An agent that was silent comes back and stops what is deleted in the ledger."""
+    rig = await start(await open_rig())
+    active = await rig.put(1)
+    await rig.work()
+    active = await rig.get(1)
+    assert list(await rig.drivers["host-1"].running()) == [active.uuid]
+    gone = replace(active, status=Status.DELETED, task=None)
+    await rig.desk.ledger.write(Free(active.uuid), Put(gone))
+    await rig.work()
+    assert list(await rig.drivers["host-1"].running()) == []
+    rig.assert_idle()
+
+
+async def test_what_was_active_runs_again_after_a_restart() -> None:
+    """Each on its host, several at once, and without a word to the ledger."""
+    rig = await open_rig()
+    for number in range(1, 9):
+        await rig.put(number, status=Status.ACTIVE, task=None)
+    version = await rig.desk.ledger.version()
+    rig = await restart(rig)
+    await rig.work(SPAWN_S * 2)
+    assert len(await rig.drivers["host-1"].running()) == 8
+    assert await rig.desk.ledger.version() == version
+    rig.assert_idle()
+
+
+async def test_an_instance_deleted_while_it_is_adopted_does_not_run() -> None:
+    """The delete waits until it runs, and then stops it."""
+    rig = await open_rig()
+    await rig.put(1, status=Status.ACTIVE, task=None)
+    rig = await restart(rig)
+    await rig.work(1)
+    await rig.desk.instances.delete((await rig.get()).uuid)
+    await rig.work()
+    assert (await rig.get()).status is Status.DELETED
+    assert await rig.drivers["host-1"].running() == []
+
+
+async def test_an_adoption_that_fails_is_told() -> None:
+    """The instance stays active; an operator has to look."""
+    rig = await open_rig(FakeHost("host-1", fails=True))
+    await rig.put(1, status=Status.ACTIVE, task=None)
+    rig = await restart(rig)
+    await rig.work()
+    assert rig.desk.told.failed == ["adoption_failed"]
+    assert (await rig.get()).status is Status.ACTIVE
+    rig.assert_idle()
+
+
+@pytest.mark.parametrize("error", [OSError("disk"), UnavailableError("away"), ValueError("bug")])
+async def test_a_driver_that_fails_in_any_way_is_asked_again(error: Exception) -> None:
+    """No error leaves an instance behind in the middle of its build."""
+    rig = await start(await open_rig())
+    rig.drivers["host-1"].errors = [error, error]
+    await rig.put()
+    await rig.work()
+    assert (await rig.get()).status is Status.ACTIVE
+    assert rig.desk.told.failed == ["task_failed"] * 2
+    rig.assert_idle()
+
+
+async def test_a_failure_that_was_recorded_unheard_is_not_repeated() -> None:
+    """The answer to the commit is lost: by now the instance may be starting elsewhere."""
+    rig = await start(await open_rig(FakeHost("host-1", fails=True)))
+    await rig.put()
+    rig.desk.ledger.silent = 1
+    await rig.work()
+    assert rig.drivers["host-1"].asked.count("spawn") == 1
+    assert (await rig.get()).task is Task.SCHEDULING
+    rig.assert_idle()
+
+
+async def test_a_build_that_was_recorded_unheard_runs() -> None:
+    """The answer to the commit is lost, and all is well."""
+    rig = await start(await open_rig())
+    await rig.put()
+    rig.desk.ledger.silent = 1
+    await rig.work()
+    assert await rig.drivers["host-1"].running() == [make_instance(1).uuid]
+    assert (await rig.get()).status is Status.ACTIVE
+    rig.assert_idle()
+
+
+async def test_an_instance_that_moves_within_the_pool_is_built_by_its_new_host() -> None:
+    """Each task goes to the agent of the host that it names, also in one go."""
+    rig = await start(await open_rig(FakeHost("host-1", fails=True), FakeHost("host-2")))
+    first = await rig.put()
+    rig.desk.ledger.silent = 1
+    await rig.work(0.5)
+    now = await rig.get()
+    assert (now.task, first.host, now.host) == (Task.SCHEDULING, "host-1", None)
+    await rig.desk.ledger.write(Put(replace(now, host="host-2", node="host-2", task=Task.SPAWNING)))
+    await rig.work()
+    assert (await rig.get()).status is Status.ACTIVE
+    assert await rig.drivers["host-1"].running() == []
+    assert await rig.drivers["host-2"].running() == [first.uuid]
+    rig.assert_idle()
+
+
+async def test_what_is_told_again_is_not_done_again() -> None:
+    """An event, or a snapshot, from before the outcome starts nothing."""
+    rig = await start(await open_rig(FakeHost("host-1", fails=True)))
+    old = await rig.put()
+    stale = await rig.desk.ledger.snapshot(0.0)
+    version = rig.desk.follower.version
+    (changes,) = [
+        [Change(version + 1, one.event) for one in await rig.desk.ledger.changes(version)]
+    ]
+    rig.pool.apply(changes)
+    await asyncio.sleep(1)
+    assert (await rig.get()).task is Task.SCHEDULING
+    rig.pool.load(stale)
+    rig.pool.apply([Change(version + 1, old)])
+    await asyncio.sleep(1)
+    assert rig.drivers["host-1"].asked == ["spawn"]
+    await rig.desk.follower.catch_up()
+    rig.assert_idle()
+
+
+async def test_a_change_during_a_build_is_old_news_after_it() -> None:
+    """The build went on from the changed instance; the change's own event comes too late."""
+    rig = await start(await open_rig(FakeHost("host-1", spawn_s=SPAWN_S, fails=True)))
+    await rig.put()
+    await rig.desk.follower.catch_up()
+    await asyncio.sleep(1)
+    await rig.desk.ledger.write(Put(replace(await rig.get(), name="other")))
+    await asyncio.sleep(3 * SPAWN_S)
+    now = await rig.get()
+    assert (now.task, now.name) == (Task.SCHEDULING, "other")
+    asked = list(rig.drivers["host-1"].asked)
+    await rig.desk.follower.catch_up()
+    await asyncio.sleep(3 * SPAWN_S)
+    assert rig.drivers["host-1"].asked == asked
+    rig.assert_idle()
+
+
+async def test_a_gap_in_the_feed_loses_no_task() -> None:
+    """A snapshot that comes in the middle of the work tells what the feed has left out."""
+    rig = await start(await open_rig(feed_versions=3))
+    await rig.put(1)
+    await rig.work(1)
+    for number in range(2, 9):
+        await rig.put(number)
+    await rig.work()
+    assert {(await rig.get(n)).status for n in range(1, 9)} == {Status.ACTIVE}
+    rig.assert_idle()
+
+
+async def test_an_instance_that_ends_within_a_gap_leaves_nothing_behind() -> None:
+    """It is in no snapshot and in no event any more."""
+    rig = await start(await open_rig(feed_versions=3))
+    await rig.put(1)
+    await rig.desk.follower.catch_up()
+    await asyncio.sleep(1)
+    gone = replace(await rig.get(), status=Status.DELETED, task=None)
+    await rig.desk.ledger.write(Free(gone.uuid), Put(gone))
+    for number in range(2, 9):
+        await rig.put(number)
+    await rig.work()
+    assert make_instance(1).uuid not in await rig.drivers["host-1"].running()
+    rig.assert_idle()
+
+
+async def test_so_many_builds_at_once_and_no_more() -> None:
+    """Others wait for a slot; all are built in the end."""
+    rig = await start(await open_rig(builds_max=2))
+    for number in range(1, 7):
+        await rig.put(number)
+    async with running(rig.desk.follower.run):
+        await asyncio.sleep(SPAWN_S - 1)
+        assert sum(rig.drivers["host-1"].busy.values()) == 2
+        await asyncio.sleep(SPAWN_S * 3)
+    assert {(await rig.get(n)).status for n in range(1, 7)} == {Status.ACTIVE}
+
+
+async def test_closing_stops_the_work() -> None:
+    """Nothing of the pool runs after it."""
+    rig = await start(await open_rig())
+    await rig.put()
+    await rig.work(1)
+    await rig.pool.close()
+    assert (await rig.get()).task is Task.SPAWNING
+    await asyncio.sleep(60)
+    assert (await rig.get()).task is Task.SPAWNING

@@ -1,0 +1,59 @@
+"""Capacity."""
+
+import pytest
+
+from berth.domain.image import Image
+from tests.unit.api.cloud import Stack
+from tests.unit.api.conftest import MakeStack
+
+PATH = "/berth/v1/capacity"
+
+
+async def test_capacity_counts_what_fits(stack: Stack) -> None:
+    """In all and by host, the roomiest first."""
+    await stack.server(availability_zone="nova:host-1")
+    body = (await stack.ask("GET", f"{PATH}?flavor=small")).body
+    assert (body["total"], body["hosts_total"]) == (23, 3)
+    assert [(one["host"], one["count"]) for one in body["hosts"]] == [
+        ("host-0", 8),
+        ("host-2", 8),
+        ("host-1", 7),
+    ]
+    limited = (await stack.ask("GET", f"{PATH}?flavor=small&limit=1")).body
+    assert (limited["total"], len(limited["hosts"])) == (23, 1)
+
+
+async def test_a_zone_narrows_it(stack: Stack) -> None:
+    """And so does a host, for administrators."""
+    one = (await stack.ask("GET", f"{PATH}?flavor=small&availability_zone=nova:host-0")).body
+    assert one["total"] == 8
+    all_ = (await stack.ask("GET", f"{PATH}?flavor=small&availability_zone=nova")).body
+    assert all_["total"] == 24
+
+
+async def test_others_see_the_sum_only(stack: Stack) -> None:
+    """Hosts are not theirs to know."""
+    body = (await stack.ask("GET", f"{PATH}?flavor=small", token="bob")).body
+    assert body == {"total": 24, "hosts_total": 3}
+    path = f"{PATH}?flavor=small&availability_zone=nova:host-0"
+    assert (await stack.ask("GET", path, token="bob")).status == 403
+
+
+async def test_an_image_counts_too(make_stack: MakeStack) -> None:
+    """Where it cannot run, nothing fits."""
+    image = Image("arm", properties={"hw_architecture": "aarch64"})
+    stack = await make_stack(images={"arm": image})
+    await stack.flavor()
+    assert (await stack.ask("GET", f"{PATH}?flavor=small&image=arm")).body["total"] == 0
+    assert (await stack.ask("GET", f"{PATH}?flavor=small&image=none")).status == 400
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [("", "query"), ("?flavor=none", "flavor"), ("?flavor=small&availability_zone=x", "avail")],
+)
+async def test_bad_queries_are_refused(stack: Stack, query: str, field: str) -> None:
+    """By the name of the parameter."""
+    answer = await stack.ask("GET", PATH + query)
+    assert answer.status == 400
+    assert answer.body["badRequest"]["message"].startswith(field)

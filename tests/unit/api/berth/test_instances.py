@@ -1,0 +1,25 @@
+"""Records of instances."""
+
+import msgspec
+
+from berth.domain.instance import Instance
+from tests.unit.api.cloud import Stack
+
+
+async def test_a_record_is_shown_as_it_is(stack: Stack) -> None:
+    """It names the request, under which the decision is kept."""
+    uuid = await stack.server()
+    answer = await stack.ask("GET", f"/berth/v1/instances/{uuid}")
+    assert msgspec.convert(answer.body, Instance) == await stack.ledger.get(Instance, uuid)
+    decision = await stack.ask("GET", f"/berth/v1/decisions/{answer.body['request_id']}")
+    assert decision.body["placements"][0]["host"] == answer.body["host"]
+
+
+async def test_an_owner_does_not_see_the_host(stack: Stack) -> None:
+    """And other projects nothing at all."""
+    path = f"/berth/v1/instances/{await stack.server(token='bob')}"
+    shown = (await stack.ask("GET", path, token="bob")).body
+    assert (shown["host"], shown["node"]) == (None, None)
+    assert "host-" not in str(shown)
+    assert (await stack.ask("GET", path, token="eve")).status == 404
+    assert (await stack.ask("GET", "/berth/v1/instances/none")).status == 404

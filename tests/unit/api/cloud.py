@@ -1,0 +1,244 @@
+"""The whole API on a memory ledger: real services, a scheduler on the local bus, no agents."""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+from starlette.types import ASGIApp
+
+from berth.adapters.bus.local import LocalBus
+from berth.adapters.ledger.memory import MemoryLedger
+from berth.api.app import ApiParts, build_app
+from berth.api.auth import Auth, NoAuth
+from berth.api.limits import Limits
+from berth.config.policy_source import PolicySource
+from berth.domain.host import Host
+from berth.domain.image import Image
+from berth.domain.instance import Instance, Status
+from berth.domain.provider import Provider
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.write import Put
+from berth.ports.ledger import Ledger
+from berth.ports.virt import Report
+from berth.services.aggregates import Aggregates
+from berth.services.commands import PLACE
+from berth.services.deciding import Deciding
+from berth.services.flavors import Flavors
+from berth.services.following import Follower
+from berth.services.hosts import Hosts
+from berth.services.instances import Instances
+from berth.services.placing import Placing
+from berth.services.ratios import Ratios
+from berth.services.replica import Replica
+from berth.services.server_groups import ServerGroups
+
+NOW_S = 1_800_000_000.0
+
+Json = dict[str, Any]
+
+
+class FakeClock:
+    """Time that passes only when told to."""
+
+    def __init__(self) -> None:
+        self.seconds = NOW_S
+
+    def now_s(self) -> float:
+        """Return Unix time in seconds."""
+        return self.seconds
+
+    def ticks_ns(self) -> int:
+        """Return a monotonic count of nanoseconds."""
+        return int((self.seconds - NOW_S) * 1e9)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let that much time pass."""
+        self.seconds += seconds
+
+
+class CountedIds:
+    """Identifiers that count up."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def uuid(self) -> str:
+        """Return the next uuid."""
+        return f"00000000-0000-4000-8000-{next(self._numbers):012d}"
+
+    def request_id(self) -> str:
+        """Return the next request id."""
+        return f"req-{self.uuid()}"
+
+
+@dataclass
+class Told:
+    """Telemetry that remembers."""
+
+    events: list[str] = field(default_factory=list)
+    failures: list[tuple[str, BaseException, Mapping[str, object]]] = field(default_factory=list)
+
+    def event(self, name: str, **fields: object) -> None:
+        """Remember that something happened."""
+        self.events.append(name)
+
+    def failure(self, name: str, error: BaseException, **fields: object) -> None:
+        """Remember a failure."""
+        self.failures.append((name, error, fields))
+
+
+@dataclass
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: httpx.Headers
+    body: Any
+
+
+class Stack:
+    """A cloud with an API, to be asked in a line."""
+
+    def __init__(
+        self,
+        *,
+        auth: Auth | None = None,
+        images: Mapping[str, Image] | None = None,
+        limits: Limits | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.clock = FakeClock()
+        self.told = Told()
+        self.ledger: Ledger = ledger or MemoryLedger(now_s=self.clock.now_s)
+        self.replica = Replica()
+        self.follower = Follower(self.ledger, self.clock, [self.replica])
+        self.policies = PolicySource(None, now_s=self.clock.now_s)
+        self.bus = LocalBus(self.told)
+        ids = CountedIds()
+        deciding = Deciding(self.replica, self.policies, self.clock)
+        self.hosts = Hosts(
+            ledger=self.ledger,
+            follower=self.follower,
+            replica=self.replica,
+            ratios=Ratios(ledger=self.ledger, replica=self.replica),
+            clock=self.clock,
+            ids=ids,
+        )
+        placing = Placing(
+            ledger=self.ledger,
+            follower=self.follower,
+            replica=self.replica,
+            deciding=deciding,
+            clock=self.clock,
+        )
+        self.bus.serve(PLACE, placing.place)
+        self.parts = ApiParts(
+            instances=Instances(
+                ledger=self.ledger,
+                follower=self.follower,
+                replica=self.replica,
+                bus=self.bus,
+                clock=self.clock,
+            ),
+            flavors=Flavors(self.ledger),
+            aggregates=Aggregates(
+                ledger=self.ledger,
+                follower=self.follower,
+                replica=self.replica,
+                ratios=Ratios(ledger=self.ledger, replica=self.replica),
+                clock=self.clock,
+                ids=ids,
+            ),
+            server_groups=ServerGroups(self.ledger),
+            hosts=self.hosts,
+            deciding=deciding,
+            follower=self.follower,
+            replica=self.replica,
+            ledger=self.ledger,
+            policies=self.policies,
+            auth=auth or NoAuth(),
+            clock=self.clock,
+            ids=ids,
+            telemetry=self.told,
+            images=images or {},
+            limits=limits or Limits(),
+        )
+        self.app: ASGIApp = build_app(self.parts)
+
+    async def start(self, hosts: int = 3) -> None:
+        """Register hosts `host-0`, `host-1`, ... of 16 VCPU, 64 GiB and 1000 GB."""
+        await self.hosts.register([report(index) for index in range(hosts)])
+        await self.follower.start()
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        version: str | None = None,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send one request and read its answer."""
+        sent = dict(headers or {})
+        if version is not None:
+            sent["OpenStack-API-Version"] = f"compute {version}"
+        if token is not None:
+            sent["X-Auth-Token"] = token
+        transport = httpx.ASGITransport(self.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://berth.test") as client:
+            content: Json = {} if body is None else {"json": body}
+            if isinstance(body, bytes):
+                content = {"content": body}
+            got = await client.request(method, path, headers=sent, **content)
+        return Answer(got.status_code, got.headers, got.json() if got.content else None)
+
+    async def flavor(self, flavor_id: str = "small", **values: object) -> Json:
+        """Make a flavor of 2 VCPU, 4 GiB and 20 GB."""
+        flavor = {"id": flavor_id, "name": flavor_id, "vcpus": 2, "ram": 4096, "disk": 20}
+        answer = await self.ask("POST", "/v2.1/flavors", {"flavor": {**flavor, **values}})
+        assert answer.status == 200, answer.body
+        made: Json = answer.body["flavor"]
+        return made
+
+    async def server(self, *, token: str | None = None, **values: object) -> str:
+        """Make a server of the flavor `small` and return its id."""
+        server = {"name": "vm", "flavorRef": "small", "networks": "none", **values}
+        answer = await self.ask(
+            "POST", "/v2.1/servers", {"server": server}, version="2.90", token=token
+        )
+        assert answer.status == 202, answer.body
+        made: str = answer.body["server"]["id"]
+        return made
+
+    async def activate(self, uuid: str) -> None:
+        """Do what an agent does: report that an instance runs."""
+        instance = await self.ledger.get(Instance, uuid)
+        assert instance is not None
+        running = replace(
+            instance, status=Status.ACTIVE, task=None, launched_at_s=self.clock.now_s()
+        )
+        await self.ledger.commit([(Put(running),)])
+
+
+def report(index: int) -> Report:
+    """Describe one host."""
+    uuid = f"11111111-0000-4000-8000-{index:012d}"
+    host = Host(
+        uuid=uuid,
+        name=f"host-{index}",
+        node=f"node-{index}",
+        hypervisor_version=1,
+        host_ip=f"10.0.0.{index}",
+        cpu_info={"arch": "x86_64"},
+        supported_instances=(("x86_64", "fake", "hvm"),),
+    )
+    inventories = {
+        VCPU: Inventory(total=16),
+        MEMORY_MB: Inventory(total=65_536, reserved=512),
+        DISK_GB: Inventory(total=1_000),
+    }
+    return Report(host, Provider(uuid=uuid, name=f"node-{index}", inventories=inventories))

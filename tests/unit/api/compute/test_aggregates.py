@@ -1,0 +1,131 @@
+"""Aggregates."""
+
+import pytest
+
+from tests.unit.api.cloud import Answer, Json, Stack
+
+PATH = "/v2.1/os-aggregates"
+
+
+async def create(stack: Stack, name: str = "rack", zone: str | None = None) -> Answer:
+    """Make an aggregate."""
+    body = {"aggregate": {"name": name, "availability_zone": zone}}
+    return await stack.ask("POST", PATH, body)
+
+
+async def act(stack: Stack, action: object) -> Answer:
+    """Act on the first aggregate."""
+    return await stack.ask("POST", f"{PATH}/1/action", action)
+
+
+async def test_an_aggregate_is_made(stack: Stack) -> None:
+    """Nova's answer has no hosts and metadata at this place, and so has Berth's."""
+    answer = await create(stack, zone="east")
+    assert answer.status == 200
+    assert answer.body["aggregate"] == {
+        "id": 1,
+        "name": "rack",
+        "availability_zone": "east",
+        "created_at": "2027-01-15T08:00:00.000000",
+        "updated_at": None,
+        "deleted": False,
+        "deleted_at": None,
+    }
+    shown = (await stack.ask("GET", f"{PATH}/1", version="2.41")).body["aggregate"]
+    assert shown["metadata"] == {"availability_zone": "east"}
+    assert shown["hosts"] == []
+    assert len(shown["uuid"]) == 36
+    assert (await stack.ask("GET", PATH)).body["aggregates"][0]["id"] == 1
+
+
+async def test_hosts_come_and_go(stack: Stack) -> None:
+    """A host that does not exist, is in already or not at all, is an error."""
+    await create(stack)
+    added = await act(stack, {"add_host": {"host": "host-1"}})
+    assert added.status == 200
+    assert added.body["aggregate"]["hosts"] == ["host-1"]
+    assert (await act(stack, {"add_host": {"host": "host-1"}})).status == 409
+    assert (await act(stack, {"add_host": {"host": "host-9"}})).status == 404
+    assert (await stack.ask("DELETE", f"{PATH}/1")).status == 400
+    removed = await act(stack, {"remove_host": {"host": "host-1"}})
+    assert removed.body["aggregate"]["hosts"] == []
+    assert (await act(stack, {"remove_host": {"host": "host-1"}})).status == 404
+    assert (await stack.ask("DELETE", f"{PATH}/1")).status == 200
+    assert (await stack.ask("GET", f"{PATH}/1")).status == 404
+
+
+async def test_metadata_is_set(stack: Stack) -> None:
+    """Null removes a key."""
+    await create(stack)
+    await act(stack, {"set_metadata": {"metadata": {"ssd": "true", "x": "y"}}})
+    answer = await act(stack, {"set_metadata": {"metadata": {"x": None}}})
+    assert answer.body["aggregate"]["metadata"] == {"ssd": "true"}
+
+
+async def test_an_aggregate_is_renamed(stack: Stack) -> None:
+    """And its zone set or taken away; a taken name changes nothing at all."""
+    await create(stack)
+    await create(stack, "other")
+    change = {"aggregate": {"name": "new", "availability_zone": "west"}}
+    changed = (await stack.ask("PUT", f"{PATH}/1", change)).body["aggregate"]
+    assert (changed["name"], changed["availability_zone"]) == ("new", "west")
+    clash = {"aggregate": {"name": "other", "availability_zone": "north"}}
+    assert (await stack.ask("PUT", f"{PATH}/1", clash)).status == 409
+    none = {"aggregate": {"availability_zone": None}}
+    changed = (await stack.ask("PUT", f"{PATH}/1", none)).body["aggregate"]
+    assert (changed["name"], changed["availability_zone"]) == ("new", None)
+
+
+async def test_a_host_is_in_one_zone(stack: Stack) -> None:
+    """The second is a conflict."""
+    for name in ("east", "west"):
+        await create(stack, name, name)
+    action = {"add_host": {"host": "host-0"}}
+    assert (await stack.ask("POST", f"{PATH}/1/action", action)).status == 200
+    assert (await stack.ask("POST", f"{PATH}/2/action", action)).status == 409
+
+
+async def test_a_name_is_taken_once(stack: Stack) -> None:
+    """409 for the second."""
+    await create(stack)
+    assert (await create(stack)).status == 409
+
+
+@pytest.mark.parametrize("key", ["rack", "9", "-1", "1.0", "9" * 30, "²"])
+async def test_a_name_is_no_id(stack: Stack, key: str) -> None:
+    """Clients look a name up as an id first, and take 404 for an answer."""
+    await create(stack)
+    assert (await stack.ask("GET", f"{PATH}/{key}")).status == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"aggregate": {}},
+        {"aggregate": {"name": ""}},
+        {"aggregate": {"name": "x", "availability_zone": "a:b"}},
+        {"aggregate": {"name": "x", "availability_zone": ""}},
+        {"aggregate": {"name": "x", "hosts": []}},
+    ],
+)
+async def test_bad_aggregates_are_refused(stack: Stack, body: Json) -> None:
+    """A zone's name has no colon, since `zone:host` names a host."""
+    assert (await stack.ask("POST", PATH, body)).status == 400
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {},
+        {"add_host": {}},
+        {"add_host": {"host": "host-0"}, "remove_host": {"host": "host-0"}},
+        {"dance": {}},
+        {"set_metadata": {"metadata": {"availability_zone": ""}}},
+        {"set_metadata": {"metadata": {"x": 1}}},
+    ],
+)
+async def test_bad_actions_are_refused(stack: Stack, action: Json) -> None:
+    """Exactly one of the three."""
+    await create(stack)
+    assert (await act(stack, action)).status == 400
+    assert (await stack.ask("PUT", f"{PATH}/1", {"aggregate": {}})).status == 400

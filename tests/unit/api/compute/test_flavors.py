@@ -1,0 +1,174 @@
+"""Flavors and their extra specs."""
+
+import pytest
+
+from tests.unit.api.cloud import Json, Stack
+
+NEW = {"name": "m1", "ram": 512, "vcpus": 1, "disk": 1}
+
+
+async def ids(stack: Stack, query: str = "", token: str | None = None) -> list[str]:
+    """List ids of flavors."""
+    answer = await stack.ask("GET", f"/v2.1/flavors{query}", token=token)
+    assert answer.status == 200, answer.body
+    return [flavor["id"] for flavor in answer.body["flavors"]]
+
+
+async def test_a_flavor_is_made(stack: Stack) -> None:
+    """Numbers may come as digits."""
+    new = {
+        **NEW,
+        "id": "7",
+        "ram": "512",
+        "swap": "64",
+        "OS-FLV-EXT-DATA:ephemeral": 2,
+        "os-flavor-access:is_public": "False",
+        "rxtx_factor": "2.0",
+        "description": "small",
+    }
+    answer = await stack.ask("POST", "/v2.1/flavors", {"flavor": new}, version="2.61")
+    assert answer.status == 200
+    expected = {
+        "id": "7",
+        "name": "m1",
+        "ram": 512,
+        "disk": 1,
+        "vcpus": 1,
+        "swap": 64,
+        "OS-FLV-EXT-DATA:ephemeral": 2,
+        "OS-FLV-DISABLED:disabled": False,
+        "os-flavor-access:is_public": False,
+        "rxtx_factor": 2.0,
+        "links": [
+            {"rel": "self", "href": "http://berth.test/v2.1/flavors/7"},
+            {"rel": "bookmark", "href": "http://berth.test/flavors/7"},
+        ],
+        "description": "small",
+        "extra_specs": {},
+    }
+    assert answer.body["flavor"] == expected
+    shown = await stack.ask("GET", "/v2.1/flavors/7", version="2.61")
+    assert shown.body["flavor"] == expected
+
+
+@pytest.mark.parametrize("values", [{}, {"id": None}, {"id": "auto", "name": "x"}])
+async def test_an_id_is_made_up(stack: Stack, values: Json) -> None:
+    """When none is given; `auto` is what clients leave away themselves."""
+    answer = await stack.ask("POST", "/v2.1/flavors", {"flavor": {**NEW, **values}})
+    made = answer.body["flavor"]["id"]
+    assert made == values.get("id") or len(made) == 36
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"name": ""}, "flavor.name"),
+        ({"id": " x"}, "flavor.id"),
+        ({"id": "a/b"}, "flavor.id"),
+        ({"ram": 0}, "flavor.ram"),
+        ({"vcpus": 0}, "flavor.vcpus"),
+        ({"vcpus": 2**31}, "flavor.vcpus"),
+        ({"disk": -1}, "flavor.disk"),
+        ({"rxtx_factor": 0}, "flavor.rxtx_factor"),
+        ({"rxtx_factor": "nan"}, "flavor.rxtx_factor"),
+        ({"rxtx_factor": "x"}, "flavor.rxtx_factor"),
+        ({"description": "x"}, "flavor.description"),
+        ({"extra_specs": {}}, "flavor"),
+    ],
+)
+async def test_a_bad_flavor_is_told_its_field(stack: Stack, values: Json, field: str) -> None:
+    """By the path that the client wrote."""
+    answer = await stack.ask("POST", "/v2.1/flavors", {"flavor": {**NEW, **values}})
+    assert answer.status == 400
+    assert answer.body["badRequest"]["message"].startswith(field)
+
+
+async def test_an_id_or_name_is_taken_once(stack: Stack) -> None:
+    """409 for the second."""
+    for values in ({"id": "small"}, {"name": "small"}):
+        answer = await stack.ask("POST", "/v2.1/flavors", {"flavor": {**NEW, **values}})
+        assert answer.status == 409
+
+
+async def test_fields_come_with_their_version(stack: Stack) -> None:
+    """Swap of none is an empty text before 2.75."""
+    before = (await stack.ask("GET", "/v2.1/flavors/small", version="2.54")).body["flavor"]
+    assert "description" not in before
+    assert before["swap"] == ""
+    between = (await stack.ask("GET", "/v2.1/flavors/small", version="2.60")).body["flavor"]
+    assert between["description"] is None
+    assert "extra_specs" not in between
+    after = (await stack.ask("GET", "/v2.1/flavors/small", version="2.75")).body["flavor"]
+    assert (after["swap"], after["extra_specs"]) == (0, {})
+
+
+@pytest.fixture
+async def some(stack: Stack) -> Stack:
+    """Besides `small` a bigger and a private flavor."""
+    await stack.flavor("big", ram=8192, disk=100)
+    await stack.flavor("private", **{"os-flavor-access:is_public": False})
+    return stack
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["big", "small"]),
+        ("?is_public=None", ["big", "private", "small"]),
+        ("?is_public=False", ["private"]),
+        ("?is_public=True", ["big", "small"]),
+        ("?minRam=8192", ["big"]),
+        ("?minDisk=21", ["big"]),
+        ("?limit=1", ["big"]),
+        ("?marker=big", ["small"]),
+        ("/detail?minRam=8192", ["big"]),
+    ],
+)
+async def test_filters(some: Stack, query: str, expected: list[str]) -> None:
+    """As Nova has them."""
+    assert await ids(some, query) == expected
+
+
+@pytest.mark.parametrize("query", ["?minRam=x", "?limit=x", "?marker=none", "?is_public=perhaps"])
+async def test_bad_queries_are_refused(some: Stack, query: str) -> None:
+    """With 400."""
+    assert (await some.ask("GET", f"/v2.1/flavors{query}")).status == 400
+
+
+async def test_a_private_flavor_is_for_administrators(some: Stack) -> None:
+    """Others neither list nor show it, nor its specs."""
+    assert await ids(some, "?is_public=None", token="bob") == ["big", "small"]
+    assert (await some.ask("GET", "/v2.1/flavors/private", token="bob")).status == 404
+    specs = "/v2.1/flavors/private/os-extra_specs"
+    assert (await some.ask("GET", specs, token="bob")).status == 404
+
+
+async def test_a_page_links_to_the_next(some: Stack) -> None:
+    """The last one does not."""
+    first = (await some.ask("GET", "/v2.1/flavors/detail?limit=1&minRam=1")).body
+    (link,) = first["flavors_links"]
+    assert link == {
+        "rel": "next",
+        "href": "http://berth.test/v2.1/flavors/detail?minRam=1&limit=1&marker=big",
+    }
+    last = (await some.ask("GET", "/v2.1/flavors/detail?limit=1&marker=big")).body
+    assert "flavors_links" not in last
+
+
+async def test_a_description_is_changed(stack: Stack) -> None:
+    """From 2.55 on; nothing else of a flavor changes."""
+    body = {"flavor": {"description": "tiny"}}
+    answer = await stack.ask("PUT", "/v2.1/flavors/small", body, version="2.55")
+    assert answer.body["flavor"]["description"] == "tiny"
+    assert (await stack.ask("PUT", "/v2.1/flavors/small", body, version="2.54")).status == 404
+    bad = {"flavor": {"name": "x"}}
+    assert (await stack.ask("PUT", "/v2.1/flavors/small", bad, version="2.55")).status == 400
+
+
+async def test_a_flavor_is_removed(stack: Stack) -> None:
+    """Its servers keep what they were made with."""
+    uuid = await stack.server()
+    assert (await stack.ask("DELETE", "/v2.1/flavors/small")).status == 202
+    assert (await stack.ask("GET", "/v2.1/flavors/small")).status == 404
+    server = (await stack.ask("GET", f"/v2.1/servers/{uuid}", version="2.47")).body["server"]
+    assert server["flavor"]["original_name"] == "small"

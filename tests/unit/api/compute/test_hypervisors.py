@@ -1,0 +1,119 @@
+"""Hypervisors."""
+
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.unit.api.cloud import Json, Stack
+
+PATH = "/v2.1/os-hypervisors"
+UUID = "11111111-0000-4000-8000-000000000000"
+
+
+async def read(stack: Stack, path: str, version: str) -> list[Json]:
+    """Read a list of hypervisors."""
+    answer = await stack.ask("GET", f"{PATH}{path}", version=version)
+    assert answer.status == 200, answer.body
+    found: list[Json] = answer.body["hypervisors"]
+    return found
+
+
+async def test_a_hypervisor_is_shown(stack: Stack) -> None:
+    """From 2.88 on without what is used, which is Placement's to tell."""
+    shown = (await stack.ask("GET", f"{PATH}/{UUID}", version="2.88")).body["hypervisor"]
+    assert shown == {
+        "id": UUID,
+        "hypervisor_hostname": "node-0",
+        "state": "up",
+        "status": "enabled",
+        "hypervisor_type": "fake",
+        "hypervisor_version": 1,
+        "host_ip": "10.0.0.0",
+        "service": {"id": shown["service"]["id"], "host": "host-0", "disabled_reason": None},
+        "uptime": None,
+    }
+    older = (await stack.ask("GET", f"{PATH}/{UUID}", version="2.87")).body["hypervisor"]
+    assert (older["vcpus"], older["memory_mb"], older["local_gb"]) == (16, 65_536, 1000)
+    assert older["memory_mb_used"] == 512
+    assert older["free_ram_mb"] == 65_024
+    assert older["cpu_info"] == {"arch": "x86_64"}
+    assert "uptime" not in older
+
+
+async def test_usage_counts_servers(stack: Stack) -> None:
+    """And statistics sum it up."""
+    await stack.server(availability_zone="nova:host-0")
+    await stack.follower.catch_up()
+    (first, *_) = await read(stack, "/detail", "2.53")
+    assert (first["vcpus_used"], first["running_vms"]) == (2, 1)
+    total = (await stack.ask("GET", f"{PATH}/statistics")).body["hypervisor_statistics"]
+    assert (total["count"], total["vcpus"], total["vcpus_used"]) == (3, 48, 2)
+    assert total["memory_mb_used"] == 3 * 512 + 4096
+
+
+async def test_before_2_53_ids_are_numbers(stack: Stack) -> None:
+    """They stay the same; a uuid is none."""
+    (first, *_) = await read(stack, "/detail", "2.52")
+    assert isinstance(first["id"], int)
+    assert isinstance(first["service"]["id"], int)
+    shown = await stack.ask("GET", f"{PATH}/{first['id']}", version="2.52")
+    assert shown.body["hypervisor"]["hypervisor_hostname"] == "node-0"
+    assert (await stack.ask("GET", f"{PATH}/{UUID}", version="2.52")).status == 404
+    assert (await stack.ask("GET", f"{PATH}/{first['id']}", version="2.53")).status == 404
+    assert isinstance((await read(stack, "/detail", "2.27"))[0]["cpu_info"], str)
+
+
+async def test_servers_come_on_demand(stack: Stack) -> None:
+    """From 2.75 on with an empty list where there is none."""
+    uuid = await stack.server(availability_zone="nova:host-0")
+    (first, second, _) = await read(stack, "?with_servers=1", "2.74")
+    assert first["servers"] == [{"name": "vm", "uuid": uuid}]
+    assert "servers" not in second
+    assert (await read(stack, "?with_servers=true", "2.75"))[1]["servers"] == []
+    assert "servers" not in (await read(stack, "", "2.75"))[0]
+    shown = await stack.ask("GET", f"{PATH}/{UUID}?with_servers=1", version="2.53")
+    assert len(shown.body["hypervisor"]["servers"]) == 1
+
+
+async def test_a_text_finds_hypervisors(stack: Stack) -> None:
+    """By paths of their own before 2.53, by a parameter from then on."""
+    await stack.server(availability_zone="nova:host-1")
+    (found,) = await read(stack, "?hypervisor_hostname_pattern=de-1", "2.53")
+    assert found["hypervisor_hostname"] == "node-1"
+    assert len(await read(stack, "/node/search", "2.52")) == 3
+    (found,) = await read(stack, "/node-1/servers", "2.52")
+    assert len(found["servers"]) == 1
+    for path, version in (
+        ("/none/search", "2.52"),
+        ("?hypervisor_hostname_pattern=none", "2.53"),
+        ("/node/search", "2.53"),
+    ):
+        assert (await stack.ask("GET", PATH + path, version=version)).status == 404
+    both = "?hypervisor_hostname_pattern=n&limit=1"
+    assert (await stack.ask("GET", PATH + both, version="2.53")).status == 400
+
+
+@pytest.mark.parametrize("version", ["2.33", "2.53"])
+async def test_pages_join_to_the_whole(stack: Stack, version: str) -> None:
+    """By uuids or by numbers."""
+    path, seen = f"{PATH}/detail?limit=2", list[str]()
+    while path:
+        page = (await stack.ask("GET", path, version=version)).body
+        seen += [one["hypervisor_hostname"] for one in page["hypervisors"]]
+        (link,) = page.get("hypervisors_links", [{"href": ""}])
+        parts = urlsplit(link["href"])
+        path = f"{parts.path}?{parts.query}" if link["href"] else ""
+    assert seen == ["node-0", "node-1", "node-2"]
+    bad = await stack.ask("GET", f"{PATH}?marker=none", version=version)
+    assert bad.status == 400
+
+
+async def test_a_silent_host_is_down(stack: Stack) -> None:
+    """A minute after its last heartbeat."""
+    stack.clock.seconds += 61
+    assert {one["state"] for one in await read(stack, "", "2.53")} == {"down"}
+
+
+async def test_a_name_is_no_id(stack: Stack) -> None:
+    """Clients look a name up as an id first, and take 404 for an answer."""
+    assert (await stack.ask("GET", f"{PATH}/node-0", version="2.88")).status == 404

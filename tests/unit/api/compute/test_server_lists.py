@@ -1,0 +1,135 @@
+"""Lists of servers."""
+
+from urllib.parse import urlsplit
+
+import pytest
+
+from berth.api.limits import Limits
+from tests.unit.api.cloud import Answer, Stack
+from tests.unit.api.conftest import MakeStack
+
+
+async def ask(stack: Stack, query: str, token: str | None = None) -> Answer:
+    """List servers."""
+    return await stack.ask("GET", f"/v2.1/servers?{query}", token=token)
+
+
+async def names(stack: Stack, query: str = "", token: str | None = None) -> list[str]:
+    """List the names of servers."""
+    answer = await ask(stack, query, token)
+    assert answer.status == 200, answer.body
+    return [server["name"] for server in answer.body["servers"]]
+
+
+@pytest.fixture
+async def some(stack: Stack) -> Stack:
+    """Servers a1, a2 and b of bob, c of eve, from oldest to newest."""
+    await stack.flavor("huge", vcpus=64)
+    for name, owner in (("a1", "bob"), ("a2", "bob"), ("b", "bob"), ("c", "eve")):
+        flavor = "huge" if name == "b" else "small"
+        await stack.server(name=name, token=f"{owner}:{owner}s", flavorRef=flavor)
+        stack.clock.seconds += 1
+    return stack
+
+
+async def test_a_project_sees_its_own(some: Stack) -> None:
+    """Newest first."""
+    assert await names(some, token="bob:bobs") == ["b", "a2", "a1"]
+    assert await names(some, token="eve:eves") == ["c"]
+    assert await names(some) == []
+
+
+async def test_administrators_see_all_on_demand(some: Stack) -> None:
+    """Or those of one project; nobody else may ask."""
+    assert await names(some, "all_tenants=1") == ["c", "b", "a2", "a1"]
+    assert await names(some, "all_tenants=True&project_id=eves") == ["c"]
+    assert await names(some, "all_tenants&tenant_id=eves") == ["c"]
+    assert await names(some, "all_tenants=0") == []
+    assert (await ask(some, "all_tenants=1", "bob:bobs")).status == 403
+    assert (await ask(some, "all_tenants=perhaps")).status == 400
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("name=a", ["a2", "a1"]),
+        ("name=^a1$", ["a1"]),
+        ("status=ERROR", ["b"]),
+        ("status=error&status=BUILD", ["c", "b", "a2", "a1"]),
+        ("status=RESIZE", []),
+        ("flavor=huge", ["b"]),
+        ("image=none", []),
+        ("user_id=eve", ["c"]),
+        ("host=host-9", []),
+        ("reservation_id=r-none", []),
+        ("deleted=False", ["c", "b", "a2", "a1"]),
+        ("deleted=True", []),
+        ("changes-since=2027-01-15T08:00:02Z", ["c", "b"]),
+        ("sort_key=name&sort_dir=asc", ["c", "b", "a2", "a1"]),
+        ("unknown=1", ["c", "b", "a2", "a1"]),
+        ("limit=0", []),
+    ],
+)
+async def test_filters(some: Stack, query: str, expected: list[str]) -> None:
+    """Each takes away what it does not name; those that are not known are ignored."""
+    assert await names(some, f"all_tenants=1&{query}") == expected
+
+
+async def test_the_host_filter_finds_those_on_it(some: Stack) -> None:
+    """Together they are all that have a host; of whoever is no administrator it is ignored."""
+    on_hosts = [
+        name for i in range(3) for name in await names(some, f"all_tenants=1&host=host-{i}")
+    ]
+    assert sorted(on_hosts) == ["a1", "a2", "c"]
+    assert await names(some, "host=nowhere", "eve:eves") == ["c"]
+
+
+async def test_deleted_ones_are_for_administrators(some: Stack) -> None:
+    """With changes-since, both kinds are listed."""
+    found = (await ask(some, "all_tenants=1&name=b")).body["servers"]
+    await some.ask("DELETE", f"/v2.1/servers/{found[0]['id']}")
+    assert await names(some, "all_tenants=1&deleted=1") == ["b"]
+    assert await names(some, "all_tenants=1&status=DELETED") == ["b"]
+    assert await names(some, "all_tenants=1&status=DELETED&status=BUILD") == ["c", "b", "a2", "a1"]
+    assert await names(some, "all_tenants=1") == ["c", "a2", "a1"]
+    assert "b" in await names(some, "all_tenants=1&changes-since=2027-01-01")
+    assert (await ask(some, "deleted=1", "bob:bobs")).status == 403
+    assert (await ask(some, "status=DELETED", "bob:bobs")).status == 403
+    assert (await ask(some, "deleted=False", "bob:bobs")).status == 200
+
+
+@pytest.mark.parametrize("query", ["name=a", "", "status=BUILD&status=ERROR", "user_id=bob"])
+@pytest.mark.parametrize("limit", [1, 2, 3])
+async def test_pages_join_to_the_whole(some: Stack, query: str, limit: int) -> None:
+    """Following the links reads every server once, whatever is filtered."""
+    whole = await names(some, f"all_tenants=1&{query}")
+    read: list[str] = []
+    path = f"/v2.1/servers/detail?all_tenants=1&{query}&limit={limit}"
+    while path:
+        page = (await some.ask("GET", path)).body
+        assert len(page["servers"]) <= limit
+        read += [server["name"] for server in page["servers"]]
+        (link,) = page.get("servers_links", [{"href": ""}])
+        parts = urlsplit(link["href"])
+        path = f"{parts.path}?{parts.query}" if link["href"] else ""
+    assert read == whole
+
+
+async def test_the_longest_page_is_bounded(make_stack: MakeStack) -> None:
+    """Whatever is asked for; the rest is behind the link."""
+    stack = await make_stack(limits=Limits(list_max=2))
+    await stack.flavor()
+    for index in range(3):
+        await stack.server(name=str(index))
+    for query in ("", "limit=100"):
+        page = (await ask(stack, query)).body
+        assert len(page["servers"]) == 2
+        assert page["servers_links"][0]["rel"] == "next"
+
+
+@pytest.mark.parametrize(
+    "query", ["marker=none", "limit=x", "limit=-1", "changes-since=now", "sort_dir=up"]
+)
+async def test_bad_queries_are_refused(some: Stack, query: str) -> None:
+    """With 400, as everywhere."""
+    assert (await ask(some, query)).status == 400

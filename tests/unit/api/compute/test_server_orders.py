@@ -1,0 +1,295 @@
+"""What clients may write when they ask for servers."""
+
+import pytest
+
+from berth.api.compute.handlers.server_orders import named_as_sent
+from berth.domain.errors import InvalidInputError
+from berth.domain.image import Image
+from berth.domain.instance import Instance
+from tests.unit.api.cloud import Answer, Json, Stack
+from tests.unit.api.conftest import MakeStack
+
+IMAGE = "70a599e0-31e7-49b7-b260-868f441e862b"
+GROUP = {"server_group": {"name": "g", "policy": "anti-affinity"}}
+
+
+async def create(
+    stack: Stack, version: str = "2.1", token: str | None = None, hints: object = None, **v: object
+) -> Answer:
+    """Ask for a server."""
+    body: Json = {"server": {"name": "vm", "flavorRef": "small", **v}}
+    if hints is not None:
+        body["os:scheduler_hints"] = hints
+    return await stack.ask("POST", "/v2.1/servers", body, version=version, token=token)
+
+
+async def made(stack: Stack, answer: Answer) -> Instance:
+    """Return the instance that came of it."""
+    assert answer.status == 202, answer.body
+    instance = await stack.ledger.get(Instance, answer.body["server"]["id"])
+    assert instance is not None
+    return instance
+
+
+def reason(answer: Answer) -> str:
+    """Return what a bad request was told."""
+    assert answer.status == 400, answer.body
+    message: str = answer.body["badRequest"]["message"]
+    return message
+
+
+@pytest.mark.parametrize(
+    "ref", ["small", "http://cloud/v2.1/flavors/small", "http://cloud/flavors/small/"]
+)
+async def test_a_flavor_is_named_by_id_or_link(stack: Stack, ref: str) -> None:
+    """The link may be of any version."""
+    assert (await made(stack, await create(stack, flavorRef=ref))).flavor.flavor_id == "small"
+
+
+async def test_the_openstack_client_is_understood(stack: Stack) -> None:
+    """What `openstack server create` was seen to send, with its own key for the hints."""
+    other = await stack.server(name="other")
+    body = {
+        "server": {
+            "name": "vm1",
+            "flavorRef": "small",
+            "imageRef": IMAGE,
+            "min_count": 1,
+            "max_count": 3,
+            "networks": "none",
+            "availability_zone": "nova",
+            "block_device_mapping_v2": [
+                {
+                    "uuid": IMAGE,
+                    "boot_index": 0,
+                    "source_type": "image",
+                    "destination_type": "local",
+                    "delete_on_termination": True,
+                }
+            ],
+        },
+        "OS-SCH-HNT:scheduler_hints": {"same_host": [other, other], "different_host": "x"},
+    }
+    answer = await stack.ask("POST", "/v2.1/servers", body, version="2.100")
+    instance = await made(stack, answer)
+    assert instance.hints == {"same_host": (other, other), "different_host": ("x",)}
+    assert instance.image == Image(IMAGE)
+    assert instance.name == "vm1-1"
+
+
+async def test_novaclient_is_understood(stack: Stack) -> None:
+    """What `nova boot` was seen to send: the boot index is a text."""
+    device = {
+        "uuid": IMAGE,
+        "boot_index": "0",
+        "source_type": "image",
+        "destination_type": "local",
+        "delete_on_termination": True,
+    }
+    answer = await create(
+        stack,
+        "2.96",
+        imageRef="",
+        min_count=1,
+        max_count=1,
+        networks="auto",
+        block_device_mapping_v2=[device],
+        hints={},
+    )
+    assert (await made(stack, answer)).image == Image(IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("counts", "number"),
+    [
+        ({}, 1),
+        ({"min_count": "2"}, 2),
+        ({"max_count": "3"}, 3),
+        ({"min_count": 2, "max_count": 4}, 4),
+    ],
+)
+async def test_max_count_servers_are_made(stack: Stack, counts: Json, number: int) -> None:
+    """All or none of them, where Nova would make between min and max."""
+    await create(stack, **counts)
+    listed = await stack.ask("GET", "/v2.1/servers")
+    assert len(listed.body["servers"]) == number
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"name": ""}, "server.name"),
+        ({"name": "x" * 256}, "server.name"),
+        ({"name": "a\nb"}, "server.name"),
+        ({"name": None}, "server.name"),
+        ({"flavorRef": ""}, "server.flavorRef"),
+        ({"flavorRef": "none"}, "server.flavorRef"),
+        ({"min_count": 0}, "server.min_count"),
+        ({"min_count": "x"}, "server.min_count"),
+        ({"min_count": -1}, "server.min_count"),
+        ({"min_count": 3, "max_count": 2}, "server.min_count"),
+        ({"max_count": 10_001}, "server.max_count"),
+        ({"max_count": 2**40}, "server.max_count"),
+        ({"max_count": 1.5}, "server.max_count"),
+        ({"metadata": {"k": "v" * 256}}, "server.metadata"),
+        ({"metadata": {"k" * 256: "v"}}, "server.metadata"),
+        ({"metadata": {"k!": "v"}}, "server.metadata"),
+        ({"metadata": {"k": 1}}, "server.metadata"),
+        ({"metadata": {str(i): "v" for i in range(129)}}, "server.metadata"),
+        ({"availability_zone": "nowhere"}, "server.availability_zone"),
+        ({"availability_zone": "a:b:c:d"}, "server.availability_zone"),
+        ({"availability_zone": "nova:nohost"}, "server.availability_zone"),
+        ({"networks": "auto"}, "server.networks"),
+        ({"config_drive": "maybe"}, "server.config_drive"),
+        ({"security_groups": ["default"]}, "server.security_groups"),
+        ({"nonsense": 1}, "server"),
+        ({"user_data": "x" * 65_536}, "server.user_data"),
+    ],
+)
+async def test_a_bad_request_is_told_its_field(stack: Stack, values: Json, field: str) -> None:
+    """By the path that the client wrote."""
+    assert reason(await create(stack, **values)).startswith(f"{field}")
+    assert (await stack.ask("GET", "/v2.1/servers?all_tenants=1")).body["servers"] == []
+
+
+@pytest.mark.parametrize(
+    ("since", "values"),
+    [
+        ("2.19", {"description": "x"}),
+        ("2.52", {"tags": ["x"]}),
+        ("2.63", {"trusted_image_certificates": ["x"]}),
+        ("2.74", {"host": "host-0"}),
+        ("2.74", {"hypervisor_hostname": "node-0"}),
+        ("2.90", {"hostname": "x"}),
+    ],
+)
+async def test_fields_come_with_their_version(stack: Stack, since: str, values: Json) -> None:
+    """Before it they are as unknown as any other."""
+    if since > "2.37":
+        values = {**values, "networks": "none"}
+    before = f"2.{int(since.split('.')[1]) - 1}"
+    (name, *_) = values
+    assert reason(await create(stack, before, **values)).startswith(f"server.{name}")
+    assert (await create(stack, since, **values)).status == 202
+
+
+async def test_networks_are_asked_for_from_2_37_on(stack: Stack) -> None:
+    """And may then be a word."""
+    assert reason(await create(stack, "2.37")).startswith("server.networks: is required")
+    assert reason(await create(stack, "2.37", networks="many")).startswith("server.networks")
+    for networks in ("none", "auto", [], [{"uuid": "x"}]):
+        assert (await create(stack, "2.37", networks=networks)).status == 202
+    assert (await create(stack, "2.36")).status == 202
+
+
+async def test_personality_is_gone(stack: Stack) -> None:
+    """From 2.57 on it is refused, before it is ignored."""
+    files = [{"path": "/etc/x", "contents": "aGk="}]
+    assert (await create(stack, "2.36", personality=files)).status == 202
+    answer = await create(stack, "2.57", personality=files, networks="none")
+    assert reason(answer).startswith("server.personality")
+
+
+async def test_an_administrator_may_name_the_host(stack: Stack) -> None:
+    """In the zone, or from 2.74 on in fields of their own."""
+    for host in ("host-0", "host-1", "host-2"):
+        forced = await create(stack, availability_zone=f"nova:{host}")
+        assert (await made(stack, forced)).host == host
+        asked = await create(stack, "2.74", host=host, networks="none")
+        assert (await made(stack, asked)).host == host
+        node = host.replace("host", "node")
+        both = {"host": host, "hypervisor_hostname": node, "networks": "none"}
+        assert (await made(stack, await create(stack, "2.74", **both))).node == node
+        alone = await create(stack, "2.74", hypervisor_hostname=node, networks="none")
+        assert (await made(stack, alone)).node == node
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"availability_zone": "nova:host-0"},
+        {"host": "host-0"},
+        {"hypervisor_hostname": "node-0"},
+    ],
+)
+async def test_nobody_else_may(stack: Stack, values: Json) -> None:
+    """403, whether the host exists or not."""
+    answer = await create(stack, "2.74", token="bob", networks="none", **values)
+    assert answer.status == 403
+
+
+async def test_a_host_is_named_once(stack: Stack) -> None:
+    """Not in the zone and beside it."""
+    values = {"availability_zone": "nova:host-0", "host": "host-0", "networks": "none"}
+    assert "availability_zone" in reason(await create(stack, "2.74", **values))
+    values = {"hypervisor_hostname": "none", "networks": "none"}
+    assert "hypervisor_hostname" in reason(await create(stack, "2.74", **values))
+
+
+@pytest.mark.parametrize(
+    ("hints", "field"),
+    [
+        ({"same_host": 1}, "os:scheduler_hints.same_host"),
+        ({"query": {"a": "b"}}, "os:scheduler_hints.query"),
+        ({"_nova_check_type": "rebuild"}, "os:scheduler_hints._nova_check_type"),
+        ({"same_host": [1]}, "os:scheduler_hints"),
+        ({"group": "none"}, "os:scheduler_hints.group"),
+        ({"x" * 256: "y"}, "os:scheduler_hints"),
+        ([], "os:scheduler_hints"),
+    ],
+)
+async def test_hints_are_texts(stack: Stack, hints: object, field: str) -> None:
+    """One or a list of them."""
+    assert reason(await create(stack, hints=hints)).startswith(field)
+
+
+async def test_a_group_must_be_the_projects_own(stack: Stack) -> None:
+    """Another project's is not there; administrators may use any."""
+    group = await stack.ask("POST", "/v2.1/os-server-groups", GROUP, version="2.64", token="bob")
+    hints = {"group": group.body["server_group"]["id"]}
+    assert "could not be found" in reason(await create(stack, token="eve", hints=hints))
+    assert (await create(stack, token="bob", hints=hints)).status == 202
+    assert (await create(stack, hints=hints)).status == 202
+
+
+async def test_a_private_flavor_is_for_administrators(stack: Stack) -> None:
+    """To others it is not there."""
+    await stack.flavor("private", **{"os-flavor-access:is_public": False})
+    answer = await create(stack, token="bob", flavorRef="private")
+    assert reason(answer).startswith("flavorRef: ")
+    assert (await create(stack, flavorRef="private")).status == 202
+
+
+async def test_a_new_flavor_can_be_used_at_once(stack: Stack) -> None:
+    """The replica catches up when it does not know it, for every caller."""
+    await stack.flavor("newest")
+    assert (await create(stack, token="bob", flavorRef="newest")).status == 202
+
+
+async def test_configured_images_are_the_only_ones(make_stack: MakeStack) -> None:
+    """Without any configured, an id is taken as it is."""
+    image = Image(IMAGE, "cirros", {"hw_architecture": "x86_64"}, min_memory_mb=8192)
+    stack = await make_stack(images={IMAGE: image})
+    await stack.flavor()
+    await stack.flavor("big", ram=8192)
+    assert reason(await create(stack, imageRef="none")).startswith("server.imageRef")
+    device = {"uuid": "none", "boot_index": 0, "source_type": "image"}
+    answer = await create(stack, block_device_mapping_v2=[device])
+    assert reason(answer).startswith("server.block_device_mapping_v2[0].uuid")
+    answer = await create(stack, imageRef=IMAGE)
+    assert "too small for the image" in reason(answer)
+    answer = await create(stack, flavorRef="big", imageRef=f"http://glance/v2/images/{IMAGE}")
+    assert (await made(stack, answer)).image == image
+    path = f"/v2.1/servers/{answer.body['server']['id']}"
+    shown = (await stack.ask("GET", path, version="2.98")).body["server"]["image"]
+    assert shown["id"] == IMAGE
+    assert shown["properties"] == {"hw_architecture": "x86_64"}
+    assert "properties" not in (await stack.ask("GET", path)).body["server"]["image"]
+
+
+def test_a_hint_that_a_rule_cannot_read_is_named_as_it_was_sent() -> None:
+    """Rules know hints by their name alone."""
+    error = named_as_sent(InvalidInputError("hints.query", "is not valid JSON"))
+    assert str(error) == "os:scheduler_hints.query: is not valid JSON"
+    other = InvalidInputError("trait:X", "is wrong")
+    assert named_as_sent(other) is other

@@ -1,0 +1,329 @@
+"""Servers: making, showing, renaming and removing them."""
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from berth.api.app import build_app
+from berth.domain.decision import Decision, Verdict
+from berth.domain.errors import UnavailableError
+from berth.domain.instance import Fault, Instance, Status
+from berth.domain.write import Put
+from berth.services.instances import Accepted, Instances, Order
+from tests.unit.api.cloud import Json, Stack
+
+NEWEST = "2.100"
+
+
+async def shown(stack: Stack, uuid: str, version: str = NEWEST, token: str | None = None) -> Json:
+    """Show a server."""
+    answer = await stack.ask("GET", f"/v2.1/servers/{uuid}", version=version, token=token)
+    assert answer.status == 200, answer.body
+    server: Json = answer.body["server"]
+    return server
+
+
+async def test_a_server_is_made_and_placed(stack: Stack) -> None:
+    """The answer names it; what it is on shows when it is asked for."""
+    body = {"server": {"name": "vm", "flavorRef": "small", "networks": "none"}}
+    answer = await stack.ask("POST", "/v2.1/servers", body, version=NEWEST)
+    assert answer.status == 202
+    made = answer.body["server"]
+    assert made["OS-DCF:diskConfig"] == "MANUAL"
+    assert made["security_groups"] == [{"name": "default"}]
+    assert answer.headers["Location"] == made["links"][0]["href"]
+    server = await shown(stack, made["id"])
+    assert server["OS-EXT-SRV-ATTR:host"].startswith("host-")
+    assert server["status"] == "BUILD"
+    assert server["OS-EXT-STS:task_state"] == "spawning"
+
+
+async def test_a_server_is_shown_in_full(stack: Stack) -> None:
+    """With every field that the newest version has."""
+    uuid = await stack.server(
+        metadata={"a": "b"},
+        key_name="key",
+        description="mine",
+        tags=["x", "y"],
+        hostname="vm-1",
+        config_drive="True",
+        security_groups=[{"name": "web"}],
+        user_data="aGk=",
+        availability_zone="nova",
+    )
+    await stack.activate(uuid)
+    server = await shown(stack, uuid)
+    host = server["OS-EXT-SRV-ATTR:host"]
+    created = await stack.ledger.get(Instance, uuid)
+    assert created is not None
+    assert server == {
+        "id": uuid,
+        "name": "vm",
+        "status": "ACTIVE",
+        "tenant_id": "admin",
+        "user_id": "admin",
+        "created": "2027-01-15T08:00:00Z",
+        "updated": "2027-01-15T08:00:00Z",
+        "hostId": hashlib.sha224(("admin" + host).encode()).hexdigest(),
+        "flavor": {
+            "original_name": "small",
+            "vcpus": 2,
+            "ram": 4096,
+            "disk": 20,
+            "ephemeral": 0,
+            "swap": 0,
+            "extra_specs": {},
+        },
+        "image": "",
+        "metadata": {"a": "b"},
+        "links": [
+            {"rel": "self", "href": f"http://berth.test/v2.1/servers/{uuid}"},
+            {"rel": "bookmark", "href": f"http://berth.test/servers/{uuid}"},
+        ],
+        "OS-EXT-STS:task_state": None,
+        "OS-EXT-STS:vm_state": "active",
+        "OS-EXT-STS:power_state": 1,
+        "OS-EXT-AZ:availability_zone": "nova",
+        "OS-SRV-USG:launched_at": "2027-01-15T08:00:00.000000",
+        "OS-SRV-USG:terminated_at": None,
+        "config_drive": "True",
+        "key_name": "key",
+        "security_groups": [{"name": "web"}],
+        "accessIPv4": "",
+        "accessIPv6": "",
+        "addresses": {},
+        "OS-DCF:diskConfig": "MANUAL",
+        "os-extended-volumes:volumes_attached": [],
+        "progress": 0,
+        "OS-EXT-SRV-ATTR:host": host,
+        "OS-EXT-SRV-ATTR:hypervisor_hostname": host.replace("host", "node"),
+        "OS-EXT-SRV-ATTR:instance_name": f"instance-{uuid[:8]}",
+        "OS-EXT-SRV-ATTR:hostname": "vm-1",
+        "OS-EXT-SRV-ATTR:reservation_id": created.reservation_id,
+        "OS-EXT-SRV-ATTR:launch_index": 0,
+        "OS-EXT-SRV-ATTR:user_data": "aGk=",
+        "OS-EXT-SRV-ATTR:kernel_id": "",
+        "OS-EXT-SRV-ATTR:ramdisk_id": "",
+        "OS-EXT-SRV-ATTR:root_device_name": None,
+        "host_status": "UP",
+        "locked": False,
+        "locked_reason": None,
+        "description": "mine",
+        "tags": ["x", "y"],
+        "trusted_image_certificates": None,
+        "server_groups": [],
+        "pinned_availability_zone": "nova",
+        "scheduler_hints": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("since", "field"),
+    [
+        ("2.3", "OS-EXT-SRV-ATTR:reservation_id"),
+        ("2.9", "locked"),
+        ("2.16", "host_status"),
+        ("2.19", "description"),
+        ("2.26", "tags"),
+        ("2.63", "trusted_image_certificates"),
+        ("2.71", "server_groups"),
+        ("2.73", "locked_reason"),
+        ("2.96", "pinned_availability_zone"),
+        ("2.100", "scheduler_hints"),
+    ],
+)
+async def test_fields_come_with_their_version(stack: Stack, since: str, field: str) -> None:
+    """A client of an older version sees nothing that it does not know."""
+    uuid = await stack.server()
+    major, minor = since.split(".")
+    assert field in await shown(stack, uuid, since)
+    assert field not in await shown(stack, uuid, f"{major}.{int(minor) - 1}")
+
+
+async def test_before_2_47_the_flavor_is_a_link(stack: Stack) -> None:
+    """Then it is embedded, as it was when the server was made."""
+    uuid = await stack.server()
+    link = {"rel": "bookmark", "href": "http://berth.test/flavors/small"}
+    assert (await shown(stack, uuid, "2.46"))["flavor"] == {"id": "small", "links": [link]}
+    assert (await shown(stack, uuid, "2.47"))["flavor"]["original_name"] == "small"
+
+
+async def test_its_owner_does_not_see_the_host(stack: Stack) -> None:
+    """Only whether two servers share one."""
+    uuid = await stack.server(token="bob:web")
+    server = await shown(stack, uuid, token="bob:web")
+    host_fields = {name for name in server if name.startswith("OS-EXT-SRV-ATTR:")}
+    assert host_fields == {"OS-EXT-SRV-ATTR:hostname"}
+    assert len(server["hostId"]) == 56
+    assert server["tenant_id"] == "web"
+    assert server["user_id"] == "bob"
+
+
+async def test_no_valid_host_is_no_http_error(stack: Stack) -> None:
+    """As with Nova the request is accepted, and the server then is in ERROR and says why."""
+    await stack.flavor("huge", vcpus=64)
+    uuid = await stack.server(flavorRef="huge")
+    server = await shown(stack, uuid)
+    assert server["status"] == "ERROR"
+    assert server["OS-EXT-STS:vm_state"] == "error"
+    assert server["fault"]["code"] == 500
+    assert "No valid host was found" in server["fault"]["message"]
+    assert server["fault"]["created"] == "2027-01-15T08:00:00Z"
+    assert server["OS-EXT-SRV-ATTR:host"] is None
+    assert server["hostId"] == ""
+    assert server["OS-EXT-AZ:availability_zone"] == ""
+    assert "progress" not in server
+
+
+async def test_the_details_of_a_fault_are_for_administrators(stack: Stack) -> None:
+    """The message is for the owner, the rest may name what is inside."""
+    uuid = await stack.server(token="bob")
+    instance = await stack.ledger.get(Instance, uuid)
+    assert instance is not None
+    fault = Fault(500, "it failed", 0.0, details="on host-7")
+    await stack.ledger.commit([(Put(replace(instance, status=Status.ERROR, fault=fault)),)])
+    assert "details" not in (await shown(stack, uuid, token="bob"))["fault"]
+    assert (await shown(stack, uuid))["fault"]["details"] == "on host-7"
+
+
+async def test_the_zone_is_that_of_the_host(stack: Stack) -> None:
+    """It follows the aggregates, whatever was asked for when the server was made."""
+    uuid = await stack.server(availability_zone="nova:host-0")
+    body = {"aggregate": {"name": "a", "availability_zone": "east"}}
+    await stack.ask("POST", "/v2.1/os-aggregates", body)
+    action = {"add_host": {"host": "host-0"}}
+    await stack.ask("POST", "/v2.1/os-aggregates/1/action", action)
+    await stack.follower.catch_up()
+    server = await shown(stack, uuid)
+    assert server["OS-EXT-AZ:availability_zone"] == "east"
+    assert server["pinned_availability_zone"] == "nova"
+
+
+async def test_a_server_is_renamed(stack: Stack) -> None:
+    """The answer is the whole server."""
+    uuid = await stack.server()
+    body = {"server": {"name": "new", "description": None, "accessIPv4": ""}}
+    answer = await stack.ask("PUT", f"/v2.1/servers/{uuid}", body, version="2.90")
+    assert answer.status == 200
+    assert answer.body["server"]["name"] == "new"
+    server = await shown(stack, uuid)
+    assert (server["name"], server["description"]) == ("new", None)
+
+
+async def test_a_description_needs_its_version(stack: Stack) -> None:
+    """As for a new server."""
+    uuid = await stack.server()
+    body = {"server": {"description": "x"}}
+    answer = await stack.ask("PUT", f"/v2.1/servers/{uuid}", body, version="2.18")
+    assert answer.status == 400
+    assert "server.description" in answer.body["badRequest"]["message"]
+
+
+async def test_a_deleted_server_is_gone(stack: Stack) -> None:
+    """One without a host at once, one with a host when its agent has destroyed it."""
+    await stack.flavor("huge", vcpus=64)
+    homeless = await stack.server(flavorRef="huge")
+    assert (await stack.ask("DELETE", f"/v2.1/servers/{homeless}")).status == 204
+    assert (await stack.ask("GET", f"/v2.1/servers/{homeless}")).status == 404
+    assert (await stack.ask("DELETE", f"/v2.1/servers/{homeless}")).status == 404
+    placed = await stack.server()
+    assert (await stack.ask("DELETE", f"/v2.1/servers/{placed}")).status == 204
+    assert (await shown(stack, placed))["OS-EXT-STS:task_state"] == "deleting"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "", None),
+        ("PUT", "", {"server": {"name": "x"}}),
+        ("DELETE", "", None),
+        ("GET", "/metadata", None),
+        ("PUT", "/metadata", {"metadata": {}}),
+        ("POST", "/action", {"reboot": {"type": "SOFT"}}),
+    ],
+)
+async def test_other_projects_servers_are_not_there(
+    stack: Stack, method: str, path: str, body: Json | None
+) -> None:
+    """404, as for one that never was; administrators see all."""
+    uuid = await stack.server(token="bob:web")
+    answer = await stack.ask(method, f"/v2.1/servers/{uuid}{path}", body, token="eve:dev")
+    assert answer.status == 404
+    assert answer.body["itemNotFound"]["message"] == f"Instance {uuid} could not be found."
+    assert (await stack.ask("GET", f"/v2.1/servers/{uuid}")).status == 200
+
+
+async def test_a_name_is_no_id(stack: Stack) -> None:
+    """Clients look a name up as an id first, and take 404 for an answer."""
+    await stack.server(name="vm")
+    assert (await stack.ask("GET", "/v2.1/servers/vm")).status == 404
+
+
+async def test_a_reservation_id_stands_for_all(stack: Stack) -> None:
+    """On demand it is the whole answer."""
+    server = {"name": "vm", "flavorRef": "small", "max_count": 3, "return_reservation_id": "True"}
+    answer = await stack.ask("POST", "/v2.1/servers", {"server": server})
+    (key,) = answer.body
+    assert key == "reservation_id"
+    path = f"/v2.1/servers?reservation_id={answer.body[key]}"
+    names = [one["name"] for one in (await stack.ask("GET", path)).body["servers"]]
+    assert sorted(names) == ["vm-1", "vm-2", "vm-3"]
+
+
+async def test_a_repeat_with_the_same_key_makes_nothing_new(stack: Stack) -> None:
+    """The answer is the first one; another project's equal key is another request."""
+    body = {"server": {"name": "vm", "flavorRef": "small"}}
+    key = {"Idempotency-Key": "trace/1"}
+    answers = [
+        await stack.ask("POST", "/v2.1/servers", body, headers=key, token=token)
+        for token in ("bob:web", "bob:web", "eve:dev")
+    ]
+    ids = [answer.body["server"]["id"] for answer in answers]
+    assert ids[0] == ids[1] != ids[2]
+
+
+async def test_a_key_is_for_one_request(stack: Stack) -> None:
+    """Another body under the same key is a mistake of the client."""
+    key = {"Idempotency-Key": "trace/1"}
+    body = {"server": {"name": "vm", "flavorRef": "small"}}
+    assert (await stack.ask("POST", "/v2.1/servers", body, headers=key)).status == 202
+    other = {"server": {"name": "vm", "flavorRef": "small", "max_count": 2}}
+    assert (await stack.ask("POST", "/v2.1/servers", other, headers=key)).status == 409
+    for bad in ("", "x" * 256):
+        headers = {"Idempotency-Key": bad}
+        assert (await stack.ask("POST", "/v2.1/servers", body, headers=headers)).status == 400
+
+
+async def test_the_request_id_leads_to_the_decision(stack: Stack) -> None:
+    """What the answer's header says is the key of the decision."""
+    body = {"server": {"name": "vm", "flavorRef": "small"}}
+    answer = await stack.ask("POST", "/v2.1/servers", body)
+    decision = await stack.ledger.get(Decision, answer.headers["x-openstack-request-id"])
+    assert decision is not None
+    assert decision.verdict is Verdict.PLACED
+
+
+class Unreachable(Instances):
+    """Instances whose ledger is away."""
+
+    async def create(self, order: Order) -> Accepted:
+        """Fail."""
+        raise UnavailableError("the ledger cannot be reached; repeat with the same request id")
+
+
+async def test_an_unsure_outcome_is_503(stack: Stack) -> None:
+    """A client that sent a key may repeat; it is told so."""
+    parts = stack.parts
+    broken = Unreachable(
+        ledger=stack.ledger,
+        follower=stack.follower,
+        replica=stack.replica,
+        bus=stack.bus,
+        clock=stack.clock,
+    )
+    stack.app = build_app(replace(parts, instances=broken))
+    body = {"server": {"name": "vm", "flavorRef": "small"}}
+    answer = await stack.ask("POST", "/v2.1/servers", body)
+    assert answer.status == 503
+    assert answer.headers["Retry-After"]

@@ -1,0 +1,42 @@
+"""Clouds to be asked."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+import pytest
+
+from berth.api.auth import Auth
+from berth.api.limits import Limits
+from berth.domain.image import Image
+from tests.unit.api.cloud import Stack
+
+MakeStack = Callable[..., Awaitable[Stack]]
+
+
+@pytest.fixture
+async def make_stack() -> AsyncIterator[MakeStack]:
+    """Make stacks with options of their own."""
+    made: list[Stack] = []
+
+    async def make(
+        hosts: int = 3,
+        *,
+        auth: Auth | None = None,
+        images: Mapping[str, Image] | None = None,
+        limits: Limits | None = None,
+    ) -> Stack:
+        stack = Stack(auth=auth, images=images, limits=limits)
+        await stack.start(hosts)
+        made.append(stack)
+        return stack
+
+    yield make
+    for stack in made:
+        await stack.ledger.close()
+
+
+@pytest.fixture
+async def stack(make_stack: MakeStack) -> Stack:
+    """Three hosts and the flavor `small`."""
+    stack = await make_stack()
+    await stack.flavor()
+    return stack

@@ -1,0 +1,100 @@
+"""The file of users."""
+
+import os
+from pathlib import Path
+
+import bcrypt
+import pytest
+
+from berth.api.auth import Account
+from berth.config.auth_file import AuthFile, parse_accounts
+from berth.domain.errors import InvalidInputError
+from tests.unit.api.cloud import FakeClock, Told
+
+BOB = bcrypt.hashpw(b"builder", b"$2b$04$" + b"a" * 21 + b"u").decode()
+EVE = BOB.replace("$2b$", "$2y$")
+
+
+def test_lines_are_accounts() -> None:
+    """As `htpasswd -B` writes them; a comment names the project, else it is the user's name."""
+    text = f"# users\n\nbob:{BOB}\n  eve:{EVE}  # project=web\n"
+    assert parse_accounts(text, "f") == {
+        "bob": Account("bob", BOB.encode(), "bob"),
+        "eve": Account("eve", EVE.encode(), "web"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("bob", "line 1: must be USER:HASH"),
+        (f":{BOB}", "line 1: must be USER:HASH"),
+        (f"bob:{BOB}\nbob:{BOB}", "line 2: names a user again"),
+        ("bob:$apr1$x$y", "line 1: the hash is not bcrypt"),
+        ("bob:{SHA}x", "line 1: the hash is not bcrypt"),
+        (f"bob:{BOB} # role=admin", "line 1: after the hash only"),
+        (f"bob:{BOB} project=web", "line 1: after the hash only"),
+    ],
+)
+def test_a_wrong_line_is_named(text: str, reason: str) -> None:
+    """By its number; the hash stays out of the message."""
+    with pytest.raises(InvalidInputError) as caught:
+        parse_accounts(text, "users")
+    assert str(caught.value).startswith(f"users: {reason}")
+    assert BOB not in str(caught.value)
+
+
+def write(path: Path, text: str, age_s: int) -> None:
+    """Write the file with a time of its own."""
+    path.write_text(text)
+    os.utime(path, (age_s, age_s))
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    """It is looked at once a second at most, and the change is told by the generation."""
+    path, clock, told = tmp_path / "users", FakeClock(), Told()
+    write(path, f"bob:{BOB}\n", 1)
+    accounts = AuthFile(path, clock, told)
+    before = accounts.generation
+    write(path, f"eve:{EVE}\n", 2)
+    assert accounts.generation == before
+    clock.seconds += 1
+    assert accounts.generation == before + 1
+    assert accounts.find("bob") is None
+    assert accounts.find("eve") is not None
+    assert told.events == ["auth_file_read"]
+
+
+@pytest.mark.parametrize("text", ["bob:plain", None, "bob:\udcff"])
+def test_a_file_that_became_wrong_changes_nothing(tmp_path: Path, text: str | None) -> None:
+    """Nobody is locked out by a slip; the operator is told once."""
+    path, clock, told = tmp_path / "users", FakeClock(), Told()
+    write(path, f"bob:{BOB}\n", 1)
+    accounts = AuthFile(path, clock, told)
+    if text is None:
+        path.unlink()
+    else:
+        path.write_bytes(text.encode(errors="surrogateescape"))
+    for _ in range(3):
+        clock.seconds += 1
+        assert accounts.generation == 0
+    assert accounts.find("bob") is not None
+    assert [name for name, _, _ in told.failures] == ["auth_file_refused"]
+    assert BOB not in repr(told)
+
+
+def test_a_wrong_file_at_the_start_is_an_error(tmp_path: Path) -> None:
+    """There is nobody yet who could log in."""
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        AuthFile(tmp_path / "none", FakeClock(), Told())
+
+
+def test_the_dummy_costs_as_much_as_most_hashes(tmp_path: Path) -> None:
+    """No password has it, but checking one against it is real work."""
+    path = tmp_path / "users"
+    path.write_text(f"bob:{BOB}\n")
+    dummy = AuthFile(path, FakeClock(), Told()).dummy_hash
+    assert dummy.startswith(b"$2b$04$")
+    assert not bcrypt.checkpw(b"", dummy)
+    path.write_text("")
+    assert AuthFile(path, FakeClock(), Told()).dummy_hash.startswith(b"$2b$12$")

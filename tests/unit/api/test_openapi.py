@@ -1,0 +1,63 @@
+"""The OpenAPI document, the tables it is made from, and the page that describes them."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from berth.api.app import OPERATIONS
+from berth.api.openapi import openapi_document
+from berth.api.routing import Operation, Role
+from tests.unit.api.cloud import Stack
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "http-api.md"
+DOCUMENT: Any = json.loads(json.dumps(openapi_document(OPERATIONS, "1.2.3")))
+
+
+def named(operation: Operation) -> str:
+    """Name a case."""
+    return f"{operation.method} {operation.path}"
+
+
+async def test_the_document_is_served(stack: Stack) -> None:
+    """To everybody, whatever the mode of authentication."""
+    answer = await stack.ask("GET", "/openapi.json")
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.body["paths"] == DOCUMENT["paths"]
+
+
+def test_every_reference_leads_somewhere() -> None:
+    """No schema is named that is not there."""
+    for reference in re.findall(r'"\$ref": "([^"]+)"', json.dumps(DOCUMENT)):
+        found = DOCUMENT
+        for part in reference.removeprefix("#/").split("/"):
+            found = found[part]
+
+
+def test_names_of_operations_are_unique() -> None:
+    """Generators of clients make methods of them; the two forms of the version share one."""
+    names = Counter(operation.handler.__name__ for operation in OPERATIONS)
+    assert [name for name, number in names.items() if number > 1] == ["show_version"]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=named)
+def test_an_operation_is_described(operation: Operation) -> None:
+    """With what it does, what it reads, and all that it may answer."""
+    described = DOCUMENT["paths"][operation.path][operation.method.lower()]
+    assert described["summary"].endswith(".") or described["summary"].endswith("501.")
+    assert str(operation.status) in described["responses"]
+    assert ("requestBody" in described) is (operation.body is not None)
+    assert ("401" in described["responses"]) is (operation.role is not Role.PUBLIC)
+    in_path = [p["name"] for p in described["parameters"] if p["in"] == "path"]
+    assert in_path == re.findall(r"{(\w+)}", operation.path)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=named)
+def test_the_reference_page_has_every_operation(operation: Operation) -> None:
+    """Who reads the page knows all that there is."""
+    row = rf"\| `{operation.method} {re.escape(operation.path)}` \|"
+    assert re.search(row, PAGE.read_text())

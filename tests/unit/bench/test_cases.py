@@ -1,0 +1,21 @@
+"""Cases as data."""
+
+from bench.cases import load_cases
+
+
+def test_quick_cases_differ_only_where_they_say_so() -> None:
+    """Quick runs measure the same things, with fewer samples."""
+    full, quick = load_cases(quick=False), load_cases(quick=True)
+    assert quick.decisions.batch_instances == full.decisions.batch_instances == 100
+    assert quick.library.hosts == full.library.hosts == 10_000
+    assert quick.decisions.warm_samples < full.decisions.warm_samples
+    assert max(quick.decisions.hosts) == 100_000
+    assert quick.peer.batch_estimate
+    assert not full.peer.batch_estimate
+
+
+def test_the_peer_is_spared_the_largest_fleet() -> None:
+    """Nova would take hours for 100 instances on 100,000 hosts."""
+    cases = load_cases(quick=False)
+    assert max(cases.decisions.hosts) == 1_000_000
+    assert cases.peer.hosts_max == 10_000

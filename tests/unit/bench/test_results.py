@@ -1,0 +1,77 @@
+"""The figures of one run, and the tables that show them."""
+
+import pytest
+
+from bench.cases import load_cases
+from bench.decisions import BatchTimes, DecisionTimes
+from bench.floors import judge, load_floors
+from bench.grouped import GroupedTimes
+from bench.memory import MemoryUse
+from bench.peer import PeerTimes, PinnedPeer
+from bench.pinned import PinnedTimes
+from bench.report import show
+from bench.results import Machine, Results, measures_of
+from bench.timing import Times
+from bench.workload import WarmTimes
+
+
+def _times(cpu_us: float) -> Times:
+    return Times(cpu_us, cpu_us, cpu_us, cpu_us, samples=1)
+
+
+def _decisions(hosts: int, warm_us: float) -> DecisionTimes:
+    return DecisionTimes(
+        hosts=hosts,
+        fresh=_times(9_000),
+        cold=_times(4_000),
+        second=_times(5_000),
+        warm=WarmTimes(_times(warm_us), warm_us, warm_us, _times(30)),
+        batches=(BatchTimes(100, _times(20_000)), BatchTimes(1_000, _times(90_000))),
+        argmax=_times(2),
+        load=_times(1),
+    )
+
+
+@pytest.fixture
+def results() -> Results:
+    """Return the results of a run in which everything but durable parts was measured."""
+    return Results(
+        taken_at="now",
+        machine=Machine("processor", 2, 1.0, "3.11", "2", "3", "0", "commit"),
+        cases=load_cases(quick=True),
+        decisions=[_decisions(10_000, 60.0), _decisions(100_000, 150.0)],
+        grouped=GroupedTimes(10_000, _times(60), _times(90), _times(60), _times(120)),
+        pinned=PinnedTimes(1_000, 834, _times(2_000), _times(50), _times(4_000), _times(500)),
+        pinned_nova=PinnedPeer(1_000, 834, PeerTimes(1_000.0, 1_000.0)),
+        memory=MemoryUse(25_000, ("VCPU",), 400.0, 200.0, 11.0),
+    )
+
+
+def test_ratios_are_within_the_run(results: Results) -> None:
+    """To the fleet's size, to the yardstick, to the plain case and to Nova."""
+    measures = measures_of(results)
+    assert measures["decisions.100000.warm_vs_10000"] == 2.5
+    assert measures["decisions.10000.warm_vs_argmax"] == 30.0
+    assert measures["decisions.100000.cold_cpu_ms"] == 4.0
+    assert measures["decisions.100000.batch_1000_cpu_ms"] == 90.0
+    assert measures["grouped.both_vs_plain"] == 2.0
+    assert measures["pinned.keep_cold_vs_nova"] == 500.0
+    assert measures["memory.class_bytes_a_host"] == 11.0
+
+
+def test_each_floor_is_about_something_that_can_be_measured(results: Results) -> None:
+    """A misspelt measure would never be missed."""
+    parts = ("grouped.", "pinned.", "memory.", "decisions.100000.")
+    floors = [floor for floor in load_floors() if floor.measure.startswith(parts)]
+    assert len(floors) >= 7
+    assert {floor.measure for floor in floors} <= measures_of(results).keys()
+
+
+def test_the_report_shows_all_of_it(results: Results, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each part has a table or a line, and missed floors are said."""
+    results.measures = measures_of(results)
+    results.floors = judge(load_floors(), results.measures)
+    show(results)
+    shown = capsys.readouterr().out
+    for text in ("warm ÷ argmax", "1,000", "soft anti-affinity", "834", "11.0 bytes", "not met"):
+        assert text in shown

@@ -1,0 +1,177 @@
+"""Explaining, exporting and the policy, by Berth's own API."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from berth.domain.assignment import Assignment
+from berth.domain.change import Snapshot
+from berth.domain.decision import (
+    Decision,
+    FilterCount,
+    Placement,
+    Refusal,
+    RefusalCode,
+    Relaxation,
+    ScoredHost,
+    ScorePart,
+    Verdict,
+)
+from tests.unit.cli.cloud import UUID, Cloud
+from tests.unit.cli.conftest import Run
+
+PARTS = (ScorePart("RAMWeigher", 1024.0, 0.25, 2.0),)
+PLACED = Decision(
+    request_id="req-1",
+    verdict=Verdict.PLACED,
+    policy_name="default",
+    policy_hash="abc",
+    driver="filter",
+    seed=7,
+    table_version=9,
+    decided_at_s=1.0,
+    duration_us=1500,
+    filters=(FilterCount("ComputeFilter", 3, 2),),
+    placements=(
+        Placement(
+            instance_uuid="i-1",
+            host="h1",
+            node="h1",
+            provider_uuid="p",
+            candidates=2,
+            chosen=ScoredHost.of("h1", "h1", 0.5, PARTS),
+            runners_up=(ScoredHost.of("h2", "n2", 0.25, PARTS),),
+        ),
+    ),
+)
+REFUSED = replace(
+    PLACED,
+    verdict=Verdict.REFUSED,
+    placements=(),
+    refusal=Refusal(
+        code=RefusalCode.ALL_FILTERED,
+        message="No valid host was found.",
+        placed=0,
+        asked=1,
+        hosts_total=3,
+        filters=(FilterCount("ResourcesFilter", 3, 0, ("h1: MEMORY_MB: 9 asked, 8 free",)),),
+        relaxations=(Relaxation("ResourcesFilter", "MEMORY_MB", "1 MB less memory: 1 host", 1),),
+    ),
+)
+
+
+def keep(cloud: Cloud, decision: Decision) -> None:
+    """Have the cloud answer with a decision."""
+    path = f"/berth/v1/decisions/{decision.request_id}"
+    cloud.fixed["GET", path] = (200, msgspec.to_builtins(decision))
+
+
+def test_a_placement_is_explained(run: Run, cloud: Cloud) -> None:
+    """Filters, the choice, and the scores part by part."""
+    keep(cloud, PLACED)
+    ended = run("explain", "req-1")
+    assert ended.code == 0
+    for said in ("req-1: placed", "seed 7", "ComputeFilter", "h1", "h2 (n2)", "0.250 × 2 (1,024)"):
+        assert said in ended.out
+
+
+def test_groups_of_resources_are_explained(run: Run, cloud: Cloud) -> None:
+    """Which provider gives which group."""
+    (placement,) = PLACED.placements
+    mappings = {"": ("root-uuid", "child-uuid"), "_GPU": ("gpu-uuid",)}
+    given = replace(placement, assignment=Assignment(mappings=mappings))
+    keep(cloud, replace(PLACED, placements=(given,)))
+    out = run("explain", "req-1").out
+    for said in ("_GPU", "gpu-uuid", "(without suffix)", "root-uuid, child-uuid"):
+        assert said in out
+
+
+def test_a_refusal_is_explained(run: Run, cloud: Cloud) -> None:
+    """What removed the hosts, examples, and what would have fitted."""
+    keep(cloud, REFUSED)
+    ended = run("explain", "req-1")
+    assert ended.code == 0
+    for said in ("refused", "9 asked, 8 free", "No valid host", "1 MB less memory: 1 host"):
+        assert said in ended.out
+
+
+def test_a_server_leads_to_its_request(run: Run, cloud: Cloud) -> None:
+    """The uuid of a server will do; a uuid that is none may be a request's own id."""
+    keep(cloud, PLACED)
+    cloud.fixed["GET", f"/berth/v1/instances/{UUID.format(1)}"] = (200, {"request_id": "req-1"})
+    assert json.loads(run("explain", UUID.format(1), "--json").out)["request_id"] == "req-1"
+    keep(cloud, replace(PLACED, request_id=UUID.format(2)))
+    assert run("explain", UUID.format(2)).code == 0
+
+
+def test_an_unknown_request_ends_with_4(run: Run, cloud: Cloud) -> None:
+    """It may still wait for a scheduler, which the error says."""
+    ended = run("explain", "req-9")
+    assert ended.code == 4
+    assert "waits for a scheduler" in ended.err
+
+
+def test_an_answer_of_another_age_can_still_be_had_as_json(run: Run, cloud: Cloud) -> None:
+    """A record that this client cannot read is no fault of the user."""
+    cloud.fixed["GET", "/berth/v1/decisions/req-1"] = (200, {"request_id": "req-1"})
+    ended = run("explain", "req-1")
+    assert ended.code == 1
+    assert "use --json" in ended.err
+    assert run("explain", "req-1", "--json").code == 0
+
+
+def test_the_state_is_exported_whole_or_not_at_all(run: Run, cloud: Cloud, tmp_path: Path) -> None:
+    """The file is replaced when all is there; an error leaves the old one."""
+    state = json.loads(msgspec.json.encode(Snapshot(version=3, now_s=1.0)))
+    cloud.fixed["GET", "/berth/v1/state"] = (200, state)
+    path = tmp_path / "state.json"
+    path.write_text("old")
+    assert run("state", "export", "--output", path).code == 0
+    assert json.loads(path.read_text()) == state
+    assert json.loads(run("state", "export").out) == state
+    cloud.fixed["GET", "/berth/v1/state"] = (403, {"forbidden": {"message": "not you"}})
+    ended = run("state", "export", "--output", path)
+    assert ended.code == 1
+    assert "not you" in ended.err
+    assert json.loads(path.read_text()) == state
+    assert list(tmp_path.iterdir()) == [path]
+    assert run("state", "export", "--output", tmp_path / "nowhere" / "x").code == 1
+
+
+POLICY = {
+    "name": "p",
+    "filters": ["ResourcesFilter"],
+    "weighers": [{"name": "RAMWeigher", "multiplier": -1.5}],
+    "last_error": None,
+}
+
+
+def test_the_policy_is_shown_and_reloaded(run: Run, cloud: Cloud) -> None:
+    """Reloading says whether anything has changed; a wrong file ends with 1."""
+    cloud.fixed["GET", "/berth/v1/policy"] = (200, POLICY)
+    assert "RAMWeigher × -1.5" in run("policy", "show").out
+    assert json.loads(run("policy", "show", "--json").out) == POLICY
+    path = ("POST", "/berth/v1/policy/reload")
+    cloud.fixed[path] = (200, {"changed": True, "policy": POLICY})
+    assert "a changed policy is in force" in run("policy", "reload").out
+    assert cloud.last.content == b""
+    cloud.fixed[path] = (400, {"badRequest": {"message": "policy: p.toml: name: is required"}})
+    ended = run("policy", "reload")
+    assert ended.code == 1
+    assert "is required" in ended.err
+
+
+def test_a_policy_file_is_checked_without_a_cloud(run: Run, tmp_path: Path) -> None:
+    """A right one is described, a wrong one ends with 2."""
+    path = tmp_path / "p.toml"
+    path.write_text('name = "mine"\n[[filters]]\nname = "ResourcesFilter"\n')
+    ended = run("policy", "check", path)
+    assert ended.code == 0
+    assert "is a valid policy" in ended.out
+    assert json.loads(run("policy", "check", path, "--json").out)["filters"] == ["ResourcesFilter"]
+    path.write_text('name = "mine"\n')
+    ended = run("policy", "check", path)
+    assert ended.code == 2
+    assert f"{path}: filters" in ended.err

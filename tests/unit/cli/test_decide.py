@@ -1,0 +1,154 @@
+"""`berth decide`: the service's own choice, explained, with its exit code."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from berth.config.policy_file import load_policy
+from berth.domain.decision import Decision
+from berth.scheduling.seeding import seed_of
+from berth.tables.following import table_of
+from berth.testing.fleets import Box, sized, snapshot_of
+from tests.unit.cli.conftest import Run
+
+STATE = snapshot_of(
+    [
+        Box("big", inventories=sized(vcpus=16, memory_mb=16_384)),
+        Box("small", inventories=sized(vcpus=4, memory_mb=4096)),
+        Box("off", disabled=True),
+        Box("many", node="many-1"),
+    ]
+)
+ONE = {"request_id": "req-1", "flavor": {"vcpus": 2, "memory_mb": 1024}}
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """The options that name a state and a request for one instance."""
+    (tmp_path / "state.json").write_bytes(msgspec.json.encode(STATE))
+    (tmp_path / "request.json").write_text(json.dumps(ONE))
+    state, request = tmp_path / "state.json", tmp_path / "request.json"
+    return ["decide", "--state", str(state), "--request", str(request), "--policy", "nova"]
+
+
+def test_the_choice_is_explained_step_by_step(run: Run, words: list[str]) -> None:
+    """Filters, removed hosts with their reason, candidates with their weights, and the choice."""
+    ended = run(*words, "--policy", "nova")
+    assert ended.code == 0, ended.err
+    assert f"seed {seed_of('req-1')}" in ended.out
+    assert "ComputeFilter: its service is disabled" in ended.out
+    assert "many (many-1)" in ended.out
+    assert "1.000 × 1 (16,384)" in ended.out
+    assert "Chosen: big\n" in ended.out
+    assert "Placed on big" in ended.out
+
+
+def test_json_has_the_record_that_the_service_would_keep(run: Run, words: list[str]) -> None:
+    """The decision is the driver's own plan, and every host is explained."""
+    ended = run(*words, "--json")
+    assert ended.code == 0
+    document = json.loads(ended.out)
+    decision = msgspec.convert(document["decision"], Decision)
+    policy = load_policy(Path("nova"))
+    request_id = decision.request_id
+    assert (request_id, decision.policy_hash, decision.seed) == (
+        "req-1",
+        policy.hash,
+        seed_of("req-1"),
+    )
+    (instance,) = document["instances"]
+    candidates = [one["host"] for one in instance["candidates"]]
+    assert [one.host for one in decision.placements] == candidates[:1]
+    assert set(candidates) == {"big", "many", "small"}
+    assert [one["host"] for one in instance["removed"]] == ["off"]
+    verdicts = {one["filter"]: one["passed"] for one in instance["removed"][0]["verdicts"]}
+    assert verdicts == {rule.name: rule.name != "ComputeFilter" for rule in policy.filters}
+
+
+def test_equal_files_give_equal_output(run: Run, words: list[str]) -> None:
+    """Nothing in it depends on when or where it ran."""
+    assert run(*words, "--json").out == run(*words, "--json").out
+
+
+def test_a_refusal_ends_with_3_and_says_what_would_help(
+    run: Run, words: list[str], tmp_path: Path
+) -> None:
+    """Both the instances that found a host and the one that did not are shown."""
+    document = {**ONE, "count": 9, "flavor": {"vcpus": 4, "memory_mb": 1024}}
+    (tmp_path / "request.json").write_text(json.dumps(document))
+    ended = run(*words)
+    assert ended.code == 3
+    assert "Refused (not_enough)" in ended.out
+    assert "2 fewer instances: 7 of 9 fit" in ended.out
+    assert "ResourcesFilter: VCPU: 4 asked, 0 free" in ended.out
+    assert ended.err == ""
+    ended = run(*words, "--json")
+    assert ended.code == 3
+    document = json.loads(ended.out)
+    assert document["decision"]["verdict"] == "refused"
+    assert document["decision"]["placements"] == []
+    assert len(document["instances"]) == 8
+    assert document["instances"][-1]["placement"] is None
+
+
+def test_hosts_are_cut_for_people_and_on_demand(run: Run, words: list[str], tmp_path: Path) -> None:
+    """Twenty of each kind are shown unless asked otherwise; JSON has all."""
+    crowd = snapshot_of([Box(f"h{number:02}", disabled=number % 2 == 0) for number in range(60)])
+    (tmp_path / "state.json").write_bytes(msgspec.json.encode(crowd))
+    assert "(20 of 30)" in run(*words).out
+    assert "(5 of 30)" in run(*words, "--hosts", 5).out
+    assert len(json.loads(run(*words, "--json").out)["instances"][0]["removed"]) == 30
+    cut = json.loads(run(*words, "--json", "--hosts", 5).out)["instances"][0]
+    assert (len(cut["removed"]), cut["removed_total"]) == (5, 30)
+
+
+def test_policy_and_seed_are_the_callers(run: Run, words: list[str], tmp_path: Path) -> None:
+    """By chance, the seed alone makes the choice."""
+    policy = tmp_path / "policy.toml"
+    policy.write_text('name = "c"\ndriver = "chance"\n[[filters]]\nname = "ResourcesFilter"\n')
+    words += ["--policy", str(policy), "--json", "--seed"]
+    hosts = table_of(STATE)
+    chosen: set[str] = set()
+    for seed in range(20):
+        decision = json.loads(run(*words, seed).out)["decision"]
+        assert decision["seed"] == seed
+        chosen.add(decision["placements"][0]["host"])
+    assert chosen == set(hosts.names(hosts.alive_rows()))
+    ended = run(*[word for word in words if word != "--json"], 1)
+    assert "The driver does not choose by these weights." not in ended.out
+
+
+def test_a_driver_without_weights_is_not_explained_by_them(
+    run: Run, words: list[str], tmp_path: Path
+) -> None:
+    """Scores are shown, with the word that they did not count."""
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        'name = "c"\ndriver = "chance"\n[[filters]]\nname = "ResourcesFilter"\n'
+        '[[weighers]]\nname = "RAMWeigher"\n'
+    )
+    assert "The driver does not choose by these weights." in run(*words, "--policy", policy).out
+
+
+def test_an_empty_fleet_is_refused_with_that_reason(
+    run: Run, words: list[str], tmp_path: Path
+) -> None:
+    """Nothing to list is no fault."""
+    empty = replace(STATE, hosts=(), providers=(), services=())
+    (tmp_path / "state.json").write_bytes(msgspec.json.encode(empty))
+    ended = run(*words)
+    assert ended.code == 3
+    assert "Refused (no_hosts)" in ended.out
+
+
+@pytest.mark.parametrize("name", ["state.json", "request.json", "policy.toml"])
+def test_a_wrong_file_ends_with_2(run: Run, words: list[str], tmp_path: Path, name: str) -> None:
+    """The error names the file; nothing is printed on standard output."""
+    (tmp_path / name).write_text("]")
+    ended = run(*words, "--policy", tmp_path / "policy.toml")
+    assert ended.code == 2
+    assert ended.out == ""
+    assert str(tmp_path) in ended.err

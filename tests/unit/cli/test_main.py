@@ -1,0 +1,98 @@
+"""The command itself: help without imports, errors without tracebacks."""
+
+import subprocess
+import sys
+from importlib import import_module
+
+import click
+import pytest
+
+from berth.cli.main import COMMANDS, berth
+from tests.unit.cli.conftest import Run
+
+HEAVY = ("numpy", "httpx", "rich", "msgspec", "sqlalchemy", "starlette", "uvicorn", "bcrypt")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """`berth --help` is fast because it imports neither the client nor the scheduler."""
+    program = (
+        "import sys\n"
+        "from berth.cli.main import main\n"
+        "assert main(['--help']) == 0\n"
+        f"print(*[name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr.strip() == ""
+    assert "decide" in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_is_true(name: str) -> None:
+    """Every command is where the list says, and is a command of that name with help."""
+    module, _, attribute = COMMANDS[name].where.partition(":")
+    command = getattr(import_module(module), attribute)
+    assert isinstance(command, click.Command)
+    assert command.name == name
+    assert command.help
+
+
+def test_every_option_of_every_command_is_named_once() -> None:
+    """No command has two options of one name, and each has a help text of its own."""
+
+    def walk(command: click.Command, context: click.Context) -> None:
+        names = [name for parameter in command.params for name in parameter.opts]
+        assert len(names) == len(set(names)), context.command_path
+        if isinstance(command, click.Group):
+            for name in command.list_commands(context):
+                part = command.get_command(context, name)
+                assert part is not None
+                assert part.get_short_help_str(), name
+                walk(part, click.Context(part, info_name=name, parent=context))
+
+    walk(berth, click.Context(berth, info_name="berth"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["nonsense"], ["server", "nonsense"], ["server", "create"], ["decide"], ["--nonsense"]],
+)
+def test_a_wrong_command_line_ends_with_2(run: Run, words: list[str]) -> None:
+    """The error says what is wrong, on standard error."""
+    ended = run(*words)
+    assert ended.code == 2
+    assert ended.out == ""
+    assert ended.err
+
+
+def test_a_fault_in_berth_shows_no_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong is one line; `--debug` shows where it came from."""
+
+    def fail(path: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("berth.config.policy_file.load_policy", fail)
+    ended = run("policy", "check", "x")
+    assert ended.code == 1
+    assert ended.err.splitlines() == [
+        (
+            "berth: this is a fault in Berth: ZeroDivisionError: oh; run `berth --debug ...` "
+            "again and report what it prints"
+        )
+    ]
+    ended = run("--debug", "policy", "check", "x")
+    assert ended.code == 1
+    assert "Traceback" in ended.err
+
+
+def test_an_interrupt_ends_with_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C is no fault."""
+
+    def interrupt(path: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("berth.config.policy_file.load_policy", interrupt)
+    ended = run("policy", "check", "x")
+    assert ended.code == 130
+    assert "Traceback" not in ended.err

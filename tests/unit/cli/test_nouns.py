@@ -1,0 +1,204 @@
+"""Flavors, groups, aggregates, services, hosts and capacity against a made-up cloud."""
+
+import json
+
+import pytest
+
+from tests.unit.cli.cloud import Cloud
+from tests.unit.cli.conftest import Run
+
+SMALL = ("flavor", "create", "small", "--vcpus", "2", "--memory-mb", "2048")
+
+
+def test_a_flavor_is_created_with_its_properties(run: Run, cloud: Cloud) -> None:
+    """Sizes go by the compute API's names, and extra specs follow."""
+    words = ["--disk-gb", 10, "--swap-mb", 5, "--private", "--property", "a=1", "--property", "a=2"]
+    ended = run(*SMALL, *words, "--id", "f1", "--description", "d", "--json")
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out) == {
+        "id": "f1",
+        "name": "small",
+        "vcpus": 2,
+        "ram": 2048,
+        "disk": 10,
+        "OS-FLV-EXT-DATA:ephemeral": 0,
+        "swap": 5,
+        "os-flavor-access:is_public": False,
+        "description": "d",
+        "extra_specs": {"a": "2"},
+    }
+
+
+def test_flavors_are_listed_shown_changed_and_deleted(run: Run, cloud: Cloud) -> None:
+    """A flavor is named by its id or its name."""
+    assert "no flavors" in run("flavor", "list").out
+    run(*SMALL)
+    assert "small" in run("flavor", "list").out
+    assert json.loads(run("flavor", "list", "--json").out)["flavors"][0]["name"] == "small"
+    assert "id-small" in run("flavor", "show", "small").out
+    assert "b=c" in run("flavor", "set", "small", "--property", "b=c").out
+    assert "b=c" not in run("flavor", "set", "id-small", "--unset", "b").out
+    assert run("flavor", "set", "small").code == 2
+    assert run("flavor", "delete", "small").code == 0
+    assert run("flavor", "show", "small").code == 4
+
+
+def test_a_name_that_needs_quoting_stays_one_name(run: Run, cloud: Cloud) -> None:
+    """A slash in a name does not lead elsewhere."""
+    assert run("flavor", "show", "../servers/detail").code == 4
+    assert cloud.asked[0].url.raw_path == b"/v2.1/flavors/..%2Fservers%2Fdetail"
+
+
+def test_groups(run: Run, cloud: Cloud) -> None:
+    """Rules go with the policy; a group is named by its uuid or its name."""
+    words = ["group", "create", "g", "--policy", "anti-affinity", "--max-per-host", 2]
+    made = json.loads(run(*words, "--json").out)
+    assert cloud.body()["server_group"]["rules"] == {"max_server_per_host": 2}
+    assert run("group", "create", "g", "--policy", "near").code == 2
+    assert "anti-affinity" in run("group", "list").out
+    assert run("group", "show", made["id"]).code == 0
+    assert "anti-affinity" in run("group", "show", "g").out
+    run("group", "create", "g", "--policy", "affinity")
+    assert run("group", "show", "g").code == 2
+    assert run("group", "delete", made["id"]).code == 0
+    assert run("group", "delete", "g").code == 0
+    assert run("group", "delete", "g").code == 4
+    assert "no server groups" in run("group", "list").out
+
+
+def test_aggregates(run: Run, cloud: Cloud) -> None:
+    """An aggregate is named by its id or its name; a taken host is a conflict."""
+    assert run("aggregate", "create", "racks", "--az", "az1").code == 0
+    assert "az1" in run("aggregate", "list").out
+    assert "h1" in run("aggregate", "add-host", "racks", "h1").out
+    ended = run("aggregate", "add-host", "1", "h1")
+    assert ended.code == 6
+    assert "there already" in ended.err
+    assert run("aggregate", "set", "1").code == 2
+    ended = run("aggregate", "set", "1", "--name", "n", "--property", "a=b", "--unset", "c")
+    assert ended.code == 0
+    assert cloud.body() == {"set_metadata": {"metadata": {"a": "b", "c": None}}}
+    assert json.loads(run("aggregate", "show", "n", "--json").out)["metadata"]["a"] == "b"
+    assert run("aggregate", "remove-host", "n", "h1").code == 0
+    assert run("aggregate", "delete", "n").code == 0
+    assert run("aggregate", "delete", "n").code == 4
+    assert "no aggregates" in run("aggregate", "list").out
+
+
+@pytest.mark.parametrize(
+    ("words", "body"),
+    [
+        (["enable", "h1"], {"status": "enabled"}),
+        (["disable", "h1"], {"status": "disabled"}),
+        (["disable", "h1", "--reason", "r"], {"status": "disabled", "disabled_reason": "r"}),
+        (["force-down", "h1"], {"forced_down": True}),
+        (["force-down", "h1", "--unset"], {"forced_down": False}),
+    ],
+)
+def test_services(run: Run, cloud: Cloud, words: list[str], body: dict[str, object]) -> None:
+    """A service is named by its host."""
+    cloud.add_service("h2")
+    made = cloud.add_service("h1")
+    ended = run("service", *words)
+    assert ended.code == 0
+    assert "h1" in ended.out
+    assert cloud.body() == body
+    assert cloud.last.url.path.endswith(made["id"])
+
+
+def test_a_host_without_a_service_ends_with_4(run: Run, cloud: Cloud) -> None:
+    """Nothing is changed, and the list says what there is."""
+    assert run("service", "list").out == "no services\n"
+    assert run("service", "disable", "h1").code == 4
+    cloud.add_service("h1")
+    assert "h1" in run("service", "list", "--host", "h1").out
+    assert cloud.last.url.params["host"] == "h1"
+
+
+HOST = {
+    "uuid": "u",
+    "name": "h1",
+    "node": "h1",
+    "zones": ["az1"],
+    "num_instances": 3,
+    "traits": ["T"],
+    "inventories": {"VCPU": {"used": 5, "capacity": 1600}},
+    "service": {"disabled": False, "disabled_reason": None, "is_up": True},
+}
+
+
+@pytest.mark.parametrize(
+    ("service", "state"),
+    [
+        (HOST["service"], "up"),
+        ({"disabled": False, "is_up": False}, "down"),
+        ({"disabled": True, "disabled_reason": "hot", "is_up": True}, "disabled (hot)"),
+        ({"disabled": True, "disabled_reason": None, "is_up": True}, "disabled"),
+        (None, "no service"),
+    ],
+)
+def test_hosts_are_listed_and_shown_with_their_use(
+    run: Run, cloud: Cloud, service: object, state: str
+) -> None:
+    """What is used of each class, and whether the host may get more."""
+    host = HOST | {"service": service}
+    other = {"name": "h2", "inventories": {"GPU": {"used": 0, "capacity": 1}}}
+    cloud.fixed["GET", "/berth/v1/hosts"] = (200, {"hosts": [host, other]})
+    cloud.fixed["GET", "/berth/v1/hosts/h1"] = (200, host)
+    for words in (["list"], ["show", "h1"]):
+        out = run("host", *words).out
+        assert "5 of 1,600" in out
+        assert state in out
+        assert "az1" in out
+    assert json.loads(run("host", "list", "--json").out)["hosts"] == [host, other]
+    assert json.loads(run("host", "show", "h1", "--json").out) == host
+
+
+def test_a_host_is_shown_with_its_child_providers(run: Run, cloud: Cloud) -> None:
+    """Each with what of it is used, and its traits."""
+    child = {
+        "uuid": "child-uuid",
+        "name": "GPU 0",
+        "parent_uuid": "u",
+        "inventories": {"CUSTOM_GPU_MILLI": {"used": 300, "capacity": 1000}},
+        "traits": ["CUSTOM_A100"],
+    }
+    host = HOST | {"inventories": {}, "children": [child]}
+    cloud.fixed["GET", "/berth/v1/hosts/h1"] = (200, host)
+    out = run("host", "show", "h1").out
+    for said in ("GPU 0", "child-uuid", "CUSTOM_GPU_MILLI 300 of 1,000", "CUSTOM_A100"):
+        assert said in out
+
+
+def test_hosts_as_the_compute_api_tells_them(run: Run, cloud: Cloud) -> None:
+    """`--hypervisors` asks there."""
+    one = {"id": "u", "hypervisor_hostname": "h1", "state": "up", "status": "enabled"}
+    cloud.fixed["GET", "/v2.1/os-hypervisors/detail"] = (200, {"hypervisors": [one]})
+    assert "h1" in run("host", "list", "--hypervisors").out
+    out = run("host", "list", "--hypervisors", "--json").out
+    assert json.loads(out) == {"hypervisors": [one]}
+
+
+def test_an_empty_fleet_says_what_to_do(run: Run, cloud: Cloud) -> None:
+    """There is nothing to list, so the next step is named."""
+    cloud.fixed["GET", "/berth/v1/hosts"] = (200, {"hosts": []})
+    assert "berth agent" in run("host", "list").out
+
+
+def test_capacity_is_asked_by_the_flavors_id(run: Run, cloud: Cloud) -> None:
+    """The roomiest hosts are shown, the others counted."""
+    cloud.add_flavor("small")
+    hosts = [{"host": f"h{number}", "node": "n", "count": 9 - number} for number in range(2)]
+    answer = {"total": 1234, "hosts_total": 5, "hosts": hosts}
+    cloud.fixed["GET", "/berth/v1/capacity"] = (200, answer)
+    ended = run("capacity", "--flavor", "small", "--az", "az1", "--hosts", 2)
+    assert "1,234 more of small fit, on 5 hosts" in ended.out
+    assert "and 3 more hosts" in ended.out
+    assert dict(cloud.last.url.params) == {
+        "flavor": "id-small",
+        "availability_zone": "az1",
+        "limit": "2",
+    }
+    assert json.loads(run("capacity", "--flavor", "small", "--json").out) == answer
+    cloud.fixed["GET", "/berth/v1/capacity"] = (200, {"total": 0, "hosts_total": 0})
+    assert "0 more of small fit" in run("capacity", "--flavor", "small").out

@@ -1,0 +1,87 @@
+"""Server commands: options become settings, and a wrong one starts nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from berth import bootstrap
+from berth.config.settings import AuthMode, Settings
+from tests.unit.cli.conftest import Run
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Settings]]:
+    """What was run instead of a server, with its settings."""
+    found: list[tuple[str, Settings]] = []
+    for name in ("run_up", "run_api", "run_scheduler", "run_agent"):
+        monkeypatch.setattr(bootstrap, name, lambda one, name=name: found.append((name, one)))
+    return found
+
+
+@pytest.mark.parametrize("command", ["up", "api", "scheduler", "agent"])
+def test_each_command_runs_its_part(
+    run: Run, ran: list[tuple[str, Settings]], command: str
+) -> None:
+    """Without options the settings are the defaults."""
+    assert run(command).code == 0
+    assert ran == [(f"run_{command}", Settings())]
+
+
+def test_options_of_up(run: Run, ran: list[tuple[str, Settings]]) -> None:
+    """Every option ends in its setting."""
+    ended = run(
+        *("up", "--listen", "0.0.0.0:80", "--data", "d", "--ledger", "postgresql://h/db"),
+        *("--fake-hosts", "7", "--vcpus", "3", "--memory-mb", "4", "--disk-gb", "5"),
+        *("--auth", "http_basic", "--htpasswd", "users", "--policy", "p.toml"),
+        "--insecure-listen",
+    )
+    assert ended.code == 0, ended.err
+    ((_, settings),) = ran
+    assert str(settings.api.listen) == "0.0.0.0:80"
+    assert settings.api.insecure_listen
+    assert settings.ledger.data_dir == Path("d")
+    assert settings.ledger.url == "postgresql://h/db"
+    agent = settings.agent
+    assert (agent.fake_hosts, agent.vcpus, agent.memory_mb, agent.disk_gb) == (7, 3, 4, 5)
+    assert settings.auth.mode is AuthMode.HTTP_BASIC
+    assert settings.auth.htpasswd == Path("users")
+    assert settings.policy.path == Path("p.toml")
+
+
+def test_an_option_beats_variable_and_file(
+    run: Run,
+    ran: list[tuple[str, Settings]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A flag that is not given says nothing."""
+    file = tmp_path / "berth.toml"
+    file.write_text('[api]\nlisten = "0.0.0.0:1"\ninsecure_listen = true\n[agent]\nvcpus = 1\n')
+    monkeypatch.setenv("BERTH_AGENT_VCPUS", "2")
+    assert run("up", "--config", file, "--listen", "0.0.0.0:3").code == 0
+    ((_, settings),) = ran
+    assert str(settings.api.listen) == "0.0.0.0:3"
+    assert settings.api.insecure_listen
+    assert settings.agent.vcpus == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--listen", "0.0.0.0:1"],
+        ["--listen", "nowhere"],
+        ["--auth", "http_basic"],
+        ["--auth", "magic"],
+        ["--fake-hosts", "-1"],
+        ["--fake-hosts", "1", "--fleet", "f.json"],
+        ["--config", "/nowhere.toml"],
+    ],
+)
+def test_what_is_wrong_starts_nothing(
+    run: Run, ran: list[tuple[str, Settings]], words: list[str]
+) -> None:
+    """The command ends with 2 and says why."""
+    ended = run("up", *words)
+    assert ended.code == 2
+    assert ended.err
+    assert ran == []

@@ -1,0 +1,121 @@
+"""Ready policies: each has a name, and its file says the same one."""
+
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from berth.config.plugins import FILTERS, plugin_names
+from berth.config.policy_file import load_policy, source_name
+from berth.config.policy_source import PolicySource
+from berth.config.ready_policies import DEFAULT, READY
+from berth.config.settings import read_settings
+from berth.domain.errors import PolicyError
+from berth.scheduling.linting import lint_policy
+from berth.scheduling.rule import Normalisation
+
+OURS = [name for name in READY if not name.startswith("nova")]
+NOVA_WEIGHERS = {
+    "RAMWeigher": 1.0,
+    "CPUWeigher": 1.0,
+    "DiskWeigher": 1.0,
+    "IoOpsWeigher": -1.0,
+    "MetricsWeigher": 1.0,
+    "PCIWeigher": 1.0,
+    "ServerGroupSoftAffinityWeigher": 1.0,
+    "ServerGroupSoftAntiAffinityWeigher": 1.0,
+    "BuildFailureWeigher": -1e6,  # its option is negated
+    "CrossCellWeigher": 1e6,
+    "HypervisorVersionWeigher": 1.0,
+    "NumInstancesWeigher": 0.0,
+    "ImagePropertiesWeigher": 0.0,
+}
+PIKE_WEIGHERS = (
+    "RAMWeigher",
+    "DiskWeigher",
+    "IoOpsWeigher",
+    "MetricsWeigher",
+    "PCIWeigher",
+    "ServerGroupSoftAffinityWeigher",
+    "ServerGroupSoftAntiAffinityWeigher",
+)
+
+
+def test_every_file_is_on_offer() -> None:
+    """No policy lies in the folder without a name to choose it by."""
+    found = {one.name for one in files("berth.config").joinpath("policies").iterdir()}
+    assert found == {f"{name}.toml" for name in READY}
+
+
+@pytest.mark.parametrize("name", READY)
+def test_a_name_chooses_the_policy(name: str) -> None:
+    """Where a path may stand; it never changes."""
+    policy = load_policy(Path(name))
+    assert policy.name == name
+    assert source_name(Path(name)) == f"{name}.toml"
+    source = PolicySource(Path(name))
+    assert source.policy.hash == policy.hash
+    assert not source.reload()
+    assert source.last_error is None
+
+
+def test_without_a_name_the_default_is_in_force() -> None:
+    """It weighs shares."""
+    assert load_policy(None).hash == load_policy(Path(DEFAULT)).hash
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_ours_weigh_shares_and_have_no_traps(name: str) -> None:
+    """They know every rule that decides alone whether a host can be used."""
+    policy = load_policy(Path(name))
+    assert policy.normalisation is Normalisation.SHARE
+    assert lint_policy(policy) == []
+    assert {rule.name for rule in policy.filters} <= set(plugin_names(FILTERS))
+    assert policy.filters == load_policy(None).filters or len(policy.filters) == 14
+
+
+def test_nova_is_as_nova_has_it() -> None:
+    """All thirteen weighers with their multipliers, and the five filters that Nova enables."""
+    policy = load_policy(Path("nova"))
+    assert policy.normalisation is Normalisation.NOVA
+    assert {rule.name: rule.multiplier for rule in policy.weighers} == NOVA_WEIGHERS
+    assert [rule.name for rule in policy.filters][-5:] == [
+        "ComputeFilter",
+        "ComputeCapabilitiesFilter",
+        "ImagePropertiesFilter",
+        "ServerGroupAntiAffinityFilter",
+        "ServerGroupAffinityFilter",
+    ]
+
+
+def test_nova_pike_is_as_nova_had_it() -> None:
+    """Seven weighers, seven filters."""
+    policy = load_policy(Path("nova-pike"))
+    assert policy.normalisation is Normalisation.NOVA
+    assert {rule.name: rule.multiplier for rule in policy.weighers} == {
+        name: -1.0 if name == "IoOpsWeigher" else 1.0 for name in PIKE_WEIGHERS
+    }
+    assert [rule.name for rule in policy.filters][-7:] == [
+        "RetryFilter",
+        "AvailabilityZoneFilter",
+        "ComputeFilter",
+        "ComputeCapabilitiesFilter",
+        "ImagePropertiesFilter",
+        "ServerGroupAntiAffinityFilter",
+        "ServerGroupAffinityFilter",
+    ]
+
+
+def test_a_settings_file_may_name_one(tmp_path: Path) -> None:
+    """The name is not taken for a neighbour of the file; anything else is."""
+    file = tmp_path / "berth.toml"
+    file.write_text('[policy]\npath = "spread"\n')
+    assert read_settings(file, {}, {}).policy.path == Path("spread")
+    file.write_text('[policy]\npath = "mine.toml"\n')
+    assert read_settings(file, {}, {}).policy.path == tmp_path / "mine.toml"
+
+
+def test_an_unknown_name_is_told_the_known_ones() -> None:
+    """Whoever mistypes a name learns all of them."""
+    with pytest.raises(PolicyError, match=r"name of a ready policy: default, pack, balanced"):
+        load_policy(Path("packed"))

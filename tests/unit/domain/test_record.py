@@ -1,0 +1,28 @@
+"""Records: kinds and keys."""
+
+from berth.domain.decision import Decision, Verdict
+from berth.domain.flavor import Flavor
+from berth.domain.record import KINDS, RECORD_TYPES, Kind, PendingRequest, Record, key_of, kind_of
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.testing.fleets import Box, asking, resident, zone
+
+BOX = Box("h")
+RECORDS: dict[Kind, tuple[Record, str]] = {
+    Kind.HOST: (BOX.host, "h/h"),
+    Kind.SERVICE: (BOX.service, "h"),
+    Kind.PROVIDER: (BOX.provider, "h/h"),
+    Kind.AGGREGATE: (zone("az1", number=7), "7"),
+    Kind.SERVER_GROUP: (ServerGroup("g", "n", GroupPolicy.AFFINITY), "g"),
+    Kind.FLAVOR: (Flavor("42", "n", 1, 1), "42"),
+    Kind.INSTANCE: (resident("i", BOX), "i"),
+    Kind.PENDING_REQUEST: (PendingRequest(asking(), 0.0), "req-1"),
+    Kind.DECISION: (Decision("req-1", Verdict.PLACED, "p", "h", "d", 0, 0, 0.0, 0), "req-1"),
+}
+
+
+def test_every_kind_has_a_type_and_every_record_a_kind_and_a_key() -> None:
+    """No kind is forgotten in any of the three."""
+    assert set(RECORD_TYPES) == set(KINDS.values()) == set(Kind) == set(RECORDS)
+    assert {kind: (kind_of(record), key_of(record)) for kind, (record, _) in RECORDS.items()} == {
+        kind: (kind, key) for kind, (_, key) in RECORDS.items()
+    }

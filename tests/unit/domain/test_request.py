@@ -1,0 +1,37 @@
+"""Requests: how many, and what one needs."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.errors import InvalidInputError
+from berth.domain.image import Image
+from berth.domain.request import COUNT_MAX
+from berth.testing.fleets import asking
+
+
+def test_a_request_asks_for_at_least_one_instance() -> None:
+    """An empty list is refused."""
+    with pytest.raises(InvalidInputError, match="instance_uuids"):
+        asking(count=0)
+
+
+def test_a_request_may_ask_for_as_many_as_the_limit() -> None:
+    """One more is refused."""
+    assert len(asking(count=COUNT_MAX).instance_uuids) == COUNT_MAX
+    with pytest.raises(InvalidInputError, match=str(COUNT_MAX)):
+        asking(count=COUNT_MAX + 1)
+
+
+def test_a_uuid_counts_once() -> None:
+    """The same uuid twice would be two allocations of one consumer."""
+    with pytest.raises(InvalidInputError, match="twice"):
+        replace(asking(), instance_uuids=("a", "a"))
+
+
+def test_needs_count_the_traits_of_the_image() -> None:
+    """Only its `trait:` properties are read."""
+    image = Image("i", properties={"trait:A": "required", "os_type": "linux"})
+    needs = replace(asking(), image=image).needs
+    assert needs.traits_required == {"A"}
+    assert needs.amounts == {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}

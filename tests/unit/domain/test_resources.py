@@ -1,0 +1,75 @@
+"""Inventories and amounts."""
+
+import math
+
+import pytest
+
+from berth.domain.errors import InvalidInputError
+from berth.domain.resources import AMOUNT_MAX, Inventory, add_amounts, check_name
+
+
+@pytest.mark.parametrize(
+    ("inventory", "capacity"),
+    [
+        (Inventory(10), 10),
+        (Inventory(10, reserved=3), 7),
+        (Inventory(10, reserved=2, allocation_ratio=1.5), 12),
+        (Inventory(3, allocation_ratio=1.5), 4),
+        (Inventory(3, allocation_ratio=0.5), 1),
+        (Inventory(0), 0),
+    ],
+)
+def test_capacity_is_what_is_not_reserved_times_the_ratio(
+    inventory: Inventory, capacity: int
+) -> None:
+    """Rounded down, as an amount is whole."""
+    assert inventory.capacity == capacity
+
+
+def test_one_allocation_gets_no_more_than_the_total() -> None:
+    """Without max_unit a host does not overcommit against itself."""
+    assert Inventory(8, allocation_ratio=16.0).unit_max == 8
+    assert Inventory(8, max_unit=2).unit_max == 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"total": -1},
+        {"total": AMOUNT_MAX + 1},
+        {"reserved": 11},
+        {"reserved": -1},
+        {"min_unit": 0},
+        {"step_size": 0},
+        {"max_unit": -1},
+        {"allocation_ratio": 0.0},
+        {"allocation_ratio": -1.0},
+        {"allocation_ratio": math.nan},
+        {"allocation_ratio": math.inf},
+        {"allocation_ratio": 10_001.0},
+    ],
+)
+def test_what_could_not_be_an_inventory_is_refused(changes: dict[str, int]) -> None:
+    """Negative amounts, a reserve above the total, zero units, and ratios that are none."""
+    with pytest.raises(InvalidInputError) as caught:
+        Inventory(**{"total": 10, **changes})
+    assert next(iter(changes)) in caught.value.field
+
+
+def test_amounts_are_summed_class_by_class() -> None:
+    """Classes of either side are in the sum, and neither side changes."""
+    left = {"A": 1, "B": 2}
+    assert add_amounts(left, {"B": 3, "C": 4}) == {"A": 1, "B": 5, "C": 4}
+    assert left == {"A": 1, "B": 2}
+
+
+@pytest.mark.parametrize("name", ["", "a", "A-B", "Ä", "A\n", "A" * 256])
+def test_a_bad_name_is_refused(name: str) -> None:
+    """Names are those that Placement takes."""
+    with pytest.raises(InvalidInputError, match="field"):
+        check_name(name, "field")
+
+
+def test_a_good_name_is_returned() -> None:
+    """The longest is 255 characters."""
+    assert check_name("A_9" * 85, "field") == "A_9" * 85

@@ -1,0 +1,117 @@
+"""What a workload refuses, and the order in which its events come."""
+
+import pytest
+
+from berth.domain.errors import InvalidInputError
+from berth.lab.workload import (
+    Arrival,
+    ArrivalEvent,
+    DepartureEvent,
+    FlavorSpec,
+    FleetHost,
+    Workload,
+    events,
+)
+
+
+def workload_of(*arrivals: Arrival, hosts: tuple[FleetHost, ...] = ()) -> Workload:
+    """Build a workload whose one flavor is called small."""
+    return Workload("test", hosts, {"small": FlavorSpec("small", 1, 512)}, arrivals)
+
+
+def story(workload: Workload, until_s: float | None = None) -> list[str]:
+    """Write each event as `+name@second` or `-name@second`."""
+    signs = {ArrivalEvent: "+", DepartureEvent: "-"}
+    return [
+        f"{signs[type(event)]}{event.arrival.name}@{event.at_s:g}"
+        for event in events(workload, until_s=until_s)
+    ]
+
+
+def test_events_come_in_time_order() -> None:
+    """A departure comes its lifetime after the arrival, between the arrivals around it."""
+    workload = workload_of(
+        Arrival(0, "a", "small", lifetime_s=5), Arrival(3, "b", "small", lifetime_s=1)
+    )
+    assert story(workload) == ["+a@0", "+b@3", "-b@4", "-a@5"]
+
+
+def test_departure_comes_before_arrival_at_equal_times() -> None:
+    """What goes at a second makes room for what comes at it."""
+    workload = workload_of(Arrival(0, "a", "small", lifetime_s=5), Arrival(5, "b", "small"))
+    assert story(workload) == ["+a@0", "-a@5", "+b@5"]
+
+
+def test_equal_departures_keep_the_order_of_arrival() -> None:
+    """Instances that go at one second go in the order in which they came."""
+    workload = workload_of(
+        Arrival(0, "z", "small", lifetime_s=6),
+        Arrival(2, "y", "small", lifetime_s=4),
+        Arrival(4, "x", "small", lifetime_s=2),
+    )
+    assert story(workload) == ["+z@0", "+y@2", "+x@4", "-z@6", "-y@6", "-x@6"]
+
+
+def test_lifetime_of_zero_departs_after_its_own_arrival() -> None:
+    """Nothing departs before it has arrived, and the next arrival finds it gone."""
+    workload = workload_of(
+        Arrival(1, "a", "small", lifetime_s=0), Arrival(1, "b", "small", lifetime_s=0)
+    )
+    assert story(workload) == ["+a@1", "-a@1", "+b@1", "-b@1"]
+
+
+def test_without_a_lifetime_nothing_departs() -> None:
+    """An arrival whose lifetime is None stays for good."""
+    assert story(workload_of(Arrival(1, "a", "small"))) == ["+a@1"]
+
+
+def test_until_leaves_out_what_comes_later() -> None:
+    """Events up to and at the second asked for are told, later ones are not."""
+    workload = workload_of(
+        Arrival(0, "a", "small", lifetime_s=2),
+        Arrival(1, "b", "small", lifetime_s=2),
+        Arrival(4, "c", "small"),
+    )
+    assert story(workload, until_s=2) == ["+a@0", "+b@1", "-a@2"]
+
+
+def test_arrivals_out_of_order_are_refused() -> None:
+    """Arrivals must be sorted by time, then by name."""
+    with pytest.raises(InvalidInputError, match="sorted by at_s"):
+        workload_of(Arrival(2, "a", "small"), Arrival(1, "b", "small"))
+    with pytest.raises(InvalidInputError, match="then by name"):
+        workload_of(Arrival(1, "b", "small"), Arrival(1, "a", "small"))
+
+
+def test_unknown_flavor_is_refused() -> None:
+    """The refusal names the arrival and the flavor that is not there."""
+    with pytest.raises(InvalidInputError, match="'a' asks for unknown flavor 'huge'"):
+        workload_of(Arrival(0, "a", "huge"))
+
+
+def test_names_given_twice_are_refused() -> None:
+    """Two hosts, or two arrivals, of one name could not be told apart."""
+    with pytest.raises(InvalidInputError, match="hosts: 'h' is there twice"):
+        workload_of(hosts=(FleetHost("h", {}), FleetHost("h", {})))
+    with pytest.raises(InvalidInputError, match="arrivals: 'a' is there twice"):
+        workload_of(Arrival(0, "a", "small"), Arrival(1, "a", "small"))
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("at_s", {"at_s": -1.0}),
+        ("at_s", {"at_s": float("nan")}),
+        ("lifetime_s", {"lifetime_s": -0.5}),
+    ],
+)
+def test_impossible_times_are_refused(field: str, values: dict[str, float]) -> None:
+    """No request comes before the trace starts, and no lifetime is below zero."""
+    with pytest.raises(InvalidInputError, match=f"arrival 'a': {field}"):
+        Arrival(values.get("at_s", 0.0), "a", "small", lifetime_s=values.get("lifetime_s"))
+
+
+def test_fewer_than_one_instance_is_refused() -> None:
+    """A request asks for at least one instance."""
+    with pytest.raises(InvalidInputError, match="count: 0 must be 1 or more"):
+        Arrival(0, "a", "small", count=0)

@@ -1,0 +1,184 @@
+"""Drivers: who chooses, and by what, among the hosts that the filters leave."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.config.policy_file import parse_policy
+from berth.domain.errors import PolicyError
+from berth.domain.request import Operation, Request
+from berth.domain.resources import MEMORY_MB, VCPU
+from berth.scheduling.costs import compute_fill_first, noop
+from berth.scheduling.drivers import availability_zone, caching, least_cost, simple
+from berth.scheduling.policy import Driver, Plan, Policy
+from berth.tables.following import table_of
+from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of, zone
+
+FLEET = snapshot_of(
+    [
+        Box("a", used={VCPU: 6, MEMORY_MB: 1024}),
+        Box("b", used={VCPU: 2, MEMORY_MB: 6144}),
+        Box("c", used={VCPU: 4, MEMORY_MB: 4096}),
+        Box("down", silent_s=999.0),
+    ],
+    aggregates=[zone("az1", "b", "c", "down")],
+)
+
+
+def plan(driver: Driver, request: Request, policy: Policy | None = None, seed: int = 0) -> Plan:
+    """Plan on the fleet with a driver."""
+    policy = replace(policy or policy_of(runners_up=3), driver=driver)
+    return driver.plan(table_of(FLEET), request, policy, now_s=NOW_S, seed=seed)
+
+
+def hosts_of(found: Plan) -> list[str]:
+    """Return the chosen hosts in the order of the instances."""
+    return [placement.host for placement in found.placements]
+
+
+# ---- simple -----------------------------------------------------------------------------------
+
+
+def test_simple_takes_the_least_loaded_first() -> None:
+    """By CPUs in use, earlier instances too, then by name; `b` has memory for two only."""
+    assert hosts_of(plan(simple.build(), asking(count=5))) == ["b", "b", "c", "c", "a"]
+
+
+def test_simple_names_who_came_next() -> None:
+    """In the order of their load."""
+    (first,) = plan(simple.build(), asking()).placements
+    assert [one.host for one in (first.chosen, *first.runners_up)] == ["b", "c", "a"]
+    assert first.chosen.score == -2.0
+
+
+def test_simple_refuses_above_its_limit_and_says_so() -> None:
+    """All hosts are above it as soon as the least loaded is."""
+    refusal = plan(simple.build(max_cores=2), asking()).refusal
+    assert refusal is not None
+    assert [(one.filter, one.text) for one in refusal.relaxations if one.filter == "max_cores"] == [
+        ("max_cores", "1 less VCPU: 1 host")
+    ]
+    assert "max_cores removed 3" in refusal.message
+    (counted,) = (count for count in refusal.filters if count.name == "max_cores")
+    assert counted.removed_examples[0] == "a: it would be 5 above max_cores = 2"
+
+
+def test_simple_refuses_a_limit_that_is_none() -> None:
+    """A limit below 1 would refuse everything."""
+    with pytest.raises(ValueError, match="must be at least 1"):
+        simple.build(max_cores=0)
+
+
+# ---- availability zone --------------------------------------------------------------------------
+
+
+def test_availability_zone_takes_any_host_of_the_zone_that_is_up() -> None:
+    """Even when the policy has neither filter; without a zone it takes any."""
+    bare = policy_of(
+        filters=[rule for rule in policy_of().filters if rule.name == "ResourcesFilter"]
+    )
+    driver = availability_zone.build()
+    asked = replace(asking(), availability_zone="az1")
+    assert {hosts_of(plan(driver, asked, bare, seed))[0] for seed in range(40)} == {"b", "c"}
+    assert {hosts_of(plan(driver, asking(), bare, seed))[0] for seed in range(40)} == set("abc")
+
+
+# ---- caching ------------------------------------------------------------------------------------
+
+
+def test_caching_is_the_filter_scheduler_by_another_name() -> None:
+    """Same plan, and its name in the record."""
+    policy = policy_of(runners_up=3)
+    assert plan(caching.build(), asking(count=3)) == plan(policy.driver, asking(count=3))
+    assert caching.build().name == "caching"
+
+
+# ---- least cost ---------------------------------------------------------------------------------
+
+
+def test_the_fullest_host_costs_least() -> None:
+    """compute_fill_first is free memory; the lowest sum wins."""
+    policy = policy_of(runners_up=3)
+    policy = replace(policy, costs=(compute_fill_first.build(),))
+    (first,) = plan(least_cost.build(), asking(), policy).placements
+    assert [one.host for one in (first.chosen, *first.runners_up)] == ["b", "c", "a"]
+    (part,) = first.chosen.parts
+    assert (part.weigher, part.raw, part.multiplier) == ("compute_fill_first", 2048.0, -1.0)
+    assert part.normalised == pytest.approx(2048 / 7168)
+
+
+def test_costs_are_weighted_and_added() -> None:
+    """A cost is divided by the greatest one; noop adds the same to all."""
+    policy = replace(
+        policy_of(runners_up=3),
+        costs=(noop.build(weight=2.0), compute_fill_first.build(weight=-0.5)),
+    )
+    (first,) = plan(least_cost.build(), asking(), policy).placements
+    assert [one.host for one in (first.chosen, *first.runners_up)] == ["a", "c", "b"]
+    assert first.chosen.score == pytest.approx(-2.0 + 0.5)
+
+
+def test_earlier_instances_of_the_request_cost() -> None:
+    """Filling goes on until the host is full, then the next fullest."""
+    policy = replace(policy_of(), costs=(compute_fill_first.build(),))
+    assert hosts_of(plan(least_cost.build(), asking(count=4), policy)) == ["b", "b", "c", "c"]
+
+
+def test_least_cost_and_costs_belong_together() -> None:
+    """One without the other is refused when the policy is read."""
+    filters = '[[filters]]\nname = "ResourcesFilter"\n'
+    text = f'name = "x"\ndriver = "least_cost"\n{filters}'
+    with pytest.raises(PolicyError, match="belong together"):
+        parse_policy(text, "p")
+    policy = parse_policy(f'{text}[[costs]]\nname = "noop"\nweight = 3\n', "p")
+    assert [(cost.name, cost.weight) for cost in policy.costs] == [("noop", 3.0)]
+    with pytest.raises(PolicyError, match="there is no cost function 'fill'"):
+        parse_policy(f'{text}[[costs]]\nname = "fill"\n', "p")
+    with pytest.raises(PolicyError, match="belong together"):
+        parse_policy(f'name = "x"\n{filters}[[costs]]\nname = "noop"\n', "p")
+
+
+# ---- multi --------------------------------------------------------------------------------------
+
+_MULTI = """
+name = "m"
+driver = "multi"
+[driver_options]
+default = "simple"
+routes = {retry = "chance"}
+[[filters]]
+name = "ResourcesFilter"
+"""
+
+
+def test_multi_hands_each_operation_to_its_driver() -> None:
+    """The record says multi; the plan is the other driver's own."""
+    policy = parse_policy(_MULTI, "m.toml")
+    hosts = table_of(FLEET)
+
+    def chosen(operation: Operation) -> set[str]:
+        asked = replace(asking(), operation=operation)
+        plans = (
+            policy.driver.plan(hosts, asked, policy, now_s=NOW_S, seed=seed) for seed in range(40)
+        )
+        return {hosts_of(one)[0] for one in plans}
+
+    assert policy.driver.name == "multi"
+    assert chosen(Operation.CREATE) == {"down"}
+    assert chosen(Operation.RETRY) == {"a", "b", "c", "down"}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ('routes = {fly = "chance"}', "routes.fly: there is no such operation"),
+        ('routes = {create = "multi"}', "cannot hand requests to itself"),
+        ('default = "multi"', "cannot hand requests to itself"),
+        ('default = "nobody"', "there is no driver 'nobody'"),
+    ],
+)
+def test_multi_refuses_what_it_cannot_route(options: str, reason: str) -> None:
+    """With the place in the file."""
+    text = _MULTI.replace('default = "simple"', "").replace('routes = {retry = "chance"}', options)
+    with pytest.raises(PolicyError, match=reason):
+        parse_policy(text, "m.toml")

@@ -1,0 +1,71 @@
+"""The engine: rules that cannot be kept matter only where they have something to say."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from berth.scheduling.engine.engine import Engine, engine_of
+from berth.scheduling.filters import fits_resources, is_trusted
+from berth.scheduling.rule import Filter, Query, Reads, Weigher
+from berth.scheduling.weighers import build_failures, free_ram
+from berth.tables.following import table_of
+from berth.tables.hosts import HostTable
+from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of
+
+TRUST = {"trust:trusted_host": "trusted"}
+
+
+def query_of(specs: dict[str, str]) -> Query:
+    """Return the query of a request with these extra specs."""
+    request = asking(specs=specs)
+    return Query(request, request.needs, NOW_S, None, request.instance_uuids[0])
+
+
+def engine_with(filters: Sequence[Filter], weighers: Sequence[Weigher]) -> Engine:
+    """Return the engine of a policy on two hosts."""
+    hosts: HostTable = table_of(snapshot_of([Box("a"), Box("b")]))
+    return engine_of(hosts, policy_of(filters=filters, weighers=weighers))
+
+
+def is_kept(engine: Engine, query: Query) -> bool:
+    """Tell whether the engine keeps a kind of request that comes again."""
+    engine.class_of(query, 1)
+    return engine.class_of(query, 1) is not None
+
+
+def test_a_rule_that_cannot_be_kept_concerns_only_those_it_speaks_of() -> None:
+    """TrustedFilter looks at the clock, but only for flavors that ask for trust."""
+    engine = engine_with([fits_resources.build(), is_trusted.build()], [free_ram.build()])
+    assert is_kept(engine, query_of({}))
+    assert not is_kept(engine, query_of(TRUST))
+    assert is_kept(engine, query_of({}))
+
+
+@pytest.mark.parametrize(
+    ("decay_s", "multiplier", "kept"), [(0, 1, True), (9, 1, False), (9, 0, True)]
+)
+def test_failures_that_fade_are_not_kept(decay_s: float, multiplier: float, kept: bool) -> None:
+    """Unless the weigher is turned off."""
+    weigher = build_failures.build(multiplier=multiplier, decay_s=decay_s)
+    assert is_kept(engine_with([fits_resources.build()], [weigher]), query_of({})) is kept
+
+
+def test_a_rule_that_looks_at_other_rows_is_not_kept() -> None:
+    """Its verdict on a row may change while the row does not."""
+    rule = replace(fits_resources.build(), reads=Reads((), ("used",), row_local=False))
+    assert not is_kept(engine_with([rule], []), query_of({}))
+
+
+def test_classes_are_forgotten_when_hosts_come() -> None:
+    """Everybody's place in the order of names has changed."""
+    hosts = table_of(snapshot_of([Box("b")]))
+    engine = engine_of(hosts, policy_of())
+    query = query_of({})
+    engine.class_of(query, 2)
+    assert engine.class_of(query, 1) is not None
+    hosts.put_host(Box("a").host)
+    assert engine.class_of(query, 2) is not None
+    found = engine.class_of(query, 1)
+    assert found is not None
+    assert found.stages.left()[0].before == 2

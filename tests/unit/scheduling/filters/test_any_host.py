@@ -1,0 +1,12 @@
+"""AllHostsFilter: everybody passes."""
+
+from berth.scheduling.filters import any_host
+from berth.testing.fleets import Box, asking, snapshot_of
+from tests.unit.scheduling.conftest import Ask
+
+
+def test_it_has_nothing_to_say(ask: Ask) -> None:
+    """Of no request and of no host."""
+    rule = any_host.build()
+    assert ask(snapshot_of([Box("a")]), asking()).kept(rule) is None
+    assert ask(snapshot_of([Box("a")]), asking()).relaxed(rule, [0]) == []

@@ -1,0 +1,179 @@
+"""Filters that demand traits for what a flavor or an image says."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.errors import InvalidInputError
+from berth.domain.flavor import Flavor
+from berth.domain.image import Image
+from berth.domain.request import Request
+from berth.scheduling.filters import (
+    encrypts_disks,
+    is_not_disabled,
+    supports_devices,
+    supports_disk_format,
+    supports_packed_virtqueue,
+    supports_virtio_sound,
+)
+from berth.testing.fleets import Box, asking, snapshot_of
+from tests.unit.scheduling.conftest import Ask
+
+
+def imaged(properties: dict[str, str], specs: dict[str, str] | None = None) -> Request:
+    """Return a request with an image, and extra specs."""
+    flavor = Flavor("1", "f", 1, 1, extra_specs=specs or {})
+    return replace(asking(flavor), image=Image("i", properties=properties))
+
+
+def fleet(*traits: str) -> list[Box]:
+    """Return a host for each trait, by its name, and one without any."""
+    return [*(Box(name, traits=frozenset({name})) for name in traits), Box("none")]
+
+
+QCOW2 = "COMPUTE_IMAGE_TYPE_QCOW2"
+RAW = "COMPUTE_IMAGE_TYPE_RAW"
+
+
+@pytest.mark.parametrize(
+    ("properties", "kept"),
+    [
+        ({"disk_format": "qcow2"}, [QCOW2]),
+        ({"disk_format": "RAW"}, [RAW]),
+        ({"disk_format": "docker"}, []),
+        ({"disk_format": ""}, None),
+        ({}, None),
+    ],
+)
+def test_image_type_support(ask: Ask, properties: dict[str, str], kept: list[str] | None) -> None:
+    """ImageTypeSupportFilter asks for the trait of the disk format."""
+    snapshot = snapshot_of(fleet(QCOW2, RAW))
+    assert ask(snapshot, imaged(properties)).kept(supports_disk_format.build()) == kept
+    off = supports_disk_format.build(query_placement_for_image_type_support=False)
+    assert ask(snapshot, imaged(properties)).kept(off) is None
+
+
+def test_a_request_without_image_has_no_disk_format(ask: Ask) -> None:
+    """It may boot from a volume."""
+    assert ask(snapshot_of(fleet(RAW)), asking()).kept(supports_disk_format.build()) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "trait"),
+    [
+        ("hw_disk_bus", "virtio", "COMPUTE_STORAGE_BUS_VIRTIO"),
+        ("hw_cdrom_bus", "sata", "COMPUTE_STORAGE_BUS_SATA"),
+        ("hw_video_model", "vga", "COMPUTE_GRAPHICS_MODEL_VGA"),
+        ("hw_vif_model", "ne2k-pci", "COMPUTE_NET_VIF_MODEL_NE2K_PCI"),
+        ("hw_vif_model", "VirtualE1000", "COMPUTE_NET_VIF_MODEL_E1000"),
+        ("hw_architecture", "amd64", "HW_ARCH_X86_64"),
+        ("hw_emulation_architecture", "aarch64", "COMPUTE_ARCH_AARCH64"),
+        ("hw_viommu_model", "intel", "COMPUTE_VIOMMU_MODEL_INTEL"),
+    ],
+)
+def test_image_metadata(ask: Ask, key: str, value: str, trait: str) -> None:
+    """ImageMetadataFilter asks for the traits of devices and architectures."""
+    snapshot = snapshot_of(fleet(trait))
+    asked = ask(snapshot, imaged({key: value, "os_type": "linux"}))
+    rule = supports_devices.build()
+    assert asked.kept(rule) == [trait]
+    assert asked.why(rule, 1) == f"it lacks {trait}, which {key}={value} demands"
+    assert asked.kept(supports_devices.build(image_metadata_prefilter=False)) is None
+
+
+def test_two_properties_may_demand_one_trait(ask: Ask) -> None:
+    """Leaving out one of them would not help."""
+    properties = {"hw_disk_bus": "scsi", "hw_cdrom_bus": "scsi", "hw_video_model": ""}
+    asked = ask(snapshot_of(fleet()), imaged(properties))
+    assert asked.relaxed(supports_devices.build(), [0]) == [
+        ("without hw_disk_bus=scsi and hw_cdrom_bus=scsi: 1 host", ("none",))
+    ]
+    assert ask(snapshot_of(fleet()), imaged({})).kept(supports_devices.build()) is None
+
+
+@pytest.mark.parametrize(
+    ("specs", "properties", "asked"),
+    [
+        ({"hw:virtio_packed_ring": "true"}, {}, True),
+        ({}, {"hw_virtio_packed_ring": "1"}, True),
+        ({"hw:virtio_packed_ring": "false"}, {}, False),
+        ({}, {}, False),
+    ],
+)
+def test_packed_virtqueue(
+    ask: Ask, specs: dict[str, str], properties: dict[str, str], asked: bool
+) -> None:
+    """PackedVirtqueueFilter asks when flavor or image do."""
+    trait = "COMPUTE_NET_VIRTIO_PACKED"
+    found = ask(snapshot_of(fleet(trait)), imaged(properties, specs))
+    assert found.kept(supports_packed_virtqueue.build()) == ([trait] if asked else None)
+
+
+ENCRYPTS = "COMPUTE_EPHEMERAL_ENCRYPTION"
+LUKS = Box("luks", traits=frozenset({ENCRYPTS, f"{ENCRYPTS}_LUKS"}))
+
+
+@pytest.mark.parametrize(
+    ("specs", "properties", "kept"),
+    [
+        ({"hw:ephemeral_encryption": "true"}, {}, [ENCRYPTS, "luks"]),
+        (
+            {"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "luks"},
+            {},
+            ["luks"],
+        ),
+        (
+            {"hw:ephemeral_encryption": "true"},
+            {"hw_ephemeral_encryption_format": "plain"},
+            [],
+        ),
+        ({}, {"hw_ephemeral_encryption": "yes"}, [ENCRYPTS, "luks"]),
+        ({}, {"hw_ephemeral_encryption_format": "luks"}, None),
+        ({"hw:ephemeral_encryption": "no"}, {}, None),
+    ],
+)
+def test_ephemeral_encryption(
+    ask: Ask, specs: dict[str, str], properties: dict[str, str], kept: list[str] | None
+) -> None:
+    """EphemeralEncryptionFilter asks for encryption, and for its format where one is named."""
+    snapshot = snapshot_of([*fleet(ENCRYPTS), LUKS])
+    assert ask(snapshot, imaged(properties, specs)).kept(encrypts_disks.build()) == kept
+
+
+def test_an_unknown_format_is_refused(ask: Ask) -> None:
+    """The error says which ones there are."""
+    specs = {"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "rot13"}
+    with pytest.raises(InvalidInputError, match="'rot13' must be one of plain, luks, luksv2"):
+        ask(snapshot_of([LUKS]), imaged({}, specs)).kept(encrypts_disks.build())
+
+
+@pytest.mark.parametrize(
+    ("specs", "properties", "asked"),
+    [
+        ({"hw:sound_model": "virtio"}, {}, True),
+        ({}, {"hw_sound_model": "virtio"}, True),
+        ({"hw:sound_model": "ich9"}, {}, False),
+        ({}, {}, False),
+    ],
+)
+def test_virtio_sound(
+    ask: Ask, specs: dict[str, str], properties: dict[str, str], asked: bool
+) -> None:
+    """VirtioSoundFilter asks for that one model only."""
+    trait = "COMPUTE_SOUND_MODEL_VIRTIO"
+    found = ask(snapshot_of(fleet(trait)), imaged(properties, specs))
+    assert found.kept(supports_virtio_sound.build()) == ([trait] if asked else None)
+
+
+def test_compute_status(ask: Ask) -> None:
+    """ComputeStatusFilter removes hosts with the trait, whatever is asked."""
+    rule = is_not_disabled.build()
+    asked = ask(snapshot_of(fleet("COMPUTE_STATUS_DISABLED")), asking())
+    assert asked.kept(rule) == ["none"]
+    assert asked.why(rule, 0) == "it has the trait COMPUTE_STATUS_DISABLED"
+    assert asked.relaxed(rule, [0]) == [
+        (
+            "without the trait COMPUTE_STATUS_DISABLED on hosts: 1 host",
+            ("COMPUTE_STATUS_DISABLED",),
+        )
+    ]

@@ -1,0 +1,43 @@
+"""ServerGroupAffinityFilter: all members on one host."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.scheduling.filters import group_affinity
+from berth.testing.fleets import Box, asking, resident, snapshot_of
+from tests.unit.scheduling.conftest import Ask
+
+RULE = group_affinity.build()
+REQUEST = replace(asking(), group_uuid="g")
+A, B = Box("a"), Box("b")
+GROUP = ServerGroup("g", "web", GroupPolicy.AFFINITY)
+
+
+def test_the_first_member_may_go_anywhere(ask: Ask) -> None:
+    """An empty group removes nothing."""
+    assert ask(snapshot_of([A, B], groups=[GROUP]), REQUEST).kept(RULE) == ["a", "b"]
+
+
+def test_hosts_with_a_member_stay(ask: Ask) -> None:
+    """Members of other groups do not count."""
+    here = [resident("1", B, group_uuid="g"), resident("2", A, group_uuid="other")]
+    asked = ask(snapshot_of([A, B], groups=[GROUP], instances=here), REQUEST)
+    assert asked.kept(RULE) == ["b"]
+    assert asked.why(RULE, 0) == "it has no member of the group, and other hosts have"
+    assert asked.relaxed(RULE, [0]) == [("without the affinity of group web: 1 host", ("a",))]
+
+
+@pytest.mark.parametrize("policy", [p for p in GroupPolicy if p != "affinity"])
+def test_other_policies_are_not_its_business(ask: Ask, policy: GroupPolicy) -> None:
+    """Neither is a request without a group."""
+    here = [resident("1", B, group_uuid="g")]
+    snapshot = snapshot_of([A, B], groups=[replace(GROUP, policy=policy)], instances=here)
+    assert ask(snapshot, REQUEST).kept(RULE) is None
+    assert ask(snapshot, asking()).kept(RULE) is None
+
+
+def test_it_says_that_it_looks_at_where_the_members_are() -> None:
+    """A row's verdict changes when another host gets the first member."""
+    assert "group_rows" in RULE.reads.request

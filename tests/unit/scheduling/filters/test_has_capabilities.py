@@ -1,0 +1,99 @@
+"""ComputeCapabilitiesFilter: extra specs against host attributes."""
+
+import pytest
+
+from berth.domain.resources import Inventory
+from berth.scheduling.filters import has_capabilities
+from berth.testing.fleets import Box, asking, resident, snapshot_of
+from tests.unit.scheduling.conftest import Ask
+
+RULE = has_capabilities.build()
+A = Box(
+    "a",
+    inventories={"VCPU": Inventory(8, reserved=2, allocation_ratio=16.0)},
+    used={"VCPU": 1},
+    cpu_info={
+        "arch": "x86_64",
+        "topology": {"cores": 4},
+        "features": ["avx", "vmx"],
+        "maxphysaddr": {"mode": "emulate", "bits": 46},
+    },
+    stats={"rack": "r1", "json": '{"deep": {"er": "5"}}', "broken": "{"},
+)
+B = Box("b", hypervisor_type="VMware", hypervisor_version=7_000_000, supported_instances=())
+SNAPSHOT = snapshot_of([A, B], instances=[resident("i", A)])
+
+
+@pytest.mark.parametrize(
+    ("specs", "kept"),
+    [
+        ({}, None),
+        ({"capabilities:hypervisor_type": "QEMU"}, ["a"]),
+        ({"capabilities:hypervisor_version": ">= 7000000"}, ["b"]),
+        ({"capabilities:cpu_info:arch": "x86_64"}, ["a"]),
+        ({"capabilities:cpu_info:topology:cores": "= 2"}, ["a"]),
+        ({"capabilities:cpu_info:topology:cores:x": "= 2"}, []),
+        ({"capabilities:cpu_info:features": "<all-in> avx vmx"}, ["a"]),
+        ({"capabilities:supported_instances": "<in> x86_64"}, ["a"]),
+        ({"capabilities:rack": "r1"}, ["a"]),
+        ({"capabilities:stats:rack": "r1"}, ["a"]),
+        ({"capabilities:json:deep:er": "== 5"}, ["a"]),
+        ({"capabilities:broken:x": "1"}, []),
+        ({"capabilities:nothing": "1"}, []),
+        ({"capabilities:vcpus_total": "8"}, ["a", "b"]),
+        ({"capabilities:vcpus_used": "3"}, ["a"]),
+        ({"capabilities:cpu_allocation_ratio": "16.0"}, ["a"]),
+        ({"capabilities:num_instances": "1"}, ["a"]),
+        ({"capabilities:num_io_ops": "0"}, ["a", "b"]),
+        ({"capabilities:free_ram_mb": ">= 8192"}, ["b"]),
+        ({"capabilities:free_disk_mb": "102400"}, ["b"]),
+        ({"capabilities:disk_mb_used": "0"}, ["a", "b"]),
+        ({"capabilities:num_instances:x": "1"}, []),
+        ({"capabilities:host": "a"}, ["a"]),
+        ({"capabilities:host_ip": ""}, ["a", "b"]),
+        ({"capabilities:failed_builds": "<= 0"}, ["a", "b"]),
+        ({"hw:maxphysaddr_bits": "40"}, ["a"]),
+        ({"hw:maxphysaddr_bits": "48"}, []),
+    ],
+)
+def test_scoped_specs_have_to_hold(ask: Ask, specs: dict[str, str], kept: list[str] | None) -> None:
+    """Attributes first, then stats; JSON texts are opened; what is missing fails."""
+    assert ask(SNAPSHOT, asking(specs=specs)).kept(RULE) == kept
+
+
+@pytest.mark.parametrize(
+    ("specs", "kept"),
+    [
+        ({"rack": "r1"}, ["a", "b"]),
+        ({"rack": "r2"}, ["b"]),
+        ({"vcpus_total": "> 8"}, []),
+        ({"hypervisor_type": "QEMU"}, ["a"]),
+        ({"unheard_of": "r2"}, ["a", "b"]),
+        ({"hw:cpu_policy": "dedicated", "trait:A": "required"}, None),
+        ({"capabilities": "x"}, ["a", "b"]),
+        ({"": "x"}, ["a", "b"]),
+    ],
+)
+def test_unscoped_specs_count_where_there_is_such_a_thing(
+    ask: Ask, specs: dict[str, str], kept: list[str] | None
+) -> None:
+    """Hosts without it pass, and other scopes are somebody else's."""
+    assert ask(SNAPSHOT, asking(specs=specs)).kept(RULE) == kept
+
+
+def test_unmet_specs_are_named(ask: Ask) -> None:
+    """A host that misses one spec can be won by dropping it."""
+    specs = {"capabilities:hypervisor_type": "VMware", "capabilities:rack": "r1"}
+    asked = ask(SNAPSHOT, asking(specs=specs))
+    assert asked.why(RULE, 0) == "it does not meet capabilities:hypervisor_type=VMware"
+    assert asked.relaxed(RULE, [0, 1]) == [
+        ("without the extra spec capabilities:hypervisor_type: 1 host", ("a",)),
+        ("without the extra spec capabilities:rack: 1 host", ("b",)),
+    ]
+
+
+def test_stats_of_removed_hosts_are_forgotten(ask: Ask) -> None:
+    """An unscoped key that only they had is nobody's any more."""
+    asked = ask(SNAPSHOT, asking(specs={"rack": "r2"}))
+    asked.hosts.remove_host("a/a")
+    assert asked.kept(RULE) == ["b"]

@@ -1,0 +1,67 @@
+"""TraitsFilter: required, forbidden and alternative traits."""
+
+import pytest
+
+from berth.scheduling.filters import has_traits
+from berth.testing.fleets import Box, asking, snapshot_of
+from berth.testing.trees import Child
+from tests.unit.scheduling.conftest import Ask
+
+SNAPSHOT = snapshot_of(
+    [
+        Box("a", traits=frozenset({"A"})),
+        Box("b", traits=frozenset({"B"})),
+        Box("ab", traits=frozenset({"A", "B"})),
+        Box("none"),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("specs", "kept"),
+    [
+        ({}, None),
+        ({"trait:A": "required"}, ["a", "ab"]),
+        ({"trait:A": "required", "trait:B": "required"}, ["ab"]),
+        ({"trait:A": "forbidden"}, ["b", "none"]),
+        ({"trait:A": "required", "trait:B": "forbidden"}, ["a"]),
+        ({"berth:any_trait": "A|B"}, ["a", "b", "ab"]),
+        ({"berth:any_trait": "A|B", "trait:B": "forbidden"}, ["a"]),
+        ({"trait:UNHEARD_OF": "required"}, []),
+        ({"trait:UNHEARD_OF": "forbidden"}, ["a", "b", "ab", "none"]),
+    ],
+)
+def test_hosts_with_the_right_traits_stay(
+    ask: Ask, specs: dict[str, str], kept: list[str] | None
+) -> None:
+    """A trait that no host has removes all, or none when it is forbidden."""
+    assert ask(SNAPSHOT, asking(specs=specs)).kept(has_traits.build()) == kept
+
+
+def test_each_demand_is_named(ask: Ask) -> None:
+    """Hosts that miss one demand are told by demand; those that miss more need more changes."""
+    specs = {"trait:A": "required", "trait:B": "forbidden", "berth:any_trait": "A|C"}
+    asked, rule = ask(SNAPSHOT, asking(specs=specs)), has_traits.build()
+    assert asked.why(rule, 3) == "it does not meet trait A and one of the traits A, C"
+    assert asked.relaxed(rule, [1, 2, 3]) == [
+        ("without the ban on trait B: 1 host", ("ab",)),
+    ]
+    asked = ask(SNAPSHOT, asking(specs={"trait:A": "required"}))
+    assert asked.relaxed(rule, [1, 3]) == [("without trait A: 2 hosts", ("b", "none"))]
+
+
+def test_it_holds_for_forced_hosts() -> None:
+    """Placement would refuse the claim, so force does not help."""
+    assert has_traits.build().on_forced
+
+
+def test_a_child_may_have_what_the_root_lacks(ask: Ask) -> None:
+    """A required trait counts anywhere in the tree here; a forbidden one on the root."""
+    child = Child("c", traits=frozenset({"C"}))
+    fleet = snapshot_of([Box("tree", children=(child,)), Box("plain")])
+    for specs, kept in (
+        ({"trait:C": "required"}, ["tree"]),
+        ({"berth:any_trait": "C|D"}, ["tree"]),
+        ({"trait:C": "forbidden"}, ["tree", "plain"]),
+    ):
+        assert ask(fleet, asking(specs=specs)).kept(has_traits.build()) == kept

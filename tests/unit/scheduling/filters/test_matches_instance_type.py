@@ -1,0 +1,86 @@
+"""InstanceTypeFilter: free memory and disk, and capabilities that equal extra specs."""
+
+import pytest
+
+from berth.domain.flavor import Flavor
+from berth.domain.resources import Inventory
+from berth.scheduling.filters import matches_instance_type
+from berth.testing.fleets import Box, asking, sized, snapshot_of
+from tests.unit.scheduling.conftest import Ask
+
+RULE = matches_instance_type.build()
+SNAPSHOT = snapshot_of(
+    [
+        Box("big", inventories=sized(8, 8192, 100), stats={"rack": "r1", "trait:X": "required"}),
+        Box("used", inventories=sized(4, 8192, 100), used={"MEMORY_MB": 7169, "DISK_GB": 50}),
+        Box(
+            "ratio",
+            inventories={
+                "MEMORY_MB": Inventory(1000, allocation_ratio=4.0),
+                "DISK_GB": Inventory(100),
+            },
+        ),
+        Box("bare", inventories={}),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("memory_mb", "root_gb", "ephemeral_gb", "kept"),
+    [
+        (1023, 0, 0, ["big", "used"]),
+        (1024, 0, 0, ["big"]),
+        (1000, 0, 0, ["big", "used", "ratio"]),
+        (1, 50, 0, ["big", "used", "ratio"]),
+        (1, 50, 1, ["big", "ratio"]),
+        (1, 60, 41, []),
+        (0, 0, 0, ["big", "used", "ratio", "bare"]),
+    ],
+)
+def test_memory_and_disk_have_to_be_free(
+    ask: Ask, memory_mb: int, root_gb: int, ephemeral_gb: int, kept: list[str]
+) -> None:
+    """In MB and GB, physically: an allocation ratio does not count."""
+    flavor = Flavor("1", "f", 1, memory_mb, root_gb=root_gb, ephemeral_gb=ephemeral_gb)
+    assert ask(SNAPSHOT, asking(flavor)).kept(RULE) == kept
+
+
+@pytest.mark.parametrize(
+    ("specs", "kept"),
+    [
+        ({"rack": "r1"}, ["big"]),
+        ({"rack": "s== r1"}, []),
+        ({"hypervisor_type": "QEMU"}, ["big", "used", "ratio", "bare"]),
+        ({"hypervisor_type": "qemu"}, []),
+        ({"vcpus_total": "4"}, ["used"]),
+        ({"vcpus_total": ">= 4"}, []),
+        ({"trait:X": "required"}, ["big"]),
+        ({"nothing": ""}, []),
+        ({"rack": "r1", "vcpus_total": "4"}, []),
+    ],
+)
+def test_every_extra_spec_equals_a_capability(
+    ask: Ask, specs: dict[str, str], kept: list[str]
+) -> None:
+    """Operators are not known, and scopes are part of the name; what is missing fails."""
+    flavor = Flavor("1", "f", 1, 0, extra_specs=specs)
+    assert ask(SNAPSHOT, asking(flavor)).kept(RULE) == kept
+
+
+def test_a_fleet_without_the_classes_has_room_for_nothing(ask: Ask) -> None:
+    """But a flavor that asks for nothing fits."""
+    snapshot = snapshot_of([Box("bare", inventories={})])
+    assert ask(snapshot, asking()).kept(RULE) == []
+    assert ask(snapshot, asking(Flavor("1", "f", 1, 0))).kept(RULE) == ["bare"]
+
+
+def test_the_reason_names_what_was_asked_and_what_is_free(ask: Ask) -> None:
+    """And the relaxation the one thing that a host lacks."""
+    flavor = Flavor("1", "f", 1, 2048, root_gb=60, extra_specs={"rack": "r1"})
+    asked = ask(SNAPSHOT, asking(flavor))
+    assert asked.why(RULE, 1) == (
+        "2,048 MB of memory; 60 GB of disk; the extra spec rack=r1 asked, 1,023 MB and 50 GB free"
+    )
+    flavor = Flavor("1", "f", 1, 1500, extra_specs={"rack": "r1"})
+    asked = ask(snapshot_of([Box("a"), Box("b", used={"MEMORY_MB": 8000})]), asking(flavor))
+    assert asked.relaxed(RULE, [0, 1]) == [("without the extra spec rack=r1: 1 host", ("a",))]

@@ -1,0 +1,35 @@
+"""SameHostFilter: where one of the named instances is."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.scheduling.filters import same_host
+from berth.testing.fleets import Box, asking, resident, snapshot_of
+from tests.unit.scheduling.conftest import Ask
+
+RULE = same_host.build()
+A, B, C = Box("a"), Box("b"), Box("c")
+SNAPSHOT = snapshot_of([A, B, C], instances=[resident("1", A), resident("3", B)])
+
+
+@pytest.mark.parametrize(
+    ("named", "kept"),
+    [(("1",), ["a"]), (("1", "3"), ["a", "b"]), (("nowhere",), []), ((), None)],
+)
+def test_hosts_of_the_named_stay(ask: Ask, named: tuple[str, ...], kept: list[str] | None) -> None:
+    """An instance that is on no host keeps none."""
+    request = replace(asking(), hints={"same_host": named})
+    assert ask(SNAPSHOT, request).kept(RULE) == kept
+
+
+def test_no_hint_asks_nothing(ask: Ask) -> None:
+    """Other hints are not its business."""
+    assert ask(SNAPSHOT, replace(asking(), hints={"different_host": ("1",)})).kept(RULE) is None
+
+
+def test_the_reason_names_the_instances(ask: Ask) -> None:
+    """And the relaxation the hint."""
+    asked = ask(SNAPSHOT, replace(asking(), hints={"same_host": ("1", "3")}))
+    assert asked.why(RULE, 2) == "it has none of 1, 3"
+    assert asked.relaxed(RULE, [2]) == [("without the hint same_host: 1 host", ("c",))]

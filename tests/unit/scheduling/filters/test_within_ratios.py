@@ -1,0 +1,211 @@
+"""CoreFilter, RamFilter, DiskFilter and their kin that take the ratio from aggregates."""
+
+import pytest
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.flavor import Flavor
+from berth.domain.resources import Inventory
+from berth.scheduling.filters import (
+    within_aggregate_cpu_ratio,
+    within_aggregate_disk_ratio,
+    within_aggregate_ram_ratio,
+    within_cpu_ratio,
+    within_disk_ratio,
+    within_ram_ratio,
+)
+from berth.scheduling.rule import Filter
+from berth.testing.fleets import Box, asking, sized, snapshot_of
+from tests.unit.scheduling.conftest import Ask
+
+CORE, RAM, DISK = (one.build() for one in (within_cpu_ratio, within_ram_ratio, within_disk_ratio))
+AGGREGATE_CORE, AGGREGATE_RAM, AGGREGATE_DISK = (
+    one.build()
+    for one in (
+        within_aggregate_cpu_ratio,
+        within_aggregate_ram_ratio,
+        within_aggregate_disk_ratio,
+    )
+)
+
+
+def flavor(vcpus: int = 0, memory_mb: int = 0, root_gb: int = 0, swap_mb: int = 0) -> Flavor:
+    """Return a flavor of that size."""
+    return Flavor("1", "f", vcpus, memory_mb, root_gb, swap_mb=swap_mb)
+
+
+@pytest.mark.parametrize(
+    ("inventory", "used", "most"),
+    [
+        (Inventory(8), 0, 8),
+        (Inventory(8), 3, 5),
+        (Inventory(8, allocation_ratio=4.0), 0, 8),
+        (Inventory(8, allocation_ratio=4.0), 30, 2),
+        (Inventory(8, allocation_ratio=0.7), 0, 5),
+        (Inventory(8, reserved=2), 0, 6),
+        (Inventory(8, reserved=2, allocation_ratio=1.5), 4, 6),
+        (Inventory(8), 8, 0),
+    ],
+)
+def test_a_ratio_limits_all_and_the_total_each(
+    ask: Ask, inventory: Inventory, used: int, most: int
+) -> None:
+    """Reserved counts as used, after the ratio; and no host overcommits against itself."""
+    box = Box("a", inventories={"VCPU": inventory}, used={"VCPU": used})
+    for amount in range(10):
+        kept = ask(snapshot_of([box]), asking(flavor(amount))).kept(CORE)
+        assert kept == (["a"] if amount <= most else [])
+
+
+SIZES = snapshot_of(
+    [
+        Box("small", inventories=sized(2, 2048, 20)),
+        Box("big", inventories=sized(8, 8192, 100)),
+        Box("over", inventories=sized(8, 8192, 100), used={"VCPU": 9, "DISK_GB": 150}),
+        Box("bare", inventories={}),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "wanted", "kept"),
+    [
+        (CORE, flavor(3), ["big", "bare"]),
+        (CORE, flavor(0), ["small", "big", "bare"]),
+        (RAM, flavor(0, 2049), ["big", "over"]),
+        (RAM, flavor(0, 2048), ["small", "big", "over"]),
+        (RAM, flavor(), ["small", "big", "over", "bare"]),
+        (DISK, flavor(0, 0, 20), ["small", "big"]),
+        (DISK, flavor(0, 0, 20, 1), ["big"]),
+        (DISK, flavor(), ["small", "big", "bare"]),
+    ],
+)
+def test_hosts_under_the_limit_stay(
+    ask: Ask, rule: Filter, wanted: Flavor, kept: list[str]
+) -> None:
+    """A host above its limit takes nothing, one of unknown CPUs anything; swap counts to the MB."""
+    assert ask(SIZES, asking(wanted)).kept(rule) == kept
+
+
+def test_what_resource_specs_say_plays_no_part(ask: Ask) -> None:
+    """The sizes of the flavor count, as in Nova."""
+    specs = {"resources:VCPU": "1", "resources:MEMORY_MB": "1", "resources:DISK_GB": "0"}
+    wanted = Flavor("1", "f", 3, 2049, 21, extra_specs=specs)
+    asked = ask(SIZES, asking(wanted))
+    assert [asked.kept(rule) for rule in (CORE, RAM, DISK)] == [
+        ["big", "bare"],
+        ["big", "over"],
+        ["big"],
+    ]
+
+
+def test_a_class_that_no_host_has(ask: Ask) -> None:
+    """Nobody has room for any, everybody for none."""
+    snapshot = snapshot_of([Box("a", inventories={})])
+    wanted = ask(snapshot, asking(flavor(1, 1, 1)))
+    assert [wanted.kept(rule) for rule in (CORE, RAM, DISK)] == [["a"], [], []]
+    nothing = ask(snapshot, asking(flavor()))
+    assert [nothing.kept(rule) for rule in (CORE, RAM, DISK)] == [["a"], ["a"], ["a"]]
+
+
+RATIOS = {"cpu_allocation_ratio": "0.5", "ram_allocation_ratio": "2", "disk_allocation_ratio": "1"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "most"),
+    [
+        ([], 32),
+        (["16"], 128),
+        (["16", "2.0"], 16),
+        (["1e1"], 80),
+        (["many"], 32),
+        (["many", "2"], 16),
+        (["0", "2"], 16),
+        (["0", "-1", "nan", "inf", ""], 32),
+    ],
+)
+def test_the_least_ratio_of_the_aggregates_holds(ask: Ask, texts: list[str], most: int) -> None:
+    """What is no number above 0 is passed over; the host's own ratio is what is left."""
+    aggregates = [
+        Aggregate(n, f"u{n}", f"n{n}", frozenset({"a"}), {"cpu_allocation_ratio": text})
+        for n, text in enumerate(texts)
+    ]
+    box = Box(
+        "a", inventories={"VCPU": Inventory(8, allocation_ratio=4.0)}, used={"VCPU": most - 1}
+    )
+    snapshot = snapshot_of([box], aggregates=aggregates)
+    assert ask(snapshot, asking(flavor(1))).kept(AGGREGATE_CORE) == ["a"]
+    assert ask(snapshot, asking(flavor(2))).kept(AGGREGATE_CORE) == []
+
+
+def test_each_quantity_has_its_own_key(ask: Ask) -> None:
+    """And the filters without aggregates read none."""
+    box = Box("a", used={"VCPU": 2, "MEMORY_MB": 9000, "DISK_GB": 60})
+    fast = Aggregate(1, "u", "fast", frozenset({"a"}), RATIOS)
+    asked = ask(snapshot_of([box], aggregates=[fast]), asking(flavor(3, 7384, 41)))
+    assert [asked.kept(one) for one in (AGGREGATE_CORE, AGGREGATE_RAM, AGGREGATE_DISK)] == [
+        [],
+        ["a"],
+        [],
+    ]
+    assert [asked.kept(one) for one in (CORE, RAM, DISK)] == [["a"], [], []]
+    assert asked.why(AGGREGATE_CORE, 0) == (
+        "VCPU: 3 asked, 2 free of 8 x 0.50 (cpu_allocation_ratio of aggregate fast)"
+    )
+    assert asked.why(AGGREGATE_DISK, 0) == (
+        "DISK_GB: 41 asked, 40 free of 100 x 1 (disk_allocation_ratio of aggregate fast)"
+    )
+    assert asked.why(RAM, 0) == (
+        "MEMORY_MB: 7,384 asked, -808 free of 8,192 x 1 (ram_allocation_ratio of the host)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "wanted", "row", "why"),
+    [
+        (CORE, flavor(9), 1, "VCPU: 9 asked, 8 at most at once"),
+        (RAM, flavor(0, 1), 3, "MEMORY_MB: 1 asked, 0 at most at once"),
+        (DISK, flavor(0, 0, 20, 512), 0, "DISK_GB: 20.50 asked, 20 at most at once"),
+        (
+            AGGREGATE_CORE,
+            flavor(),
+            2,
+            "VCPU: 0 asked, -1 free of 8 x 1 (cpu_allocation_ratio of the host)",
+        ),
+    ],
+)
+def test_the_reason_names_the_numbers(
+    ask: Ask, rule: Filter, wanted: Flavor, row: int, why: str
+) -> None:
+    """What was asked, what there is, and who sets the ratio."""
+    assert ask(SIZES, asking(wanted)).why(rule, row) == why
+
+
+@pytest.mark.parametrize(
+    ("rule", "wanted", "rows", "relaxed"),
+    [
+        (CORE, flavor(9), [0, 1], [("1 VCPU less: 1 host", ("big",))]),
+        (CORE, flavor(9), [0, 2], [("7 VCPU less: 1 host", ("small",))]),
+        (CORE, flavor(9), [2], []),
+        (RAM, flavor(0, 9000), [0, 1, 2], [("808 MB less memory: 2 hosts", ("big", "over"))]),
+        (RAM, flavor(0, 1), [3], [("without memory: 1 host", ("bare",))]),
+        (DISK, flavor(0, 0, 20, 1), [0, 2], [("1 GB less disk: 1 host", ("small",))]),
+        (DISK, flavor(), [2], []),
+    ],
+)
+def test_asking_for_less_may_help(
+    ask: Ask,
+    rule: Filter,
+    wanted: Flavor,
+    rows: list[int],
+    relaxed: list[tuple[str, tuple[str, ...]]],
+) -> None:
+    """In whole units; nothing helps where a host is above its limit."""
+    assert ask(SIZES, asking(wanted)).relaxed(rule, rows) == relaxed
+
+
+def test_consumption_changes_the_verdict() -> None:
+    """So each instance of a request is asked about; and aggregates are read where they count."""
+    for rule in (CORE, RAM, DISK, AGGREGATE_CORE, AGGREGATE_RAM, AGGREGATE_DISK):
+        assert not rule.once_per_request
+        assert not rule.on_forced
+        assert ("aggregates" in rule.reads.columns) == rule.name.startswith("Aggregate")

@@ -1,0 +1,38 @@
+"""Counting: how many instances the providers of a host could give to."""
+
+from berth.domain.resources import Inventory
+from berth.scheduling.granular.ask import ask_of
+from berth.scheduling.granular.counting import COUNT_MAX, counts_of
+from berth.tables.following import table_of
+from berth.testing.fleets import Box, asking, sized, snapshot_of
+from berth.testing.trees import GPU_MILLI, Child, gpus
+
+
+def counted(box: Box, specs: dict[str, str]) -> int:
+    """Return how many small instances with these extra specs fit on a box."""
+    hosts = table_of(snapshot_of([box]))
+    (count,) = counts_of(hosts, ask_of(asking(specs=specs).needs), [0])
+    return count
+
+
+def test_every_instance_leaves_less() -> None:
+    """Shares fill devices; the root may be what is scarce."""
+    box = Box("a", children=gpus(1000, 700))
+    share = {f"resources1:{GPU_MILLI}": "300"}
+    assert counted(box, share) == 5
+    assert counted(Box("a", inventories=sized(vcpus=3), children=box.children), share) == 3
+    pair = {f"resources{n}:{GPU_MILLI}": "300" for n in (1, 2)} | {"group_policy": "isolate"}
+    assert counted(box, pair) == 2
+    assert counted(box, {f"resources1:{GPU_MILLI}": "1001"}) == 0
+
+
+def test_what_is_asked_without_suffix_is_counted_over_the_tree() -> None:
+    """Each instance takes it where it is; on the root at last there is none of it left."""
+    box = Box("a", children=(Child("x", {"X": Inventory(2)}), Child("y", {"X": Inventory(1)})))
+    assert counted(box, {"resources:X": "1"}) == 3
+
+
+def test_counting_ends() -> None:
+    """A host without limits does not hold the counter up for ever."""
+    box = Box("a", inventories=sized(10**9, 2**40, 2**40))
+    assert counted(box, {"resources1:VCPU": "1"}) == COUNT_MAX

@@ -1,0 +1,131 @@
+"""Explaining: which group found no provider, and which one change would help."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from berth.domain.flavor import Needs
+from berth.domain.resources import Inventory
+from berth.scheduling.granular.explaining import changes, why_not
+from berth.tables.following import table_of
+from berth.testing.fleets import Box, asking, snapshot_of
+from berth.testing.trees import GPU_MILLI, Child, gpus
+
+BUSY = Box("busy", children=gpus(0, 300, 700, traits=frozenset({"CUSTOM_A100"})))
+FREE = Box("free", children=gpus(1000, 1000))
+NETWORK = Box("net", children=(Child("nic", {"CUSTOM_NIC": Inventory(2)}),))
+
+
+def needs(specs: Mapping[str, str]) -> Needs:
+    """Return the needs of a small request with these extra specs."""
+    return asking(specs={"group_policy": "none", **specs}).needs
+
+
+def shares(*amounts: int) -> dict[str, str]:
+    """Return extra specs that ask for so much of a GPU in groups of their own."""
+    return {f"resources_{n}:{GPU_MILLI}": str(one) for n, one in enumerate(amounts)}
+
+
+@pytest.mark.parametrize(
+    ("box", "specs", "why"),
+    [
+        (
+            BUSY,
+            shares(800),
+            "group _0: 800 CUSTOM_GPU_MILLI asked, 700 at most on one provider",
+        ),
+        (
+            BUSY,
+            shares(800, 800, 800, 800, 900),
+            (
+                "group _4: 900 CUSTOM_GPU_MILLI asked, 700 at most on one provider; groups _0,"
+                " _1, _2 and 1 more: 800 CUSTOM_GPU_MILLI asked, 700 at most on one provider"
+            ),
+        ),
+        (
+            FREE,
+            {**shares(500), "trait_0:CUSTOM_A100": "required"},
+            "group _0: no provider is with trait CUSTOM_A100",
+        ),
+        (
+            BUSY,
+            {**shares(800), "trait_0:CUSTOM_A100": "required", "trait_0:CUSTOM_OLD": "forbidden"},
+            (
+                "group _0: 800 CUSTOM_GPU_MILLI asked, 700 at most on one provider with trait"
+                " CUSTOM_A100 and without trait CUSTOM_OLD"
+            ),
+        ),
+        (
+            NETWORK,
+            shares(1),
+            "group _0: 1 CUSTOM_GPU_MILLI asked, 0 at most on one provider",
+        ),
+        (FREE, shares(700, 700, 700), "it has room for 2 of the 3 groups"),
+        (
+            FREE,
+            {**shares(100, 100, 100), "group_policy": "isolate"},
+            "it has room for 2 of the 3 groups, each with a provider of its own",
+        ),
+        (
+            FREE,
+            {"resources1:VCPU": "8"},
+            "its providers cannot give the groups beside what is asked without suffix",
+        ),
+        (
+            BUSY,
+            {"trait:CUSTOM_A100": "required"},
+            "no provider that gives what is asked without suffix meets the traits",
+        ),
+    ],
+)
+def test_why_a_host_cannot_give(box: Box, specs: dict[str, str], why: str) -> None:
+    """The group, what it asks for and what comes nearest."""
+    hosts = table_of(snapshot_of([box]))
+    assert why_not(hosts, needs(specs), 0) == why
+
+
+@pytest.mark.parametrize(
+    ("specs", "expected"),
+    [
+        (
+            shares(800),
+            {("100 CUSTOM_GPU_MILLI less in group _0", -100, 1), ("without group _0", -1, 2)},
+        ),
+        (
+            shares(700, 700),
+            {
+                ("350 CUSTOM_GPU_MILLI less in groups _0, _1", -350, 1),
+                ("1 of the groups _0, _1 less", -1, 1),
+            },
+        ),
+        (
+            {**shares(200, 200, 200), "group_policy": "isolate"},
+            {("1 of the groups _0, _1, _2 less", -1, 1), ("group_policy none", None, 1)},
+        ),
+        (
+            {**shares(300), "trait_0:CUSTOM_B": "required", "trait_0:CUSTOM_C": "forbidden"},
+            {("without trait CUSTOM_B in group _0", None, 1), ("without group _0", -1, 2)},
+        ),
+        (
+            {**shares(300), "trait_0:CUSTOM_A100": "forbidden"},
+            {
+                ("without the ban on trait CUSTOM_A100 in group _0", None, 1),
+                ("without group _0", -1, 2),
+            },
+        ),
+        ({"trait:CUSTOM_A100": "required"}, {("without trait CUSTOM_A100", None, 2)}),
+    ],
+)
+def test_changes_that_would_help(
+    specs: dict[str, str], expected: set[tuple[str, int | None, int]]
+) -> None:
+    """Less of a class, fewer groups, no isolation, without a trait; each with its hosts."""
+    box = Box("busy", children=gpus(0, 300, 700, traits=frozenset({"CUSTOM_A100"})))
+    hosts = table_of(snapshot_of([box, Box("bare")]))
+    found = {
+        (change.text, change.by, change.rows.size)
+        for change in changes(hosts, needs(specs), np.arange(2))
+        if change.rows.size
+    }
+    assert found == expected

@@ -1,0 +1,183 @@
+"""The search: best fit, whole devices, and the few cases in which it has to think again."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from berth.domain.flavor import Flavor, needs_of
+from berth.scheduling.granular.ask import Ask, ask_of
+from berth.scheduling.granular.search import STEPS_MAX, Found, Giver, Offer, search
+
+NONE = "none"
+ISOLATE = "isolate"
+
+
+def ask(
+    policy: str,
+    *groups: Mapping[str, int],
+    vcpus: int = 0,
+    specs: Mapping[str, str] | None = None,
+) -> Ask:
+    """Return an ask for groups with suffixes a, b, c and so on."""
+    extra = {
+        f"resources{chr(97 + number)}:{name}": str(amount)
+        for number, group in enumerate(groups)
+        for name, amount in group.items()
+    }
+    extra |= {"group_policy": policy, **(specs or {})}
+    return ask_of(needs_of(Flavor("1", "f", vcpus, 0, extra_specs=extra)))
+
+
+def givers(one: Ask, *free: Mapping[str, int], traits: Sequence[str] = ()) -> list[Giver]:
+    """Return providers with so much free of each class; the first is the root."""
+    return [
+        Giver(
+            tuple(Offer(has[name], 10_000, 1, 1) if name in has else None for name in one.classes),
+            frozenset(traits[number].split()) if number < len(traits) else frozenset(),
+        )
+        for number, has in enumerate(free)
+    ]
+
+
+def found(one: Ask, *free: Mapping[str, int], traits: Sequence[str] = ()) -> list[int] | None:
+    """Return who gives each group, by suffix; None when nobody was found."""
+    result = search(one, givers(one, *free, traits=traits))
+    return None if result is None else [result.groups[key] for key in sorted(result.groups)]
+
+
+def gpus(*free: int) -> list[dict[str, int]]:
+    """Return a root and GPUs with so much free."""
+    return [{}, *({"M": one} for one in free)]
+
+
+def test_a_share_goes_where_it_leaves_the_least() -> None:
+    """Whole devices stay whole."""
+    assert found(ask(NONE, {"M": 500}), *gpus(1000, 500, 700)) == [2]
+    assert found(ask(NONE, {"M": 600}), *gpus(1000, 500, 700)) == [3]
+    assert found(ask(NONE, {"M": 1000}), *gpus(1000, 500, 700)) == [1]
+    assert found(ask(NONE, {"M": 1001}), *gpus(1000, 500, 700)) is None
+
+
+def test_the_first_by_name_wins_among_equals() -> None:
+    """So that a decision can be repeated."""
+    assert found(ask(NONE, {"M": 500}), *gpus(1000, 1000)) == [1]
+
+
+def test_several_groups_may_share_a_provider_unless_isolated() -> None:
+    """What they take of it adds up."""
+    two = {"M": 500}, {"M": 500}
+    assert found(ask(NONE, *two), *gpus(1000, 1000)) == [1, 1]
+    assert found(ask(ISOLATE, *two), *gpus(1000, 1000)) == [1, 2]
+    assert found(ask(ISOLATE, *two), *gpus(1000)) is None
+    assert found(ask(NONE, *two), *gpus(900)) is None
+
+
+def test_larger_groups_are_placed_first() -> None:
+    """The small one must not take the only place of the large one."""
+    assert found(ask(NONE, {"M": 300}, {"M": 700}), *gpus(700, 300)) == [2, 1]
+    assert found(ask(ISOLATE, {"M": 300}, {"M": 700}), *gpus(700, 400)) == [2, 1]
+
+
+def test_best_fit_is_taken_back_when_it_was_wrong() -> None:
+    """6 and 5 leave 4 + 4 + 2 no room; 5 and 5 beside 6 do."""
+    assert found(ask(NONE, {"M": 5}, {"M": 4}, {"M": 4}, {"M": 2}), *gpus(6, 9)) == [2, 2, 1, 1]
+
+
+def test_a_matching_moves_those_that_came_first() -> None:
+    """The group that any provider will do for gives way to the one that needs this provider."""
+    one = ask(ISOLATE, {"M": 2, "N": 1}, {"M": 3}, {"N": 2})
+    assert found(one, {}, {"M": 3, "N": 1}, {"M": 2, "N": 2}, {"N": 2}) == [2, 1, 3]
+
+
+def test_the_root_may_give_a_group_too() -> None:
+    """What the unsuffixed group takes of it counts."""
+    assert found(ask(NONE, {"VCPU": 2}, vcpus=2), {"VCPU": 4}) == [0]
+    assert found(ask(NONE, {"VCPU": 3}, vcpus=2), {"VCPU": 4}) is None
+    assert found(ask(NONE, {"VCPU": 3}, vcpus=2), {"VCPU": 4}, {"VCPU": 3}) == [1]
+
+
+def test_the_unsuffixed_group_gives_way_to_a_suffixed_one() -> None:
+    """It prefers the root, and takes a child when only the root will do for the other."""
+    one = ask(NONE, {"VCPU": 4}, vcpus=2)
+    result = search(one, givers(one, {"VCPU": 4}, {"VCPU": 2}))
+    assert result == Found({"VCPU": 1}, {"a": 0})
+    simple = ask(NONE, vcpus=2)
+    assert search(simple, givers(simple, {"VCPU": 4}, {"VCPU": 2})) == Found({"VCPU": 0}, {})
+    assert search(simple, givers(simple, {"VCPU": 1}, {"VCPU": 9}, {"VCPU": 2})) == Found(
+        {"VCPU": 2}, {}
+    )
+
+
+def test_a_class_that_nobody_has_is_left_out() -> None:
+    """The filter of resources refuses that; groups are looked at all the same."""
+    one = ask(NONE, {"M": 1}, vcpus=2)
+    assert search(one, givers(one, {}, {"M": 1})) == Found({}, {"a": 1})
+
+
+def test_traits_of_a_group_are_those_of_its_provider() -> None:
+    """Required ones it must have, forbidden ones it must not have."""
+    two = gpus(5, 5)
+    required = ask(NONE, {"M": 1}, specs={"traita:T": "required"})
+    assert found(required, *two, traits=("T", "", "T")) == [2]
+    assert found(required, *two, traits=("T",)) is None
+    forbidden = ask(NONE, {"M": 1}, specs={"traita:T": "forbidden"})
+    assert found(forbidden, *two, traits=("", "T", "")) == [2]
+
+
+@pytest.mark.parametrize(
+    ("specs", "traits", "giver"),
+    [
+        ({"trait:T": "required"}, ("T", ""), 1),
+        ({"trait:T": "required"}, ("", "", "T"), 2),
+        ({"trait:T": "required"}, ("", "", "", "T"), None),
+        ({"trait:T": "required"}, (), 1),
+        ({"berth:any_trait": "T|U"}, ("", "", "U"), 2),
+        ({"trait:T": "forbidden"}, ("", "T", ""), 2),
+        ({"trait:T": "forbidden"}, ("", "T", "T"), None),
+    ],
+)
+def test_traits_of_the_unsuffixed_group(
+    specs: dict[str, str], traits: Sequence[str], giver: int | None
+) -> None:
+    """The root and who else gives have them together, and nobody who gives has a forbidden one.
+
+    One that no provider has at all is for the filter of traits to refuse.
+    """
+    one = ask(NONE, specs={"resources:M": "1", **specs})
+    result = search(one, givers(one, *gpus(1, 2), {}, traits=traits))
+    assert (None if result is None else result.unsuffixed["M"]) == giver
+
+
+def test_units_of_a_provider_hold_for_each_group() -> None:
+    """Smallest amount, step, and the most for all of them together."""
+    one = ask(NONE, {"M": 4}, {"M": 4})
+    for offer, able in (
+        (Offer(8, 8, 1, 1), True),
+        (Offer(8, 8, 4, 4), True),
+        (Offer(8, 8, 5, 1), False),
+        (Offer(8, 8, 1, 3), False),
+        (Offer(8, 7, 1, 1), False),
+        (Offer(100, 3, 1, 1), False),
+    ):
+        root = Giver((None,), frozenset())
+        result = search(one, [root, Giver((offer,), frozenset())])
+        assert (result is not None) == able, offer
+
+
+def test_a_hopeless_search_ends() -> None:
+    """Groups that almost fit in very many ways are given up; alike providers are tried once."""
+    sizes = (17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
+    many = ask(NONE, *({"M": size} for size in sizes))
+    half = sum(sizes) // 2
+    assert found(many, *gpus(half - 1, half - 2)) is None
+    alike = ask(NONE, *({"M": 2} for _ in range(20)))
+    assert found(alike, *gpus(*[3] * 19)) is None
+    assert 2 ** len(sizes) > STEPS_MAX
+
+
+def test_where_packing_gives_up_providers_of_their_own_are_found() -> None:
+    """The bound that counts those must not promise more than the search keeps."""
+    sizes = range(3, 27)
+    free = [size + 1 for size in sizes]
+    one = ask(NONE, *({"M": size} for size in sizes))
+    assert found(one, *gpus(*free)) is not None

@@ -1,0 +1,103 @@
+"""RAMWeigher, CPUWeigher and DiskWeigher: what is free."""
+
+from types import ModuleType
+
+import pytest
+
+from berth.domain.errors import InvalidInputError
+from berth.domain.resources import AMOUNT_MAX, Inventory
+from berth.scheduling.weighers import free_cpu, free_disk, free_ram
+from berth.testing.fleets import Box, asking, snapshot_of
+from tests.unit.scheduling.conftest import Ask
+
+SNAPSHOT = snapshot_of(
+    [
+        Box(
+            "a",
+            inventories={
+                "VCPU": Inventory(8, reserved=1, allocation_ratio=1.5),
+                "MEMORY_MB": Inventory(4096, reserved=512, allocation_ratio=2.0),
+                "DISK_GB": Inventory(100, reserved=10, allocation_ratio=2.0),
+            },
+            used={"VCPU": 4, "MEMORY_MB": 1024, "DISK_GB": 20},
+        ),
+        Box("over", used={"VCPU": 20, "MEMORY_MB": 9000, "DISK_GB": 101}),
+        Box("bare", inventories={}),
+    ]
+)
+
+
+def test_memory_and_disk_are_physical(ask: Ask) -> None:
+    """Ratios do not count; an overcommitted host has less than nothing; disk is in MB."""
+    asked = ask(SNAPSHOT, asking())
+    assert asked.raw(free_ram.build()) == [2560.0, -808.0, 0.0]
+    assert asked.raw(free_disk.build()) == [70 * 1024.0, -1024.0, 0.0]
+
+
+def test_processors_count_their_ratio(ask: Ask) -> None:
+    """Total x ratio - reserved - used."""
+    assert ask(SNAPSHOT, asking()).raw(free_cpu.build()) == [7.0, -12.0, 0.0]
+
+
+def test_shares_are_of_what_instances_may_use(ask: Ask) -> None:
+    """An overcommitted host and one without the class have nothing to share."""
+    asked = ask(SNAPSHOT, asking())
+    assert asked.shares(free_ram.build()) == [2560 / 3584, 0.0, 0.0]
+    assert asked.shares(free_disk.build()) == [70 / 90, 0.0, 0.0]
+    assert asked.shares(free_cpu.build()) == [7 / 11, 0.0, 0.0]
+
+
+def test_an_empty_host_shares_all_it_has(ask: Ask) -> None:
+    """Whatever its size, ratio and reserve; one that keeps everything back shares nothing."""
+    sizes = [Inventory(8), Inventory(5, reserved=2, allocation_ratio=0.7), Inventory(4, reserved=4)]
+    boxes = [
+        Box(str(n), inventories={"VCPU": one, "MEMORY_MB": one, "DISK_GB": one})
+        for n, one in enumerate(sizes)
+    ]
+    asked = ask(snapshot_of(boxes), asking())
+    for module in (free_ram, free_cpu, free_disk):
+        assert asked.shares(module.build()) == [1.0, 1.0, 0.0]
+
+
+def test_processors_may_be_of_another_class(ask: Ask) -> None:
+    """The class is an option; its name is checked."""
+    inventories = {"CUSTOM_MILLI": Inventory(64_000)}
+    snapshot = snapshot_of([Box("a", inventories=inventories)])
+    asked = ask(snapshot, asking())
+    assert asked.raw(free_cpu.build(resource_class="CUSTOM_MILLI")) == [64_000.0]
+    assert asked.shares(free_cpu.build(resource_class="CUSTOM_MILLI")) == [1.0]
+    with pytest.raises(InvalidInputError, match="resource_class"):
+        free_cpu.build(resource_class="milli")
+
+
+def test_a_class_that_no_host_has_does_not_weigh(ask: Ask) -> None:
+    """Every host has nothing of it; that may change with any report."""
+    asked = ask(snapshot_of([Box("bare", inventories={})]), asking())
+    for module in (free_ram, free_cpu, free_disk):
+        assert asked.raw(module.build()) == [0.0]
+        assert asked.shares(module.build()) == [0.0]
+
+
+def test_the_largest_disk_does_not_overflow(ask: Ask) -> None:
+    """In MB it has more than 63 bits when it is used up twice."""
+    inventories = {"DISK_GB": Inventory(AMOUNT_MAX)}
+    snapshot = snapshot_of([Box("a", inventories=inventories, used={"DISK_GB": 2 * AMOUNT_MAX})])
+    raw = ask(snapshot, asking()).raw(free_disk.build())
+    assert raw == [-float(AMOUNT_MAX) * 1024]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "key"),
+    [
+        (free_ram, "RAMWeigher", "ram_weight_multiplier"),
+        (free_cpu, "CPUWeigher", "cpu_weight_multiplier"),
+        (free_disk, "DiskWeigher", "disk_weight_multiplier"),
+    ],
+)
+def test_the_scale_begins_at_nothing(module: ModuleType, name: str, key: str) -> None:
+    """The share of a host is free / most free, whoever else is in the list."""
+    weigher = module.build(multiplier=-2.5)
+    assert (weigher.name, weigher.multiplier) == (name, -2.5)
+    assert weigher.multiplier_key == key
+    assert (weigher.floor, weigher.ceiling) == (0.0, None)
+    assert module.build().multiplier == 1.0

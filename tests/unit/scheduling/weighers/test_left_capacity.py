@@ -1,0 +1,50 @@
+"""LeftCapacityWeigher: the mean share that is left of what is asked for."""
+
+from berth.domain.flavor import Flavor
+from berth.scheduling.weighers import left_capacity
+from berth.testing.fleets import Box, asking, sized, snapshot_of
+from berth.testing.trees import GPU_MILLI, gpus
+from tests.unit.scheduling.conftest import Ask
+
+HALF = asking(Flavor("1", "half", vcpus=4, memory_mb=2048))
+
+
+def test_it_is_what_is_left_afterwards(ask: Ask) -> None:
+    """Of 8 CPUs 4, of 8 GB 6; on a host of twice the size 12 of 16 and 14 of 16."""
+    boxes = [Box("a"), Box("b", inventories=sized(16, 16_384))]
+    assert ask(snapshot_of(boxes), HALF).shares(left_capacity.build()) == [
+        (0.5 + 0.75) / 2,
+        (0.75 + 0.875) / 2,
+    ]
+
+
+def test_what_is_not_asked_for_does_not_count(ask: Ask) -> None:
+    """The disk is full, and the instance has none."""
+    boxes = [Box("a", used={"DISK_GB": 100})]
+    assert ask(snapshot_of(boxes), HALF).shares(left_capacity.build()) == [0.625]
+
+
+def test_devices_count_wherever_they_hang(ask: Ask) -> None:
+    """A share of one of two GPUs leaves three quarters of them."""
+    request = asking(Flavor("1", "gpu", 0, 0), specs={f"resources1:{GPU_MILLI}": "500"})
+    boxes = [Box("a", children=gpus(1000, 1000)), Box("without")]
+    assert ask(snapshot_of(boxes), request).shares(left_capacity.build()) == [0.75, 0.0]
+
+
+def test_less_than_nothing_is_nothing(ask: Ask) -> None:
+    """An overcommitted host is not worse than a full one."""
+    boxes = [Box("a", used={"VCPU": 20, "MEMORY_MB": 9000})]
+    assert ask(snapshot_of(boxes), HALF).shares(left_capacity.build()) == [0.0]
+
+
+def test_who_asks_for_nothing_is_not_weighed(ask: Ask) -> None:
+    """The weigher stands aside."""
+    nothing = asking(Flavor("1", "nothing", 0, 0))
+    assert ask(snapshot_of([Box("a")]), nothing).shares(left_capacity.build()) is None
+
+
+def test_its_name_and_scale() -> None:
+    """It packs with a multiplier below 0."""
+    weigher = left_capacity.build(multiplier=-1.0)
+    assert (weigher.name, weigher.multiplier) == ("LeftCapacityWeigher", -1.0)
+    assert (weigher.floor, weigher.ceiling) == (0.0, 1.0)

@@ -1,0 +1,36 @@
+"""CrossCellWeigher: the cell that an instance comes from."""
+
+from dataclasses import replace
+
+from berth.scheduling.weighers import same_cell
+from berth.testing.fleets import Box, asking, snapshot_of
+from tests.unit.scheduling.conftest import Ask
+
+SNAPSHOT = snapshot_of([Box("a", cell="one"), Box("b", cell="two"), Box("c")])
+
+
+def test_the_source_cell_is_better(ask: Ask) -> None:
+    """1 there and -1 elsewhere; a host without a cell is elsewhere."""
+    asked = ask(SNAPSHOT, replace(asking(), source_cell="two"))
+    assert asked.raw(same_cell.build()) == [-1.0, 1.0, -1.0]
+    assert asked.shares(same_cell.build()) == [0.0, 1.0, 0.0]
+
+
+def test_a_cell_that_no_host_is_in(ask: Ask) -> None:
+    """All are elsewhere."""
+    asked = ask(SNAPSHOT, replace(asking(), source_cell="gone"))
+    assert asked.raw(same_cell.build()) == [-1.0, -1.0, -1.0]
+
+
+def test_it_stands_aside_for_all_other_requests(ask: Ask) -> None:
+    """Only a move across cells has a source cell."""
+    asked = ask(SNAPSHOT, asking())
+    assert asked.raw(same_cell.build()) is None
+    assert asked.shares(same_cell.build()) is None
+
+
+def test_defaults_are_those_of_nova() -> None:
+    """Before everything else."""
+    weigher = same_cell.build()
+    assert (weigher.name, weigher.multiplier) == ("CrossCellWeigher", 1_000_000.0)
+    assert weigher.multiplier_key == "cross_cell_move_weight_multiplier"

@@ -1,0 +1,65 @@
+"""ServerGroupSoftAffinityWeigher and ServerGroupSoftAntiAffinityWeigher: members on the host."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.change import Snapshot
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.scheduling.weighers import soft_affinity, soft_anti_affinity
+from berth.testing.fleets import Box, asking, resident, snapshot_of
+from tests.unit.scheduling.conftest import Ask
+
+A, B, C = Box("a"), Box("b"), Box("c")
+REQUEST = replace(asking(), group_uuid="g")
+
+
+def fleet(policy: GroupPolicy) -> Snapshot:
+    """Two members on a, one on b, an outsider on c."""
+    members = [resident(uuid, box, group_uuid="g") for uuid, box in (("1", A), ("2", A), ("3", B))]
+    return snapshot_of(
+        [A, B, C],
+        groups=[ServerGroup("g", "web", policy)],
+        instances=[*members, resident("4", C, group_uuid="other")],
+    )
+
+
+def test_members_count_for_or_against_a_host(ask: Ask) -> None:
+    """Under its own policy each counts the members on every host."""
+    together = ask(fleet(GroupPolicy.SOFT_AFFINITY), REQUEST)
+    assert together.raw(soft_affinity.build()) == [2.0, 1.0, 0.0]
+    apart = ask(fleet(GroupPolicy.SOFT_ANTI_AFFINITY), REQUEST)
+    assert apart.raw(soft_anti_affinity.build()) == [-2.0, -1.0, 0.0]
+
+
+def test_shares_count_members_against_one(ask: Ask) -> None:
+    """No end is fixed, and a host is judged by itself."""
+    together = ask(fleet(GroupPolicy.SOFT_AFFINITY), REQUEST)
+    assert together.shares(soft_affinity.build()) == [2 / 3, 1 / 2, 0.0]
+    apart = ask(fleet(GroupPolicy.SOFT_ANTI_AFFINITY), REQUEST)
+    assert apart.shares(soft_anti_affinity.build()) == pytest.approx([1 / 3, 1 / 2, 1.0])
+
+
+@pytest.mark.parametrize("policy", GroupPolicy)
+def test_other_policies_do_not_weigh(ask: Ask, policy: GroupPolicy) -> None:
+    """Neither does a request without a group."""
+    asked = ask(fleet(policy), REQUEST)
+    assert (asked.raw(soft_affinity.build()) is None) == (policy != "soft-affinity")
+    assert (asked.raw(soft_anti_affinity.build()) is None) == (policy != "soft-anti-affinity")
+    alone = ask(fleet(policy), asking())
+    assert alone.raw(soft_affinity.build()) is None
+    assert alone.raw(soft_anti_affinity.build()) is None
+    assert alone.shares(soft_affinity.build()) is None
+    assert alone.shares(soft_anti_affinity.build()) is None
+
+
+def test_the_scale_is_that_of_the_hosts_at_hand() -> None:
+    """No end is fixed, as in Nova."""
+    for module in (soft_affinity, soft_anti_affinity):
+        weigher = module.build(multiplier=7.0)
+        assert (weigher.multiplier, weigher.floor, weigher.ceiling) == (7.0, None, None)
+    together, apart = soft_affinity.build(), soft_anti_affinity.build()
+    assert together.name == "ServerGroupSoftAffinityWeigher"
+    assert together.multiplier_key == "soft_affinity_weight_multiplier"
+    assert apart.name == "ServerGroupSoftAntiAffinityWeigher"
+    assert apart.multiplier_key == "soft_anti_affinity_weight_multiplier"

@@ -1,0 +1,92 @@
+"""UnaskedFeaturesWeigher: what is special about a host, for nothing."""
+
+from dataclasses import replace
+
+from berth.domain.flavor import Flavor
+from berth.domain.pci import DeviceType, PciPool
+from berth.domain.resources import Inventory
+from berth.scheduling.weighers import unasked_features
+from berth.tables.following import apply_event
+from berth.testing.fleets import Box, asking, sized, snapshot_of
+from berth.testing.trees import GPU_MILLI, gpus
+from tests.unit.scheduling.conftest import Ask
+
+PLAIN = Box("plain")
+FAST = Box("fast", traits=frozenset({"CUSTOM_FAST", "CUSTOM_NVME", "HW_CPU_X86_AVX"}))
+GPUS = Box("gpus", children=gpus(1000, 1000))
+BOXES = [PLAIN, FAST, GPUS]
+
+
+def specs(**given: str) -> dict[str, str]:
+    """Return extra specs; `__` stands for the colon."""
+    return {key.replace("__", ":"): value for key, value in given.items()}
+
+
+def test_traits_of_the_operator_and_devices_count(ask: Ask) -> None:
+    """Standard traits and classes do not."""
+    asked = ask(snapshot_of(BOXES), asking())
+    assert asked.raw(unasked_features.build()) == [0.0, 2.0, 1.0]
+    assert asked.shares(unasked_features.build(many=4)) == [0.0, 0.5, 0.25]
+    assert asked.shares(unasked_features.build(many=1)) == [0.0, 1.0, 1.0]
+
+
+def test_what_is_asked_for_does_not_count(ask: Ask) -> None:
+    """Required, as one of several, or by a group; amounts with or without suffix."""
+    weigher = unasked_features.build()
+    for asked in (
+        specs(trait__CUSTOM_FAST="required"),
+        {"berth:any_trait": "CUSTOM_FAST|CUSTOM_OTHER"},
+        {"trait1:CUSTOM_FAST": "required", "resources1:VCPU": "1"},
+    ):
+        assert ask(snapshot_of(BOXES), asking(specs=asked)).raw(weigher) == [0.0, 1.0, 1.0]
+    for asked in ({f"resources:{GPU_MILLI}": "100"}, {f"resources1:{GPU_MILLI}": "100"}):
+        assert ask(snapshot_of(BOXES), asking(specs=asked)).raw(weigher) == [0.0, 2.0, 0.0]
+
+
+def test_devices_that_are_all_taken_are_nothing_special(ask: Ask) -> None:
+    """Who needs one cannot go there anyway."""
+    boxes = [Box("taken", children=gpus(0)), Box("some", children=gpus(0, 10))]
+    assert ask(snapshot_of(boxes), asking()).raw(unasked_features.build()) == [0.0, 1.0]
+
+
+def test_pci_devices_count_until_one_is_asked_for(ask: Ask) -> None:
+    """Free ones, of whatever kind."""
+    asked = ask(snapshot_of([PLAIN]), asking())
+    pools = (PciPool("10de", "1eb8", DeviceType.STANDARD, 2),)
+    apply_event(asked.hosts, replace(PLAIN.host, pci_pools=pools))
+    assert asked.raw(unasked_features.build()) == [1.0]
+
+
+def test_prefixes_and_common_classes_are_options(ask: Ask) -> None:
+    """Nothing of what hosts have has to be special."""
+    inventories = {**sized(), "CUSTOM_MILLI": Inventory(8)}
+    boxes = [replace(FAST, inventories=inventories)]
+    asked = ask(snapshot_of(boxes), asking(Flavor("1", "small", 1, 1)))
+    assert asked.raw(unasked_features.build()) == [3.0]
+    assert asked.raw(unasked_features.build(trait_prefixes=("HW_",))) == [2.0]
+    assert asked.raw(unasked_features.build(trait_prefixes=())) == [1.0]
+    common = ("VCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_MILLI")
+    assert asked.raw(unasked_features.build(common_classes=common)) == [2.0]
+
+
+def test_a_trait_that_comes_later_counts(ask: Ask) -> None:
+    """The set of features follows the names that the table knows."""
+    asked = ask(snapshot_of([PLAIN]), asking())
+    assert asked.raw(unasked_features.build()) == [0.0]
+    apply_event(asked.hosts, replace(PLAIN.provider, traits=frozenset({"CUSTOM_NEW"})))
+    assert asked.raw(unasked_features.build()) == [1.0]
+
+
+def test_many_traits_are_counted(ask: Ask) -> None:
+    """More than fit in one word of bits."""
+    traits = frozenset(f"CUSTOM_{number}" for number in range(150))
+    asked = ask(snapshot_of([replace(PLAIN, traits=traits)]), asking())
+    assert asked.raw(unasked_features.build()) == [150.0]
+    assert asked.shares(unasked_features.build()) == [1.0]
+
+
+def test_its_name_and_scale() -> None:
+    """It keeps special hosts free unless told otherwise."""
+    weigher = unasked_features.build()
+    assert (weigher.name, weigher.multiplier) == ("UnaskedFeaturesWeigher", -1.0)
+    assert (weigher.floor, weigher.ceiling) == (0.0, None)

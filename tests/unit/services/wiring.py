@@ -1,0 +1,288 @@
+"""Services wired on a memory ledger and a virtual clock, as `berth.bootstrap` wires them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from berth.adapters.bus.local import LocalBus
+from berth.adapters.ledger import MemoryLedger
+from berth.adapters.ledger.retention import Retention
+from berth.config.policy_file import load_policy
+from berth.domain.errors import UnavailableError
+from berth.domain.instance import Instance
+from berth.domain.provider import Provider
+from berth.domain.record import Record
+from berth.domain.request import Request
+from berth.domain.write import Committed, Outcome, Put, Unit, Write
+from berth.lab.kernel import VirtualClock
+from berth.scheduling.policy import Policy
+from berth.services.aggregates import Aggregates
+from berth.services.commands import PLACE, PlaceOrder
+from berth.services.deciding import Deciding
+from berth.services.flavors import Flavors
+from berth.services.following import Follower
+from berth.services.hosts import Hosts
+from berth.services.instances import Instances
+from berth.services.pending import PendingRequests
+from berth.services.placing import Placing
+from berth.services.ratios import Ratios
+from berth.services.replica import Replica
+from berth.services.server_groups import ServerGroups
+from berth.testing.builders import make_flavor, make_fleet, make_uuid
+
+POLICY = load_policy(Path("nova"))  # it spreads, so tests can tell where instances go
+KEPT = Retention()
+R = TypeVar("R", bound=Record)
+
+
+class Told:
+    """Telemetry that a test can read: names of events, and failures by name."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.failures: list[tuple[str, BaseException]] = []
+
+    def event(self, name: str, **fields: object) -> None:
+        """Keep the name."""
+        self.events.append(name)
+
+    def failure(self, name: str, error: BaseException, **fields: object) -> None:
+        """Keep name and error."""
+        self.failures.append((name, error))
+
+    @property
+    def failed(self) -> list[str]:
+        """The names of the failures."""
+        return [name for name, _ in self.failures]
+
+
+class CountedIds:
+    """Identifiers that count; see the port `Ids`."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def uuid(self) -> str:
+        """Return the next uuid."""
+        self._last += 1
+        return make_uuid("made", self._last)
+
+    def request_id(self) -> str:
+        """Return the next request id."""
+        return f"req-{self.uuid()}"
+
+
+class TappedLedger(MemoryLedger):
+    """A memory ledger whose commits can be lost, or held up.
+
+    Attributes:
+        away: so many of the next commits do not arrive.
+        silent: so many of the next commits arrive, and their answers do not.
+        gate: commits wait before they arrive until it is set.
+        before_commit: called before each commit that arrives.
+    """
+
+    def __init__(self, retention: Retention = KEPT) -> None:
+        super().__init__(retention=retention, now_s=VirtualClock().now_s)
+        self.away = 0
+        self.silent = 0
+        self.gate: asyncio.Event | None = None
+        self.before_commit: Callable[[Sequence[Unit]], Awaitable[None]] | None = None
+        self.commits = 0
+
+    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
+        """Commit, if nothing is in the way."""
+        if self.away:
+            self.away -= 1
+            raise UnavailableError("the ledger is away")
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.before_commit is not None:
+            await self.before_commit(units)
+        self.commits += 1
+        outcomes = await super().commit(units)
+        if self.silent:
+            self.silent -= 1
+            raise UnavailableError("the answer is lost")
+        return outcomes
+
+    async def get(self, noun: type[R], key: str) -> R | None:
+        """Return a record; it may be old by then, as it may elsewhere."""
+        found = await super().get(noun, key)
+        await asyncio.sleep(0)
+        return found
+
+    async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
+        """Return records; they may be old by then, as they may elsewhere."""
+        found = await super().all(noun, limit=limit)
+        await asyncio.sleep(0)
+        return found
+
+    async def write(self, *writes: Write) -> int:
+        """Commit one unit past all hindrances, and return its version."""
+        (outcome,) = await super().commit([writes])
+        assert isinstance(outcome, Committed), outcome
+        assert not outcome.repeated
+        return outcome.version
+
+    async def used(self, number: int) -> dict[str, int]:
+        """Return what is used of `host-N`, without zeros."""
+        provider = await self.get(Provider, make_uuid("host", number))
+        assert provider is not None
+        return {name: amount for name, amount in provider.used.items() if amount}
+
+
+class FixedPolicy:
+    """A policy that does not change by itself.
+
+    Attributes:
+        decisions: how many were made by it.
+        mistakes: so many of the next decisions fail by a mistake in the code.
+    """
+
+    def __init__(self) -> None:
+        self.decisions = 0
+        self.mistakes = 0
+
+    @property
+    def policy(self) -> Policy:
+        """The policy, asked for at each decision."""
+        self.decisions += 1
+        if self.mistakes:
+            self.mistakes -= 1
+            raise RuntimeError("a mistake")
+        return POLICY
+
+
+class Desk:
+    """One process's services."""
+
+    def __init__(self, ledger: TappedLedger, *, attempts_max: int = 5) -> None:
+        self.ledger = ledger
+        self.clock = VirtualClock()
+        self.told = Told()
+        self.policies = FixedPolicy()
+        self.replica = Replica()
+        self.follower = Follower(ledger, self.clock, [self.replica])
+        self.bus = LocalBus(self.told)
+        self.deciding = Deciding(self.replica, self.policies, self.clock)
+        self.placing = Placing(
+            ledger=ledger,
+            follower=self.follower,
+            replica=self.replica,
+            deciding=self.deciding,
+            clock=self.clock,
+            attempts_max=attempts_max,
+        )
+        self.pending = PendingRequests(
+            ledger=ledger,
+            replica=self.replica,
+            placing=self.placing,
+            clock=self.clock,
+            telemetry=self.told,
+        )
+        self.instances = Instances(
+            ledger=ledger,
+            follower=self.follower,
+            replica=self.replica,
+            bus=self.bus,
+            clock=self.clock,
+        )
+        self.hosts = Hosts(
+            ledger=ledger,
+            follower=self.follower,
+            replica=self.replica,
+            ratios=Ratios(ledger=ledger, replica=self.replica),
+            clock=self.clock,
+            ids=CountedIds(),
+        )
+        self.aggregates = Aggregates(
+            ledger=ledger,
+            follower=self.follower,
+            replica=self.replica,
+            ratios=Ratios(ledger=ledger, replica=self.replica),
+            clock=self.clock,
+            ids=CountedIds(),
+        )
+        self.flavors = Flavors(ledger)
+        self.groups = ServerGroups(ledger)
+
+    def serve(self) -> Callable[[], None]:
+        """Have the scheduler serve the bus; return what ends that."""
+        return self.bus.serve(PLACE, self.placing.place)
+
+    def used(self, number: int) -> dict[str, int]:
+        """Return what the replica counts as used of `host-N`."""
+        row = self.replica.hosts.row_of(make_uuid("host", number))
+        assert row is not None
+        return self.replica.hosts.used(row)
+
+    def instances_on(self, number: int) -> int:
+        """Return how many instances the replica counts on `host-N`."""
+        row = self.replica.hosts.row_of(make_uuid("host", number))
+        assert row is not None
+        return int(self.replica.hosts.num_instances[row])
+
+
+@dataclass(slots=True)
+class Fleet:
+    """How many hosts of which size a test starts with."""
+
+    hosts: int = 2
+    vcpus: int = 16
+    retention: Retention = field(default_factory=Retention)
+
+
+async def open_desk(fleet: Fleet | None = None, *, attempts_max: int = 5) -> Desk:
+    """Make a ledger with some hosts and flavor 1 (one VCPU), and services that know them."""
+    fleet = fleet or Fleet()
+    ledger = TappedLedger(fleet.retention)
+    for unit in make_fleet(fleet.hosts, vcpus=fleet.vcpus):
+        await ledger.write(*unit)
+    await ledger.write(Put(make_flavor()))
+    desk = Desk(ledger, attempts_max=attempts_max)
+    await desk.follower.start()
+    return desk
+
+
+async def open_second(desk: Desk) -> Desk:
+    """Make another process's services on the same ledger."""
+    second = Desk(desk.ledger)
+    await second.follower.start()
+    return second
+
+
+def order_of(request: Request, *, accepted: bool = False, revision: int = 0) -> PlaceOrder:
+    """Return the order of a request, with the instances that it names."""
+    instances = tuple(
+        Instance(
+            uuid=uuid,
+            name="vm",
+            project_id=request.project_id,
+            user_id=request.user_id,
+            request_id=request.request_id,
+            reservation_id="r-00000001",
+            flavor=request.flavor,
+            launch_index=index,
+            revision=revision,
+        )
+        for index, uuid in enumerate(request.instance_uuids)
+    )
+    return PlaceOrder(request, instances, accepted=accepted)
+
+
+@asynccontextmanager
+async def running(*loops: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Run loops beside the body; whatever they raise is raised at its end."""
+    tasks = [asyncio.ensure_future(loop()) for loop in loops]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if not isinstance(result, asyncio.CancelledError) and result is not None:
+                raise result
