@@ -21,6 +21,9 @@ SLOW := $(wildcard tests/integration tests/conformance tests/differential tests/
 CASES ?= 5000
 SEED ?= $(shell date -u +%Y%m%d)
 
+# Random examples for each property test of `make fuzz`.
+EXAMPLES ?= 1000
+
 COMPILE = $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header $(if $(UPGRADE),--upgrade)
 
@@ -38,11 +41,11 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv check lint types layers fast test slow nova differential demo bench lock fmt clean FORCE
+.PHONY: help venv check lint types layers fast test slow nova differential fuzz demo bench lock fmt clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  PYTHON=$(PYTHON) WORKERS=$(WORKERS) UV=$(UV); PYTEST_ARGS, TRACE, DEMO_ARGS, BENCH_ARGS, CASES, SEED, UPGRADE=1"
+	@echo "  PYTHON=$(PYTHON) WORKERS=$(WORKERS) UV=$(UV); PYTEST_ARGS, TRACE, DEMO_ARGS, BENCH_ARGS, CASES, SEED, EXAMPLES, UPGRADE=1"
 
 venv: $(INSTALLED) ## make .venv from requirements/dev.lock, or do nothing when it is up to date
 
@@ -122,6 +125,10 @@ differential: $(INSTALLED) $(NOVA)/.dependencies ## ask Berth and the real Nova 
 	$(say) nova "$(CASES) cases of seed $(SEED)"
 	@BERTH_DIFFERENTIAL_CASES=$(CASES) BERTH_DIFFERENTIAL_SEED=$(SEED) \
 		$(BIN)/pytest -q -n $(WORKERS) tests/differential $(PYTEST_ARGS)
+
+fuzz: $(INSTALLED) ## the property tests on EXAMPLES new random examples each; every find is a bug
+	$(say) fuzz "tests/property, $(EXAMPLES) examples a test"
+	@BERTH_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q -n $(WORKERS) tests/property $(PYTEST_ARGS)
 
 bench: $(INSTALLED) $(NOVA)/.dependencies ## measure Berth and its peers; BENCH_ARGS goes to python -m bench
 	$(say) bench "python -m bench $(BENCH_ARGS)"

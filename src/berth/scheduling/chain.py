@@ -1,6 +1,6 @@
 """The filter chain: filters in the policy's order, each seeing what the one before left."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,8 +78,17 @@ class Chain:
 
     def passes(self, query: Query, *, forced: bool) -> Mask:
         """Tell which hosts every filter lets pass, were the request forced or not."""
+        return self._passed(query, self.holding(forced=forced))
+
+    def passes_what_force_skips(self, query: Query) -> Mask:
+        """Tell which hosts the filters let pass that a forced request is not held to."""
+        held = {id(rule) for rule in self.holding(forced=True)}
+        skipped = [rule for rule in self.holding(forced=False) if id(rule) not in held]
+        return self._passed(query, skipped)
+
+    def _passed(self, query: Query, filters: Iterable[Filter]) -> Mask:
         mask = np.ones(len(self._hosts), dtype=np.bool_)
-        for rule in self.holding(forced=forced):
+        for rule in filters:
             verdict = self._verdict(rule, query)
             if verdict is not None:
                 mask &= verdict

@@ -1,5 +1,6 @@
 """Refusals that explain: which rule removed how many hosts, and what would have fitted."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +20,12 @@ _REDUCTION = "reduction"
 
 
 def refuse(
-    hosts: HostTable, query: Query, chain: Chain, reduction: Reduction, *, placed: int
+    hosts: HostTable,
+    query: Query,
+    chain: Chain,
+    reduction: Reduction,
+    *,
+    placed: Sequence[int],
 ) -> Refusal:
     """Explain why no host is left for an instance.
 
@@ -32,23 +38,23 @@ def refuse(
         query: the instance that found no host.
         chain: the filters that were run.
         reduction: the hosts that the request allows by name.
-        placed: instances of the request that had found a host before this one.
+        placed: the rows of those instances of the request that had found a host before this one.
     """
     verdicts = chain.verdicts(query)
     asked = len(query.request.instance_uuids)
     filters = _counts(hosts, query, chain, reduction, verdicts)
     relaxations = [
-        *_fewer(placed, asked),
+        *_fewer(len(placed), asked),
         *_by_filters(hosts, query, chain, reduction, verdicts),
-        *_by_names(hosts, query, chain, reduction),
+        *_by_names(hosts, query, chain, reduction, placed),
     ]
     if all(one.filter == "count" for one in relaxations):
         relaxations += relaxations_in_pairs(hosts, query, chain.filters, verdicts, reduction.mask)
     total = int(np.count_nonzero(hosts.alive))
     refusal = Refusal(
-        code=_code(total, reduction, placed),
+        code=_code(total, reduction, len(placed)),
         message="",
-        placed=placed,
+        placed=len(placed),
         asked=asked,
         hosts_total=total,
         filters=tuple(filters),
@@ -103,24 +109,33 @@ def _by_filters(
 
 
 def _by_names(
-    hosts: HostTable, query: Query, chain: Chain, reduction: Reduction
+    hosts: HostTable, query: Query, chain: Chain, reduction: Reduction, placed: Sequence[int]
 ) -> list[Relaxation]:
     """Say which hosts would do if the request named none, or less of them.
 
-    A request that is no longer forced has to pass the filters that force skips.
+    A request that is no longer forced has to pass the filters that force skips, and so have its
+    earlier instances where they are.
     """
     found: list[Relaxation] = []
+    stays = not reduction.forced or _stay(query, chain, placed)
     for dropped in reduction.restrictions:
         kept = [one for one in reduction.restrictions if one is not dropped]
+        if not (stays or any(one.forces for one in kept)):
+            continue
         mask = hosts.alive & ~dropped.allows
         for one in kept:
             mask &= one.allows
         mask &= chain.passes(query, forced=any(one.forces for one in kept))
         found.extend(_without_names(hosts, dropped.what, mask))
-    if not found and len(reduction.restrictions) > 1:
+    if not found and stays and len(reduction.restrictions) > 1:
         mask = hosts.alive & ~reduction.mask & chain.passes(query, forced=False)
         found.extend(_without_names(hosts, reduction.what, mask))
     return found
+
+
+def _stay(query: Query, chain: Chain, placed: Sequence[int]) -> bool:
+    """Tell whether instances placed by force might be where they are without it."""
+    return not placed or bool(chain.passes_what_force_skips(query)[list(placed)].all())
 
 
 def _without_names(hosts: HostTable, what: str, mask: Mask) -> list[Relaxation]:

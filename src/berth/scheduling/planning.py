@@ -98,7 +98,7 @@ def _plan(hosts: HostTable, first: Query, scene: Scene, way: _Way) -> Plan:
                 query = Query(first.request, first.needs, first.now_s, first.group, uuid)
             outlook = scene.look(query)
             if not outlook.ranked.size:
-                refusal = scene.refuse(query, len(choices))
+                refusal = scene.refuse(query, [one.row for one in choices])
                 return Plan(first.needs.amounts, filters=outlook.counts(), refusal=refusal)
             choice = _choose(hosts, query, scene, outlook.ranked, way)
             choices.append(choice)

@@ -1,6 +1,6 @@
 """Scenes: where the instances of one request may go, found in full or kept by the engine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,8 +44,8 @@ class Scene(Protocol):
         """Return where an instance may go now; perhaps nowhere."""
         ...
 
-    def refuse(self, query: Query, placed: int) -> Refusal:
-        """Explain why there is nowhere, `placed` instances having found a host."""
+    def refuse(self, query: Query, placed: Sequence[int]) -> Refusal:
+        """Explain why there is nowhere; `placed` are the rows of the instances before it."""
         ...
 
 
@@ -65,7 +65,7 @@ class FullScene:
         rows = np.flatnonzero(survivors.mask)
         return Outlook(self._rank(self._hosts, query, rows), lambda: survivors.counts)
 
-    def refuse(self, query: Query, placed: int) -> Refusal:
+    def refuse(self, query: Query, placed: Sequence[int]) -> Refusal:
         """See `Scene.refuse`."""
         return refuse(self._hosts, query, self._chain, self._reduction, placed=placed)
 
@@ -96,7 +96,7 @@ class KeptScene:
             self._full = self._make_full()
         return self._full.look(query)
 
-    def refuse(self, query: Query, placed: int) -> Refusal:
+    def refuse(self, query: Query, placed: Sequence[int]) -> Refusal:
         """See `Scene.refuse`."""
         return (self._full or self._make_full()).refuse(query, placed)
 
