@@ -1,17 +1,27 @@
 """Blocked maxima: the greatest of many values, of which few change, without a scan of all."""
 
-from collections.abc import Callable
+import math
+from bisect import insort
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 
 from berth.scheduling.rule import Scores
 from berth.tables.bitsets import Rows
 
-_PENDING_MAX = 4_096
-_LITTLE = 1 << 15
-_MUCH = 1 << 18
-_FEW = 64
+_PENDING_MAX: Final = 4_096
+_LITTLE: Final = 1 << 15
+_MUCH: Final = 1 << 18
+_FEW: Final = 64
 """So many of the greatest are searched one by one; for more, candidates are sorted."""
+
+_LED_MIN: Final = 8
+_AHEAD: Final = 24
+"""More leaders are looked for when hardly anything changes between two looks."""
+
+_STEADY: Final = 2
+"""Scores set for each look at the best, at which that is so."""
 
 
 def _shift_of(count: int) -> int:
@@ -27,10 +37,25 @@ def padded(values: Scores, shift: int) -> Scores:
     return grown
 
 
+_Key = tuple[float, int]
+"""(negative score, position): the less, the better."""
+
+_NO_KEY: Final[_Key] = (-math.inf, -1)
+_ALL: Final[_Key] = (math.inf, -1)
+
+
 class BlockedScores:
-    """Scores by position, and the greatest few of them."""
+    """Scores by position, and the greatest few of them.
+
+    The best found by the last search are kept as leaders, true to changes: as long as enough of
+    them are left, the best are among them.
+    """
 
     def __init__(self, scores: Scores) -> None:
+        self._leaders: list[_Key] = []
+        # Whoever is not a leader comes after this.
+        self._last = _NO_KEY
+        self._put = self._looks = 0
         self._shift = _shift_of(scores.size)
         self._inside = (1 << self._shift) - 1
         self.values = padded(scores, self._shift)
@@ -39,24 +64,59 @@ class BlockedScores:
 
     def put(self, positions: Rows, scores: Scores) -> None:
         """Set scores; -inf for hosts that may not be chosen."""
-        if positions.size == 1:
-            self._put_one(int(positions[0]), float(scores[0]))
-            return
         self.values[positions] = scores
         blocks = positions >> self._shift
         self._greatest[blocks] = self._lines[blocks].max(axis=1)
+        self._put += positions.size
+        if self._put > _AHEAD + _LED_MIN:
+            self._leaders.clear()
+            self._last = _NO_KEY
+        else:
+            self._lead(positions.tolist(), scores.tolist())
+
+    def put_one(self, position: int, score: float) -> None:
+        """Set one score."""
+        block = position >> self._shift
+        greatest = self._greatest.item(block)
+        falls = score < greatest == self.values.item(position)
+        self.values[position] = score
+        if falls:
+            self._greatest[block] = self._lines[block].max()
+        elif score > greatest:
+            self._greatest[block] = score
+        self._put += 1
+        self._lead((position,), (score,))
 
     def best(self, count: int) -> list[int]:
         """Return the positions of the `count` greatest scores, best first, low positions first.
 
         Positions with -inf are left out.
         """
-        if count == 1:
-            block = int(self._greatest.argmax())
-            if self._greatest[block] == -np.inf:
-                return []
-            return [(block << self._shift) + int(self._lines[block].argmax())]
-        return self._sorted(count) if count > _FEW else self._searched(count)
+        if count > _FEW:
+            return self._sorted(count)
+        self._looks += 1
+        if len(self._leaders) < count and self._last < _ALL:
+            ahead = _AHEAD if self._put <= _STEADY * self._looks else 0
+            self._find_leaders(max(count, _LED_MIN) + ahead)
+        return [position for _, position in self._leaders[:count]]
+
+    def _find_leaders(self, count: int) -> None:
+        found = self._searched(count)
+        values = self.values
+        self._leaders = [(-values.item(position), position) for position in found]
+        self._last = self._leaders[-1] if len(found) == count else _ALL
+        self._put = self._looks = 0
+
+    def _lead(self, positions: Sequence[int], scores: Sequence[float]) -> None:
+        """Make the leaders true to changed scores."""
+        if self._last == _NO_KEY:
+            return
+        changed = set(positions)
+        self._leaders = [one for one in self._leaders if one[1] not in changed]
+        for position, score in zip(positions, scores, strict=True):
+            key = (-score, position)
+            if key <= self._last and score != -math.inf:
+                insort(self._leaders, key)
 
     def _searched(self, count: int) -> list[int]:
         """Sort the blocks with the `count` greatest of all: others cannot hold any of the best."""
@@ -91,16 +151,6 @@ class BlockedScores:
         chosen: list[int] = near[np.argsort(-self.values[near], kind="stable")[:count]].tolist()
         return chosen
 
-    def _put_one(self, position: int, score: float) -> None:
-        block = position >> self._shift
-        greatest = self._greatest.item(block)
-        falls = score < greatest == self.values.item(position)
-        self.values[position] = score
-        if falls:
-            self._greatest[block] = self._lines[block].max()
-        elif score > greatest:
-            self._greatest[block] = score
-
     def at_least(self, bound: float) -> Rows:
         """Return all positions with a score of at least `bound`, ascending."""
         blocks = np.flatnonzero(self._greatest >= bound)
@@ -133,7 +183,7 @@ class Extreme:
         self._holder = int(grown.argmax())
         self.value = float(grown[self._holder])
 
-    def note(self, rows: Rows, changed: set[int], values: Scores, greatest: float) -> None:
+    def note(self, rows: Rows, changed: set[int], values: Scores, greatest: float) -> bool:
         """Take in the values that some rows have now.
 
         Args:
@@ -141,17 +191,36 @@ class Extreme:
             changed: the same as a set.
             values: (K,) their values, -inf for rows that do not count.
             greatest: the greatest of them.
+
+        Returns:
+            Whether `value` is another one now.
         """
+        old = self.value
         self._pending.append(rows)
         self._pending_rows += rows.size
-        if greatest >= self.value:
+        if greatest >= old:
             self.value, self._holder = greatest, int(rows[values.argmax()])
         elif self._holder in changed:
             self._search()
         if self._pending_rows > _PENDING_MAX:
             self._flush()
+        return self.value != old
+
+    def note_one(self, row: int, value: float) -> bool:
+        """Take in the value that one row has now; see `note`."""
+        old = self.value
+        block = row >> self._shift
+        if value > self._bounds.item(block):
+            self._bounds[block] = value
+        if value >= old:
+            self.value, self._holder = value, row
+        elif self._holder == row:
+            self._search()
+        return self.value != old
 
     def _flush(self) -> None:
+        if not self._pending:
+            return
         rows = np.concatenate(self._pending)
         np.maximum.at(self._bounds, rows >> self._shift, self._values_of(rows))
         self._pending.clear()

@@ -4,7 +4,6 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from contextlib import suppress
 from itertools import count
-from types import TracebackType
 from typing import Final
 
 import numpy as np
@@ -13,7 +12,8 @@ from berth.domain.decision import ScoredHost
 from berth.scheduling.assigning import Assigning
 from berth.scheduling.engine.keys import parts_of, paths_of
 from berth.scheduling.engine.kinds import Kinds
-from berth.scheduling.engine.request_class import OutdatedError, RequestClass
+from berth.scheduling.engine.readings import Readings
+from berth.scheduling.engine.request_class import Common, OutdatedError, RequestClass, order_of
 from berth.scheduling.engine.scoring import UnfitError
 from berth.scheduling.engine.stages import FILTERS_MAX
 from berth.scheduling.engine.timed import TimedVerdicts
@@ -28,7 +28,8 @@ _KEPT_ROWS: Final = 1 << 25
 
 _CLASSES_MAX: Final = 512
 _CLASSES_MIN: Final = 8
-_SEEN_MAX: Final = 4_096
+_GUESTS_MAX: Final = 4
+_KINDS_MAX: Final = 4_096
 _POLICIES_MAX: Final = 4
 _CACHE: Final = "engine"
 
@@ -38,8 +39,8 @@ class Engine:
 
     Rules whose verdicts cannot be kept only stand in the way of requests that they concern.
 
-    A class is made when a kind of request is seen for the second time, or asks for several
-    instances at once: what comes only once is evaluated in full, which costs less.
+    A class costs no more than one full evaluation, so it is made at once; but until its kind of
+    request comes again it is a guest, of which only the newest few are kept.
     """
 
     def __init__(self, hosts: HostTable, policy: Policy) -> None:
@@ -48,11 +49,14 @@ class Engine:
         self._hosts = hosts
         self._roster = hosts.roster
         self._classes: OrderedDict[Hashable, RequestClass] = OrderedDict()
-        self._seen: OrderedDict[Hashable, None] = OrderedDict()
+        self._guests: OrderedDict[Hashable, RequestClass] = OrderedDict()
         self._timed: dict[int, TimedVerdicts] = {}
         rules: tuple[Filter | Weigher, ...] = (*policy.filters, *policy.weighers)
         self._fit = len(policy.filters) <= FILTERS_MAX
         self._unkept = [rule for rule in rules if not _may_be_kept(rule)]
+        kept = (one for one in policy.weighers if _may_be_kept(one))
+        self._readings = Readings(hosts, kept, policy.normalisation)
+        self._common = self._find_common()
         paths = paths_of(rules)
         self._kind_parts = parts_of(path for path in paths if _is_of_kind(path))
         self._own_parts = parts_of(path for path in paths if not _is_of_kind(path))
@@ -75,24 +79,43 @@ class Engine:
         if not self._fit or (self._unkept and self._is_spoken_of(query)):
             return None
         if known is not None:
-            with suppress(OutdatedError), self.trusting(known):
-                known.catch_up(query)
+            self._readings.catch_up(query)
+            with suppress(OutdatedError):
+                try:
+                    known.catch_up(query)
+                except OutdatedError:
+                    raise
+                except Exception:
+                    self.drop(known)
+                    raise
                 return known
         try:
             key = self._key(query)
         except (AttributeError, TypeError):
             return None
         self._forget_other_rosters()
+        self._readings.catch_up(query)
         for timed in self._timed.values():
             timed.catch_up(query)
         try:
             return self._kept(key, query, instances)
         except UnfitError:
-            self._classes.pop(key, None)
+            self._forget(key)
             return None
         except Exception:
-            self._classes.pop(key, None)
+            self._forget(key)
             raise
+
+    def _find_common(self) -> Common:
+        policy, hosts = self.policy, self._hosts
+        return Common(
+            hosts,
+            policy.filters,
+            policy.weighers,
+            policy.normalisation,
+            self._readings,
+            order_of(hosts),
+        )
 
     def _is_spoken_of(self, query: Query) -> bool:
         """Tell whether a rule that cannot be kept has anything to say of a request."""
@@ -128,42 +151,52 @@ class Engine:
         kind = tuple(part(self._hosts, query) for part in self._kind_parts)
         number = self._numbers.get(kind)
         if number is None:
-            if len(self._numbers) >= _SEEN_MAX:
+            if len(self._numbers) >= _KINDS_MAX:
                 self._numbers.clear()
             number = self._numbers[kind] = next(self._next)
         return number
 
-    def trusting(self, found: RequestClass) -> "_Trust":
-        """Use a class, and drop it when a rule fails half-way: it may be true of nothing then."""
-        return _Trust(self._classes, found)
+    def drop(self, found: RequestClass) -> None:
+        """Drop a class after a rule failed half-way: it may be true of nothing."""
+        for kept in (self._classes, self._guests):
+            for key in [key for key, one in kept.items() if one is found]:
+                del kept[key]
+
+    def _forget(self, key: Hashable) -> None:
+        self._classes.pop(key, None)
+        self._guests.pop(key, None)
 
     def _kept(self, key: Hashable, query: Query, instances: int) -> RequestClass | None:
-        found = self._classes.get(key)
+        found = self._known(key)
         if found is not None:
-            self._classes.move_to_end(key)
             try:
                 found.catch_up(query)
             except OutdatedError:
-                del self._classes[key]
-                found = None
-        elif instances == 1 and key not in self._seen:
-            self._seen[key] = None
-            if len(self._seen) > _SEEN_MAX:
-                self._seen.popitem(last=False)
-            return None
-        if found is None:
-            found = self._classes[key] = self._make(query)
-            self._make_room()
+                found = self._classes[key] = self._make(query)
+        else:
+            found = self._guests[key] = self._make(query)
+            if len(self._guests) > _GUESTS_MAX:
+                self._guests.popitem(last=False)
         if instances > 1 and (found.stages.is_sticky or found.stages.reads_groups):
             return None
+        return found
+
+    def _known(self, key: Hashable) -> RequestClass | None:
+        """Find a class; a guest is one no longer."""
+        found = self._classes.get(key)
+        if found is not None:
+            self._classes.move_to_end(key)
+            return found
+        found = self._guests.pop(key, None)
+        if found is not None:
+            self._classes[key] = found
+            self._make_room()
         return found
 
     def _make(self, query: Query) -> RequestClass:
         policy = self.policy
         timed = [self._timed_of(rule, query) for rule in policy.filters if _is_timed(rule)]
-        return RequestClass(
-            self._hosts, policy.filters, policy.weighers, policy.normalisation, timed, query
-        )
+        return RequestClass(self._common, timed, query)
 
     def _timed_of(self, rule: Filter, query: Query) -> TimedVerdicts:
         found = self._timed.get(id(rule))
@@ -181,7 +214,10 @@ class Engine:
         if self._roster != self._hosts.roster:
             self._roster = self._hosts.roster
             self._classes.clear()
+            self._guests.clear()
             self._timed.clear()
+            self._readings.reset()
+            self._common = self._find_common()
 
 
 def engine_of(hosts: HostTable, policy: Policy) -> Engine:
@@ -204,30 +240,6 @@ class _Engines:
         self.all: list[Engine] = []
 
 
-class _Trust:
-    """Drops a class that something goes wrong with; see `Engine.trusting`."""
-
-    __slots__ = ("_classes", "_found")
-
-    def __init__(self, classes: OrderedDict[Hashable, RequestClass], found: RequestClass) -> None:
-        self._classes = classes
-        self._found = found
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Drop the class after an error."""
-        if kind is not None:
-            for key in [key for key, one in self._classes.items() if one is self._found]:
-                del self._classes[key]
-
-
 class ClassRanking:
     """The hosts of a request class in order of their scores; see `Ranked`.
 
@@ -245,15 +257,21 @@ class ClassRanking:
     def best(self, count: int) -> list[int]:
         """See `Ranked.best`; the fewer are the first of the more."""
         if count > self._asked:
-            with self._engine.trusting(self._class):
+            try:
                 self._ordered = self._class.best(self._query, count)
+            except BaseException:
+                self._engine.drop(self._class)
+                raise
             self._asked = count
         return self._ordered[:count]
 
     def tied(self) -> list[int]:
         """See `Ranked.tied`."""
-        with self._engine.trusting(self._class):
+        try:
             return self._class.tied(self._query)
+        except BaseException:
+            self._engine.drop(self._class)
+            raise
 
     def row(self, number: int) -> int:
         """See `Ranked.row`."""
@@ -266,8 +284,11 @@ class ClassRanking:
 
     def scored(self, number: int) -> ScoredHost:
         """See `Ranked.scored`."""
-        with self._engine.trusting(self._class):
+        try:
             return self._class.scored(self._query, number, self._ordered)
+        except BaseException:
+            self._engine.drop(self._class)
+            raise
 
 
 def _may_be_kept(rule: Filter | Weigher) -> bool:

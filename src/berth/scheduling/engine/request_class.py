@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from berth.domain.decision import ScoredHost
 from berth.scheduling.engine.blocks import BlockedScores
-from berth.scheduling.engine.scoring import Matrix, Scales, Scoring, UnfitError, check_finite
+from berth.scheduling.engine.readings import Readings
+from berth.scheduling.engine.scales import Scales, drift, prepared
+from berth.scheduling.engine.scoring import Scoring, UnfitError, check_finite
 from berth.scheduling.engine.stages import VOLATILE, Stages
 from berth.scheduling.engine.timed import Positions, TimedVerdicts
 from berth.scheduling.rule import Filter, Normalisation, Query, Scores, Weigher
@@ -36,25 +39,37 @@ class OutdatedError(Exception):
     """So much has changed that the class is to be made anew."""
 
 
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What all classes of one policy on one table have in common.
+
+    `order` has the row at each position in the order of names; None when rows are in it.
+    """
+
+    hosts: HostTable
+    filters: Sequence[Filter]
+    weighers: Sequence[Weigher]
+    normalisation: Normalisation
+    readings: Readings
+    order: Rows | None
+
+
 class RequestClass:
     """One kind of request on one table: stages, extremes and scores of all hosts."""
 
-    def __init__(
-        self,
-        hosts: HostTable,
-        filters: Sequence[Filter],
-        weighers: Sequence[Weigher],
-        normalisation: Normalisation,
-        timed: Sequence[TimedVerdicts],
-        query: Query,
-    ) -> None:
+    def __init__(self, common: Common, timed: Sequence[TimedVerdicts], query: Query) -> None:
+        hosts, readings, normalisation = common.hosts, common.readings, common.normalisation
         self._hosts = hosts
+        self._readings = readings
+        self._epoch = readings.epoch
         self._normalisation = normalisation
         self._timed = timed
         self._timed_at = [one.position for one in timed]
-        self.stages = Stages(hosts, filters, timed, query)
-        concerned = [weigher for weigher in weighers if self._concerns(weigher, query)]
-        self._scoring = Scoring(hosts, concerned, normalisation, query, self.stages.passing)
+        self.stages = Stages(hosts, common.filters, timed, query)
+        concerned = [weigher for weigher in common.weighers if self._concerns(weigher, query)]
+        self._scoring = Scoring(
+            hosts, concerned, normalisation, query, self.stages.passing, readings
+        )
         self._told: dict[int, ScoredHost] = {}
         self._told_on: tuple[Scale, ...] = ()
         self._raw: dict[int, list[float]] = {}
@@ -63,7 +78,7 @@ class RequestClass:
             {"aggregates"} if any(weigher.multiplier_key for weigher in concerned) else (),
         )
         self._positions = Positions(hosts.journal, groups)
-        self._order = _order(hosts)
+        self._order = common.order
         self._rescale(query)
 
     @property
@@ -78,9 +93,14 @@ class RequestClass:
             OutdatedError: make a new one.
             UnfitError: evaluate in full.
         """
+        if self._epoch != self._readings.epoch:
+            raise OutdatedError
         volatile, settled = self._changed()
         changed = volatile | settled if settled else volatile
         if not changed:
+            return
+        if len(changed) == 1 and not settled:
+            self._catch_up_one(query, changed.pop())
             return
         if len(changed) * _CHANGED_SHARE > len(self._hosts) + _FEW:
             raise OutdatedError
@@ -90,16 +110,12 @@ class RequestClass:
         if settled and self._scoring.has_switched():
             raise OutdatedError
         passes = self.stages.update(query, rows, also)
-        known = self._raw.get(listed[0]) if len(listed) == 1 and not settled else None
-        if known is None:
-            values = self._scoring.values(query, rows)
-        else:
-            values = self._scoring.values_after_use(query, rows, known)
+        values = self._scoring.values(query, rows)
         scores = self._scoring.scores(values, self._reference, rows)
         is_finite = math.isfinite(np.add.reduce(scores))
         if self._scoring.clips or not is_finite:
             check_finite(values)
-        self._remember(listed, values)
+        self._forget(listed)
         self._scoring.note(rows, changed, values, passes)
         if not is_finite:
             # Values far off the scale they are put on; only a new one can hold them.
@@ -107,6 +123,27 @@ class RequestClass:
             return
         scores[~passes] = -np.inf
         self._scores.put(self._positions_of(rows), scores)
+
+    def _catch_up_one(self, query: Query, row: int) -> None:
+        """Make the class true to one row that was consumed."""
+        scoring = self._scoring
+        passes = self.stages.update_one(query, row)
+        values = scoring.values_of_one(query, row, self._raw.get(row))
+        score = scoring.score_of_one(values, self._reference, row)
+        is_finite = math.isfinite(score)
+        if not (is_finite or all(map(math.isfinite, values))):
+            raise UnfitError
+        if len(self._raw) >= _TOLD_MAX:
+            self._raw.clear()
+            self._told.clear()
+        self._told.pop(row, None)
+        self._raw[row] = values
+        scoring.note_one(row, values, passes=passes)
+        if not is_finite:
+            self._rescale(query)
+            return
+        position = row if self._order is None else self._hosts.rank.item(row)
+        self._scores.put_one(position, score if passes else -math.inf)
 
     def best(self, query: Query, count: int) -> list[int]:
         """Return the rows of the `count` best hosts, best first, equal ones by name."""
@@ -169,22 +206,20 @@ class RequestClass:
                 raw=part.raw, normalised=part.normalised, multipliers=part.factors,
             )  # fmt: skip
 
-    def _remember(self, rows: list[int], values: Matrix) -> None:
-        """Keep the values of rows that changed, of which the best are soon asked for again."""
+    def _forget(self, rows: list[int]) -> None:
+        """Forget what is told of rows that have changed."""
         raw, told = self._raw, self._told
-        if len(rows) + len(raw) > _TOLD_MAX:
-            raw.clear()
-            told.clear()
-        for row in rows:
-            told.pop(row, None)
-        if len(rows) <= _TOLD_MAX:
-            raw.update(zip(rows, values.T.tolist(), strict=True))
+        if raw:
+            for row in rows:
+                if raw.pop(row, None) is not None:
+                    told.pop(row, None)
 
     def _concerns(self, weigher: Weigher, query: Query) -> bool:
         """Tell whether a weigher has anything to say of the class."""
         if is_off(self._hosts, weigher):
             return False
-        some = self._hosts.alive_rows()[:1]
+        first = (self._hosts.alive.argmax(),) if len(self._hosts) else ()
+        some = np.array(first, dtype=np.intp)
         return values_of(weigher, self._normalisation, self._hosts, query, some) is not None
 
     def _changed(self) -> tuple[set[int], set[int]]:
@@ -214,8 +249,8 @@ class RequestClass:
         """
         self._drifted += 1
         if self._drifted <= _DRIFTED_MAX:
-            scales = self._scoring.prepared(now)
-            _, most = self._scoring.drift(self._reference.all, now)
+            scales = prepared(self._scoring.weighers, now)
+            _, most = drift(self._scoring.weighers, self._reference.all, now, self._scoring.extent)
             exact = self._exact(query, np.array(positions, dtype=np.intp), scales)
             bound = float(exact.min()) - most - self._scoring.slack
             if len(positions) < count:
@@ -250,7 +285,7 @@ class RequestClass:
             UnfitError: scores are so large that they cannot be kept.
         """
         self._drifted = 0
-        self._reference = self._scoring.prepared(self._scoring.scales())
+        self._reference = prepared(self._scoring.weighers, self._scoring.scales())
         self._scores = BlockedScores(self._all_scores(query))
 
     def _all_scores(self, query: Query) -> Scores:
@@ -260,7 +295,8 @@ class RequestClass:
         check_finite(values)
         scores = self._scoring.scores(values, self._reference, everyone)
         passes = self.stages.passing(everyone)
-        if not np.isfinite(scores[passes]).all():
+        whole = math.isfinite(np.add.reduce(scores))
+        if not whole and not np.isfinite(scores[passes]).all():
             raise UnfitError
         scores[~passes] = -np.inf
         return scores if self._order is None else scores[self._order]
@@ -275,7 +311,7 @@ class RequestClass:
         return rows
 
 
-def _order(hosts: HostTable) -> Rows | None:
+def order_of(hosts: HostTable) -> Rows | None:
     """Return the row at each position in the order of names; None when rows are in it."""
     alive = hosts.alive_rows()
     ranks = hosts.rank[alive]

@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from berth.scheduling.engine.blocks import Extreme
+from berth.scheduling.engine.readings import Matrix, Readings, reader_of
+from berth.scheduling.engine.scales import Scales, column, normal
 from berth.scheduling.engine.stages import VOLATILE
-from berth.scheduling.rule import Normalisation, Query, Raw, Scores, Weigher
+from berth.scheduling.rule import Normalisation, Query, Scores, Weigher
 from berth.scheduling.weighing import UNSCALED, Scale, multipliers, scale_of
 from berth.tables.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.hosts import HostTable
@@ -18,8 +18,8 @@ from berth.tables.hosts import HostTable
 Passing = Callable[[Selection], Mask]
 """(rows) -> (K,) bool: they pass every filter."""
 
-Matrix = NDArray[np.float64]
-"""(W, K): the value of each weigher for each row."""
+_MANY: Final = 4_096
+"""Rows from which on weighers are put on their scales one by one."""
 
 _SLACK: Final = 1e-9
 """Relative; far above what rounding can do to a sum of a few products."""
@@ -38,21 +38,9 @@ def check_finite(values: Matrix) -> None:
     Raises:
         UnfitError: one is not.
     """
-    if not np.isfinite(values).all():
+    # A sum is no number when one of its parts is none; it may be too large all the same.
+    if not math.isfinite(np.add.reduce(values, axis=None)) and not np.isfinite(values).all():
         raise UnfitError
-
-
-@dataclass(frozen=True, slots=True)
-class Scales:
-    """One scale a weigher, as columns: `low`, `span` and `factor` are (W, 1).
-
-    A weigher whose values are all equal has span 1 and factor 0, which adds nothing.
-    """
-
-    all: tuple[Scale, ...]
-    low: Matrix
-    span: Matrix
-    factor: Matrix
 
 
 class Part(NamedTuple):
@@ -67,7 +55,12 @@ class Part(NamedTuple):
 class Scoring:
     """The weighers of a request class, with their extremes among the rows that pass.
 
-    Scores come out as `weighing.weigh` makes them, operation by operation.
+    Scores come out as `weighing.weigh` makes them, operation by operation. Idle weighers (see
+    `Readings`) have a part in what is told of a host, and nowhere else.
+
+    Attributes:
+        weighers: those of the class that are not idle.
+        names: of all of them.
     """
 
     def __init__(
@@ -77,25 +70,31 @@ class Scoring:
         normalisation: Normalisation,
         query: Query,
         passing: Passing,
+        readings: Readings,
     ) -> None:
-        self.weighers = tuple(weighers)
         self.names = tuple(weigher.name for weigher in weighers)
+        self._told = tuple((weigher, readings.idle_value(weigher)) for weigher in weighers)
+        weighers = self.weighers = tuple(weigher for weigher, idle in self._told if idle is None)
         self._hosts = hosts
+        self._readings = readings
         self._by_share = normalisation is Normalisation.SHARE
-        self._reads = [_reader(weigher, by_share=self._by_share) for weigher in weighers]
-        self._volatile = [i for i, w in enumerate(weighers) if _is_volatile(w)]
+        self._reads = [reader_of(weigher, normalisation) for weigher in weighers]
+        self._lines = [readings.line(weigher) for weigher in weighers]
+        self._own = [i for i, line in enumerate(self._lines) if line is None]
+        self._are_lines = self._lines == list(range(len(readings.values)))
+        self._volatile = [i for i in self._own if _is_volatile(weighers[i])]
         self._query = query
         self._passing = passing
         ends = ((w.floor, w.ceiling) for w in weighers)
         bounds = [(-np.inf if f is None else f, np.inf if c is None else c) for f, c in ends]
-        self._floors = _column([low for low, _ in bounds])
-        self._ceilings = _column([high for _, high in bounds])
+        self._floors = column([low for low, _ in bounds])
+        self._ceilings = column([high for _, high in bounds])
         self.clips = not self._by_share and bool(np.isfinite((self._floors, self._ceilings)).any())
         self._most: list[Extreme | None] = [None] * len(weighers)
         self._least: list[Extreme | None] = [None] * len(weighers)
-        self._plain_factors = tuple(float(weigher.multiplier) for weigher in weighers)
+        self._plain_factors = tuple(float(weigher.multiplier) for weigher, _ in self._told)
         self._scales: tuple[Scale, ...] | None = None
-        self.varies = any(self._varies(weigher) for weigher in weighers)
+        self.varies = any(self._varies(weigher) for weigher, _ in self._told)
         self.slack = _SLACK * (1.0 + sum(abs(weigher.multiplier) for weigher in weighers))
         if not self._by_share:
             self._begin(passing(hosts.everyone))
@@ -105,26 +104,41 @@ class Scoring:
     def values(self, query: Query, rows: Selection) -> Matrix:
         """Return the values of rows, one line a weigher; see `check_finite`."""
         self._query = query
-        found = np.empty((len(self._reads), count_of(rows)), dtype=np.float64)
-        for index, read in enumerate(self._reads):
-            values = read(self._hosts, query, rows)
-            found[index] = np.nan if values is None else values
-        return found
-
-    def values_after_use(self, query: Query, rows: Rows, known: Sequence[float]) -> Matrix:
-        """Return the values of one row that was consumed, asking only weighers that see that.
-
-        Args:
-            query: the request at hand.
-            rows: (1,) the row.
-            known: its values before.
-        """
-        self._query = query
-        found = np.array(known, dtype=np.float64).reshape(-1, 1)
-        for index in self._volatile:
+        if self._are_lines:
+            kept: Matrix = self._readings.values[:, rows]
+            return kept
+        found = np.empty((len(self._lines), count_of(rows)), dtype=np.float64)
+        for index, line in enumerate(self._lines):
+            if line is not None:
+                found[index] = self._readings.values[line, rows]
+        for index in self._own:
             values = self._reads[index](self._hosts, query, rows)
             found[index] = np.nan if values is None else values
         return found
+
+    def values_of_one(
+        self, query: Query, row: int, known: Sequence[float] | None = None
+    ) -> list[float]:
+        """Return the values of one row.
+
+        Args:
+            query: the request at hand.
+            row: the row.
+            known: its values before it was consumed; only weighers that see that are asked then.
+        """
+        self._query = query
+        found: list[float] = self._readings.values[:, row].tolist()
+        if self._are_lines:
+            return found
+        kept = [math.nan if line is None else found[line] for line in self._lines]
+        rows = np.array((row,), dtype=np.intp)
+        for index in self._own:
+            if known is not None and index not in self._volatile:
+                kept[index] = known[index]
+                continue
+            values = self._reads[index](self._hosts, query, rows)
+            kept[index] = math.nan if values is None else values.item(0)
+        return kept
 
     def note(self, rows: Rows, changed: set[int], values: Matrix, passes: Mask) -> None:
         """Take in the values that some rows have now.
@@ -135,20 +149,29 @@ class Scoring:
             values: (W, K).
             passes: (K,) they pass every filter.
         """
-        if self._by_share:
+        if self._by_share or not self.weighers:
             return
-        self._scales = None
         highest = np.where(passes, values, -np.inf)
         for index, top in enumerate(highest.max(axis=1).tolist()):
             extreme = self._most[index]
-            if extreme is not None:
-                extreme.note(rows, changed, highest[index], top)
+            if extreme is not None and extreme.note(rows, changed, highest[index], top):
+                self._scales = None
         if any(self._least):
             lowest = np.where(passes, -values, -np.inf)
             for index, top in enumerate(lowest.max(axis=1).tolist()):
                 extreme = self._least[index]
-                if extreme is not None:
-                    extreme.note(rows, changed, lowest[index], top)
+                if extreme is not None and extreme.note(rows, changed, lowest[index], top):
+                    self._scales = None
+
+    def note_one(self, row: int, values: Sequence[float], *, passes: bool) -> None:
+        """Take in the values that one row has now; see `note`."""
+        if self._by_share:
+            return
+        for most, least, value in zip(self._most, self._least, values, strict=True):
+            if most is not None and most.note_one(row, value if passes else -math.inf):
+                self._scales = None
+            if least is not None and least.note_one(row, -value if passes else -math.inf):
+                self._scales = None
 
     def _begin(self, passes: Mask) -> None:
         """Find the extremes among the rows that pass."""
@@ -168,10 +191,15 @@ class Scoring:
 
     def _one(self, index: int, rows: Selection, passes: Mask, sign: int) -> Scores:
         """Return one weigher's values, or their negatives; -inf for rows that do not pass."""
-        values = self._reads[index](self._hosts, self._query, rows)
-        if values is None or not np.isfinite(values).all():
-            raise UnfitError
-        return np.where(passes, sign * values, -np.inf)
+        line = self._lines[index]
+        if line is None:
+            values = self._reads[index](self._hosts, self._query, rows)
+            if values is None:
+                raise UnfitError
+        else:
+            values = self._readings.values[line, rows]
+        # What is no number is found where scores are made.
+        return np.where(passes, values if sign > 0 else -values, -np.inf)
 
     # ---- scales and scores --------------------------------------------------------------------
 
@@ -198,16 +226,6 @@ class Scoring:
             raise UnfitError
         return found
 
-    def prepared(self, scales: tuple[Scale, ...]) -> Scales:
-        """Return scales in the form that `scores` takes."""
-        each = list(zip(self.weighers, scales, strict=True))
-        return Scales(
-            all=scales,
-            low=_column([scale.low if scale.span else 0.0 for scale in scales]),
-            span=_column([scale.span or 1.0 for scale in scales]),
-            factor=_column([weigher.multiplier if scale.span else 0.0 for weigher, scale in each]),
-        )
-
     def scores(self, values: Matrix, scales: Scales, rows: Selection) -> Scores:
         """Sum what the weighers give to rows, in the order of the policy.
 
@@ -216,6 +234,8 @@ class Scoring:
             scales: to put them on.
             rows: the K rows.
         """
+        if values.shape[1] > _MANY and not self.varies:
+            return self._scores_by_line(values, scales)
         if self._by_share and not self.varies:
             return _summed(values * scales.factor)
         # Values far off their scale may make what is no number; who asks looks for that.
@@ -224,6 +244,40 @@ class Scoring:
             gains *= self._factors(rows, scales) if self.varies else scales.factor
             return _summed(gains)
 
+    def _scores_by_line(self, values: Matrix, scales: Scales) -> Scores:
+        """Do what `scores` does, one weigher after another: of many rows, one fits in a cache."""
+        total = np.zeros(values.shape[1], dtype=np.float64)
+        gain = np.empty_like(total)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for line, (floor, ceiling, low, span, factor) in zip(values, scales.each, strict=True):
+                if not factor:
+                    continue
+                if self._by_share:
+                    total += np.multiply(line, factor, out=gain)
+                    continue
+                clipped = line if floor == -math.inf else np.maximum(line, floor, out=gain)
+                if ceiling != math.inf:
+                    clipped = np.minimum(clipped, ceiling, out=gain)
+                np.subtract(clipped, low, out=gain)
+                np.divide(gain, span, out=gain)
+                total += np.multiply(gain, factor, out=gain)
+        return total
+
+    def score_of_one(self, values: Sequence[float], scales: Scales, row: int) -> float:
+        """Sum what the weighers give to one row; see `scores`."""
+        if self.varies:
+            column = np.array(values, dtype=np.float64).reshape(-1, 1)
+            return self.scores(column, scales, np.array((row,), dtype=np.intp)).item(0)
+        score = 0.0
+        if self._by_share:
+            for value, (_, _, _, _, factor) in zip(values, scales.each, strict=True):
+                score += value * factor
+            return score
+        for value, (floor, ceiling, low, span, factor) in zip(values, scales.each, strict=True):
+            clipped = floor if value < floor else min(value, ceiling)
+            score += (clipped - low) / span * factor
+        return score
+
     def parts(self, rows: Rows, raw: Sequence[Sequence[float]]) -> list[Part]:
         """Return the scores of rows now, and what each weigher gave each row.
 
@@ -231,65 +285,49 @@ class Scoring:
 
         Args:
             rows: K rows, in which multipliers may differ.
-            raw: for each of them the value of every weigher.
+            raw: for each of them the value of every weigher that is not idle.
         """
         scales = self.scales()
         found: list[Part] = []
         for values, factors in zip(raw, self._factors_of_each(rows), strict=True):
-            given = tuple(values)
-            normalised = given if self._by_share else self._all_normal(given, scales)
+            given, normalised = self._told_of(values, scales)
             score = 0.0
-            for normal, factor in zip(normalised, factors, strict=True):
-                score += normal * factor
+            for share, factor in zip(normalised, factors, strict=True):
+                score += share * factor
             found.append(Part(score, given, normalised, factors))
         return found
 
-    def _all_normal(
-        self, values: tuple[float, ...], scales: tuple[Scale, ...]
-    ) -> tuple[float, ...]:
-        each = zip(values, self.weighers, scales, strict=True)
-        return tuple(self._normal(value, weigher, scale) for value, weigher, scale in each)
-
-    def _normal(self, value: float, weigher: Weigher, scale: Scale) -> float:
-        if not scale.span:
-            return 0.0
-        if weigher.floor is not None:
-            value = max(value, weigher.floor)
-        if weigher.ceiling is not None:
-            value = min(value, weigher.ceiling)
-        return (value - scale.low) / scale.span
+    def _told_of(
+        self, values: Sequence[float], scales: tuple[Scale, ...]
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return what every weigher says of a row, idle ones too, raw and normalised."""
+        if self._by_share:
+            return tuple(values), tuple(values)
+        each = zip(values, scales, strict=True)
+        raw: list[float] = []
+        normalised: list[float] = []
+        for weigher, idle in self._told:
+            if idle is not None:
+                raw.append(idle)
+                normalised.append(0.0)
+                continue
+            value, scale = next(each)
+            raw.append(value)
+            normalised.append(normal(value, weigher, scale))
+        return tuple(raw), tuple(normalised)
 
     def _factors_of_each(self, rows: Rows) -> list[tuple[float, ...]]:
         """Return for each row the multiplier of every weigher."""
         if not self.varies:
             return [self._plain_factors] * rows.size
-        factors = np.empty((len(self.weighers), rows.size), dtype=np.float64)
-        for index, weigher in enumerate(self.weighers):
+        factors = np.empty((len(self._told), rows.size), dtype=np.float64)
+        for index, (weigher, _) in enumerate(self._told):
             factors[index] = multipliers(self._hosts, weigher, rows)
         return [tuple(line) for line in factors.T.tolist()]
 
-    def drift(self, was: tuple[Scale, ...], now: tuple[Scale, ...]) -> tuple[float, float]:
-        """Return the least and most that scores on an earlier scale may be wrong by.
-
-        The difference of two scales is linear between the ends that values can have, so it is
-        greatest and least at an end.
-        """
-        if was == now:
-            return 0.0, 0.0
-        least = most = 0.0
-        for weigher, old, new in zip(self.weighers, was, now, strict=True):
-            if old == new:
-                continue
-            ends = (new.low, new.low + new.span)
-            changes = [_at(end, new) - _at(end, old) for end in ends]
-            every = [factor * change for factor in self._extent(weigher) for change in changes]
-            least += min(every)
-            most += max(every)
-        return least, most
-
     def has_switched(self) -> bool:
         """Tell whether multipliers began or ceased to differ between hosts."""
-        return self.varies != any(self._varies(weigher) for weigher in self.weighers)
+        return self.varies != any(self._varies(weigher) for weigher, _ in self._told)
 
     def _normalised(self, values: Matrix, scales: Scales) -> Matrix:
         if self._by_share:
@@ -307,7 +345,7 @@ class Scoring:
             found[index] = multipliers(self._hosts, weigher, rows) if scale.span else 0.0
         return found
 
-    def _extent(self, weigher: Weigher) -> tuple[float, ...]:
+    def extent(self, weigher: Weigher) -> tuple[float, ...]:
         """Return the least and greatest multiplier that any host has."""
         found = multipliers(self._hosts, weigher, self._hosts.everyone)
         if isinstance(found, float | int):
@@ -317,14 +355,6 @@ class Scoring:
     def _varies(self, weigher: Weigher) -> bool:
         none = np.zeros(0, dtype=np.intp)
         return not isinstance(multipliers(self._hosts, weigher, none), float | int)
-
-
-def _reader(weigher: Weigher, *, by_share: bool) -> Raw:
-    if not by_share:
-        return weigher.raw
-    if weigher.share is None:
-        raise ValueError(f"{weigher.name} has no share form")
-    return weigher.share
 
 
 def _summed(gains: Matrix) -> Scores:
@@ -345,11 +375,3 @@ def _sum_of(values: list[float]) -> float:
 
 def _is_volatile(weigher: Weigher) -> bool:
     return not VOLATILE.isdisjoint(weigher.reads.columns)
-
-
-def _column(values: Sequence[float]) -> Matrix:
-    return np.array(values, dtype=np.float64).reshape(-1, 1)
-
-
-def _at(value: float, scale: Scale) -> float:
-    return (value - scale.low) / scale.span if scale.span else 0.0

@@ -1,0 +1,145 @@
+"""Readings: what weighers measure of every host, whatever is asked, read once for all classes."""
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.scheduling.engine.timed import Positions
+from berth.scheduling.rule import Normalisation, Query, Raw, Scores, Weigher
+from berth.tables.bitsets import Rows
+from berth.tables.hosts import HostTable
+
+Matrix = NDArray[np.float64]
+"""(W, K): the value of each weigher for each row."""
+
+_CHANGED_SHARE: Final = 4
+"""When more than one row in so many has changed, everything is read anew."""
+
+
+def reader_of(weigher: Weigher, normalisation: Normalisation) -> Raw:
+    """Return how a weigher measures under a policy.
+
+    Raises:
+        ValueError: shares are asked of a weigher that has none; policies that mix the two are
+            refused when they are read.
+    """
+    if normalisation is Normalisation.NOVA:
+        return weigher.raw
+    if weigher.share is None:
+        raise ValueError(f"{weigher.name} has no share form")
+    return weigher.share
+
+
+class Readings:
+    """The values of those weighers of a policy that read nothing of a request.
+
+    Many of them say the same of every host of a fleet, and where their scale has no fixed end,
+    that adds nothing to any score. Such a weigher is idle: nothing of it is kept until some host
+    is another. From then on it is awake, for good, so that classes are not made anew each time.
+
+    Attributes:
+        values: (W, N) float64, one line a weigher that is awake, in the order of the policy.
+        epoch: changes with the lines.
+    """
+
+    def __init__(
+        self, hosts: HostTable, weighers: Iterable[Weigher], normalisation: Normalisation
+    ) -> None:
+        self._hosts = hosts
+        self._reads = {
+            id(one): (one, reader_of(one, normalisation))
+            for one in weighers
+            if not one.reads.request and one.multiplier
+        }
+        self._by_share = normalisation is Normalisation.SHARE
+        self._groups = {group for one, _ in self._reads.values() for group in one.reads.columns}
+        self._lines: dict[int, int] = {}
+        self._idle: dict[int, float] = {}
+        self._awake: set[int] = set()
+        self._positions: Positions | None = None
+        self.values: Matrix = np.zeros((0, 0), dtype=np.float64)
+        self.epoch = 0
+
+    def line(self, weigher: Weigher) -> int | None:
+        """Return the line of `values` that a weigher has; None when it has none."""
+        return self._lines.get(id(weigher))
+
+    def idle_value(self, weigher: Weigher) -> float | None:
+        """Return what an idle weigher says of every host; None when it is not idle."""
+        return self._idle.get(id(weigher))
+
+    def reset(self) -> None:
+        """Forget everything: other hosts have the rows now."""
+        self._positions = None
+
+    def catch_up(self, query: Query) -> None:
+        """Make the values true to the table; `query` is handed to weighers that ignore it."""
+        positions, self._positions = self._positions, None
+        found = None if positions is None else positions.changed()
+        if found is None or not self._read_changed(query, found):
+            positions = self._read_all(query)
+        # Not before here: a weigher that fails half-way leaves nothing to build on.
+        self._positions = positions
+
+    def _read_changed(self, query: Query, found: dict[str, list[int]]) -> bool:
+        """Take in rows that changed, by group of columns; False when all is to be read."""
+        if not found:
+            return True
+        changed = {row for rows in found.values() for row in rows}
+        if len(changed) * _CHANGED_SHARE > len(self._hosts):
+            return False
+        rows = np.array(list(changed), dtype=np.intp)
+        groups = found.keys()
+        for number, (weigher, read) in self._reads.items():
+            if not groups.isdisjoint(weigher.reads.columns):
+                values = read(self._hosts, query, rows)
+                line = self._lines.get(number)
+                if line is not None and values is not None:
+                    self.values[line, rows] = values
+                elif not self._sleeps_on(number, rows, values):
+                    return False
+        return True
+
+    def _sleeps_on(self, number: int, rows: Rows, values: Scores | None) -> bool:
+        """Tell whether a weigher without a line goes on without one."""
+        value = self._idle.get(number)
+        if value is None or values is None:
+            return value is None and values is None
+        return values.tolist().count(value) == rows.size or bool(
+            (values[self._hosts.alive[rows]] == value).all()
+        )
+
+    def _read_all(self, query: Query) -> Positions:
+        """Read every weigher of every host, and see which are idle."""
+        positions = Positions(self._hosts.journal, self._groups)
+        alive = self._hosts.alive
+        found: list[Scores] = []
+        lines: dict[int, int] = {}
+        self._idle.clear()
+        for number, (weigher, read) in self._reads.items():
+            values = read(self._hosts, query, self._hosts.everyone)
+            if values is None:
+                continue
+            value = self._only_value(weigher, values[alive])
+            if value is None:
+                lines[number] = len(found)
+                found.append(values)
+            else:
+                self._idle[number] = value
+        self._awake.update(lines)
+        if lines != self._lines:
+            self.epoch += 1
+        self._lines = lines
+        self.values = np.array(found, dtype=np.float64).reshape(len(found), len(self._hosts))
+        return positions
+
+    def _only_value(self, weigher: Weigher, values: Scores) -> float | None:
+        """Return the one value that a weigher gives, if that may be left out of scores."""
+        has_ends = (weigher.floor, weigher.ceiling) != (None, None)
+        if self._by_share or has_ends or id(weigher) in self._awake or not values.size:
+            return None
+        first = float(values[0])
+        return first if math.isfinite(first) and bool((values == first).all()) else None

@@ -1,0 +1,96 @@
+"""Scales: the ends that a class's weighers are put between, and what moving them can change."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.scheduling.engine.readings import Matrix
+from berth.scheduling.rule import Weigher
+from berth.scheduling.weighing import Scale
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """One scale a weigher, as columns: `low`, `span` and `factor` are (W, 1).
+
+    A weigher whose values are all equal has span 1 and factor 0, which adds nothing. `each` is
+    the same as (floor, ceiling, low, span, factor) for each weigher.
+    """
+
+    all: tuple[Scale, ...]
+    low: Matrix
+    span: Matrix
+    factor: Matrix
+    each: tuple[tuple[float, float, float, float, float], ...]
+
+
+def prepared(weighers: Sequence[Weigher], scales: tuple[Scale, ...]) -> Scales:
+    """Return the scales of weighers in the form that scores are made with."""
+    each = tuple(
+        (
+            -math.inf if weigher.floor is None else weigher.floor,
+            math.inf if weigher.ceiling is None else weigher.ceiling,
+            scale.low if scale.span else 0.0,
+            scale.span or 1.0,
+            weigher.multiplier if scale.span else 0.0,
+        )
+        for weigher, scale in zip(weighers, scales, strict=True)
+    )
+    return Scales(
+        all=scales,
+        low=column([low for _, _, low, _, _ in each]),
+        span=column([span for _, _, _, span, _ in each]),
+        factor=column([factor for _, _, _, _, factor in each]),
+        each=each,
+    )
+
+
+def drift(
+    weighers: Sequence[Weigher],
+    was: tuple[Scale, ...],
+    now: tuple[Scale, ...],
+    multipliers_of: Callable[[Weigher], tuple[float, ...]],
+) -> tuple[float, float]:
+    """Return the least and most that scores on an earlier scale may be wrong by.
+
+    The difference of two scales is linear between the ends that values can have, so it is
+    greatest and least at an end.
+
+    Args:
+        weighers: of the class.
+        was: their scales when scores were made.
+        now: their scales now.
+        multipliers_of: the least and greatest multiplier that a weigher has on any host.
+    """
+    least = most = 0.0
+    for weigher, old, new in zip(weighers, was, now, strict=True):
+        if old == new:
+            continue
+        ends = (new.low, new.low + new.span)
+        changes = [_at(end, new) - _at(end, old) for end in ends]
+        every = [factor * change for factor in multipliers_of(weigher) for change in changes]
+        least += min(every)
+        most += max(every)
+    return least, most
+
+
+def normal(value: float, weigher: Weigher, scale: Scale) -> float:
+    """Put one value on a scale, as `weighing.scaled` does."""
+    if not scale.span:
+        return 0.0
+    if weigher.floor is not None:
+        value = max(value, weigher.floor)
+    if weigher.ceiling is not None:
+        value = min(value, weigher.ceiling)
+    return (value - scale.low) / scale.span
+
+
+def column(values: Sequence[float]) -> Matrix:
+    """Return values as (W, 1)."""
+    return np.array(values, dtype=np.float64).reshape(-1, 1)
+
+
+def _at(value: float, scale: Scale) -> float:
+    return (value - scale.low) / scale.span if scale.span else 0.0

@@ -1,0 +1,119 @@
+"""Readings: weighers that read no request are read once, and those that say nothing new sleep."""
+
+import numpy as np
+import pytest
+
+from berth.domain.resources import MEMORY_MB
+from berth.scheduling.engine.readings import Readings
+from berth.scheduling.rule import Normalisation, Query, Reads, Weigher
+from berth.scheduling.weighers import build_failures, free_ram, num_instances
+from berth.tables.following import table_of
+from berth.tables.hosts import HostTable
+from berth.testing.fleets import NOW_S, Box, asking, snapshot_of
+
+RAM = free_ram.build()
+COUNT = num_instances.build(multiplier=1.0)
+FAILURES = build_failures.build()
+
+
+def query() -> Query:
+    """Return any query: none of these weighers reads it."""
+    request = asking()
+    return Query(request, request.needs, NOW_S, None, request.instance_uuids[0])
+
+
+def table(*names: str) -> HostTable:
+    """Return a table of equal hosts."""
+    return table_of(snapshot_of([Box(name) for name in names]))
+
+
+def readings_of(hosts: HostTable, *weighers: Weigher) -> Readings:
+    """Return readings that are true to the table."""
+    found = Readings(hosts, weighers, Normalisation.NOVA)
+    found.catch_up(query())
+    return found
+
+
+def test_values_are_those_of_the_weigher_after_every_change() -> None:
+    """One line a weigher, one column a row."""
+    hosts = table("a", "b", "c", "d", "e")
+    readings = readings_of(hosts, RAM)
+    hosts.hold(3, {MEMORY_MB: 100})
+    readings.catch_up(query())
+    line = readings.line(RAM)
+    assert line is not None
+    asked = RAM.raw(hosts, query(), hosts.everyone)
+    assert asked is not None
+    assert readings.values[line].tolist() == asked.tolist()
+    assert len(set(asked.tolist())) == 2
+
+
+def test_a_weigher_that_says_the_same_of_all_hosts_sleeps_until_one_differs() -> None:
+    """It wakes up for good, and the epoch tells classes so."""
+    hosts = table("a", "b", "c", "d", "e")
+    readings = readings_of(hosts, RAM, COUNT)
+    before = readings.epoch
+    assert readings.line(COUNT) is None
+    assert readings.idle_value(COUNT) == 0.0
+    for held in (100, 200):
+        hosts.hold(0, {MEMORY_MB: held})
+        readings.catch_up(query())
+        assert readings.epoch == before
+    host = hosts.host(1)
+    request = asking()
+    resident = Query(request, request.needs, NOW_S, None, "i-1").resident_with(None)
+    hosts.put_instance(host.uuid, resident)
+    readings.catch_up(query())
+    assert readings.epoch == before + 1
+    line = readings.line(COUNT)
+    assert line is not None
+    assert readings.values[line, 1] != readings.values[line, 0]
+    hosts.remove_instance("i-1")
+    readings.catch_up(query())
+    readings.reset()
+    readings.catch_up(query())
+    assert readings.line(COUNT) is not None
+    assert readings.epoch == before + 1
+
+
+def test_fixed_ends_and_shares_keep_a_weigher_awake() -> None:
+    """Equal values are worth something there."""
+    hosts = table("a", "b")
+    assert readings_of(hosts, RAM).line(RAM) == 0
+    by_share = Readings(hosts, [FAILURES], Normalisation.SHARE)
+    by_share.catch_up(query())
+    assert by_share.line(FAILURES) == 0
+    assert readings_of(hosts, FAILURES).line(FAILURES) is None
+
+
+def test_a_weigher_that_reads_the_request_or_is_off_has_no_line() -> None:
+    """A class asks it by itself."""
+    hosts = table("a", "b")
+    of_request = Weigher("Mine", RAM.raw, Reads(("project_id",), ("used",)), floor=0.0)
+    off = free_ram.build(multiplier=0.0)
+    readings = readings_of(hosts, of_request, off)
+    assert readings.values.shape == (0, 2)
+    assert readings.line(of_request) is readings.line(off) is None
+
+
+def test_a_weigher_that_fails_leaves_nothing_half_read() -> None:
+    """The next look reads everything again."""
+    hosts = table("a", "b", "c", "d", "e", "f", "g", "h", "i")
+    fails = [False]
+
+    def raw(table: HostTable, asked: Query, rows: object) -> np.ndarray | None:
+        if fails[0]:
+            raise RuntimeError("broken")
+        return RAM.raw(table, asked, rows)  # type: ignore[arg-type]
+
+    broken = Weigher("Broken", raw, Reads((), ("used",)), floor=0.0)
+    readings = readings_of(hosts, broken)
+    hosts.hold(2, {MEMORY_MB: 100})
+    fails[0] = True
+    with pytest.raises(RuntimeError):
+        readings.catch_up(query())
+    fails[0] = False
+    readings.catch_up(query())
+    expected = RAM.raw(hosts, query(), hosts.everyone)
+    assert expected is not None
+    assert readings.values[0].tolist() == expected.tolist()

@@ -1,0 +1,48 @@
+"""Stages: one row asked again alone says the same as all rows asked anew."""
+
+from itertools import product
+
+import pytest
+
+from berth.domain.resources import VCPU
+from berth.scheduling.engine.stages import Stages
+from berth.scheduling.filters import fits_resources, has_few_instances, has_traits
+from berth.scheduling.rule import Filter, Query
+from berth.tables.following import table_of
+from berth.testing.fleets import NOW_S, Box, asking, snapshot_of
+
+FILTERS: tuple[Filter, ...] = (
+    fits_resources.build(),
+    has_traits.build(),
+    has_few_instances.build(max_instances_per_host=1),
+)
+
+
+@pytest.mark.parametrize(("with_trait", "full"), list(product((True, False), repeat=2)))
+@pytest.mark.parametrize("turned", [0, 1])
+def test_one_row_alone_gets_the_stage_of_a_new_look(
+    with_trait: bool, full: bool, turned: int
+) -> None:
+    """Whichever of a lasting and two volatile filters, before and after it, removes the row."""
+    fast = frozenset({"CUSTOM_FAST"})
+    mine = fast if with_trait else frozenset[str]()
+    hosts = table_of(snapshot_of([Box("a", traits=mine), Box("b", traits=fast)]))
+    request = asking(specs={"trait:CUSTOM_FAST": "required"})
+    query = Query(request, request.needs, NOW_S, None, request.instance_uuids[0])
+    row = hosts.row_of(Box("a").host.uuid)
+    assert row is not None
+    filters = FILTERS[turned:] + FILTERS[:turned]
+    stages = Stages(hosts, filters, (), query)
+    if full:
+        hosts.hold(row, {VCPU: 1_000_000})
+    hosts.put_instance(hosts.host(row).uuid, query.resident_with(None))
+    passes = stages.update_one(query, row)
+    anew = Stages(hosts, filters, (), query)
+    assert not passes
+    assert stages.stage.tolist() == anew.stage.tolist()
+    assert stages.left() == anew.left()
+    hosts.remove_instance(query.instance_uuid)
+    if full:
+        hosts.unhold(row, {VCPU: 1_000_000})
+    assert stages.update_one(query, row) is with_trait
+    assert stages.left() == Stages(hosts, filters, (), query).left()
