@@ -50,6 +50,7 @@ class Engine:
         self._roster = hosts.roster
         self._classes: OrderedDict[Hashable, RequestClass] = OrderedDict()
         self._guests: OrderedDict[Hashable, RequestClass] = OrderedDict()
+        self._seen: OrderedDict[Hashable, None] = OrderedDict()
         self._timed: dict[int, TimedVerdicts] = {}
         rules: tuple[Filter | Weigher, ...] = (*policy.filters, *policy.weighers)
         self._fit = len(policy.filters) <= FILTERS_MAX
@@ -174,9 +175,8 @@ class Engine:
             except OutdatedError:
                 found = self._classes[key] = self._make(query)
         else:
-            found = self._guests[key] = self._make(query)
-            if len(self._guests) > _GUESTS_MAX:
-                self._guests.popitem(last=False)
+            found = self._make(query)
+            self._admit(key, found)
         if instances > 1 and (found.stages.is_sticky or found.stages.reads_groups):
             return None
         return found
@@ -192,6 +192,19 @@ class Engine:
             self._classes[key] = found
             self._make_room()
         return found
+
+    def _admit(self, key: Hashable, made: RequestClass) -> None:
+        """Keep a new class; as a guest, if its kind of request has not been seen before."""
+        if key in self._seen:
+            self._classes[key] = made
+            self._make_room()
+            return
+        self._seen[key] = None
+        if len(self._seen) > _KINDS_MAX:
+            self._seen.popitem(last=False)
+        self._guests[key] = made
+        if len(self._guests) > _GUESTS_MAX:
+            self._guests.popitem(last=False)
 
     def _make(self, query: Query) -> RequestClass:
         policy = self.policy

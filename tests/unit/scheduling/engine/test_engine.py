@@ -69,3 +69,19 @@ def test_classes_are_forgotten_when_hosts_come() -> None:
     found = engine.class_of(query, 1)
     assert found is not None
     assert found.stages.left()[0].before == 2
+
+
+def test_a_kind_that_comes_again_is_kept_however_many_come_between() -> None:
+    """What comes once is soon forgotten, but at its second sight a kind of request is known."""
+    engine = engine_with([fits_resources.build()], [free_ram.build()])
+    flavors = [replace(asking().flavor, flavor_id=f"f-{n}", vcpus=n) for n in range(1, 31)]
+    queries = [
+        Query(request, request.needs, NOW_S, None, request.instance_uuids[0])
+        for request in (replace(asking(), flavor=flavor) for flavor in flavors)
+    ]
+    for query in queries:
+        engine.class_of(query, 1)
+    second = [engine.class_of(query, 1) for query in queries]
+    third = [engine.class_of(query, 1) for query in queries]
+    assert all(one is not None for one in second)
+    assert all(one is two for one, two in zip(second, third, strict=True))
