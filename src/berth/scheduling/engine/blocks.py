@@ -66,7 +66,7 @@ class BlockedScores:
         """Set scores; -inf for hosts that may not be chosen."""
         self.values[positions] = scores
         blocks = positions >> self._shift
-        self._greatest[blocks] = self._lines[blocks].max(axis=1)
+        self._greatest[blocks] = np.maximum.reduce(self._lines[blocks], axis=1)
         self._put += positions.size
         if self._put > _AHEAD + _LED_MIN:
             self._leaders.clear()
@@ -81,7 +81,7 @@ class BlockedScores:
         falls = score < greatest == self.values.item(position)
         self.values[position] = score
         if falls:
-            self._greatest[block] = self._lines[block].max()
+            self._greatest[block] = np.maximum.reduce(self._lines[block])
         elif score > greatest:
             self._greatest[block] = score
         self._put += 1

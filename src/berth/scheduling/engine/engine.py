@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from contextlib import suppress
 from itertools import count
 from typing import Final
 
@@ -81,14 +80,7 @@ class Engine:
             return None
         if known is not None:
             self._readings.catch_up(query)
-            with suppress(OutdatedError):
-                try:
-                    known.catch_up(query)
-                except OutdatedError:
-                    raise
-                except Exception:
-                    self.drop(known)
-                    raise
+            if self._is_true_again(known, query):
                 return known
         try:
             key = self._key(query)
@@ -156,6 +148,16 @@ class Engine:
                 self._numbers.clear()
             number = self._numbers[kind] = next(self._next)
         return number
+
+    def _is_true_again(self, known: RequestClass, query: Query) -> bool:
+        try:
+            known.catch_up(query)
+        except OutdatedError:
+            return False
+        except Exception:
+            self.drop(known)
+            raise
+        return True
 
     def drop(self, found: RequestClass) -> None:
         """Drop a class after a rule failed half-way: it may be true of nothing."""
