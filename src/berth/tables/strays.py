@@ -4,6 +4,7 @@ A feed may tell of an instance or a provider before its host, and a host may be 
 back while both stay. A table that forgot them would differ from one loaded from a snapshot.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 from berth.domain.provider import Provider
@@ -31,11 +32,18 @@ class Strays:
         self.providers: dict[str, Provider] = {}
         self._by_uuid: dict[str, Stray] = {}
         self._by_name: dict[str, dict[str, Stray]] = {}
+        self._members: Counter[str] = Counter()
 
     def put(self, stray: Stray) -> None:
         """Keep an instance; it must not be there."""
         self._by_uuid[stray.uuid] = stray
         self._by_name.setdefault(stray.name, {})[stray.uuid] = stray
+        if stray.resident.group_uuid is not None:
+            self._members[stray.resident.group_uuid] += 1
+
+    def has_member(self, group_uuid: str) -> bool:
+        """Tell whether an instance of a server group is on a host that is not here."""
+        return group_uuid in self._members
 
     def remove(self, uuid: str) -> None:
         """Forget an instance; one that is not there is no error."""
@@ -46,6 +54,11 @@ class Strays:
         del here[uuid]
         if not here:
             del self._by_name[stray.name]
+        group_uuid = stray.resident.group_uuid
+        if group_uuid is not None:
+            self._members[group_uuid] -= 1
+            if not self._members[group_uuid]:
+                del self._members[group_uuid]
 
     def take(self, name: str, node: str) -> list[Stray]:
         """Return and forget the instances that are on a host."""

@@ -20,6 +20,19 @@ def test_a_host_takes_its_own() -> None:
     assert [one.uuid for one in strays.take("h", "n2")] == ["b"]
 
 
+def test_members_of_a_group_are_known_until_the_last_has_left() -> None:
+    """Whichever way they leave."""
+    strays = Strays()
+    assert not strays.has_member("g")
+    for uuid, name in (("a", "h"), ("b", "other")):
+        strays.put(Stray(Resident(uuid, group_uuid="g"), name, None))
+    strays.remove("a")
+    assert strays.has_member("g")
+    assert not strays.has_member("h")
+    strays.take("other", "n")
+    assert not strays.has_member("g")
+
+
 def test_a_removed_instance_waits_no_more() -> None:
     """Removing one that is not there is no error."""
     strays = Strays()

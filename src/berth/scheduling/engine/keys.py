@@ -62,11 +62,15 @@ def _whereabouts(hosts: HostTable, query: Query) -> Hashable:
 
 
 def _group_rows(hosts: HostTable, query: Query) -> Hashable:
-    """Return the rows of the group's members, for the one policy under which rows see others."""
+    """Return the rows of the group's members, for the one policy under which rows see others.
+
+    And whether there are some elsewhere.
+    """
     group = query.group
     if group is None or group.policy is not GroupPolicy.AFFINITY:
         return None
-    return frozenset(hosts.occupants.group_rows(group.uuid))
+    rows = frozenset(hosts.occupants.group_rows(group.uuid))
+    return rows, hosts.strays.has_member(group.uuid)
 
 
 _SPECIAL: Mapping[str, Part] = {

@@ -1,4 +1,7 @@
-"""ServerGroupAffinityFilter: all members of the group are on one host."""
+"""ServerGroupAffinityFilter: all members of the group are on one host.
+
+A member on a host that is not in the table counts, too: until that host is back, no other will do.
+"""
 
 from collections.abc import Sequence
 
@@ -29,7 +32,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
     if group is None or group.policy is not GroupPolicy.AFFINITY:
         return None
     members = hosts.occupants.group_rows(group.uuid)
-    if not members:
+    if not members and not hosts.strays.has_member(group.uuid):
         return np.ones(count_of(rows), dtype=np.bool_)
     kept: Mask = spread(members, rows) > 0
     return kept

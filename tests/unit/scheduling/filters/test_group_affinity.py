@@ -29,6 +29,17 @@ def test_hosts_with_a_member_stay(ask: Ask) -> None:
     assert asked.relaxed(RULE, [0]) == [("without the affinity of group web: 1 host", ("a",))]
 
 
+def test_a_member_on_an_unknown_host_removes_every_other(ask: Ask) -> None:
+    """As with Nova: the group is together there, or nowhere, until that host is back."""
+    away = [resident("1", Box("gone"), group_uuid="g")]
+    asked = ask(snapshot_of([A, B], groups=[GROUP], instances=away), REQUEST)
+    assert asked.kept(RULE) == []
+    asked.hosts.put_host(Box("gone").host)
+    assert asked.kept(RULE) == ["gone"]
+    asked.hosts.remove_instance("1")
+    assert asked.kept(RULE) == ["a", "b", "gone"]
+
+
 @pytest.mark.parametrize("policy", [p for p in GroupPolicy if p != "affinity"])
 def test_other_policies_are_not_its_business(ask: Ask, policy: GroupPolicy) -> None:
     """Neither is a request without a group."""
