@@ -61,6 +61,7 @@ class Readings:
         self._awake: set[int] = set()
         self._positions: Positions | None = None
         self.values: Matrix = np.zeros((0, 0), dtype=np.float64)
+        self._each: list[Scores] = []
         self.epoch = 0
 
     def line(self, weigher: Weigher) -> int | None:
@@ -98,7 +99,7 @@ class Readings:
                 values = read(self._hosts, query, rows)
                 line = self._lines.get(number)
                 if line is not None and values is not None:
-                    self.values[line, rows] = values
+                    self._each[line][rows] = values
                 elif not self._sleeps_on(number, rows, values):
                     return False
         return True
@@ -134,6 +135,8 @@ class Readings:
             self.epoch += 1
         self._lines = lines
         self.values = np.array(found, dtype=np.float64).reshape(len(found), len(self._hosts))
+        # Views, because a line alone takes less time to set than a part of a matrix.
+        self._each = list(self.values)
         return positions
 
     def _only_value(self, weigher: Weigher, values: Scores) -> float | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from berth.domain.decision import ScoredHost
 from berth.scheduling.engine.blocks import BlockedScores
-from berth.scheduling.engine.readings import Readings
+from berth.scheduling.engine.readings import Matrix, Readings
 from berth.scheduling.engine.scales import Scales, drift, prepared
 from berth.scheduling.engine.scoring import Scoring, UnfitError, check_finite
 from berth.scheduling.engine.stages import VOLATILE, Stages
@@ -116,6 +116,9 @@ class RequestClass:
         if self._scoring.clips or not is_finite:
             check_finite(values)
         self._forget(listed)
+        if self._scoring.asks and len(listed) <= _TOLD_MAX // 2:
+            # The best of them are soon asked for again.
+            self._remember(listed, values)
         self._scoring.note(rows, changed, values, passes)
         if not is_finite:
             # Values far off the scale they are put on; only a new one can hold them.
@@ -205,6 +208,12 @@ class RequestClass:
                 host.name, host.node, part.score, self._scoring.names,
                 raw=part.raw, normalised=part.normalised, multipliers=part.factors,
             )  # fmt: skip
+
+    def _remember(self, rows: list[int], values: Matrix) -> None:
+        if len(self._raw) + len(rows) > _TOLD_MAX:
+            self._raw.clear()
+            self._told.clear()
+        self._raw.update(zip(rows, values.T.tolist(), strict=True))
 
     def _forget(self, rows: list[int]) -> None:
         """Forget what is told of rows that have changed."""

@@ -61,6 +61,7 @@ class Scoring:
     Attributes:
         weighers: those of the class that are not idle.
         names: of all of them.
+        asks: some of them read the request, so values cost more than a look at what is kept.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Scoring:
         self._reads = [reader_of(weigher, normalisation) for weigher in weighers]
         self._lines = [readings.line(weigher) for weigher in weighers]
         self._own = [i for i, line in enumerate(self._lines) if line is None]
+        self.asks = bool(self._own)
         self._are_lines = self._lines == list(range(len(readings.values)))
         self._volatile = [i for i in self._own if _is_volatile(weighers[i])]
         self._query = query
@@ -152,13 +154,13 @@ class Scoring:
         if self._by_share or not self.weighers:
             return
         highest = np.where(passes, values, -np.inf)
-        for index, top in enumerate(highest.max(axis=1).tolist()):
+        for index, top in enumerate(np.maximum.reduce(highest, axis=1).tolist()):
             extreme = self._most[index]
             if extreme is not None and extreme.note(rows, changed, highest[index], top):
                 self._scales = None
         if any(self._least):
             lowest = np.where(passes, -values, -np.inf)
-            for index, top in enumerate(lowest.max(axis=1).tolist()):
+            for index, top in enumerate(np.maximum.reduce(lowest, axis=1).tolist()):
                 extreme = self._least[index]
                 if extreme is not None and extreme.note(rows, changed, lowest[index], top):
                     self._scales = None
