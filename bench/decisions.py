@@ -37,8 +37,8 @@ class DecisionTimes:
     """Times at one fleet size.
 
     `fresh` is the very first decision on a table just loaded, `cold` the first about a kind of
-    request on a table that others have been decided on, `second` the next one about that kind:
-    from there on it is kept. `warm` are requests of 20 flavors in turn. `batches` ask for
+    request on a table that others have been decided on, `second` the next one about that kind,
+    which is known then. `warm` are requests of 20 flavors in turn. `batches` ask for
     many instances at once. `argmax` is numpy's maximum of one float64 column: the least that
     any scan of the fleet costs, and the yardstick.
     """
