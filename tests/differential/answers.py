@@ -45,7 +45,9 @@ class Answer:
 
     `steps` has one an instance, or says what was raised. `pairs_anew` is Nova's alone: whether the
     guest's cells fit on each host when no try leaves anything behind for the next (see
-    `bench/peers/nova/judging.py`); None where no cells are asked for.
+    `bench/peers/nova/judging.py`); None where no cells are asked for. `images` is Nova's alone
+    too: the properties that it reads of images, of the one asked for under an empty name and of
+    others by instance.
     """
 
     refused: str | None = None
@@ -53,6 +55,7 @@ class Answer:
     weighers: Mapping[str, Values] = field(default_factory=dict[str, Values])
     steps: Sequence[Step] | str = ()
     pairs_anew: Sequence[bool | None] = ()
+    images: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
 
 def ask_berth(case: Case) -> tuple[Answer, list[int | None]]:
@@ -84,6 +87,30 @@ def ask_berth(case: Case) -> tuple[Answer, list[int | None]]:
         steps.append(Step(()))
         chosen.append(None)
     return Answer(filters=filters, weighers=weighers, steps=steps), chosen
+
+
+def verdict_of(case: Case, name: str, host: int) -> Verdict:
+    """Return what one of Berth's filters says of one host of a case."""
+    hosts = table_of(case.snapshot)
+    pair = next(one for one in case.filters if one.name == name)
+    return _verdicts(build_filter(pair, case.settings), hosts, _query(hosts, case))[host]
+
+
+def value_of(case: Case, name: str, what: str, host: int) -> float:
+    """Return what one of Berth's weighers says of one host of a case.
+
+    Args:
+        case: which.
+        name: the weigher.
+        what: `raw`, `normalised` or `multiplier`.
+        host: one of those that are weighed.
+    """
+    hosts = table_of(case.snapshot)
+    pair = next(one for one in case.weighers if one.name == name)
+    rule = build_weigher(pair, case.settings)
+    values = _values(rule, hosts, _query(hosts, case), case.weighed)
+    column: Sequence[float] = getattr(values, what)
+    return column[case.weighed.index(host)]
 
 
 def _query(hosts: HostTable, case: Case) -> Query:

@@ -42,8 +42,10 @@ def ask_about(nova: Nova, case: Case) -> tuple[Answer, list[Difference]]:
     """Return Nova's answer to a case and every difference, wanted or not."""
     berth, theirs = ask_both(nova, case)
     settled = settle(case, berth, theirs)
-    if settled != case:
-        berth, theirs = ask_both(nova, settled)
+    if settled != case and berth.refused is None and theirs.refused is None:
+        together = replace(settled, filters=(), weighers=(), weighed=())
+        mine, others = ask_both(nova, together)
+        berth, theirs = replace(berth, steps=mine.steps), replace(theirs, steps=others.steps)
     return theirs, list(differences(settled, berth, theirs))
 
 

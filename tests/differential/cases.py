@@ -55,7 +55,7 @@ def draw_case(seed: int, number: int) -> Case:
     draw = Draw(seed, number)
     hardware = draw.seldom(3)
     snapshot = draw_snapshot(draw, hardware=hardware and not draw.seldom(20))
-    request = draw_request(draw, snapshot.instances, hardware=hardware and not draw.seldom(10))
+    request = draw_request(draw, snapshot, hardware=hardware and not draw.seldom(10))
     filters = [pair for pair in FILTERS if pair.name in installed_filters()]
     weighers = [pair for pair in WEIGHERS if pair.name in installed_weighers()]
     few = draw.seldom(10)
@@ -68,12 +68,12 @@ def draw_case(seed: int, number: int) -> Case:
         weighers=tuple(weighers),
         weighed=(),
         # Weighers are asked together only where all hosts have told what each says alone.
-        order=(_some(draw, filters), () if few else _some(draw, weighers)),
+        order=(_some(draw, filters, all_in=20), () if few else _some(draw, weighers, all_in=4)),
     )
     weighed = draw.some(case.served, 2) if few else draw.shuffled(case.served)
     return replace(case, weighed=tuple(weighed))
 
 
-def _some(draw: Draw, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    """Draw some rules in any order: few, or all."""
-    return tuple(draw.shuffled(pairs) if draw.seldom(4) else draw.some(pairs, 4))
+def _some(draw: Draw, pairs: Sequence[Pair], *, all_in: int) -> tuple[Pair, ...]:
+    """Draw some rules in any order: few, or all of them once in so many cases."""
+    return tuple(draw.shuffled(pairs) if draw.seldom(all_in) else draw.some(pairs, 4))

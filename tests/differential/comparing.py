@@ -1,7 +1,7 @@
 """Comparing two answers: no tolerance, and a difference is wanted only when a table says so."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from berth.scheduling.reduction import CHECK_TYPE
 from tests.differential.answers import Answer, Step, Values, Verdict
@@ -22,6 +22,7 @@ class Difference:
         host: the index of the host; None when it is about all of them.
         berth, nova: what each side says.
         pairs_anew: what Nova would say if its search for cells started anew at every try.
+        images: the properties that Nova reads of images, see `answers.Answer`.
     """
 
     rule: str
@@ -30,6 +31,7 @@ class Difference:
     berth: object
     nova: object
     pairs_anew: bool | None = None
+    images: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
     def __str__(self) -> str:
         """Say it in one line."""
@@ -74,7 +76,7 @@ def _verdicts(case: Case, name: str, berth: Answer, nova: Answer) -> Iterator[Di
         if one is not (other or False):
             searches = name == "NUMATopologyFilter" and nova.pairs_anew
             anew = nova.pairs_anew[host] if searches else None
-            yield Difference(name, "verdict", host, one, other, anew)
+            yield Difference(name, "verdict", host, one, other, anew, nova.images)
 
 
 def _raises(verdicts: Sequence[Verdict]) -> bool:
@@ -93,14 +95,17 @@ def _values(case: Case, name: str, berth: Answer, nova: Answer) -> Iterator[Diff
         yield Difference(name, "raw", None, mine.raw, theirs.error)
         return
     for what in ("raw", "normalised", "multiplier"):
-        yield from _value(case, name, what, mine, theirs)
+        for host, one, other in _values_apart(case, what, mine, theirs):
+            yield Difference(name, what, host, one, other, images=nova.images)
 
 
-def _value(case: Case, name: str, what: str, berth: Values, nova: Values) -> Iterator[Difference]:
+def _values_apart(
+    case: Case, what: str, berth: Values, nova: Values
+) -> Iterator[tuple[int, float, float]]:
     columns = zip(case.weighed, getattr(berth, what), getattr(nova, what), strict=True)
     for host, mine, theirs in columns:
         if mine != theirs:
-            yield Difference(name, what, host, mine, theirs)
+            yield host, mine, theirs
 
 
 def _steps(berth: Sequence[Step] | str, nova: Sequence[Step] | str) -> Iterator[Difference]:

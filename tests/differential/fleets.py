@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from berth.domain.aggregate import Aggregate
+from berth.domain.aggregate import AZ_KEY, Aggregate
 from berth.domain.attestation import Attestation
 from berth.domain.change import Snapshot
 from berth.domain.flavor import Flavor
@@ -65,7 +65,7 @@ _METRICS: Sequence[Mapping[str, float]] = (
 )
 _IPS = ("192.0.2.1", "192.0.2.200", "192.0.3.7", "10.0.0.1", "2001:db8::1", "2001:db8:1::1")
 _METADATA: Mapping[str, Sequence[str]] = {
-    "availability_zone": ("az1", "az2, az1", "", " , "),
+    AZ_KEY: ("az1", "az2, az1", "", " , "),
     "ssd": ("true", "false", "true,false", "", "TRUE"),
     "rack": ("r1", "r2", "r1, r2", "10", "9"),
     "räck": ("größer",),
@@ -76,7 +76,7 @@ _METADATA: Mapping[str, Sequence[str]] = {
     "filter_tenant_id_2": ("p", "q"),
     "hw_architecture": ("x86_64", "aarch64", "x86_64,i686", "amd64"),
     "os_distro": ("ubuntu", "centos, debian", "", "größer"),
-    "os_type": ("linux", "windows"),
+    "os_type": ("linux", "windows", "linux, bsd"),
     "img_hv_type": ("kvm", "qemu, kvm"),
     "hw_vm_mode": ("hvm", "xen"),
     "hw_video_ram": ("64", "128"),
@@ -87,6 +87,12 @@ _METADATA: Mapping[str, Sequence[str]] = {
         ("1", "2.0", "0.5", "16", "0", "-1", "abc", "", "0.1", " 4 "),
     ),
 }
+_COMMON_IMAGES = (
+    Image("image-1", properties={"os_distro": "ubuntu", "os_type": "linux", "hw_vm_mode": "hvm"}),
+    Image("image-2", properties={"hw_architecture": "x86_64", "os_type": "windows"}),
+    Image("image-3", properties={"hw_architecture": "x86_64", "img_hv_type": "kvm"}),
+)
+_OFTEN = (AZ_KEY, "ssd", "rack", "hw_architecture", "os_type")
 _MULTIPLIERS = ("0", "1", "2.5", "-1", "-0.5", "1e9", "abc", "", " 3 ", "1,2", "0.1")
 _WEIGHTS: Mapping[str, Sequence[str]] = dict.fromkeys(
     (
@@ -115,7 +121,7 @@ def draw_snapshot(draw: Draw, *, hardware: bool) -> Snapshot:
         draw: chance.
         hardware: whether hosts have NUMA cells and PCI devices, most of them.
     """
-    names = draw.some(NAMES, 5)
+    names = () if draw.seldom(15) else draw.shuffled(NAMES)[: draw.of((1, 2, 3, 4, 5))]
     identities = [(name, name) for name in names]
     identities += [(name, draw.of(NODES)) for name in names if draw.seldom(5)]
     hosts = [_host(draw, name, node, hardware=hardware) for name, node in draw.shuffled(identities)]
@@ -198,15 +204,19 @@ def _used(draw: Draw, inventory: Inventory) -> int:
 
 
 def _aggregates(draw: Draw, names: Sequence[str]) -> list[Aggregate]:
+    """Draw aggregates that speak of few things, so a host is often told two values of one key."""
+    often = [key for key in _OFTEN if draw.seldom(3)]
+    topics = {key: _METADATA[key] for key in (*often, *draw.some(list(_METADATA), 7))}
+    weights = {key: _WEIGHTS[key] for key in draw.some(list(_WEIGHTS), 9)}
     return [
         Aggregate(
             number,
             f"aggregate-{number}",
             f"aggregate-{number}",
-            frozenset(draw.some([*names, ELSEWHERE], 4)),
-            {**_drawn(draw, _METADATA, 3), **_drawn(draw, _WEIGHTS, 3)},
+            frozenset(draw.some([*names, ELSEWHERE], 5)),
+            {**_drawn(draw, topics, 6), **_drawn(draw, weights, 6)},
         )
-        for number in range(1, 1 + draw.of((0, 1, 2, 4)))
+        for number in range(1, 1 + draw.of((0, 1, 2, 3, 5)))
     ]
 
 
@@ -214,11 +224,17 @@ def _instances(draw: Draw, hosts: Sequence[Host]) -> tuple[Instance, ...]:
     taken: dict[str, set[int]] = {host.uuid: set() for host in hosts}
     has_cells = any(host.numa_cells for host in hosts)
     count = draw.of((3, 6, 9, 12) if has_cells else (0, 1, 3, 6, 9))
-    return tuple(_instance(draw, number, hosts, taken) for number in range(count))
+    popular = draw.of(tuple(GROUPS.values()))
+    groups = (None, popular, popular, *GROUPS.values())
+    return tuple(_instance(draw, number, hosts, taken, groups) for number in range(count))
 
 
 def _instance(
-    draw: Draw, number: int, hosts: Sequence[Host], taken: Mapping[str, set[int]]
+    draw: Draw,
+    number: int,
+    hosts: Sequence[Host],
+    taken: Mapping[str, set[int]],
+    groups: Sequence[str | None],
 ) -> Instance:
     place = draw.of(hosts) if hosts and not draw.seldom(10) else None
     return Instance(
@@ -234,7 +250,7 @@ def _instance(
         task=draw.of((None, None, Task.SPAWNING, Task.DELETING)),
         host=place.name if place else None,
         node=place.node if place else None,
-        group_uuid=draw.of((None, None, *GROUPS.values())),
+        group_uuid=draw.of(groups),
         assignment=draw_assignment(draw, place, taken[place.uuid])
         if place and not draw.seldom(3)
         else None,
@@ -245,6 +261,8 @@ def draw_image(draw: Draw) -> Image | None:
     """Draw an image, or none: the instance boots from a volume."""
     if draw.seldom():
         return None
+    if draw.seldom(3):
+        return draw.of(_COMMON_IMAGES)
     properties = _drawn(draw, IMAGE_PROPERTIES, 4)
     if draw.seldom():
         properties |= _drawn(draw, ODD_IMAGE_PROPERTIES, 2)

@@ -108,7 +108,7 @@ MEMORY_MB = (512, 1_024, 1_024, 2_048, 1_000)
 
 def draw_cells(draw: Draw) -> tuple[NumaCell, ...]:
     """Draw the NUMA cells of a host: none, or up to four."""
-    count = draw.of((0, 1, 2, 2, 2, 4))
+    count = draw.of((0, 1, 2, 2, 2, 2, 4, 4))
     size = draw.of((4, 4, 8, 2, 6))
     kind = draw.of(("shared", "dedicated", "split", "split", "same", "same", "any"))
     threads = draw.of((1, 1, 2, 2, 4))
@@ -120,7 +120,7 @@ def _cell(draw: Draw, number: int, size: int, kind: str, threads: int) -> NumaCe
     cores = [frozenset(cpus[first : first + threads]) for first in range(0, size, threads)]
     shared, dedicated = _sets(draw, cpus, kind, threads)
     seen = [core & (shared | dedicated) for core in cores]
-    memory_mb = draw.of((4_096, 4_096, 8_192, 16_384, 1_024, 0))
+    memory_mb = draw.of((4_096, 8_192, 16_384, 16_384, 16_384, 1_024, 0))
     return NumaCell(
         cell_id=number,
         cpuset=shared,
@@ -174,7 +174,7 @@ def draw_pools(draw: Draw, cells: Sequence[NumaCell]) -> tuple[PciPool, ...]:
             numa_node=draw.of(nodes),
             address=draw.of(("", "0000:01:00.0", "0000:02:00.0")),
             tags=draw.of(_TAGS),
-            count=draw.of((0, 1, 1, 2, 4)),
+            count=draw.of((0, 1, 1, 2, 4, 4, 99, 150)),
         )
         pools[pool.key] = pool
     return tuple(pools.values())
@@ -225,15 +225,15 @@ def draw_hardware_specs(draw: Draw) -> dict[str, str]:
     """Draw extra specs that ask for a topology or for devices, seldom such as nobody can read."""
     specs: dict[str, str] = {}
     if draw.seldom(2):
-        specs["hw:numa_nodes"] = draw.of(("1", "2", "2", "4"))
+        specs["hw:numa_nodes"] = draw.of(("1", "1", "2", "2", "4"))
     policy = draw.of(("", "", "dedicated", "dedicated", "mixed", "shared"))
     if policy:
         specs["hw:cpu_policy"] = policy
-    if policy in ("dedicated", "mixed") and not draw.seldom(3):
+    if policy in ("dedicated", "mixed") and draw.seldom(2):
         specs["hw:cpu_thread_policy"] = draw.of(("prefer", "require", "require", "isolate"))
     if policy in ("dedicated", "mixed") and draw.seldom(3):
         specs["hw:emulator_threads_policy"] = draw.of(("isolate", "isolate", "share"))
-    if policy == "mixed" and not draw.seldom(4):
+    if policy == "mixed" and not draw.seldom(8):
         specs["hw:cpu_dedicated_mask"] = draw.of(("1", "0", "^0", "0-1", "1,3"))
     elif policy in ("dedicated", "mixed") and draw.seldom(3):
         specs["hw:cpu_realtime"] = draw.of(("yes", "true", "no"))
@@ -258,7 +258,7 @@ def _device_specs(draw: Draw) -> dict[str, str]:
 
 
 def _odd_specs(draw: Draw) -> dict[str, str]:
-    if not draw.seldom(8):
+    if not draw.seldom(12):
         return {}
     return {key: draw.of(_ODD_SPECS[key]) for key in draw.some(list(_ODD_SPECS), 2)}
 

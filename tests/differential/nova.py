@@ -1,5 +1,6 @@
 """The peer process: the real Nova in an interpreter of its own, asked over two pipes."""
 
+import os
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -48,7 +49,11 @@ class Nova:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [str(PYTHON), str(SCRIPT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+            [str(PYTHON), str(SCRIPT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": "0"},  # it walks through sets, and may raise
         )
         self.facts = msgspec.json.decode(self._read(), type=Facts)
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from berth.domain.change import Snapshot
 from berth.domain.flavor import Flavor
+from berth.domain.host import Host
 from berth.domain.image import Image
-from berth.domain.instance import Instance
 from berth.domain.request import Destination, Request
 from berth.scheduling.reduction import CHECK_TYPE, REBUILD
 from tests.differential.drawing import Draw
@@ -22,48 +23,65 @@ from tests.differential.vocabulary import (
     BAD_QUERIES,
     BAD_REQUIREMENTS,
     CAPABILITY_KEYS,
+    PLAUSIBLE_SPECS,
     QUERIES,
     REQUIREMENTS,
 )
 
 COUNT_MAX: Final = 3
-_OLD: Final = tuple(f"old-{number}" for number in range(12))
 _ADDRESSES = ("192.0.2.1", "192.0.2.77", "192.0.3.7", "10.0.0.1", "2001:db8::5")
-_PREFIXES = ("/24", "/32", "/0", "/31", "/64", "/128", "/16")
-_BAD_ADDRESSES = ("", "not-an-address", "192.0.2", "192.0.2.1/24", "::ffff:192.0.2.1")
-_BAD_PREFIXES = ("", "24", "/33", "/129", "/x", "/-1", "/24/24")
+_PREFIXES = ("/24", "/32", "/0", "/31", "/64", "/128", "/16", "/255.255.0.0", "/ffff:ffff::")
+_BAD_ADDRESSES = (
+    *("", "not-an-address", "192.0.2", "192.0.2.", "192.0.2.1/24", "192.0.2.1/", "192.0.2.20"),
+    *("::ffff:192.0.2.1", "fe80::1%eth0", "2001:db8::", "192.0.2.1,192.0.3.7"),
+)
+_BAD_PREFIXES = ("", "24", "0", "7", "1", "/33", "/129", "/x", "/-1", "/+4", "/24/24", "::1", "/")
 
 
-def draw_request(draw: Draw, instances: Sequence[Instance], *, hardware: bool) -> Request:
+def draw_request(draw: Draw, fleet: Snapshot, *, hardware: bool) -> Request:
     """Draw a request that seldom says more than two odd things at once.
 
     Args:
         draw: chance.
-        instances: those there are; now and then one of them is moved.
+        fleet: what there is; now and then one of its instances is moved.
         hardware: whether it asks for NUMA cells or PCI devices.
     """
+    instances, hosts = fleet.instances, fleet.hosts
+    used = tuple(one.group_uuid for one in instances if one.host)
     moved = draw.of(instances) if instances and draw.seldom(8) else None
     count = 1 if moved else draw.of((1, 1, 2, COUNT_MAX))
     fresh = tuple(f"new-{number}" for number in range(count))
+    force_hosts = _names(draw, hosts, one_in=12)
+    force_nodes = _nodes(draw, hosts) if draw.seldom(15) else ()
+    hints = _hints(draw, [one.uuid for one in instances])
+    if (force_hosts or force_nodes) and draw.seldom(3):
+        hints = {**hints, CHECK_TYPE: REBUILD}
     return Request(
         request_id="req-1",
         instance_uuids=(moved.uuid,) if moved else fresh,
-        flavor=_hardware_flavor(draw) if hardware else _flavor(draw),
+        flavor=_hardware_flavor(draw, fleet) if hardware else _flavor(draw, fleet),
         project_id=draw.of(("p", "p", "q", "r", "", "größer")),
         image=_hardware_image(draw) if hardware and draw.seldom(4) else draw_image(draw),
-        availability_zone=draw.of((None, None, "az1", "az2", "nova", "", "other")),
-        hints=_hints(draw),
-        group_uuid=moved.group_uuid if moved else draw.of((None, None, *GROUPS.values())),
-        destination=_destination(draw),
-        ignore_hosts=_names(draw),
-        force_hosts=_names(draw, one_in=12),
-        force_nodes=tuple(draw.some((*NAMES, *NODES), 3)) if draw.seldom(15) else (),
-        retried=_retried(draw),
+        availability_zone=_zone(draw, fleet),
+        hints=hints,
+        group_uuid=moved.group_uuid if moved else draw.of((None, None, *GROUPS.values(), *used)),
+        destination=_destination(draw, hosts),
+        ignore_hosts=_names(draw, hosts),
+        force_hosts=force_hosts,
+        force_nodes=force_nodes,
+        retried=_retried(draw, hosts),
         source_cell=draw.of(("", "", *CELLS)),
     )
 
 
-def _flavor(draw: Draw) -> Flavor:
+def _zone(draw: Draw, fleet: Snapshot) -> str | None:
+    there = sorted({zone for one in fleet.aggregates for zone in one.availability_zones})
+    if there and draw.seldom(2):
+        return draw.of(there)
+    return draw.of((None, None, None, "az1", "az2", "nova", "", "other"))
+
+
+def _flavor(draw: Draw, fleet: Snapshot) -> Flavor:
     return Flavor(
         flavor_id=draw.of(("1", "1", "2")),
         name=draw.of(("small", "big", "größer", "Small")),
@@ -72,13 +90,13 @@ def _flavor(draw: Draw) -> Flavor:
         root_gb=draw.of((0, 0, 10, 40)),
         ephemeral_gb=draw.of((0, 0, 5)),
         swap_mb=draw.of((0, 0, 0, 1_024, 1)),
-        extra_specs=_extra_specs(draw),
+        extra_specs=_extra_specs(draw, fleet),
     )
 
 
-def _hardware_flavor(draw: Draw) -> Flavor:
+def _hardware_flavor(draw: Draw, fleet: Snapshot) -> Flavor:
     return replace(
-        _flavor(draw),
+        _flavor(draw, fleet),
         vcpus=draw.of(VCPUS),
         memory_mb=draw.of(MEMORY_MB),
         extra_specs=draw_hardware_specs(draw),
@@ -89,13 +107,32 @@ def _hardware_image(draw: Draw) -> Image:
     return Image("image-1", properties=draw_hardware_properties(draw))
 
 
-def _extra_specs(draw: Draw) -> Mapping[str, str]:
+def _extra_specs(draw: Draw, fleet: Snapshot) -> Mapping[str, str]:
     specs = {key: draw.of(_requirements(draw)) for key in _keys(draw)}
+    if draw.seldom(2):
+        keys = draw.some(tuple(PLAUSIBLE_SPECS), 2)
+        specs = {key: draw.of(_plausible(draw, key)) for key in keys} | _told_specs(draw, fleet)
     if draw.seldom(8):
         specs["trust:trusted_host"] = draw.of((*LEVELS, "", "Trusted"))
     if "hw:maxphysaddr_bits" in specs:
         specs["hw:maxphysaddr_bits"] = draw.of(("40", "46", "abc"))
     return specs
+
+
+def _plausible(draw: Draw, key: str) -> Sequence[str]:
+    return BAD_REQUIREMENTS if draw.seldom(10) else PLAUSIBLE_SPECS[key]
+
+
+def _told_specs(draw: Draw, fleet: Snapshot) -> dict[str, str]:
+    """Draw an extra spec that some aggregate meets."""
+    told = [item for one in fleet.aggregates for item in sorted(one.metadata.items())]
+    there = [(key, text) for key, text in told if key in ("ssd", "rack", "räck")]
+    if not there or draw.seldom(3):
+        return {}
+    key, text = draw.of(there)
+    first = text.partition(",")[0].strip()
+    scope = draw.of(("aggregate_instance_extra_specs:", "aggregate_instance_extra_specs:", ""))
+    return {f"{scope}{key}": draw.of((first, f"s== {first}", f"<or> {first}", f"s> {first}"))}
 
 
 def _keys(draw: Draw) -> Sequence[str]:
@@ -108,19 +145,20 @@ def _requirements(draw: Draw) -> Sequence[str]:
     return BAD_REQUIREMENTS if draw.seldom(10) else REQUIREMENTS
 
 
-def _retried(draw: Draw) -> tuple[tuple[str, str], ...]:
+def _retried(draw: Draw, hosts: Sequence[Host]) -> tuple[tuple[str, str], ...]:
     if not draw.seldom():
         return ()
-    return tuple((name, draw.of((name, *NODES))) for name in draw.some(NAMES, 3))
+    elsewhere = [(name, draw.of((name, *NODES))) for name in NAMES]
+    return tuple(draw.some([(one.name, one.node) for one in hosts] or elsewhere, 3))
 
 
-def _hints(draw: Draw) -> Mapping[str, tuple[str, ...]]:
+def _hints(draw: Draw, uuids: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
     hints: dict[str, tuple[str, ...]] = {}
-    if draw.seldom(12):
+    if draw.seldom(8):
         hints[CHECK_TYPE] = draw.of((REBUILD, REBUILD, ("other",), ()))
     for name in ("different_host", "same_host"):
         if draw.seldom(4):
-            hints[name] = tuple(draw.some((*_OLD, ELSEWHERE), 3))
+            hints[name] = tuple(draw.some((*uuids, ELSEWHERE), 3))
     if draw.seldom(4):
         hints["build_near_host_ip"] = (draw.of(_BAD_ADDRESSES if draw.seldom() else _ADDRESSES),)
     if draw.seldom(4):
@@ -130,14 +168,23 @@ def _hints(draw: Draw) -> Mapping[str, tuple[str, ...]]:
     return hints
 
 
-def _destination(draw: Draw) -> Destination | None:
-    if not draw.seldom(15):
+def _destination(draw: Draw, hosts: Sequence[Host]) -> Destination | None:
+    if not draw.seldom(12):
         return None
+    if hosts and not draw.seldom(4):
+        wanted = draw.of(hosts)
+        return Destination(wanted.name, draw.of((None, "", wanted.node, wanted.node)))
     return Destination(draw.of(NAMES), draw.of((None, "", *NODES, *NAMES)))
 
 
-def _names(draw: Draw, one_in: int = 8) -> tuple[str, ...]:
+def _names(draw: Draw, hosts: Sequence[Host], one_in: int = 8) -> tuple[str, ...]:
     if not draw.seldom(one_in):
         return ()
-    names = draw.some((*NAMES, ELSEWHERE), 3)
+    there = tuple(dict.fromkeys(one.name for one in hosts))
+    names = draw.some((*there, ELSEWHERE) if draw.seldom(2) else (*NAMES, ELSEWHERE), 3)
     return tuple(draw.of((name, name.upper(), name.lower())) for name in names)
+
+
+def _nodes(draw: Draw, hosts: Sequence[Host]) -> tuple[str, ...]:
+    there = tuple(one.node for one in hosts)
+    return tuple(dict.fromkeys(draw.some((*there, draw.of(NODES), ELSEWHERE), 3)))

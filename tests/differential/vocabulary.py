@@ -85,6 +85,28 @@ AGGREGATE_KEYS = (
     "aggregate_instance_extra_specs",
     "ssd",
 )
+PLAUSIBLE_SPECS: Mapping[str, Sequence[str]] = {
+    "capabilities:hypervisor_type": ("QEMU", "kvm", "<or> QEMU <or> kvm", "s!= xen", "<in> Q"),
+    "capabilities:hypervisor_version": (">= 1000", "<= 6002000", "== 7000000", "!= 0", "= 1"),
+    "capabilities:cpu_info:arch": ("x86_64", "<in> x86", "<or> aarch64", "s>= b"),
+    "capabilities:cpu_info:features": ("<all-in> avx vmx", "<in> avx"),
+    "capabilities:cpu_info:topology:cores": (">= 4", "= 8", "16", "<= 4"),
+    "capabilities:stats:rack": ("r1", "s>= r2", "<in> r"),
+    "capabilities:rack": ("r1", "s< r2", "<or> r1 <or> r2", "<all-in> r 2"),
+    "capabilities:free_ram_mb": (">= 1024", "<= 8192"),
+    "capabilities:num_instances": ("<= 1", "== 0", "= 2", "1"),
+    "capabilities:num_io_ops": ("<= 0", "!= 1"),
+    "capabilities:vcpus_total": (">= 8", "== 64"),
+    "capabilities:host": ("alpha", "<in> a", "s> b"),
+    "capabilities:load": ("<= 0.5", ">= -3", "!= 0.5"),
+    "capabilities:json:a:b": ("3", "== 3"),
+    "aggregate_instance_extra_specs:ssd": ("true", "<or> true <or> TRUE", "s!= false"),
+    "aggregate_instance_extra_specs:rack": ("r1", "<in> r", "= 9", "== 10", "<or> r1 <or> 9"),
+    "ssd": ("true", "<in> tru"),
+    "rack": ("r1", "<in> r", "s!= r1"),
+}
+"""Extra specs that some hosts meet and others do not."""
+
 REQUIREMENTS = (
     "r1",
     "true",

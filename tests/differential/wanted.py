@@ -4,66 +4,20 @@
 not named there is no difference: the comparison has no tolerance.
 """
 
-import json
-import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from itertools import chain
-from typing import Final, Protocol
+from typing import Final
 
-from berth.domain.aggregate import AZ_KEY
-from berth.domain.host import Host
-from berth.domain.image import Image
+from tests.differential import excuses, hint_excuses
 from tests.differential.cases import Case
+from tests.differential.differing import Differing, hint_of, properties_of
 from tests.differential.rules import WEIGHERS
-from tests.differential.vocabulary import IMAGE_PROPERTIES
 
-_SPEC_FILTERS = ("ComputeCapabilitiesFilter", "AggregateInstanceExtraSpecsFilter")
-_CEILINGS = {
-    "AggregateIoOpsFilter": "max_io_ops_per_host",
-    "AggregateNumInstancesFilter": "max_instances_per_host",
-}
-_RATIOS = {
-    "AggregateCoreFilter": "cpu_allocation_ratio",
-    "AggregateRamFilter": "ram_allocation_ratio",
-    "AggregateDiskFilter": "disk_allocation_ratio",
-}
+SPEC_FILTERS: Final = ("ComputeCapabilitiesFilter", "AggregateInstanceExtraSpecsFilter")
 _WEIGHERS = tuple(pair.name for pair in WEIGHERS)
-_RAISED_BY_ATTRIBUTE = "AttributeError: 'str' object has no attribute 'get'"
-
-
-class Differing(Protocol):
-    """A difference, as far as the table looks at it; see `comparing.Difference`."""
-
-    @property
-    def rule(self) -> str:
-        """The filter or weigher."""
-        ...
-
-    @property
-    def what(self) -> str:
-        """What about it."""
-        ...
-
-    @property
-    def host(self) -> int | None:
-        """The index of the host."""
-        ...
-
-    @property
-    def berth(self) -> object:
-        """What Berth says."""
-        ...
-
-    @property
-    def nova(self) -> object:
-        """What Nova says."""
-        ...
-
-    @property
-    def pairs_anew(self) -> bool | None:
-        """What Nova would say if its search for cells started anew at every try."""
-        ...
+_HARDWARE_SPECS = ("hw:", "pci_passthrough:", "resources:", "trait:")
+_HARDWARE_PROPERTIES = ("hw_numa", "hw_cpu", "hw_mem_page", "hw_pci", "hw_locked", "trait:")
+_ADDRESS_BITS = "hw:maxphysaddr_bits"
 
 
 @dataclass(frozen=True)
@@ -87,310 +41,71 @@ class Wanted:
         return one.rule in self.rules and one.what == self.what and self.is_it(case, one)
 
 
-def _host(case: Case, one: Differing) -> Host:
-    assert one.host is not None
-    return case.snapshot.hosts[one.host]
-
-
-def _metadata(case: Case, host: Host, key: str) -> Iterator[str]:
-    """Yield the texts that the aggregates of a host have under a key."""
-    for aggregate in case.snapshot.aggregates:
-        if host.name in aggregate.hosts and key in aggregate.metadata:
-            yield aggregate.metadata[key]
-
-
-def _number(text: str, read: Callable[[str], float] = float) -> float | None:
-    """Read a number as Nova does, None when it cannot."""
-    try:
-        return read(text)
-    except ValueError:
-        return None
-
-
-def _is_finite(text: str) -> bool:
-    number = _number(text)
-    return number is None or math.isfinite(number)
-
-
-# ---- extra specs --------------------------------------------------------------------------------
-
-
-def _no_number(case: Case, one: Differing) -> bool:
-    raised = str(one.nova).startswith("ValueError: could not convert string to float")
-    return raised and one.berth is False
-
-
-def _no_operand(case: Case, one: Differing) -> bool:
-    specs = case.request.flavor.extra_specs.values()
-    return (
-        one.berth is False
-        and one.nova == "IndexError: pop from empty list"
-        and any(text.split() == ["<or>"] for text in specs)
-    )
-
-
-def _not_finite(case: Case, one: Differing) -> bool:
-    operands = [text.split()[1:2] for text in case.request.flavor.extra_specs.values()]
-    values = _host(case, one).stats.values()
-    odd = any(not _is_finite(text) for text in chain(*operands, values))
-    return odd and one.berth is False and one.nova is True
-
-
-# ---- aggregates ---------------------------------------------------------------------------------
-
-
-def _unreadable_multiplier(case: Case, one: Differing) -> bool:
-    """Nova falls back to its option when any text is no number, Berth when all are none."""
-    pair = next(pair for pair in WEIGHERS if pair.name == one.rule)
-    option = pair.options["multiplier"]
-    key = (
-        "metrics_weight_multiplier"
-        if option == "metrics.weight_multiplier"
-        else option.rpartition(".")[2]
-    )
-    texts = list(_metadata(case, _host(case, one), key))
-    numbers = [number for text in texts if (number := _number(text)) is not None]
-    sign = -1 if one.rule == "BuildFailureWeigher" else 1
-    usual = case.settings[option]
-    assert isinstance(usual, float)
-    return (
-        0 < len(numbers) < len(texts)
-        and one.nova == sign * usual
-        and one.berth == sign * min(numbers)
-    )
-
-
-def _unreadable_metrics(case: Case, one: Differing) -> bool:
-    """A host that lacks a metric counts as such unless its multiplier is 0."""
-    hosts = [case.snapshot.hosts[index] for index in case.weighed]
-    texts = [text for host in hosts for text in _metadata(case, host, "metrics_weight_multiplier")]
-    return one.host is not None and any(_number(text) is None for text in texts)
-
-
-def _unreadable_ceiling(case: Case, one: Differing) -> bool:
-    """Nova falls back to its option when any text is no whole number."""
-    texts = _metadata(case, _host(case, one), _CEILINGS[one.rule])
-    return any(_number(text, int) is None for text in texts)
-
-
-def _no_ratio(case: Case, one: Differing) -> bool:
-    """Nova takes the least number whatever it is, and none at all when one text is no number."""
-    texts = _metadata(case, _host(case, one), _RATIOS[one.rule])
-    return any((_number(text) or 0.0) <= 0 for text in texts)
-
-
-def _no_zone(case: Case, one: Differing) -> bool:
-    """A host that only has empty zones is in no zone in Nova, and in the default one in Berth."""
-    texts = _metadata(case, _host(case, one), AZ_KEY)
-    zones = {zone.strip() for text in texts for zone in text.split(",")}
-    is_default = case.request.availability_zone == case.settings["default_availability_zone"]
-    return zones == {""} and is_default and one.berth is True and one.nova is False
-
-
-# ---- images -------------------------------------------------------------------------------------
-
-
-def _properties(case: Case) -> Mapping[str, str]:
-    return case.request.image.properties if case.request.image else {}
-
-
-def _is_odd(image: Image | None) -> bool:
-    """Nova renames, rewrites or drops some property of the image."""
-    properties = image.properties if image else {}
-    return any(value not in IMAGE_PROPERTIES.get(key, ()) for key, value in properties.items())
-
-
-def _odd_image(case: Case, one: Differing) -> bool:
-    images = [case.request.image]
-    if one.rule == "ImagePropertiesWeigher":
-        images += [instance.image for instance in case.snapshot.instances]
-    return any(_is_odd(image) for image in images)
-
-
-def _address_bits(case: Case, one: Differing) -> bool:
-    return one.nova == _RAISED_BY_ATTRIBUTE and "hw_maxphysaddr_bits" in _properties(case)
-
-
-def _turned_off(case: Case, one: Differing) -> bool:
-    """Nova looks only at its option to tell whether the weigher is on, not at aggregates."""
-    return case.settings["filter_scheduler.image_props_weight_multiplier"] == 0
-
-
-def _no_project(case: Case, one: Differing) -> bool:
-    return not case.request.project_id and one.berth is False and one.nova is True
-
-
-# ---- hints --------------------------------------------------------------------------------------
-
-
-def _hint(case: Case, name: str) -> str:
-    return case.request.hints.get(name, ("",))[0]
-
-
-def _no_query(case: Case, one: Differing) -> bool:
-    """Nova takes any JSON that happens to work: null, an empty text, objects as operands."""
-    try:
-        document: object = json.loads(_hint(case, "query"))
-    except ValueError:
-        return False
-    refused = str(one.berth).startswith("InvalidInputError: hints.query")
-    is_query = isinstance(document, list) and not any(map(_is_odd_json, _leaves(document)))
-    return refused and isinstance(one.nova, bool) and not is_query
-
-
-def _leaves(document: object) -> Iterator[object]:
-    if isinstance(document, list):
-        for one in document:
-            yield from _leaves(one)
-    else:
-        yield document
-
-
-def _is_odd_json(leaf: object) -> bool:
-    return isinstance(leaf, dict) or (isinstance(leaf, float) and not math.isfinite(leaf))
-
-
-def _no_order(case: Case, one: Differing) -> bool:
-    raised = str(one.nova)
-    unordered = raised.startswith("TypeError:") and "not supported between instances" in raised
-    return unordered and one.berth is False
-
-
-def _no_mapping(case: Case, one: Differing) -> bool:
-    return one.nova == _RAISED_BY_ATTRIBUTE and isinstance(one.berth, bool)
-
-
-def _novas_own(case: Case, one: Differing) -> bool:
-    return "$service" in _hint(case, "query")
-
-
-def _address_text(case: Case, one: Differing) -> bool:
-    return "$host_ip" in _hint(case, "query") and one.berth is True and one.nova is False
-
-
-def _no_slash(case: Case, one: Differing) -> bool:
-    """Nova reads such a hint as more digits of the address, an empty one as the address alone."""
-    given = "cidr" in case.request.hints and not _hint(case, "cidr").startswith("/")
-    refused = str(one.berth).startswith("InvalidInputError: hints.cidr")
-    return given and one.nova is False and (refused or not _hint(case, "cidr"))
-
-
-def _wide_network(case: Case, one: Differing) -> bool:
-    is_default = not _hint(case, "cidr") and ":" in _hint(case, "build_near_host_ip")
-    return is_default and one.berth is False and one.nova is True
-
-
-# ---- groups -------------------------------------------------------------------------------------
-
-
-def _other_node(case: Case, one: Differing) -> bool:
-    """A member is on another node of the host."""
-    host = _host(case, one)
-    return (
-        one.berth is False
-        and one.nova is True
-        and any(
-            (instance.host, instance.group_uuid) == (host.name, case.request.group_uuid)
-            and instance.node != host.node
-            for instance in case.snapshot.instances
-        )
-    )
-
-
-# ---- cells and devices --------------------------------------------------------------------------
-
-
-def _spec(case: Case, key: str) -> str:
-    return case.request.flavor.extra_specs.get(key, "")
-
-
-def _blanks(case: Case, one: Differing) -> bool:
-    text = _spec(case, "hw:numa_nodes")
-    return one.berth is None and "InvalidNUMANodesNumber" in str(one.nova) and text != text.strip()
-
-
-def _no_pages(case: Case, one: Differing) -> bool:
-    refused = str(one.berth).startswith("hw:mem_page_size")
-    text = _spec(case, "hw:mem_page_size")
-    return refused and one.nova is None and (text == "0" or "." in text)
-
-
-def _no_devices(case: Case, one: Differing) -> bool:
-    refused = str(one.berth).startswith("pci_passthrough:alias")
-    asks_none = ":0" in _spec(case, "pci_passthrough:alias")
-    return refused and one.nova is None and asks_none
-
-
-def _left_behind(case: Case, one: Differing) -> bool:
-    """Nova's search for cells is led astray by what it tried before; Berth agrees without that."""
-    return one.pairs_anew is not None and one.berth is one.pairs_anew
-
-
-def _no_hosts(case: Case, one: Differing) -> bool:
-    """Without hosts Berth asks no rule, and only a rule knows the aliases."""
-    return "PciRequestAliasNotDefined" in str(one.nova) and not case.snapshot.hosts
-
-
-# ---- metrics ------------------------------------------------------------------------------------
-
-
-def _missing_metric(case: Case, one: Differing) -> bool:
-    raised = str(one.nova).startswith("ComputeHostMetricNotFound")
-    return raised and case.settings["metrics.required"] is True
-
-
 WANTED: Final = (
-    Wanted("numbers that cannot be read", _SPEC_FILTERS, "verdict", _no_number),
-    Wanted("operators without operand", _SPEC_FILTERS, "verdict", _no_operand),
-    Wanted("numbers that are not finite", _SPEC_FILTERS, "verdict", _not_finite),
-    Wanted("multipliers that are no numbers", _WEIGHERS, "multiplier", _unreadable_multiplier),
+    Wanted("numbers that cannot be read", SPEC_FILTERS, "verdict", excuses.no_number),
+    Wanted("operators without operand", SPEC_FILTERS, "verdict", excuses.no_operand),
+    Wanted("numbers that are not finite", SPEC_FILTERS, "verdict", excuses.not_finite),
+    Wanted(
+        "multipliers that are no numbers", _WEIGHERS, "multiplier", excuses.unreadable_multiplier
+    ),
     *(
-        Wanted("multipliers that are no numbers", ("MetricsWeigher",), what, _unreadable_metrics)
+        Wanted(
+            "multipliers that are no numbers", ("MetricsWeigher",), what, excuses.unreadable_metrics
+        )
         for what in ("raw", "normalised")
     ),
-    Wanted("limits that are no whole numbers", _CEILINGS, "verdict", _unreadable_ceiling),
+    Wanted(
+        "limits that are no whole numbers", excuses.CEILINGS, "verdict", excuses.unreadable_ceiling
+    ),
     *(
-        Wanted("image properties as they are written", rules, what, _odd_image)
-        for rules, what in (
-            (("AggregateImagePropertiesIsolation",), "verdict"),
-            (("ImagePropertiesWeigher",), "raw"),
-            (("ImagePropertiesWeigher",), "normalised"),
+        Wanted("image properties as they are written", (rule,), what, is_it)
+        for rule, what, is_it in (
+            ("AggregateImagePropertiesIsolation", "verdict", excuses.isolated_otherwise),
+            ("ImagePropertiesWeigher", "raw", excuses.weighed_otherwise),
+            ("ImagePropertiesWeigher", "normalised", excuses.weighed_otherwise),
         )
     ),
     *(
         Wanted("weighers that only aggregates turn on", ("ImagePropertiesWeigher",), what, is_it)
-        for what, is_it in (("raw", _turned_off), ("normalised", _turned_off))
+        for what, is_it in (("raw", excuses.turned_off), ("normalised", excuses.turned_off))
     ),
     Wanted(
-        "requests without a project", ("AggregateMultiTenancyIsolation",), "verdict", _no_project
+        "requests without a project",
+        ("AggregateMultiTenancyIsolation",),
+        "verdict",
+        excuses.no_project,
     ),
-    Wanted("address bits of images", ("ImagePropertiesFilter",), "verdict", _address_bits),
-    Wanted("affinity to a node", ("ServerGroupAffinityFilter",), "verdict", _other_node),
+    Wanted("address bits of images", ("ImagePropertiesFilter",), "verdict", excuses.address_bits),
+    Wanted("affinity to a node", ("ServerGroupAffinityFilter",), "verdict", excuses.other_node),
     *(
         Wanted(name, ("JsonFilter",), "verdict", is_it)
         for name, is_it in (
-            ("queries that are none", _no_query),
-            ("comparisons of what has no order", _no_order),
-            ("attributes that cannot be opened", _no_mapping),
-            ("attributes that only Nova has", _novas_own),
-            ("addresses in queries", _address_text),
+            ("queries that are none", hint_excuses.no_query),
+            ("comparisons of what has no order", hint_excuses.no_order),
+            ("attributes that cannot be opened", hint_excuses.no_mapping),
+            ("attributes that only Nova has", hint_excuses.novas_own),
+            ("addresses in queries", hint_excuses.address_text),
         )
     ),
-    Wanted("prefixes without a slash", ("SimpleCIDRAffinityFilter",), "verdict", _no_slash),
-    Wanted("networks of IPv6", ("SimpleCIDRAffinityFilter",), "verdict", _wide_network),
+    Wanted(
+        "prefixes without a slash", ("SimpleCIDRAffinityFilter",), "verdict", hint_excuses.joined
+    ),
+    Wanted("prefixes with a sign", ("SimpleCIDRAffinityFilter",), "verdict", hint_excuses.signed),
+    Wanted("networks of IPv6", ("SimpleCIDRAffinityFilter",), "verdict", hint_excuses.wide_network),
     *(
         Wanted(name, ("",), "request", is_it)
         for name, is_it in (
-            ("blanks around numbers", _blanks),
-            ("pages of no size", _no_pages),
-            ("no devices of an alias", _no_devices),
-            ("unknown aliases without hosts", _no_hosts),
+            ("blanks around numbers", excuses.blanks),
+            ("pages of no size", excuses.no_pages),
+            ("traits required and forbidden", excuses.contrary_traits),
+            ("no devices of an alias", excuses.no_devices),
+            ("unknown aliases without hosts", excuses.no_hosts),
         )
     ),
-    Wanted("ratios that are none", _RATIOS, "verdict", _no_ratio),
-    Wanted("empty availability zones", ("AvailabilityZoneFilter",), "verdict", _no_zone),
-    Wanted("cells that were tried before", ("NUMATopologyFilter",), "verdict", _left_behind),
-    Wanted("metrics that are missing", ("MetricsWeigher",), "raw", _missing_metric),
+    Wanted("ratios that are none", excuses.RATIOS, "verdict", excuses.no_ratio),
+    Wanted("empty availability zones", ("AvailabilityZoneFilter",), "verdict", excuses.no_zone),
+    Wanted("cells that were tried before", ("NUMATopologyFilter",), "verdict", excuses.left_behind),
+    Wanted("metrics that are missing", ("MetricsWeigher",), "raw", excuses.missing_metric),
 )
 
 
@@ -421,9 +136,9 @@ def excused(case: Case) -> frozenset[str]:
     request = case.request
     names = [host.name for host in case.snapshot.hosts]
     later = {
-        "ImagePropertiesWeigher": True,
+        "ImagePropertiesWeigher": request.image is not None,
         **dict.fromkeys(_DISK_RULES, request.flavor.swap_mb > 0),
-        "JsonFilter": "$disk_mb_used" in _hint(case, "query"),
+        "JsonFilter": "$disk_mb_used" in hint_of(case, "query"),
         "ServerGroupAffinityFilter": len(names) > len(set(names)),
     }
     found = {name for name in LATER if later[name] and len(request.instance_uuids) > 1}
@@ -433,5 +148,7 @@ def excused(case: Case) -> frozenset[str]:
 
 def wants_hardware(case: Case) -> bool:
     """Tell whether the request may ask for cells or devices."""
-    keys = (*case.request.flavor.extra_specs, *_properties(case))
-    return any(key.startswith(("hw", "pci")) for key in keys)
+    specs, properties = case.request.flavor.extra_specs, properties_of(case)
+    return any(key.startswith(_HARDWARE_SPECS) for key in specs if key != _ADDRESS_BITS) or any(
+        key.startswith(_HARDWARE_PROPERTIES) for key in properties
+    )

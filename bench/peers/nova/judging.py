@@ -75,6 +75,7 @@ class Judge:
                     name: self._ask_weigher(name, weighed, spec) for name in case["weighers"]
                 },
                 "pairs_anew": [state and self._fit_anew(state, spec) for state in made],
+                "images": self._builder.images(case, spec),
                 "steps": self._ask_all(case, spec),  # the last, since it writes into the request
             }
 

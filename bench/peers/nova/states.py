@@ -138,7 +138,7 @@ class Builder:
             metadata=dict(aggregate["metadata"]),
         )
 
-    def _instance(self, instance: Json) -> object:
+    def _instance(self, instance: Json) -> Any:  # noqa: ANN401 - Nova has no types
         properties = instance["image_properties"].items()
         return self._objects.Instance(
             uuid=instance["uuid"],
@@ -193,6 +193,18 @@ class Builder:
             if image is None
             else {"id": image["id"], "properties": dict(image["properties"])}
         )
+
+    def images(self, case: Json, spec: RequestSpec) -> Mapping[str, Json]:
+        """Say what Nova makes of image properties: those asked for, and of each instance."""
+        read = {
+            one["uuid"]: self._instance(one).image_meta.properties
+            for host in case["hosts"]
+            for one in host["instances"]
+        }
+        return {
+            uuid: {name: str(value) for name, value in properties.to_dict().items()}
+            for uuid, properties in {**read, "": spec.image.properties}.items()
+        }
 
     def _pci_requests(self, flavor: object, image: object) -> Any:  # noqa: ANN401 - likewise
         self._pci_request.get_alias_from_config.cache_clear()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from ipaddress import (
+    IPV6LENGTH,
     IPv4Address,
     IPv4Network,
     IPv6Address,
@@ -27,8 +28,9 @@ Network = IPv4Network | IPv6Network
 def build() -> Filter:
     """Make the filter; it has no options (nova.md 2.6).
 
-    The hint `build_near_host_ip` is an address, and `cidr` (`/24`) says how near. It raises
-    InvalidInputError for hints that cannot be read.
+    The hint `build_near_host_ip` is an address, and `cidr` (`/24`, or a mask such as
+    `/255.255.0.0` or `/ffff:ffff::`) says how near. It raises InvalidInputError for hints that
+    cannot be read.
     """
     return Filter(
         name=NAME,
@@ -48,11 +50,7 @@ def _network(query: Query) -> Network | None:
     near = _hint(query, _NEAR)
     if not near:
         return None
-    try:
-        address = ip_address(near)
-    except ValueError as error:
-        reason = f"{near[:80]!r} must be an IPv4 or IPv6 address"
-        raise InvalidInputError(f"hints.{_NEAR}", reason) from error
+    address = _address(near)
     cidr = _hint(query, _CIDR) or _DEFAULTS[address.version]
     network = _with_prefix(address, cidr)
     if network is None:
@@ -61,11 +59,43 @@ def _network(query: Query) -> Network | None:
     return network
 
 
-def _with_prefix(address: IPv4Address | IPv6Address, cidr: str) -> Network | None:
+def _address(near: str) -> IPv4Address | IPv6Address:
+    """Read an address; one that is told with a link (`fe80::1%eth0`) is no other host's."""
+    reason = f"{near[:80]!r} must be an IPv4 or IPv6 address"
+    if "%" in near:
+        raise InvalidInputError(f"hints.{_NEAR}", f"{reason}, without a link")
     try:
-        return ip_network(f"{address}{cidr}", strict=False) if cidr.startswith("/") else None
+        return ip_address(near)
+    except ValueError as error:
+        raise InvalidInputError(f"hints.{_NEAR}", reason) from error
+
+
+def _with_prefix(address: IPv4Address | IPv6Address, cidr: str) -> Network | None:
+    if not cidr.startswith("/"):
+        return None
+    try:
+        is_mask = ":" in cidr and isinstance(address, IPv6Address)
+        length = f"/{_mask_length(cidr[1:])}" if is_mask else cidr
+        return ip_network(f"{address}{length}", strict=False)
     except ValueError:
         return None
+
+
+def _mask_length(text: str) -> int:
+    """Return how many bits a mask of IPv6 has set, all of them at one end.
+
+    The standard library reads masks of IPv4 alone, by the same rule.
+
+    Raises:
+        ValueError: it is no mask.
+    """
+    bits = int(IPv6Address(text))
+    rest = bits ^ ((1 << IPV6LENGTH) - 1)
+    if rest & (rest + 1) == 0:
+        return IPV6LENGTH - rest.bit_length()
+    if bits & (bits + 1) == 0:
+        return IPV6LENGTH - bits.bit_length()
+    raise ValueError(f"{text!r} is no mask")
 
 
 def _hint(query: Query, name: str) -> str:

@@ -41,6 +41,10 @@ def near(address: str, cidr: str | None = None) -> Request:
         ("2001:db8::99", None, ["six"]),
         ("2001:db8::99", "/48", ["six", "far"]),
         ("2001:DB8::5", "/128", ["six"]),
+        ("2001:db8::99", "/ffff:ffff:ffff:ffff::", ["six"]),
+        ("2001:db8::99", "/ffff:ffff:ffff::", ["six", "far"]),
+        ("2001:db8::99", "/::ffff:ffff:ffff:ffff", ["six"]),
+        ("2001:db8::99", "/::", ["six", "far"]),
         ("::", "/0", ["six", "far"]),
         ("::ffff:10.0.0.5", "/128", []),
         ("", None, None),
@@ -64,11 +68,15 @@ def test_a_prefix_alone_asks_nothing(ask: Ask) -> None:
     [
         ({"build_near_host_ip": ("rack 7",)}, "hints.build_near_host_ip"),
         ({"build_near_host_ip": ("10.0.0.1/24",)}, "hints.build_near_host_ip"),
+        ({"build_near_host_ip": ("fe80::1%eth0",)}, "hints.build_near_host_ip"),
         ({"build_near_host_ip": ("10.0.0.1", "10.0.0.2")}, "hints.build_near_host_ip"),
         ({"build_near_host_ip": ("10.0.0.1",), "cidr": ("24",)}, "hints.cidr"),
         ({"build_near_host_ip": ("10.0.0.1",), "cidr": ("/33",)}, "hints.cidr"),
         ({"build_near_host_ip": ("10.0.0.1",), "cidr": ("/x",)}, "hints.cidr"),
         ({"build_near_host_ip": ("::1",), "cidr": ("/129",)}, "hints.cidr"),
+        ({"build_near_host_ip": ("::1",), "cidr": ("/ffff::1",)}, "hints.cidr"),
+        ({"build_near_host_ip": ("::1",), "cidr": ("/::x",)}, "hints.cidr"),
+        ({"build_near_host_ip": ("10.0.0.1",), "cidr": ("/ffff::",)}, "hints.cidr"),
     ],
 )
 def test_hints_that_cannot_be_read_are_refused(
