@@ -3,13 +3,14 @@
 import asyncio
 import os
 import time
-import uuid
 
 import structlog
 
 from berth.domain.errors import BerthError
 
 _UUID_BYTES = 16
+_VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
+"""The digit that says what kind of uuid it is keeps two of its bits."""
 _BLOCK_BYTES = 4096
 
 
@@ -44,9 +45,12 @@ class RandomIds:
         """Return a new random uuid."""
         if self._used + _UUID_BYTES > len(self._block):
             self._block, self._used = os.urandom(_BLOCK_BYTES), 0
-        digits = self._block[self._used : self._used + _UUID_BYTES]
+        digits = self._block[self._used : self._used + _UUID_BYTES].hex()
         self._used += _UUID_BYTES
-        return str(uuid.UUID(bytes=digits, version=4))
+        variant = _VARIANTS[digits[16]]
+        return (
+            f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+        )
 
     def request_id(self) -> str:
         """Return a new `req-` id."""

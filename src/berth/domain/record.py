@@ -1,7 +1,10 @@
 """Records: the nouns that the ledger keeps, their kinds and their keys."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
+from typing import Any, Final
 
 from berth.domain.aggregate import Aggregate
 from berth.domain.decision import Decision
@@ -74,16 +77,21 @@ def kind_of(record: Record) -> Kind:
 
 def key_of(record: Record) -> str:
     """Return the key that is unique among records of the same kind."""
-    match record:
-        case Host() | Provider() | ServerGroup() | Instance():
-            return record.uuid
-        case Service():
-            return record.host
-        case Aggregate():
-            return str(record.aggregate_id)
-        case Flavor():
-            return record.flavor_id
-        case PendingRequest():
-            return record.request.request_id
-        case Decision():
-            return record.request_id
+    return _KEYS[type(record)](record)
+
+
+def _aggregate_key(aggregate: Aggregate) -> str:
+    return str(aggregate.aggregate_id)
+
+
+_KEYS: Final[Mapping[type[Record], Callable[[Any], str]]] = {
+    Host: attrgetter("uuid"),
+    Service: attrgetter("host"),
+    Provider: attrgetter("uuid"),
+    Aggregate: _aggregate_key,
+    ServerGroup: attrgetter("uuid"),
+    Flavor: attrgetter("flavor_id"),
+    Instance: attrgetter("uuid"),
+    PendingRequest: attrgetter("request.request_id"),
+    Decision: attrgetter("request_id"),
+}

@@ -17,6 +17,8 @@ COUNT_MAX = 10_000
 
 
 _LETTERS = string.ascii_lowercase + string.digits
+_PAIRS = tuple(low + high for high in _LETTERS for low in _LETTERS)
+"""Two digits of base 36 at once, the lower one first."""
 
 
 def instance_uuid_of(request_id: str, index: int) -> str:
@@ -27,8 +29,10 @@ def instance_uuid_of(request_id: str, index: int) -> str:
 def reservation_id_of(request_id: str) -> str:
     """Return the `r-` id, with eight further characters, that all the instances share."""
     number = int.from_bytes(hashlib.sha256(request_id.encode()).digest()[:8], "big")
-    digits = (number // len(_LETTERS) ** place % len(_LETTERS) for place in range(8))
-    return "r-" + "".join(_LETTERS[digit] for digit in digits)
+    number, first = divmod(number, len(_PAIRS))
+    number, second = divmod(number, len(_PAIRS))
+    number, third = divmod(number, len(_PAIRS))
+    return f"r-{_PAIRS[first]}{_PAIRS[second]}{_PAIRS[third]}{_PAIRS[number % len(_PAIRS)]}"
 
 
 class Operation(StrEnum):

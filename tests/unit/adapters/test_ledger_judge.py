@@ -2,11 +2,13 @@
 
 from berth.adapters.ledger.books import Books, Dirt, Needs
 from berth.adapters.ledger.judge import judge, needs_of
+from berth.domain.allocation import Claim, Shortage
 from berth.domain.change import Change, Usage
 from berth.domain.record import Kind
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.domain.write import Add, Committed, Free, Put, Rejected, Remove, Seen, Unit
+from berth.domain.write import Add, Committed, Free, Put, Rejected, Remove, Seen, Take, Unit
 from berth.testing.builders import (
+    make_allocation,
     make_decision,
     make_flavor,
     make_fleet,
@@ -95,3 +97,29 @@ def test_a_later_put_takes_the_place_of_a_heartbeat() -> None:
     assert books.settle().seen == {}
     judge(books, [(Put(make_service(1)),), (Seen(("host-1",), 5.0),)])
     assert books.settle().seen == {"host-1": 5.0}
+
+
+def test_a_claim_on_one_provider_may_take_all_that_is_left() -> None:
+    """And not one more; nor what no one may ask for, or what is not there."""
+    before = [*make_fleet(1, vcpus=4), (make_take(1, amounts={VCPU: 3}),)]
+    for amounts, short in (
+        ({VCPU: 1}, ()),
+        ({VCPU: 1, MEMORY_MB: 32_768}, ()),
+        ({VCPU: 2}, (Shortage(HOST_1, VCPU, 2, 1),)),
+        ({VCPU: 5}, (Shortage(HOST_1, VCPU, 5, 1),)),
+        ({VCPU: 0}, (Shortage(HOST_1, VCPU, 0, 0),)),
+        ({"NOTHING": 1}, (Shortage(HOST_1, "NOTHING", 1, 0),)),
+    ):
+        (outcome,) = judge(judged(*before), [(make_take(2, amounts=amounts),)])
+        assert outcome == (Rejected(shortages=short) if short else Committed(3))
+    (outcome,) = judge(judged(*before), [(make_take(2, on=9),)])
+    assert outcome == Rejected(shortages=(Shortage(make_uuid("host", 9), VCPU, 1, 0),))
+
+
+def test_allocations_of_one_claim_add_up() -> None:
+    """Two instances that fit a host one by one need not fit it together."""
+    two = tuple(make_allocation(number, amounts={VCPU: 3}) for number in (1, 2))
+    (outcome,) = judge(judged(*make_fleet(1, vcpus=5)), [(Take(Claim("both", two)),)])
+    assert outcome == Rejected(shortages=(Shortage(HOST_1, VCPU, 6, 5),))
+    (outcome,) = judge(judged(*make_fleet(1, vcpus=6)), [(Take(Claim("both", two)),)])
+    assert outcome == Committed(2)

@@ -34,3 +34,15 @@ async def test_closing_wakes_everybody() -> None:
     await asyncio.sleep(0)
     watch.close()
     assert await asyncio.gather(*waiting) == [False] * 3
+
+
+async def test_a_store_that_was_restored_is_watched_from_where_it_is() -> None:
+    """Else whoever follows it would be woken for ever by what is not there any more."""
+    watch = Watch(7)
+    watch.begin_anew(3)
+    assert watch.version == 3
+    assert not await watch.wait(3, 0.0)
+    waiting = asyncio.ensure_future(watch.wait(3, 60.0))
+    await asyncio.sleep(0)
+    watch.begin_anew(4)
+    assert await waiting

@@ -17,7 +17,6 @@ from typing import Any, Final
 from berth.adapters.ledger.books import Books, Draft, Holding, Limits, Needs, Room, guard_key
 from berth.domain.allocation import Allocation, Shortage
 from berth.domain.change import Alive, Gone
-from berth.domain.host import Service
 from berth.domain.instance import Instance
 from berth.domain.provider import Provider
 from berth.domain.record import KINDS, Kind, key_of
@@ -164,10 +163,11 @@ def _put(draft: Draft, write: Put | Add) -> Rejected | None:
         _put_provider(draft, record)
         return None
     books, kind, key = draft.books, KINDS[type(record)], key_of(record)
-    draft.set(books.revisions, (kind, key), 1)
-    if isinstance(record, Service):
+    ref = (kind, key)
+    draft.set(books.revisions, ref, 1)
+    if kind is Kind.SERVICE:
         draft.drop(books.dirt.seen, key)
-    draft.set(books.dirt.puts, (kind, key), record)
+    draft.set(books.dirt.puts, ref, record)
     if kind is not Kind.DECISION:
         draft.tell(record)
     return None
@@ -284,6 +284,8 @@ def _holdings(allocations: Sequence[Allocation]) -> dict[str, Holding] | None:
 
 def _shortages(books: Books, allocations: Sequence[Allocation]) -> tuple[Shortage, ...]:
     """Find what is short: first amounts that no one may ask for, then sums above the room."""
+    if len(allocations) == 1 and _fits(books, allocations[0]):
+        return ()
     never: list[Shortage] = []
     asked: dict[tuple[str, str], int] = {}
     for allocation in allocations:
@@ -306,9 +308,24 @@ def _shortages(books: Books, allocations: Sequence[Allocation]) -> tuple[Shortag
     return (*never, *summed)
 
 
+def _fits(books: Books, allocation: Allocation) -> bool:
+    """Tell whether there is room for an allocation that is its claim's only one."""
+    room = books.rooms.get(allocation.provider_uuid)
+    if room is None:
+        return False
+    all_limits, all_used = room.limits, room.used
+    for name, amount in allocation.amounts.items():
+        limits = all_limits.get(name)
+        if limits is None or not _is_allowed(limits, amount):
+            return False
+        if amount > limits.capacity - all_used[name]:
+            return False
+    return True
+
+
 def _is_allowed(limits: Limits, amount: int) -> bool:
-    in_range = limits.min_unit <= amount <= limits.unit_max
-    return in_range and amount % limits.step_size == 0
+    _, unit_max, min_unit, step_size = limits
+    return min_unit <= amount <= unit_max and amount % step_size == 0
 
 
 def _free(draft: Draft, write: Free) -> None:

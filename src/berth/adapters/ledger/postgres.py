@@ -207,7 +207,7 @@ class PostgresLedger:
         try:
             connection.add_termination_listener(lambda _: ended.set())
             await connection.add_listener(CHANNEL, self._hear)
-            self._watch.hear(await self.version())
+            self._watch.begin_anew(await self.version())
             self._listening.set()
             await ended.wait()
         finally:

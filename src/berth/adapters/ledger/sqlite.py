@@ -115,7 +115,7 @@ class SqliteLedger:
         if kind is Kind.PROVIDER or not self._is_ours(head):
             await self._writer.settle()
             return self._now(read_one(self._queries, noun, key))
-        return cast("R | None", self._recent.get(kind, key, record))
+        return cast("R | None", self._recent.get(kind, key, record, head.posted))
 
     async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
         """Return all records of a kind in order of their keys; decisions newest first."""

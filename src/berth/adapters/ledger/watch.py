@@ -29,6 +29,15 @@ class Watch:
             if version > after and not waiter.done():
                 waiter.set_result(True)
 
+    def begin_anew(self, version: int) -> None:
+        """Take a version for the newest one, also where it is below what was heard of.
+
+        A store that was away may have been restored from a backup. With the old version in mind
+        those who follow it would be told of news, and find none, without a pause.
+        """
+        self._version = min(self._version, version)
+        self.hear(version)
+
     def close(self) -> None:
         """Wake everybody, with the news that nothing more will come."""
         for waiter in self._waiters:

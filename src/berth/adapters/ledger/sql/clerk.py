@@ -25,15 +25,13 @@ from berth.adapters.ledger.sql.knowledge import Knowledge
 from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sql.recent import News
 from berth.adapters.ledger.sql.sheets import Sheets, sheets_of
-from berth.adapters.ledger.sql.sqlite_batch import Step, load, steps_of, write
+from berth.adapters.ledger.sql.sqlite_batch import Step, load, read_mark, steps_of, write
 from berth.domain.change import Change
 from berth.domain.record import Kind
 from berth.domain.write import Outcome, Unit
 
 _ROWS_MAX: Final = 8192
 """Rows that wait to be posted, about: posting them takes some tens of milliseconds in all."""
-
-_HEAD: Final = "SELECT (SELECT min(first) FROM daybook), version FROM head"
 
 
 class Mark(NamedTuple):
@@ -98,6 +96,7 @@ class Clerk:
         self._is_flushed = True
         self._mark: Mark | None = None
         self._next_mark = Mark(None, 0)
+        self._has_looked = False
 
     @property
     def has_pages(self) -> bool:
@@ -137,6 +136,7 @@ class Clerk:
             self._connection.execute(f"PRAGMA synchronous = {level}")
             self._is_flushed = is_flushed
         self._connection.execute("BEGIN IMMEDIATE")
+        self._has_looked = False
 
     def commit(self) -> None:
         """Commit the transaction."""
@@ -170,8 +170,8 @@ class Clerk:
         return Entry(outcomes, before, dirt.changes, page)
 
     def post(self) -> None:
-        """Bring the tables up to date, in the transaction that is open."""
-        if not self._is_mine(self._read_mark()):
+        """Bring the tables up to date, in the transaction that is open; it may have a batch."""
+        if not self._has_looked and not self._is_mine(self._read_mark()):
             self._start_over(self._next_mark)
         self._post()
 
@@ -205,10 +205,10 @@ class Clerk:
         return is_alone
 
     def _read_mark(self) -> Mark:
-        return Mark(*self._connection.execute(_HEAD).fetchone())
+        return Mark(*read_mark(self._connection))
 
     def _is_mine(self, mark: Mark) -> bool:
-        self._next_mark = mark
+        self._next_mark, self._has_looked = mark, True
         return mark == self._mark
 
     def _start_over(self, mark: Mark) -> None:

@@ -1,7 +1,7 @@
 """The daybook: pages of what batches did, and what many of them come to together.
 
 A page is the `Sheets` of one batch, packed into some bytes. A batch is durable when its page is:
-the other tables are brought up to date later, for many batches at once (docs/adr/0010).
+the other tables are brought up to date later, for many batches at once (docs/adr/0011).
 """
 
 import zlib

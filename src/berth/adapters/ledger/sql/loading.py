@@ -18,8 +18,12 @@ from berth.domain.record import Kind
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """How a database gathers rows and picks them by keys; parameter 2 holds the consumers."""
+    """How a database gathers rows and picks them by keys; parameter 2 holds the consumers.
 
+    `ahead` stands before the statement.
+    """
+
+    ahead: str
     head: str
     json: str
     gather: str
@@ -29,16 +33,18 @@ class _Words:
 
 _WORDS: Final[dict[DialectName, _Words]] = {
     "sqlite": _Words(
+        ahead=(
+            "WITH drawn AS MATERIALIZED (SELECT value FROM json_each(?3) UNION SELECT provider_uuid"
+            " FROM allocations WHERE consumer_uuid IN (SELECT value FROM json_each(?2))) "
+        ),
         head="(SELECT min(first) FROM daybook), version",
         json="json({column})",
         gather="json_group_array(json_array({columns}))",
         among="{column} IN (SELECT value FROM json_each(?{number}))",
-        among_providers=(
-            "{column} IN (SELECT value FROM json_each(?3) UNION SELECT provider_uuid"
-            " FROM allocations WHERE consumer_uuid IN (SELECT value FROM json_each(?2)))"
-        ),
+        among_providers="{column} IN (SELECT value FROM drawn)",
     ),
     "postgresql": _Words(
+        ahead="",
         head="version",
         json="{column}::json",
         gather="coalesce(json_agg(json_build_array({columns})), '[]')::text",
@@ -90,7 +96,7 @@ def loading_statement(dialect: DialectName, kinds: tuple[Kind, ...]) -> str:
         revision = "revision" if kind is Kind.INSTANCE else "1"
         where = words.among.format(column=key, number=number)
         parts.append(gathered(f"{key}, {revision}", table.name, where))
-    return f"SELECT {', '.join(parts)} FROM head"  # noqa: S608 - own names
+    return f"{words.ahead}SELECT {', '.join(parts)} FROM head"  # noqa: S608 - own names
 
 
 def books_of(kinds: Sequence[Kind], version: int, texts: Sequence[str]) -> Books:

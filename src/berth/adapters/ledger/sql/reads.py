@@ -140,7 +140,9 @@ def read_changes(queries: Queries, after: int, limit: int) -> Read[list[Change]]
     check_in_feed(after, head.feed_floor, head.version)
     until = after + limit
     statement = queries.changes()
-    changes = decode_changes((yield statement, statement.bind(after=after, until=until)))
+    # While pages are posted step by step, their changes stand in the table and in the daybook.
+    of_table = statement.bind(after=after, until=min(until, head.posted))
+    changes = decode_changes((yield statement, of_table))
     if min(until, head.version) > head.posted:
         statement = queries.pages()
         pages = decode_json(list[tuple[str]], (yield statement, statement.bind(after=after)))

@@ -15,6 +15,9 @@ from berth.domain.record import RECORD_TYPES, Kind, Record
 _VERSIONS_MAX: Final = 500
 """Versions whose changes to keep; who is further behind reads the file."""
 
+_UNKNOWN: Final = (-1, None)
+_UNSEEN: Final = (-1, 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class News:
@@ -62,7 +65,8 @@ class Recent:
         if news.epoch != self.epoch:
             self.epoch = news.epoch
             self._batches.clear()
-            self._forget_pages(news.version)
+            self._forget_pages(self.version)
+            self._posted = 0
         self.version = news.version
         if news.changes:
             self._batches.append((news.before, news.changes))
@@ -73,19 +77,28 @@ class Recent:
         if news.posted > self._posted:
             self._forget_pages(news.posted)
 
-    def get(self, kind: Kind, key: str, stored: Record | None) -> Record | None:
-        """Return a record as it is, given what its table has of it; None when there is none.
+    def get(self, kind: Kind, key: str, stored: Record | None, posted: int) -> Record | None:
+        """Return a record as it is; None when there is none.
+
+        Args:
+            kind: its kind.
+            key: its key.
+            stored: what its table has of it.
+            posted: the version that the table is at. It may be ahead of what was told of here;
+                pages up to there do not count over it any more.
 
         Raises:
             LedgerError: what is in the daybook cannot be read.
         """
         while self._pages:
             self._look_into(self._pages.popleft())
-        if (kind, key) in self._bodies:
-            _, body = self._bodies[kind, key]
+        version, body = self._bodies.get((kind, key), _UNKNOWN)
+        if version > posted:
             return None if body is None else decode_record(RECORD_TYPES[kind], body)
-        if isinstance(stored, Service) and key in self._seen:
-            return replace(stored, last_seen_s=self._seen[key][1])
+        if isinstance(stored, Service):
+            seen_in, at_s = self._seen.get(key, _UNSEEN)
+            if seen_in > posted:
+                return replace(stored, last_seen_s=at_s)
         return stored
 
     def changes(self, after: int, limit: int) -> list[Change] | None:

@@ -193,7 +193,7 @@ daybook: Final = Table(
 """Pages: what batches did that is committed, but not yet written down in the other tables.
 
 Each holds the versions from `first` to `last`. Only SQLite ledgers use it; see
-docs/adr/0010-the-daybook.md.
+docs/adr/0011-the-daybook.md.
 """
 
 RECORD_TABLES: Final[dict[Kind, Table]] = {

@@ -25,6 +25,9 @@ ALLOCATIONS: Final = schema.allocations.name
 INVENTORIES: Final = schema.inventories.name
 
 
+_TABLES: Final = {kind: table.name for kind, table in schema.RECORD_TABLES.items()}
+
+
 @dataclass(slots=True)
 class Sheets:
     """All that a batch writes down. The order of the fields is the order to write them in.
@@ -95,7 +98,7 @@ def _write_records(sheets: Sheets, books: Books, dirt: Dirt, bodies: _Bodies) ->
             sheets.removed.setdefault(kind, []).append(key)
             continue
         row = (*_COLUMNS[kind](record), bodies.of(record))
-        sheets.upserts.setdefault(schema.RECORD_TABLES[kind].name, []).append(row)
+        sheets.upserts.setdefault(_TABLES[kind], []).append(row)
         if isinstance(record, Provider):
             sheets.inserts.setdefault(INVENTORIES, []).extend(_inventories(books, record))
 

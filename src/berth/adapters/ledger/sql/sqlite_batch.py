@@ -27,6 +27,11 @@ from berth.domain.record import Kind
 Loaded = tuple[int | None, int, *tuple[str, ...]]
 """The first version in the daybook, the newest of all, and texts of JSON."""
 
+_MARK: Final = "SELECT (SELECT min(first) FROM daybook), version FROM head"
+
+_NOTHING: Final = ("[]",) * 4
+"""Claim keys, allocations, providers and inventories of a batch that needs none."""
+
 _ROWS_MAX: Final = 256
 """Rows of one statement: 256 x 13 columns stay far below SQLite's 32,766 parameters."""
 
@@ -49,11 +54,21 @@ UPDATE OR ROLLBACK services SET last_seen_s = seen.column2
 
 def load(connection: sqlite3.Connection, needs: Needs) -> Loaded:
     """Load what judging needs, in one step."""
-    parameters = tuple(encode(list(keys)) for keys in keys_in_order(needs))
+    all_keys = keys_in_order(needs)
+    if not any(all_keys):
+        first, version = read_mark(connection)
+        return (first, version, *_NOTHING)
+    parameters = tuple(encode(list(keys)) for keys in all_keys)
     row: Loaded = connection.execute(
         loading_statement("sqlite", tuple(needs.records)), parameters
     ).fetchone()
     return row
+
+
+def read_mark(connection: sqlite3.Connection) -> tuple[int | None, int]:
+    """Return the first version in the daybook and the newest of all, as `load` does."""
+    mark: tuple[int | None, int] = connection.execute(_MARK).fetchone()
+    return mark
 
 
 def write(connection: sqlite3.Connection, sheets: Sheets) -> None:

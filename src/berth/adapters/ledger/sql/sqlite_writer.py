@@ -34,10 +34,13 @@ from berth.domain.write import Outcome, Unit
 _POST_AFTER_S: Final = 2.0
 """How long what is committed may be missing in the tables, when nobody asks for it."""
 
-_WAIT_S: Final = 0.0005
+_WAIT_MAX_S: Final = 0.001
 _WAITS_MAX: Final = 4
 _COMPANY: Final = 16
-"""How long to wait for company, how often at most, and how much is enough."""
+"""How long to wait for company at a time, how often at most, and how much is enough."""
+
+_INERTIA: Final = 8
+"""The time of a flush is a mean over so many, about."""
 
 
 class SqliteWriter:
@@ -67,6 +70,7 @@ class SqliteWriter:
         self._on_news = on_news
         self._posted_at_s = time.monotonic()
         self._is_shared = False
+        self._flush_s = 0.0
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._done = self._loop.create_future()
@@ -153,13 +157,15 @@ class SqliteWriter:
     def _await_company(self) -> None:
         """Wait a moment for others to share the flush with, as long as they keep coming.
 
-        Whoever was alone the last time does not wait.
+        Whoever was alone the last time does not wait. All waits together are no longer than a
+        flush takes, so that a quick disk is not made slow.
         """
         waiting = self._queue.qsize()
+        wait_s = min(_WAIT_MAX_S, self._flush_s / _WAITS_MAX)
         for _ in range(_WAITS_MAX if self._is_shared else 0):
             if waiting >= _COMPANY:
                 break
-            time.sleep(_WAIT_S)
+            time.sleep(wait_s)
             came, waiting = self._queue.qsize() - waiting, self._queue.qsize()
             if not came:
                 break
@@ -209,7 +215,9 @@ class SqliteWriter:
         numbers = [clerk.count(job.counter) for job in jobs if job.counter is not None]
         if any(job.settles for job in jobs):
             clerk.post()
+        began_s = time.monotonic()
         clerk.commit()
+        self._flush_s += (time.monotonic() - began_s - self._flush_s) / _INERTIA
         self._answer(answers_of(jobs, entry.outcomes, numbers), clerk.news(entry))
 
     def _is_time_to_post(self) -> bool:
