@@ -96,7 +96,8 @@ class PackingCases:
 
     `openb_thorough` are the policies that get `openb_seeds_thorough` seeds, as First-Fit and
     Best-Fit do when they are named. For the first `openb_sized` seeds the least number of hosts
-    is looked for, too.
+    is looked for, too. The generator draws a workload of `generator_requests` for a fleet of
+    `generator_hosts` from each of its seeds.
     """
 
     policies: tuple[str, ...]
@@ -105,6 +106,8 @@ class PackingCases:
     openb_thorough: tuple[str, ...]
     openb_first_seed: int
     openb_sized: int
+    generator_hosts: int
+    generator_requests: int
     generator_seeds: tuple[int, ...]
 
 

@@ -23,6 +23,7 @@ from bench.desk import Fixed, WrongDecisionError
 from bench.fleet import FLAVOR, IMAGE, NOW_S, Standstill, fleet, host_uuid, request, used_of
 from bench.timing import collect_garbage
 from berth.adapters.ledger import open_ledger
+from berth.adapters.memory import spare_the_collector
 from berth.domain.allocation import Allocation, Claim
 from berth.domain.decision import Verdict
 from berth.domain.instance import Instance
@@ -133,6 +134,7 @@ async def _desk(path: Path, policy: Policy, hosts: int) -> AsyncIterator[Desk]:
     try:
         await _fill(ledger, hosts)
         await follower.start()
+        spare_the_collector()  # as every process of Berth does
         following = asyncio.create_task(follower.run())
         deciding = Deciding(replica, Fixed(policy), clock)
         placing = Placing(

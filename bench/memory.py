@@ -3,7 +3,9 @@
 import gc
 import tracemalloc
 from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from pathlib import Path
+from uuid import NAMESPACE_DNS, uuid5
 
 import msgspec
 import numpy as np
@@ -15,6 +17,9 @@ from bench.fleet import Standstill, request, snapshot
 from bench.workload import unseen_flavor
 from berth.config.policy_file import load_policy
 from berth.domain.change import Snapshot
+from berth.domain.host import Host
+from berth.domain.provider import Provider
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.scheduling.policy import Policy
 from berth.services.deciding import Deciding
 from berth.services.replica import Replica
@@ -25,13 +30,15 @@ class MemoryUse:
     """Bytes of one host.
 
     `table` is all that stays when the records it was loaded from are dropped: columns, names,
-    uuids, hosts and services. `columns` are numpy's arrays alone, unused rows of them included.
+    uuids, hosts and services. `varied` is the same of hosts that differ in more than the peer's
+    do (see `varied`). `columns` are numpy's arrays alone, unused rows of them included.
     `cached_class` is one more kind of request that is kept.
     """
 
     hosts: int
     classes: tuple[str, ...]
     table: float
+    varied: float
     columns: float
     cached_class: float
 
@@ -47,15 +54,14 @@ def _measure_named(policy_name: str, cases: MemoryCases) -> MemoryUse:
 
 def measure(policy: Policy, cases: MemoryCases) -> MemoryUse:
     """Load records that were read from JSON, as from a ledger, and count what Python allocates."""
-    text = msgspec.json.encode(snapshot(cases.hosts))
+    plain = snapshot(cases.hosts)
+    texts = msgspec.json.encode(varied(plain)), msgspec.json.encode(plain)
+    del plain
     gc.collect()
     tracemalloc.start()
     try:
-        before = _allocated()
-        replica = Replica()
-        replica.load(msgspec.json.decode(text, type=Snapshot))
-        _ = replica.hosts.rank
-        table = _allocated() - before
+        varied_table = _loaded(texts[0])[1]
+        replica, table = _loaded(texts[1])
         columns = _allocated_by_numpy()
         cached_class = _cached_class(replica, policy, cases.kinds)
     finally:
@@ -64,9 +70,55 @@ def measure(policy: Policy, cases: MemoryCases) -> MemoryUse:
         hosts=cases.hosts,
         classes=replica.hosts.resource_classes,
         table=round(table / cases.hosts, 1),
+        varied=round(varied_table / cases.hosts, 1),
         columns=round(columns / cases.hosts, 1),
         cached_class=round(cached_class / cases.hosts, 2),
     )
+
+
+def varied(fleet: Snapshot) -> Snapshot:
+    """Return a fleet of which no two hosts are alike, as far as agents see them so.
+
+    Each has an address, a total of memory and of disk and an id of its service of its own, and a
+    node that is not called like the host; there are 50 kinds of CPU, 7 of stats, 3 of ratios.
+    """
+    hosts = (_varied_host(index, host) for index, host in enumerate(fleet.hosts))
+    providers = (_varied_provider(index, one) for index, one in enumerate(fleet.providers))
+    services = (
+        replace(one, service_id=str(uuid5(NAMESPACE_DNS, one.host)), created_at_s=index + 0.5)
+        for index, one in enumerate(fleet.services)
+    )
+    return replace(fleet, hosts=tuple(hosts), providers=tuple(providers), services=tuple(services))
+
+
+def _varied_host(index: int, host: Host) -> Host:
+    ratios = {VCPU: (2.0, 4.0, 16.0)[index % 3]}
+    return replace(
+        host,
+        node=f"{host.name}.example.net",
+        host_ip=str(ip_address("10.0.0.0") + index),
+        cpu_info={"model": f"kind-{index % 50}"},
+        stats={"generation": str(index % 7)},
+        initial_ratios=ratios,
+    )
+
+
+def _varied_provider(index: int, provider: Provider) -> Provider:
+    inventories = {
+        VCPU: Inventory(64, 2, max_unit=64, allocation_ratio=(2.0, 4.0, 16.0)[index % 3]),
+        MEMORY_MB: Inventory(262_144 + index, 4_096, max_unit=262_144 + index),
+        DISK_GB: Inventory(2_000 + index, max_unit=2_000 + index),
+    }
+    return replace(provider, inventories=inventories)
+
+
+def _loaded(text: bytes) -> tuple[Replica, int]:
+    """Load records that are read from JSON, and return the bytes that are left of them."""
+    before = _allocated()
+    replica = Replica()
+    replica.load(msgspec.json.decode(text, type=Snapshot))
+    _ = replica.hosts.rank
+    return replica, _allocated() - before
 
 
 def _cached_class(replica: Replica, policy: Policy, kinds: int) -> float:

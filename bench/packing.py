@@ -7,9 +7,9 @@ a task of its own, spread over the processors.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from functools import lru_cache
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from statistics import fmean
 from typing import Protocol
@@ -18,10 +18,11 @@ from bench.cases import PackingCases
 from bench.peer import ROOT
 from bench.plain_fleet import BEST_FIT, PLAIN, PlainFleet
 from berth.config.policy_file import load_policy
+from berth.domain.resources import VCPU
 from berth.lab.filling import Filling
-from berth.lab.generator import GeneratorSettings, generate
-from berth.lab.inflation import Demand, inflate
-from berth.lab.openb import GPU_MILLI, read_openb
+from berth.lab.generator import GPU, GeneratorSettings, generate
+from berth.lab.inflation import Demand, asked_of, inflate, total_of
+from berth.lab.openb import CPU_MILLI, GPU_MILLI, read_openb
 from berth.lab.workload import (
     Arrival,
     DepartureEvent,
@@ -37,8 +38,15 @@ TRACE = ROOT.parent / "shared" / "traces" / "openb"
 MISSING = "the openb trace is not in ../shared/traces/openb: left out"
 
 _PERCENT = 100
+_MOST_ASKED = 1.3
+"""The FGD paper asks for so many times the GPUs in the end."""
+
+_HALF = 0.5
 _HOSTS_MAX = 8
 """So many times the hosts of the workload are tried, at most."""
+
+_FOR_OPENB = "openb"
+"""The ready policy that takes the trace's processors by the name that they have there."""
 
 
 class Fleet(Protocol):
@@ -75,14 +83,15 @@ class Inflated:
 class Churned:
     """One workload of the generator.
 
-    `hosts_needed` refuse nothing; `before_refusal` requests were placed on the workload's own
-    fleet; `empty` is the percentage of hosts without an instance on twice that fleet, the mean
-    over all arrivals.
+    `hosts_needed` refuse nothing. On the workload's own fleet `before_refusal` requests were
+    placed, and `gpus` is the percentage of its GPUs that instances had, the mean over all
+    arrivals. `empty` is that of hosts without an instance, on twice that fleet.
     """
 
     hosts_needed: int
     before_refusal: int
     empty: float
+    gpus: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +108,66 @@ class PackingResult:
     hosts_needed: float
     before_refusal: float
     empty: float
+    gpus: float
+
+
+class Metered:
+    """A fleet, and how much of one resource class its instances have."""
+
+    def __init__(self, fleet: Fleet, resource_class: str) -> None:
+        self._fleet = fleet
+        self._class = resource_class
+        self._held: dict[str, int] = {}
+        self.used = 0
+
+    @property
+    def empty_share(self) -> float:
+        """The share of the hosts that have no instance."""
+        return self._fleet.empty_share
+
+    def arrive(self, arrival: Arrival, spec: FlavorSpec) -> bool:
+        """Place all instances of a request, or none; tell which."""
+        placed = self._fleet.arrive(arrival, spec)
+        if placed:
+            held = self._held[arrival.name] = arrival.count * asked_of(spec, self._class)
+            self.used += held
+        return placed
+
+    def depart(self, arrival: Arrival) -> None:
+        """Free what a request's instances have."""
+        self._fleet.depart(arrival)
+        self.used -= self._held.pop(arrival.name, 0)
 
 
 def measure_packing(cases: PackingCases) -> Iterator[PackingResult]:
-    """Measure every policy, one after the other, and the plain rules before them."""
+    """Measure every policy, and the plain rules before them, in order."""
     has_trace = TRACE.is_dir()
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
-        for name in (*PLAIN, *cases.policies):
-            many = name in cases.openb_thorough
-            seeds = range(cases.openb_seeds_thorough if many else cases.openb_seeds)
-            numbers = [cases.openb_first_seed + seed for seed in seeds if has_trace]
-            sized = numbers[: cases.openb_sized]
-            inflated = pool.map(fill_openb, [name] * len(numbers), numbers)
-            hosts = pool.map(openb_hosts_needed, [name] * len(sized), sized)
-            churned = pool.map(churn, [name] * len(cases.generator_seeds), cases.generator_seeds)
+        begun = [
+            (name, *_begin(pool, name, cases, has_trace=has_trace))
+            for name in (*PLAIN, *cases.policies)
+        ]
+        for name, inflated, hosts, churned in begun:
             yield _sum_up(name, list(inflated), list(hosts), list(churned))
+
+
+def _begin(
+    pool: Executor, name: str, cases: PackingCases, *, has_trace: bool
+) -> tuple[Iterator[Inflated], Iterator[int], Iterator[Churned]]:
+    """Hand all tasks of one policy to the pool."""
+    many = name in cases.openb_thorough
+    seeds = range(cases.openb_seeds_thorough if many else cases.openb_seeds)
+    numbers = [cases.openb_first_seed + seed for seed in seeds if has_trace]
+    return (
+        pool.map(partial(fill_openb, name), numbers),
+        pool.map(partial(openb_hosts_needed, name), numbers[: cases.openb_sized]),
+        pool.map(partial(churn, name), _settings(cases)),
+    )
+
+
+def _settings(cases: PackingCases) -> list[GeneratorSettings]:
+    hosts, requests = cases.generator_hosts, cases.generator_requests
+    return [GeneratorSettings(hosts, requests, seed) for seed in cases.generator_seeds]
 
 
 def packing_measures(results: Sequence[PackingResult]) -> dict[str, float]:
@@ -131,6 +185,7 @@ def packing_measures(results: Sequence[PackingResult]) -> dict[str, float]:
             "generator.hosts_needed": one.hosts_needed,
             "generator.before_refusal": one.before_refusal,
             "generator.empty": one.empty,
+            "generator.gpus": one.gpus,
         }
         measures |= {f"{key}.{name}": value for name, value in figures.items() if value is not None}
         for other in (BEST_FIT, "nova"):
@@ -154,6 +209,7 @@ def _sum_up(
         hosts_needed=fmean(one.hosts_needed for one in churned),
         before_refusal=fmean(one.before_refusal for one in churned),
         empty=fmean(one.empty for one in churned),
+        gpus=fmean(one.gpus for one in churned),
     )
 
 
@@ -172,14 +228,23 @@ def fleet_of(name: str, hosts: Sequence[FleetHost]) -> Fleet:
 
 
 @lru_cache(maxsize=1)
-def _trace() -> Workload:
-    """Read the main list; a VCPU is 1/1000 core there, so that all policies see processors."""
-    return read_openb(TRACE, nodes="gpu", cpu_class="VCPU")
+def _trace(cpu_class: str) -> Workload:
+    return read_openb(TRACE, nodes="gpu", cpu_class=cpu_class)
+
+
+def _demand(name: str, seed: int, demand: float) -> Demand:
+    """Inflate the main list for a policy to a part of the GPUs.
+
+    A VCPU is 1/1000 core there, so that all policies see processors; the policy that is made for
+    the trace sees them by their own name.
+    """
+    cpu_class = CPU_MILLI if name == _FOR_OPENB else VCPU
+    return inflate(_trace(cpu_class), GPU_MILLI, seed=seed, demand=demand)
 
 
 def fill_openb(name: str, seed: int) -> Inflated:
     """Replay the main list, inflated to 130 % of the GPUs."""
-    return fill(name, inflate(_trace(), GPU_MILLI, seed=seed))
+    return fill(name, _demand(name, seed, _MOST_ASKED))
 
 
 def fill(name: str, demand: Demand) -> Inflated:
@@ -211,7 +276,7 @@ def fill(name: str, demand: Demand) -> Inflated:
 
 def openb_hosts_needed(name: str, seed: int) -> int:
     """Tell how many hosts, in their random order, take the first half of the list."""
-    workload = inflate(_trace(), GPU_MILLI, seed=seed, demand=0.5).workload
+    workload = _demand(name, seed, _HALF).workload
 
     def suffices(count: int) -> bool:
         fleet = fleet_of(name, workload.hosts[:count])
@@ -225,13 +290,12 @@ def openb_hosts_needed(name: str, seed: int) -> int:
 # --- the generator ----------------------------------------------------------------------------
 
 
-def churn(name: str, seed: int) -> Churned:
+def churn(name: str, settings: GeneratorSettings) -> Churned:
     """Replay one workload on fleets of several sizes."""
-    settings = GeneratorSettings(seed=seed)
     workload = generate(settings)
 
     def fleet(count: int) -> tuple[FleetHost, ...]:
-        return generate(GeneratorSettings(hosts=count, requests=1, seed=seed)).hosts
+        return generate(replace(settings, hosts=count, requests=1)).hosts
 
     def suffices(count: int) -> bool:
         refusals = walk(fleet_of(name, fleet(count)), workload)
@@ -239,11 +303,18 @@ def churn(name: str, seed: int) -> Churned:
 
     roomy = fleet_of(name, fleet(2 * settings.hosts))
     empty: list[float] = []
-    for _ in walk(roomy, workload, after_each=lambda: empty.append(_PERCENT * roomy.empty_share)):
+    for _ in walk(roomy, workload, lambda: empty.append(_PERCENT * roomy.empty_share)):
         pass
-    first = next(walk(fleet_of(name, workload.hosts), workload), len(workload.arrivals))
-    most = _HOSTS_MAX * settings.hosts
-    return Churned(least(suffices, settings.hosts // 2, most), first, fmean(empty))
+    own = Metered(fleet_of(name, workload.hosts), GPU)
+    all_gpus = sum(total_of(host, GPU) for host in workload.hosts)
+    gpus: list[float] = []
+    refused = list(walk(own, workload, lambda: gpus.append(_PERCENT * own.used / all_gpus)))
+    return Churned(
+        hosts_needed=least(suffices, settings.hosts // 2, _HOSTS_MAX * settings.hosts),
+        before_refusal=refused[0] if refused else len(workload.arrivals),
+        empty=fmean(empty),
+        gpus=fmean(gpus),
+    )
 
 
 def walk(
@@ -263,7 +334,11 @@ def walk(
 
 
 def least(suffices: Callable[[int], bool], low: int, high: int) -> int:
-    """Find the least number that suffices by halving, as if every larger one did too."""
+    """Find the least number that suffices by halving, as if every larger one did too.
+
+    One more than `high` says that none does.
+    """
+    high += 1
     while low < high:
         middle = (low + high) // 2
         if suffices(middle):

@@ -138,8 +138,8 @@ def _pinned(pinned: PinnedTimes, results: Results) -> Table:
 def _memory(use: MemoryUse) -> str:
     return (
         f"Memory, {use.hosts:,} hosts with {', '.join(use.classes)}: {use.table:,.0f} bytes a host "
-        f"in the table, {use.columns:,.0f} of them in columns; {use.cached_class} bytes a host for "
-        "one more kind of request"
+        f"in the table, {use.columns:,.0f} of them in numpy columns, {use.varied:,.0f} when no two "
+        f"are alike; {use.cached_class} bytes a host for one more kind of request"
     )
 
 
@@ -221,8 +221,8 @@ def _packing(found: Sequence[PackingResult]) -> Table:
     table = Table(title="Packing: means over seeds; openb | generator")
     table.add_column("policy", no_wrap=True)
     for heading in (
-        "seeds", "GPUs @100 %", "final", "before refusal", "empty @50 %", "hosts needed",
-        "| hosts needed", "before refusal", "empty",
+        "seeds", "GPUs @100 %", "final", "unrefused", "empty @50 %", "hosts needed",
+        "| hosts needed", "unrefused", "empty", "GPUs",
     ):  # fmt: skip
         table.add_column(heading, justify="right", no_wrap=True)
     for one in found:
@@ -237,6 +237,7 @@ def _packing(found: Sequence[PackingResult]) -> Table:
             _whole(one.hosts_needed),
             _whole(one.before_refusal),
             _percent(one.empty),
+            _percent(one.gpus),
         )
     return table
 

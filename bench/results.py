@@ -139,6 +139,7 @@ def _other_measures(results: Results) -> dict[str, float]:
                 measures[f"pinned.{name}_vs_nova"] = pinned_ratio(peer, times)
     if results.memory is not None:
         measures["memory.table_bytes_a_host"] = results.memory.table
+        measures["memory.varied_bytes_a_host"] = results.memory.varied
         measures["memory.columns_bytes_a_host"] = results.memory.columns
         measures["memory.class_bytes_a_host"] = results.memory.cached_class
     return measures

@@ -149,6 +149,25 @@ def test_a_history_makes_the_table_of_its_last_state(history: list[Event]) -> No
 
 
 @given(history=histories())
+def test_records_are_given_back_as_they_were_told(history: list[Event]) -> None:
+    """The table keeps none of them: it makes them anew of its columns."""
+    truth = Truth()
+    hosts = HostTable()
+    for event in history:
+        truth.take(event)
+        apply_event(hosts, event)
+    for uuid, record in truth.records[Kind.HOST].items():
+        row = hosts.row_of(uuid)
+        assert row is not None
+        assert hosts.host(row) == record
+        assert hosts.identity(row) == (hosts.name(row), hosts.node(row), uuid)
+        assert hosts.identity(row) == (hosts.host(row).name, hosts.host(row).node, hosts.uuid(row))
+    for name, record in truth.records[Kind.SERVICE].items():
+        assert hosts.service(name) == record
+    assert hosts.alive_rows().size == len(truth.records[Kind.HOST])
+
+
+@given(history=histories())
 def test_the_journal_names_every_row_that_changed(history: list[Event]) -> None:
     """A row that no entry since a step names reads the same as at that step."""
     hosts = HostTable()
@@ -185,6 +204,8 @@ GROUP_OF = {
     "service": "service",
     "enabled": "service",
     "forced_down": "service",
+    "is_served": "service",
+    "created_at_s": "service",
     "last_seen_s": "seen",
     "classes": "used",
     "traits": "traits",

@@ -15,7 +15,7 @@ def host_uuids(parts: ApiParts) -> list[str]:
     table = parts.replica.hosts
     rank = table.rank
     rows = sorted((int(row) for row in table.alive_rows()), key=lambda row: int(rank[row]))
-    return [table.host(row).uuid for row in rows]
+    return [table.uuid(row) for row in rows]
 
 
 async def views_of(parts: ApiParts, uuids: Sequence[str]) -> AsyncIterator[list[HostView]]:
@@ -70,7 +70,6 @@ def host_of_node(parts: ApiParts, node: str) -> str:
     """
     table = parts.replica.hosts
     for row in table.alive_rows():
-        host = table.host(int(row))
-        if host.node == node:
-            return host.name
+        if table.node(int(row)) == node:
+            return table.name(int(row))
     raise NotFoundError("hypervisor", node)

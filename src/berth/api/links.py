@@ -9,13 +9,14 @@ from urllib.parse import quote, urlencode
 from starlette.types import Scope
 
 from berth.api.codec import View
-from berth.api.routing import Call, header_of
+from berth.api.routing import Call
 from berth.domain.errors import InvalidInputError
 
 T = TypeVar("T")
 
 _HOST = re.compile(r"[A-Za-z0-9._~\-\[\]:]{1,255}")
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~\-]+)+/?")
+_TOLD = frozenset({b"host", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-prefix"})
 COMPUTE = "/v2.1"
 
 
@@ -32,22 +33,25 @@ def root_url(scope: Scope) -> str:
     X-Forwarded-Proto, -Host and -Prefix count, as proxies set them; what is not well-formed is
     ignored.
     """
-    host = _first(scope, b"x-forwarded-host") or header_of(scope, b"host") or ""
+    told: dict[bytes, str] = {}
+    for name, value in scope["headers"]:
+        if name in _TOLD and name not in told:
+            told[name] = value.decode("latin-1")
+    host = _first(told.get(b"x-forwarded-host")) or told.get(b"host", "")
     if _HOST.fullmatch(host) is None:
-        name, port = scope.get("server") or ("localhost", None)
-        host = f"{name}:{port}" if port else name
-    scheme = (_first(scope, b"x-forwarded-proto") or scope["scheme"]).lower()
+        address, port = scope.get("server") or ("localhost", None)
+        host = f"{address}:{port}" if port else address
+    scheme = (_first(told.get(b"x-forwarded-proto")) or scope["scheme"]).lower()
     if scheme not in {"http", "https"}:
         scheme = "http"
-    prefix = _first(scope, b"x-forwarded-prefix") or ""
-    if _PREFIX.fullmatch(prefix) is None:
+    prefix = _first(told.get(b"x-forwarded-prefix")) or ""
+    if prefix and _PREFIX.fullmatch(prefix) is None:
         prefix = ""
     mounted = scope.get("app_root_path", scope.get("root_path", ""))
     return f"{scheme}://{host}{prefix.rstrip('/')}{mounted}"
 
 
-def _first(scope: Scope, name: bytes) -> str | None:
-    value = header_of(scope, name)
+def _first(value: str | None) -> str | None:
     return value.partition(",")[0].strip() if value else None
 
 

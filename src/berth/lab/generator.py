@@ -20,6 +20,9 @@ from random import Random
 from berth.domain.errors import InvalidInputError
 from berth.lab.workload import Arrival, FlavorSpec, FleetHost, Workload
 
+GPU = "CUSTOM_GPU"
+"""The class of the GPUs of a host; one instance may ask for some of them."""
+
 _HOUR_S = 3600.0
 _DAY_S = 24 * _HOUR_S
 
@@ -124,7 +127,7 @@ def _shape(
         "DISK_GB": vcpus * 60,
     }
     if gpus:
-        amounts["CUSTOM_GPU"] = gpus
+        amounts[GPU] = gpus
     return amounts, traits
 
 
@@ -165,7 +168,7 @@ _FLAVORS = (
     (_flavor("compute-4", 8, 40), 3),
     (_flavor("memory-8", 64, 80), 3),
     (_flavor("storage-16", 64, 960, **{"trait:CUSTOM_LOCAL_NVME": "required"}), 3),
-    (_flavor("gpu-8", 64, 160, **{"resources:CUSTOM_GPU": "1"}), 1),
+    (_flavor("gpu-8", 64, 160, **{f"resources:{GPU}": "1"}), 1),
 )
 """Each flavor and how popular it is, in percent of the changes of flavor."""
 

@@ -36,9 +36,9 @@ def inflate(workload: Workload, resource_class: str, *, seed: int, demand: float
             request that would ask for more is left out.
     """
     rng = Random(f"berth-inflation-{seed}")  # noqa: S311 - a trace is no secret
-    asked = {name: _asked(spec, resource_class) for name, spec in workload.flavors.items()}
+    asked = {name: asked_of(spec, resource_class) for name, spec in workload.flavors.items()}
     hosts = _shuffled_hosts(rng, workload.hosts)
-    capacity = sum(_has(host, resource_class) for host in hosts)
+    capacity = sum(total_of(host, resource_class) for host in hosts)
     flavors = sorted((arrival.name, arrival.flavor) for arrival in workload.arrivals)
     drawn = [flavor for _, flavor in flavors]
     rng.shuffle(drawn)
@@ -76,7 +76,8 @@ def _shuffled_hosts(rng: Random, hosts: tuple[FleetHost, ...]) -> tuple[FleetHos
     )
 
 
-def _asked(spec: FlavorSpec, resource_class: str) -> int:
+def asked_of(spec: FlavorSpec, resource_class: str) -> int:
+    """Sum what one instance of a flavor asks for of a class, in groups or not."""
     needs = needs_of(spec.flavor)
     amounts = needs.amounts
     for group in needs.groups:
@@ -84,7 +85,8 @@ def _asked(spec: FlavorSpec, resource_class: str) -> int:
     return amounts.get(resource_class, 0)
 
 
-def _has(host: FleetHost, resource_class: str) -> int:
+def total_of(host: FleetHost, resource_class: str) -> int:
+    """Sum what a host has of a class, with its devices."""
     total = Counter(host.amounts)
     for device in host.devices:
         total.update(device)

@@ -18,7 +18,7 @@ def first_alternate(hosts: HostTable, request: Request, ranked: Ranked) -> int |
     """Return the ranking's number of the first alternate that may be taken now, if any."""
     for name, node in request.alternates:
         for row in sorted(hosts.rows_of_name(name)):
-            number = ranked.find(row) if hosts.host(row).node == node else None
+            number = ranked.find(row) if hosts.node(row) == node else None
             if number is not None:
                 return number
     return None
@@ -41,13 +41,13 @@ def alternates_of(
     found: dict[int, tuple[Pair, ...]] = dict.fromkeys(chosen, ())
     if not wanted or not ranked.size:
         return found
-    cells = {hosts.host(row).cell for row in chosen}
+    cells = {hosts.cell_name(row) for row in chosen}
     numbers = ranked.best(ranked.size if len(cells) > 1 else wanted + len(chosen))
     rows = [row for row in map(ranked.row, numbers) if row not in found]
     by_cell = {cell: _in_cell(hosts, cell, rows, wanted) for cell in cells}
-    return {row: by_cell[hosts.host(row).cell] for row in found}
+    return {row: by_cell[hosts.cell_name(row)] for row in found}
 
 
 def _in_cell(hosts: HostTable, cell: str, rows: Iterable[int], wanted: int) -> tuple[Pair, ...]:
-    every = (hosts.host(row) for row in rows)
-    return tuple(islice(((one.name, one.node) for one in every if one.cell == cell), wanted))
+    inside = (row for row in rows if hosts.cell_name(row) == cell)
+    return tuple((hosts.name(row), hosts.node(row)) for row in islice(inside, wanted))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.domain.host import Host
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.tables.hosts import HostTable
 from berth.tables.profiles import Profile
@@ -47,14 +46,14 @@ ROW_ATTRIBUTES: Mapping[str, Callable[[HostTable], Values]] = {
 }
 """Attributes that differ from host to host: (hosts) -> (N,) numbers."""
 
-HOST_ATTRIBUTES: Mapping[str, Callable[[Host], str]] = {
-    "host": lambda host: host.name,
-    "nodename": lambda host: host.node,
-    "hypervisor_hostname": lambda host: host.node,
-    "host_ip": lambda host: host.host_ip,
-    "uuid": lambda host: host.uuid,
+HOST_ATTRIBUTES: Mapping[str, Callable[[HostTable, int], str]] = {
+    "host": lambda hosts, row: hosts.name(row),
+    "nodename": lambda hosts, row: hosts.node(row),
+    "hypervisor_hostname": lambda hosts, row: hosts.node(row),
+    "host_ip": lambda hosts, row: hosts.addresses.text(row),
+    "uuid": lambda hosts, row: hosts.uuid(row),
 }
-"""What names a host: seldom looked at, as few requests mean one host and say so like this."""
+"""What names the host of a row: seldom looked at, as few requests say so which host they mean."""
 
 PROFILE_ATTRIBUTES: Mapping[str, Callable[[Profile], object]] = {
     "hypervisor_type": lambda profile: profile.hypervisor_type,

@@ -19,7 +19,7 @@ def counterfactuals(ranking: Ranking) -> tuple[Counterfactual, ...]:
             if part is not left_out:
                 scores += multiplied(part.normalised, part.multiplier)
         (best,) = best_first(scores, rank, 1)
-        host = hosts.host(ranking.row(best))
+        name, node, _ = hosts.identity(ranking.row(best))
         weigher = left_out.weigher.name
-        found.append(Counterfactual(weigher, host.name, host.node, float(scores[best])))
+        found.append(Counterfactual(weigher, name, node, float(scores[best])))
     return tuple(found)

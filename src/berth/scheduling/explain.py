@@ -85,7 +85,7 @@ def _counts(
         removed = np.flatnonzero(mask & ~verdict)
         mask &= verdict
         examples = tuple(
-            f"{hosts.host(row).name}: {rule.why(hosts, query, row)}"
+            f"{hosts.name(row)}: {rule.why(hosts, query, row)}"
             for row in first_rows(hosts, removed).tolist()
         )
         counts.append(FilterCount(rule.name, before, before - removed.size, examples))

@@ -161,7 +161,7 @@ def _attribute(attribute: Attribute, hosts: HostTable, rows: Selection) -> _Colu
     if not keys and name in HOST_ATTRIBUTES:
         read = HOST_ATTRIBUTES[name]
         here = np.arange(len(hosts))[rows].tolist()
-        return _column([read(hosts.host(row)) if hosts.alive[row] else None for row in here])
+        return _column([read(hosts, row) if hosts.alive[row] else None for row in here])
     found, places = np.unique(hosts.profile[rows], return_inverse=True)
     numbers: list[int] = found.tolist()
     profiles = [hosts.profiles.all[number] for number in numbers]

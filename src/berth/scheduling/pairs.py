@@ -75,7 +75,7 @@ def _nearest(hosts: HostTable, said: Sequence[Relaxation], rows: Rows) -> Rows:
     """Return the row of the first host that a filter would win most easily."""
     wanted = next((name for change in said for name in change.examples), None)
     for row in rows.tolist():
-        if hosts.host(row).name == wanted:
+        if hosts.name(row) == wanted:
             return np.array([row])
     return rows[:1]
 

@@ -150,12 +150,12 @@ def _alternates(
 def _placement(
     hosts: HostTable, uuid: str, choice: _Choice, alternates: tuple[Pair, ...]
 ) -> Placement:
-    host = hosts.host(choice.row)
+    host, node, provider_uuid = hosts.identity(choice.row)
     return Placement(
         instance_uuid=uuid,
-        host=host.name,
-        node=host.node,
-        provider_uuid=host.uuid,
+        host=host,
+        node=node,
+        provider_uuid=provider_uuid,
         candidates=choice.candidates,
         chosen=choice.scored[0],
         runners_up=tuple(choice.scored[1:]),

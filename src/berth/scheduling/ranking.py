@@ -104,9 +104,9 @@ class Ranking:
 
     def scored(self, number: int) -> ScoredHost:
         """See `Ranked.scored`."""
-        host = self.hosts.host(int(self.rows[number]))
+        name, node, _ = self.hosts.identity(self.row(number))
         parts = (part.part(number) for part in self.parts)
-        return ScoredHost.of(host.name, host.node, float(self.scores[number]), parts)
+        return ScoredHost.of(name, node, float(self.scores[number]), parts)
 
 
 def best_first(scores: Scores, rank: Ints, count: int) -> list[int]:

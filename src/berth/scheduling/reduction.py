@@ -86,7 +86,7 @@ def reduce_hosts(hosts: HostTable, request: Request) -> Reduction:
 
 def _destined(hosts: HostTable, wanted: Destination) -> list[int]:
     rows = hosts.rows_of_name(wanted.host)
-    return [row for row in rows if not wanted.node or hosts.host(row).node == wanted.node]
+    return [row for row in rows if not wanted.node or hosts.node(row) == wanted.node]
 
 
 def _named(hosts: HostTable, names: Iterable[str]) -> Mask:

@@ -45,7 +45,7 @@ class Trial:
 
         What its assignment says is taken there, the request's amounts where it says nothing.
         """
-        host_uuid = self._hosts.host(row).uuid
+        host_uuid = self._hosts.uuid(row)
         hold(self._hosts, row, self._needs.amounts, resident.assignment)
         self._held.append((row, resident.assignment))
         if self._hosts.occupants.get(resident.uuid) is None:

@@ -4,44 +4,52 @@ Weighers that look at several resources at once read hosts this way, so that a G
 same whether the host's own provider has it or one below.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from operator import add
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from berth.domain.errors import NotFoundError
 from berth.domain.flavor import Needs
 from berth.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, add_amounts
+from berth.scheduling.row_values import Matrix, row_values
 from berth.scheduling.rule import Scores
-from berth.tables.bitsets import Selection
-from berth.tables.columns import Ints
+from berth.scheduling.shares import Numbers
+from berth.tables.bitsets import Mask, Selection
+from berth.tables.columns import ClassColumns
 from berth.tables.hosts import HostTable
-from berth.tables.trees import Branches
 
 COMMON_CLASSES: Final = (VCPU, PCPU, MEMORY_MB, DISK_GB)
 """Classes that hosts of every kind have. The others are of devices, which few hosts have."""
 
+_KEY: Final = "whole hosts"
 
-_NOTHING: Final = np.zeros(1, dtype=np.int64)
+FEW: Final = 16
+"""Up to so many rows are weighed faster one by one, as plain numbers, than as arrays."""
 
 
 class Whole(NamedTuple):
-    """One resource class on K hosts; `free` may be below 0, and capacity 0 is none of the class."""
+    """One resource class on K hosts, in its unit; `free` may be below 0.
 
-    free: Ints
-    capacity: Ints
+    `lacking` says which hosts have nothing of the class, None when all have some. They stand as if
+    1 of 1 were free, so that everything is free of use there.
+    """
 
-    def shares(self, amount: int) -> tuple[Scores, Scores]:
-        """Return what is free, and what `amount` is, as shares of each host's own capacity.
+    free: Scores
+    capacity: Scores
+    lacking: Mask | None
 
-        A host without the class counts as free of use, and an amount as nothing to it.
-        """
-        if self.capacity.all():
-            return self.free / self.capacity, amount / self.capacity
-        has = self.capacity > 0
-        free, taken = np.ones(has.size), np.zeros(has.size)
-        np.divide(self.free, self.capacity, out=free, where=has)
-        np.divide(amount, self.capacity, out=taken, where=has)
-        return free, taken
+    def free_share(self) -> Scores:
+        """Return what is free as shares of each host's own capacity: 1 for hosts without any."""
+        return self.free / self.capacity
+
+    def share(self, amount: int) -> Scores:
+        """Return an amount as shares of each host's own capacity: 0 for hosts without any."""
+        shares = float(amount) / self.capacity
+        if self.lacking is not None:
+            shares[self.lacking] = 0.0
+        return shares
 
 
 def asked_of(needs: Needs) -> Mapping[str, int]:
@@ -62,29 +70,66 @@ class WholeHosts:
     def __init__(self, hosts: HostTable, rows: Selection) -> None:
         self._hosts = hosts
         self._rows = rows
-        self._branches: Branches | None = None
-        self._below: tuple[str, ...] = hosts.trees.resource_classes if len(hosts.trees) else ()
-        more = (name for name in self._below if name not in hosts.resource_classes)
-        self.classes = (*hosts.resource_classes, *more)
+        self._below: tuple[str, ...] = ()
+        self.classes = hosts.resource_classes
+        if len(hosts.trees):
+            self._below = hosts.trees.resource_classes
+            self.classes += tuple(name for name in self._below if name not in self.classes)
 
     def of(self, name: str) -> Whole:
-        """Return one of the classes."""
-        roots = self._hosts.resource(name)
-        free = capacity = _NOTHING
+        """Return one of the classes; exact, as amounts and their sums are below 2^53."""
+        columns = self._columns(name)
+        free = columns.free[self._rows].astype(np.float64)
+        capacity = free + columns.used[self._rows]
+        if np.count_nonzero(capacity) == capacity.size:
+            return Whole(free, capacity, None)
+        lacking = capacity == 0
+        free[lacking] = capacity[lacking] = 1.0
+        return Whole(free, capacity, lacking)
+
+    def pairs(self, name: str) -> Iterator[tuple[float, float]]:
+        """Yield what is free of a class and its capacity, host after host; 0 is nothing of it."""
+        columns = self._columns(name)
+        free, used = columns.free[self._rows].tolist(), columns.used[self._rows].tolist()
+        return zip(free, map(add, free, used), strict=True)
+
+    def free(self, name: str) -> Numbers:
+        """Return what is free of one of the classes, (K,)."""
+        return self._columns(name).free[self._rows]
+
+    def _columns(self, name: str) -> "ClassColumns | _Columns":
+        """Return one of the classes on all hosts of the table; there may be more rows."""
+        if name in self._below:
+            line = 2 * self._below.index(name)
+            sums = row_values(self._hosts, _KEY, "used", _with_children, stamp=self._below)
+            return _Columns(sums[line], sums[line + 1])
+        columns = self._hosts.resource(name)
+        if columns is None:
+            raise NotFoundError("resource class", name)
+        return columns
+
+
+class _Columns(NamedTuple):
+    """A class by row, with what hangs below."""
+
+    free: Scores
+    used: Scores
+
+
+def _with_children(hosts: HostTable, rows: Selection) -> Matrix:
+    """Return what is free and what is used of each class of the children, root and all: (2C, K).
+
+    Sums are exact as long as they are below 2^53.
+    """
+    slots, owners, count = hosts.trees.branches(rows)
+    names = hosts.trees.resource_classes
+    sums = np.zeros((2 * len(names), count))
+    for line, name in enumerate(names):
+        roots, children = hosts.resource(name), hosts.trees.resource(name)
         if roots is not None:
-            free, capacity = roots.free[self._rows], roots.capacity[self._rows]
-        children = self._hosts.trees.resource(name) if name in self._below else None
-        if children is None:
-            return Whole(free, capacity)
-        if self._branches is None:
-            self._branches = self._hosts.trees.branches(self._rows)
-        return Whole(
-            free + _summed(children.free, self._branches),
-            capacity + _summed(children.capacity, self._branches),
-        )
-
-
-def _summed(values: Ints, branches: Branches) -> Ints:
-    """Sum a column of the children by host; exact as long as the sums are below 2^53."""
-    slots, owners, count = branches
-    return np.bincount(owners, weights=values[slots], minlength=count).astype(np.int64)
+            sums[2 * line] = roots.free[rows]
+            sums[2 * line + 1] = roots.used[rows]
+        if children is not None:
+            sums[2 * line] += np.bincount(owners, children.free[slots], count)
+            sums[2 * line + 1] += np.bincount(owners, children.used[slots], count)
+    return sums

@@ -83,8 +83,8 @@ class Attesting:
         until_s = hosts.attestations.until_s(rows)
         soon = until_s < self._clock.now_s() + self._attester.valid_s / 2
         order = np.argsort(until_s[soon], kind="stable")
-        found = (hosts.host(row) for row in rows[soon][order].tolist())
-        return [(host.name, host.node) for host in found]
+        found: list[int] = rows[soon][order].tolist()
+        return [(hosts.name(row), hosts.node(row)) for row in found]
 
     async def _save(
         self, asked: Sequence[tuple[str, str]], found: Mapping[str, Attestation]
@@ -110,7 +110,7 @@ class Attesting:
         service = hosts.service(name)
         if service is None:
             return []
-        nodes = {hosts.host(row).node for row in hosts.rows_of_name(name)}
+        nodes = {hosts.node(row) for row in hosts.rows_of_name(name)}
         kept = {node: one for node, one in service.attestations.items() if node in nodes}
         attestations = {**kept, **found}
         if attestations == service.attestations:

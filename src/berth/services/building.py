@@ -11,6 +11,7 @@ from berth.domain.errors import BuildError
 from berth.domain.instance import Fault, Instance, Status, Task
 from berth.domain.record import PendingRequest
 from berth.domain.request import Operation, Request
+from berth.domain.revising import revised
 from berth.domain.write import Add, Committed, Free, Put, Unit
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
@@ -94,7 +95,7 @@ class Building:
             counts = True if error.blames_host else None
             return _Result(self._failed(instance, error), has_failed=counts)
         now_s = self._clock.now_s()
-        built = replace(
+        built = revised(
             instance,
             status=Status.ACTIVE,
             task=None,

@@ -263,7 +263,7 @@ class Hosts:
                 for aggregate in hosts.aggregates_of(name)
             ]
             for row in hosts.rows_of_name(name):
-                uuid = hosts.host(row).uuid
+                uuid = hosts.uuid(row)
                 writes += [Guard(tree_guard(uuid), seen)]
                 writes += [Remove(Kind.HOST, uuid), Remove(Kind.PROVIDER, uuid)]
                 writes += [Remove(Kind.PROVIDER, child) for child in hosts.trees.uuids_on(row)]

@@ -48,12 +48,12 @@ class Combinations:
         self._index_of: dict[frozenset[int], int] = {frozenset(): 0}
         self._rows_having = [0]
         self._unused: list[int] = []
-        self._of_row: Rows = np.zeros(0, dtype=np.intp)
+        self._of_row: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._flat: _Flat | None = None
 
     def resize(self, rows: int) -> None:
         """Grow to `rows` rows; new ones are empty sets."""
-        grown = np.zeros(rows, dtype=np.intp)
+        grown = np.zeros(rows, dtype=np.int32)
         grown[: self._of_row.size] = self._of_row
         self._of_row = grown
 

@@ -3,10 +3,13 @@
 from berth.tables.addresses import Addresses
 from berth.tables.attestations import Attestations
 from berth.tables.bitsets import Mask, Selection, count_of
-from berth.tables.columns import Floats, HostColumns, Ints, SmallInts
+from berth.tables.columns import Floats, Ints, SmallInts
+from berth.tables.derived import DerivedInts
+from berth.tables.host_columns import HostColumns
 from berth.tables.metrics import Metrics
 from berth.tables.numa import NumaCells
 from berth.tables.pci import PciDevices
+from berth.tables.profiles import Profiles
 
 
 class FixedColumns:
@@ -54,14 +57,34 @@ class FixedColumns:
         return self._columns.profile[: len(self)]
 
     @property
-    def hypervisor_version(self) -> Ints:
+    def hypervisor_version(self) -> DerivedInts:
         """(N,) version of the hypervisor as a number; 0 when it is unknown."""
-        return self._columns.hypervisor_version[: len(self)]
+        return self._columns.hypervisor_version
 
     @property
     def cell(self) -> SmallInts:
         """(N,) number of the host's cell, as they came; ask `in_cell` for one by its name."""
         return self._columns.cell[: len(self)]
+
+    @property
+    def is_served(self) -> Mask:
+        """(N,) bool: there is a compute service."""
+        return self._columns.is_served[: len(self)]
+
+    @property
+    def created_at_s(self) -> Floats:
+        """(N,) Unix seconds when the compute service was made; 0 when it is unknown."""
+        return self._columns.created_at_s[: len(self)]
+
+    @property
+    def ratios(self) -> SmallInts:
+        """(N,) number of the host's own allocation ratios, as they came."""
+        return self._columns.ratios[: len(self)]
+
+    @property
+    def profiles(self) -> Profiles:
+        """The attributes that many hosts share."""
+        return self._columns.profiles
 
     @property
     def lot(self) -> Floats:

@@ -15,17 +15,19 @@ from berth.tables.strays import Stray
 def table_of(snapshot: Snapshot) -> HostTable:
     """Build the table that a snapshot describes."""
     hosts = HostTable()
+    hosts.reserve(len(snapshot.hosts))
     for records in (
+        snapshot.hosts,
+        snapshot.providers,
         snapshot.services,
         snapshot.aggregates,
         snapshot.server_groups,
-        snapshot.hosts,
-        snapshot.providers,
         snapshot.instances,
     ):
         for record in records:
             apply_event(hosts, record)
     hosts.version = snapshot.version
+    hosts.journal.forget()
     return hosts
 
 

@@ -11,27 +11,33 @@ from dataclasses import replace
 import numpy as np
 
 from berth.domain.aggregate import Aggregate
-from berth.domain.errors import NotFoundError
 from berth.domain.host import Host, Service
 from berth.domain.provider import Provider
 from berth.domain.resources import Inventory
 from berth.domain.server_group import ServerGroup
 from berth.tables.bitsets import Bitset, Rows
-from berth.tables.columns import ClassColumns, HostColumns, Ints
-from berth.tables.fixed import FixedColumns
+from berth.tables.columns import ClassColumns, Ints
+from berth.tables.compute_services import ComputeServices
+from berth.tables.host_columns import HostColumns
 from berth.tables.journal import Journal
 from berth.tables.memberships import Memberships
+from berth.tables.named import Identity, NamedHosts
 from berth.tables.names import HostNames
 from berth.tables.occupants import Occupant, Occupants, Resident
-from berth.tables.profiles import Profiles
 from berth.tables.stock import Stock
 from berth.tables.strays import Stray, Strays
 from berth.tables.trees import Trees
+from berth.tables.uuids import HostUuids
 
 _FIRST_ROWS = 64
+_GROWTH = 4
+"""A full table grows by one part in so many."""
+
+_SPARE = 16
+"""A table that is loaded has room for one more host in so many."""
 
 
-class HostTable(FixedColumns):
+class HostTable(NamedHosts):
     """Hosts by row. Arrays are views of the first `len(table)` rows; some may be unused.
 
     Attributes:
@@ -51,17 +57,18 @@ class HostTable(FixedColumns):
         self.traits = Bitset()
         self.zones = Bitset()
         self.memberships = Memberships()
-        self.profiles = Profiles()
         self.occupants = Occupants()
         self.strays = Strays()
         self.server_groups: dict[str, ServerGroup] = {}
         self._columns = HostColumns(_FIRST_ROWS)
         self._stock = Stock(_FIRST_ROWS)
-        self._hosts: list[Host | None] = []
-        self._services: dict[str, Service] = {}
-        self._row_of: dict[str, int] = {}
-        self.trees = Trees(self.journal, self._row_of)
-        self._names = HostNames()
+        self._rows = 0
+        self._uuids = HostUuids(_FIRST_ROWS)
+        self._names = HostNames(_FIRST_ROWS)
+        self._services = ComputeServices(self._columns, self._names)
+        self._made: dict[int, Host] = {}
+        self._called: dict[int, Identity] = {}
+        self.trees = Trees(self.journal, self._uuids.row_of)
         self._unused: list[int] = []
         self._ranked = True
         self.roster = 0
@@ -71,7 +78,7 @@ class HostTable(FixedColumns):
 
     def __len__(self) -> int:
         """Return the number of rows, unused ones too."""
-        return len(self._hosts)
+        return self._rows
 
     # ---- columns ------------------------------------------------------------------------
 
@@ -82,7 +89,9 @@ class HostTable(FixedColumns):
         It does not depend on the order in which hosts were added.
         """
         if not self._ranked:
-            rows = np.array(sorted(self._row_of.values(), key=self._identity), dtype=np.intp)
+            # Names are mostly told apart by themselves, and quicker to compare.
+            key = self._names.name if self._names.are_unique else self.identity
+            rows = np.array(sorted(self.alive_rows().tolist(), key=key), dtype=np.intp)
             self._columns.rank[rows] = np.arange(rows.size)
             self._ranked = True
         return self._columns.rank[: len(self)]
@@ -100,42 +109,6 @@ class HostTable(FixedColumns):
         return tuple(self._stock.classes)
 
     # ---- look up ------------------------------------------------------------------------
-
-    def host(self, row: int) -> Host:
-        """Return the host in a row.
-
-        Raises:
-            NotFoundError: the row is unused.
-        """
-        host = self._hosts[row] if 0 <= row < len(self._hosts) else None
-        if host is None:
-            raise NotFoundError("host row", str(row))
-        return host
-
-    def names(self, rows: Iterable[int]) -> tuple[str, ...]:
-        """Return the host names of rows."""
-        return tuple(self.host(int(row)).name for row in rows)
-
-    def row_of(self, host_uuid: str) -> int | None:
-        """Return the row of a host, by its uuid."""
-        return self._row_of.get(host_uuid)
-
-    def rows_of_name(self, name: str) -> frozenset[int]:
-        """Return the rows of a service host, by its exact name."""
-        return self._names.of_name(name)
-
-    def rows_of_folded_name(self, folded: str) -> frozenset[int]:
-        """Return the rows of every service host whose name, case folded, is `folded`."""
-        return self._names.of_folded_name(folded)
-
-    def rows_of_node(self, node: str) -> frozenset[int]:
-        """Return the rows of a node, by its exact name."""
-        return self._names.of_node(node)
-
-    def find(self, name: str, node: str | None) -> str | None:
-        """Return the uuid of the host with that name and node (None: its first), or None."""
-        found = sorted(self._identity(row) for row in self._names.of_name(name))
-        return next((uuid for _, mine, uuid in found if node in (None, mine)), None)
 
     @property
     def everyone(self) -> "slice[int, int, int]":
@@ -169,35 +142,39 @@ class HostTable(FixedColumns):
 
     # ---- write: what the ledger says ------------------------------------------------------
 
+    def reserve(self, hosts: int) -> None:
+        """Make room for so many hosts and some more, so that adding them moves nothing."""
+        rows = hosts + hosts // _SPARE
+        if rows > self._columns.rows:
+            self._resize(rows)
+
     def put_host(self, host: Host) -> int:
         """Add a host or replace its attributes, and return its row."""
-        row = self._row_of.get(host.uuid)
+        row = self.row_of(host.uuid)
         if row is None:
             return self._add_host(host)
-        old = self.host(row)
-        if old == host:
+        is_renamed = not self._names.are_of(row, host)
+        if not is_renamed and self._columns.is_like(row, host):
             return row
-        self.profiles.release(int(self._columns.profile[row]))
-        self._columns.put_host(row, host, self.profiles.number(host))
-        if (old.name, old.node) == (host.name, host.node):
-            self._hosts[row] = host
-            self.journal.note(row, "host")
-        else:
-            self._leave(row, old)
-            self._hosts[row] = host
+        self._forget(row)
+        self._columns.put_host(row, host)
+        if is_renamed:
+            self._leave(row)
             self._arrive(row, host)
+        else:
+            self.journal.note(row, "host")
         return row
 
     def remove_host(self, host_uuid: str) -> None:
         """Forget a host; one that is not there is no error. What is held there is let go."""
-        row = self._row_of.pop(host_uuid, None)
+        row = self.row_of(host_uuid)
         if row is None:
             return
-        self._leave(row, self.host(row))
+        self._uuids.clear(row)
+        self._leave(row)
         self.trees.leave(host_uuid)
         self.strays.providers[host_uuid] = self._provider(row, host_uuid)
-        self.profiles.release(int(self._columns.profile[row]))
-        self._hosts[row] = None
+        self._forget(row)
         self._columns.clear(row)
         self._stock.clear(row)
         for bitset in (self.traits, self.zones):
@@ -208,7 +185,7 @@ class HostTable(FixedColumns):
 
     def put_provider(self, provider: Provider) -> None:
         """Set inventories, traits and usage of a host, or of a child; both may come later."""
-        row = self._row_of.get(provider.uuid)
+        row = self.row_of(provider.uuid)
         if row is None:
             if provider.parent_uuid is None:
                 self.trees.remove(provider.uuid)
@@ -226,12 +203,12 @@ class HostTable(FixedColumns):
         """Forget a provider: its host has nothing to give any more."""
         self.strays.providers.pop(provider_uuid, None)
         self.trees.remove(provider_uuid)
-        if provider_uuid in self._row_of:
+        if self.row_of(provider_uuid) is not None:
             self.put_provider(Provider(provider_uuid, name=""))
 
     def put_used(self, host_uuid: str, used: Mapping[str, int]) -> None:
         """Set what the ledger says is used of a host or a child; held amounts come on top."""
-        row = self._row_of.get(host_uuid)
+        row = self.row_of(host_uuid)
         if row is None:
             self.trees.put_used(host_uuid, used)
             stray = self.strays.providers.get(host_uuid)
@@ -243,29 +220,20 @@ class HostTable(FixedColumns):
 
     def put_service(self, service: Service) -> None:
         """Set the state of a compute service; the host may come later."""
-        self._services[service.host] = service
-        for row in self._names.of_name(service.host):
-            self._columns.put_service(row, service)
+        for row in self._services.put(service):
             self.journal.note(row, "service")
             self.journal.note(row, "seen")
 
     def remove_service(self, name: str) -> None:
         """Forget a compute service: its hosts count as disabled."""
-        self._services.pop(name, None)
-        for row in self._names.of_name(name):
-            self._columns.put_service(row, None)
+        for row in self._services.remove(name):
             self.journal.note(row, "service")
             self.journal.note(row, "seen")
 
     def put_seen(self, names: Iterable[str], at_s: float) -> None:
         """Set the time of the last heartbeat of services; unknown ones are ignored."""
         for name in names:
-            service = self._services.get(name)
-            if service is None:
-                continue
-            self._services[name] = replace(service, last_seen_s=at_s)
-            for row in self._names.of_name(name):
-                self._columns.last_seen_s[row] = at_s
+            for row in self._services.see(name, at_s):
                 self.journal.note(row, "seen")
 
     def put_aggregate(self, aggregate: Aggregate) -> None:
@@ -281,7 +249,7 @@ class HostTable(FixedColumns):
     def put_instance(self, host_uuid: str, resident: Resident) -> None:
         """Note an instance on a host, wherever it was before; its amounts are told apart."""
         self.remove_instance(resident.uuid)
-        row = self._row_of.get(host_uuid)
+        row = self.row_of(host_uuid)
         if row is not None:
             self._add_occupant(Occupant(resident, row))
 
@@ -323,17 +291,10 @@ class HostTable(FixedColumns):
 
     # ---- parts ------------------------------------------------------------------------------
 
-    def _identity(self, row: int) -> tuple[str, str, str]:
-        host = self.host(row)
-        return host.name, host.node, host.uuid
-
     def _add_host(self, host: Host) -> int:
-        profile = self.profiles.number(host)
         row = self._new_row()
-        self._row_of[host.uuid] = row
-        self._hosts[row] = host
-        self._columns.put_host(row, host, profile)
-        self._columns.alive[row] = True
+        self._uuids.put(row, host.uuid)
+        self._columns.put_host(row, host)
         provider = self.trees.remove(host.uuid) or self.strays.providers.pop(host.uuid, None)
         if provider is not None:
             self.put_provider(provider)
@@ -343,24 +304,28 @@ class HostTable(FixedColumns):
 
     def _arrive(self, row: int, host: Host) -> None:
         """Give a row all that is known of its host by name."""
+        self._columns.put_lot(row, host)
+        self._services.arrive(row, host.name, host.node)
         self._names.add(row, host)
+        self._forget(row)
         self._ranked = False
         self.roster += 1
-        self._columns.put_service(row, self._services.get(host.name))
-        self._apply_aggregates(host.name)
+        self._join(row, host.name, self.memberships.zones_of(host.name))
         for stray in self.strays.take(host.name, host.node):
             self._add_occupant(Occupant(stray.resident, row))
         self.journal.note_all(row)
 
-    def _leave(self, row: int, host: Host) -> None:
+    def _leave(self, row: int) -> None:
         """Undo `_arrive`: instances stay where the ledger says, on a host by that name."""
-        self._names.discard(row, host)
+        name, node = self.name(row), self.node(row)
+        self._services.leave(row)
+        self._names.discard(row)
         self._ranked = False
         self.roster += 1
         for uuid in self.occupants.on_row(row):
             one = self.occupants.get(uuid)
             if one is not None:
-                self.put_stray(Stray(one.resident, host.name, host.node))
+                self.put_stray(Stray(one.resident, name, node))
 
     def _provider(self, row: int, uuid: str) -> Provider:
         """Return what the ledger has told a row of its provider."""
@@ -380,19 +345,23 @@ class HostTable(FixedColumns):
     def _new_row(self) -> int:
         if self._unused:
             return self._unused.pop()
-        row = len(self._hosts)
+        row = self._rows
         if row >= self._columns.rows:
-            rows = self._columns.rows * 2
-            self._columns.resize(rows)
-            self._stock.resize(rows)
-            for sets in (self.traits, self.zones, self.memberships):
-                sets.resize(rows)
-        self._hosts.append(None)
+            self._resize(row + row // _GROWTH)
+        self._rows += 1
         return row
+
+    def _resize(self, rows: int) -> None:
+        parts = (self._columns, self._stock, self._uuids, self._names)
+        for part in (*parts, self.traits, self.zones, self.memberships):
+            part.resize(rows)
 
     def _apply_aggregates(self, name: str) -> None:
         zones = self.memberships.zones_of(name)
         for row in self._names.of_name(name):
-            self.memberships.put_row(row, name)
-            self.zones.put(row, zones)
+            self._join(row, name, zones)
             self.journal.note(row, "aggregates")
+
+    def _join(self, row: int, name: str, zones: frozenset[str]) -> None:
+        self.memberships.put_row(row, name)
+        self.zones.put(row, zones)

@@ -1,5 +1,6 @@
 """The journal: which rows have changed since when."""
 
+from array import array
 from typing import Final
 
 GROUPS = ("host", "used", "traits", "service", "seen", "aggregates", "instances")
@@ -28,7 +29,7 @@ class Journal:
     def __init__(self, kept: int = KEPT) -> None:
         self.step = 0
         self._kept = kept
-        self._rows: dict[str, list[int]] = {group: [] for group in GROUPS}
+        self._rows = {group: array("i") for group in GROUPS}
         self._forgotten: dict[str, int] = dict.fromkeys(GROUPS, 0)
 
     def note(self, row: int, group: str) -> None:
@@ -37,13 +38,21 @@ class Journal:
         rows = self._rows[group]
         rows.append(row)
         if len(rows) > 2 * self._kept:
-            del rows[: self._kept]
-            self._forgotten[group] += self._kept
+            self._shorten(group)
 
     def note_all(self, row: int) -> None:
         """Record that a row changed in every group."""
-        for group in GROUPS:
-            self.note(row, group)
+        self.step += len(self._rows)
+        for group, rows in self._rows.items():
+            rows.append(row)
+            if len(rows) > 2 * self._kept:
+                self._shorten(group)
+
+    def forget(self) -> None:
+        """Forget all changes, as when a table was just loaded and nobody has read it yet."""
+        for group, rows in self._rows.items():
+            self._forgotten[group] += len(rows)
+            self._rows[group] = array("i")
 
     def position(self, group: str) -> int:
         """Return where a group stands now."""
@@ -55,7 +64,7 @@ class Journal:
         None when that is forgotten.
         """
         start = position - self._forgotten[group]
-        return self._rows[group][start:] if start >= 0 else None
+        return self._rows[group][start:].tolist() if start >= 0 else None
 
     def advance(self, positions: dict[str, int]) -> dict[str, list[int]] | None:
         """Return the rows that changed after each position, by group, and move these on.
@@ -73,6 +82,10 @@ class Journal:
                 continue
             if start < 0:
                 return None
-            found[group] = rows[start:]
+            found[group] = rows[start:].tolist()
             positions[group] = position + len(rows) - start
         return found
+
+    def _shorten(self, group: str) -> None:
+        del self._rows[group][: self._kept]
+        self._forgotten[group] += self._kept

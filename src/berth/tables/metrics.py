@@ -9,6 +9,8 @@ from berth.tables.bitsets import Selection
 
 Floats = NDArray[np.float64]
 
+_NONE: Mapping[str, float] = {}
+
 
 class Metrics:
     """The metrics of each row; one that was asked for once stands in an array from then on.
@@ -39,6 +41,10 @@ class Metrics:
                 column[row] = metrics.get(name, np.nan)
         values: Floats = column[rows]
         return values
+
+    def reported(self, row: int) -> Mapping[str, float]:
+        """Return the metrics of a row."""
+        return self._reported.get(row, _NONE)
 
     def put(self, row: int, metrics: Mapping[str, float]) -> None:
         """Make the metrics of a row exactly these."""

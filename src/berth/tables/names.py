@@ -1,53 +1,83 @@
-"""Host names: which rows a service host or a node has."""
-
-from typing import TypeAlias
+"""Host names: the name and node of each row, and which rows a service host or a node has."""
 
 from berth.domain.host import Host
-
-_Rows: TypeAlias = int | frozenset[int]
-"""Most names have one row, and a set for each would take more room than all the rest."""
+from berth.tables.row_texts import RowTexts
 
 
 class HostNames:
-    """Rows by service host name, by the same without case, and by node.
+    """Names and nodes by row, and rows by service host name, by the same without case, and by node.
 
     One service host may manage many nodes, so a name may have many rows. Nodes that are called
-    like their host, and names that have no upper case, are found by the name itself.
+    like their host, and names that have no upper case, are found by the name itself; there is
+    room for other nodes from the first one on.
     """
 
-    def __init__(self) -> None:
-        self._by_name: dict[str, _Rows] = {}
-        self._by_other_node: dict[str, _Rows] = {}
-        self._otherwise: set[int] = set()
-        """Rows whose node is not called like their host."""
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._names = RowTexts(rows)
+        self._nodes: RowTexts | None = None
+        """Nodes of the rows that are not called like their host."""
         self._folded: dict[str, set[str]] = {}
+
+    @property
+    def are_unique(self) -> bool:
+        """No name has several rows."""
+        return self._names.are_unique
+
+    def name(self, row: int) -> str:
+        """Return the name of the service host of a row; it is empty for an unused row."""
+        return self._names.get(row)
+
+    def node(self, row: int) -> str:
+        """Return the node of a row."""
+        node = self.other_node(row)
+        return self._names.get(row) if node is None else node
+
+    def other_node(self, row: int) -> str | None:
+        """Return the node of a row that is not called like its host; None when it is."""
+        return None if self._nodes is None else self._nodes.find(row)
+
+    def are_of(self, row: int, host: Host) -> bool:
+        """Tell whether a row has the name and node of a host."""
+        if not self._names.has(row, host.name):
+            return False
+        node = self.other_node(row)
+        return host.node == (host.name if node is None else node)
+
+    def resize(self, rows: int) -> None:
+        """Grow to `rows` rows; new ones have no name."""
+        self._rows = rows
+        self._names.resize(rows)
+        if self._nodes is not None:
+            self._nodes.resize(rows)
 
     def add(self, row: int, host: Host) -> None:
         """Note that a row holds a host."""
-        _add(self._by_name, host.name, row)
-        if host.node != host.name:
-            _add(self._by_other_node, host.node, row)
-            self._otherwise.add(row)
-        folded = host.name.casefold()
-        if folded != host.name:
-            self._folded.setdefault(folded, set()).add(host.name)
+        name = host.name
+        self._names.add(row, name)
+        if host.node != name:
+            if self._nodes is None:
+                self._nodes = RowTexts(self._rows)
+            self._nodes.add(row, host.node)
+        folded = name.casefold()
+        if folded != name:
+            self._folded.setdefault(folded, set()).add(name)
 
-    def discard(self, row: int, host: Host) -> None:
-        """Undo `add` with equal arguments."""
-        _drop(self._by_name, host.name, row)
-        if host.node != host.name:
-            _drop(self._by_other_node, host.node, row)
-            self._otherwise.discard(row)
-        folded = host.name.casefold()
-        if folded != host.name and host.name not in self._by_name:
-            names = self._folded[folded]
-            names.discard(host.name)
-            if not names:
-                del self._folded[folded]
+    def discard(self, row: int) -> None:
+        """Undo `add`."""
+        name = self._names.get(row)
+        if self._nodes is not None and self._nodes.find(row) is not None:
+            self._nodes.discard(row)
+        if not self._names.discard(row):
+            self._unfold(name)
+
+    def only_row(self, name: str) -> int | None:
+        """Return the row of a service host, by its exact name, if it has one and no other."""
+        return self._names.only_row(name)
 
     def of_name(self, name: str) -> frozenset[int]:
         """Return the rows of a service host, by its exact name."""
-        return _set(self._by_name.get(name))
+        return self._names.rows(name)
 
     def of_folded_name(self, folded: str) -> frozenset[int]:
         """Return the rows of every service host whose name, case folded, is `folded`."""
@@ -56,24 +86,16 @@ class HostNames:
 
     def of_node(self, node: str) -> frozenset[int]:
         """Return the rows of a node, by its exact name."""
-        namesakes = self.of_name(node) - self._otherwise
-        return namesakes | _set(self._by_other_node.get(node))
+        namesakes = self.of_name(node)
+        if self._nodes is None:
+            return namesakes
+        mine = (row for row in namesakes if self.other_node(row) is None)
+        return self._nodes.rows(node).union(mine)
 
-
-def _set(rows: _Rows | None) -> frozenset[int]:
-    if rows is None:
-        return frozenset()
-    return frozenset((rows,)) if isinstance(rows, int) else rows
-
-
-def _add(index: dict[str, _Rows], key: str, row: int) -> None:
-    rows = index.get(key)
-    index[key] = row if rows is None else _set(rows) | {row}
-
-
-def _drop(index: dict[str, _Rows], key: str, row: int) -> None:
-    left = _set(index[key]) - {row}
-    if not left:
-        del index[key]
-    else:
-        index[key] = left if len(left) > 1 else next(iter(left))
+    def _unfold(self, name: str) -> None:
+        folded = name.casefold()
+        if folded != name:
+            names = self._folded[folded]
+            names.discard(name)
+            if not names:
+                del self._folded[folded]

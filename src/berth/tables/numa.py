@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from berth.domain.hardware_share import CellShare
 from berth.domain.numa import NumaCell
-from berth.tables.bitsets import Selection
+from berth.tables.bitsets import Selection, count_of
 from berth.tables.cell_use import CellShape, CellUse, FreeCell, free_cell, shape_of
 from berth.tables.column_set import ColumnSet
 from berth.tables.numbers import Numbers
@@ -103,7 +103,7 @@ class NumaCells:
         self._pages_kb: dict[int, Ints] = {}
         self._rows = rows
         self._places: Places = np.zeros((rows, 0), dtype=np.intp)
-        self._layout_ids: Ints = np.zeros(rows, dtype=np.int64)
+        self._layout_ids: Ints = np.zeros(0, dtype=np.int64)
         self._layouts = Numbers[Layout]()
         self._shapes: dict[int, tuple[CellShape, ...]] = {}
         self._uses: dict[int, dict[int, CellUse]] = {}
@@ -128,9 +128,8 @@ class NumaCells:
         grown = np.full((rows, self._places.shape[1]), -1, dtype=np.intp)
         grown[: self._rows] = self._places
         self._places = grown
-        self._layout_ids = np.concatenate(
-            (self._layout_ids, np.zeros(rows - self._rows, dtype=np.int64))
-        )
+        if self._layout_ids.size:
+            self._layout_ids = np.pad(self._layout_ids, (0, rows - self._rows))
         self._rows = rows
 
     def places(self, rows: Selection) -> Places:
@@ -144,8 +143,14 @@ class NumaCells:
 
     def layout_ids(self, rows: Selection) -> Ints:
         """Return a number for each of the rows, equal only for rows of equal layouts: (K,)."""
+        if not self._layout_ids.size:
+            return np.zeros(count_of(rows), dtype=np.int64)
         found: Ints = self._layout_ids[rows]
         return found
+
+    def reported(self, row: int) -> tuple[NumaCell, ...]:
+        """Return the cells of a row as they were put."""
+        return tuple(shape.cell for shape in self._shapes.get(row, ()))
 
     def cells(self, row: int) -> tuple[FreeCell, ...]:
         """Return what is left of the cells of a row, as the host lists them."""
@@ -166,6 +171,8 @@ class NumaCells:
             self._clear(place)
         self._places[row] = -1
         shapes = tuple(shape_of(cell) for cell in cells)
+        if not self._layout_ids.size:
+            self._layout_ids = np.zeros(self._rows, dtype=np.int64)
         self._layout_ids[row] = self._layouts.number(_layout(shapes)) if shapes else 0
         if not shapes:
             return

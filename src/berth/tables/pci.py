@@ -145,6 +145,8 @@ class PciDevices:
 
     def put(self, row: int, pools: Sequence[PciPool]) -> None:
         """Make the pools of a row exactly these; what instances have of them stays counted."""
+        if not pools and row not in self._pools:
+            return
         mine = self._pools.setdefault(row, _Pools())
         ordered = plainest_first(pools)
         if ordered != mine.pools:

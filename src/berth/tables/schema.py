@@ -8,12 +8,13 @@ from numpy.typing import DTypeLike
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One array of the host table."""
+    """One column of the host table: an array, unless it is derived from others (`Derived`)."""
 
     name: str
     dtype: DTypeLike
     unit: str
     source: str
+    is_derived: bool = False
 
 
 HOST_COLUMNS = (
@@ -23,9 +24,12 @@ HOST_COLUMNS = (
     Column("last_seen_s", np.float64, "Unix seconds", "Service.last_seen_s"),
     Column("failed_builds", np.int64, "builds", "Service.failed_builds"),
     Column("failed_at_s", np.float64, "Unix seconds", "Service.failed_at_s"),
+    Column("is_served", np.bool_, "", "there is a Service"),
+    Column("created_at_s", np.float64, "Unix seconds", "Service.created_at_s"),
     Column("profile", np.int32, "index of HostTable.profiles", "Host attributes, interned"),
-    Column("hypervisor_version", np.int64, "", "Host.hypervisor_version"),
+    Column("hypervisor_version", np.int64, "", "Host.hypervisor_version", is_derived=True),
     Column("cell", np.int32, "number, 0 for no cell", "Host.cell, numbered as they come"),
+    Column("ratios", np.int32, "number, 0 for none", "Host.allocation_ratios, initial_ratios"),
     Column("num_instances", np.int32, "instances", "instances on the host, held ones too"),
     Column("num_io_ops", np.int32, "instances", "instances being built on the host"),
     Column("rank", np.int64, "position", "order of (name, node), to break ties"),
@@ -34,17 +38,18 @@ HOST_COLUMNS = (
 
 CLASS_COLUMNS = (
     Column("total", np.int64, "unit of the class", "Inventory.total"),
-    Column("reserved", np.int64, "unit of the class", "Inventory.reserved"),
-    Column("capacity", np.int64, "unit of the class", "Inventory.capacity, precomputed"),
     Column("used", np.int64, "unit of the class", "allocations, held ones too"),
     Column("free", np.int64, "unit of the class", "capacity - used, precomputed; may be < 0"),
     Column("physical_free", np.int64, "unit of the class", "total - reserved - used, no ratio"),
     Column("ratio_free", np.float64, "unit of the class", "total x ratio - reserved - used"),
     Column("room", np.int64, "unit of the class", "most that one allocation may get now"),
-    Column("min_unit", np.int64, "unit of the class", "Inventory.min_unit"),
-    Column("unit_max", np.int64, "unit of the class", "Inventory.unit_max"),
-    Column("step_size", np.int64, "unit of the class", "Inventory.step_size"),
-    Column("ratio", np.float64, "", "Inventory.allocation_ratio"),
+    Column("terms", np.int32, "number, 0 for no inventory", "the rest of Inventory, interned"),
+    Column("capacity", np.int64, "unit of the class", "Inventory.capacity", is_derived=True),
+    Column("reserved", np.int64, "unit of the class", "Inventory.reserved", is_derived=True),
+    Column("min_unit", np.int64, "unit of the class", "Inventory.min_unit", is_derived=True),
+    Column("unit_max", np.int64, "unit of the class", "Inventory.unit_max", is_derived=True),
+    Column("step_size", np.int64, "unit of the class", "Inventory.step_size", is_derived=True),
+    Column("ratio", np.float64, "", "Inventory.allocation_ratio", is_derived=True),
 )
 """Columns that each resource class has."""
 

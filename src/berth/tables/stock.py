@@ -36,12 +36,17 @@ class Stock:
     def put(self, row: int, inventories: Mapping[str, Inventory], used: Mapping[str, int]) -> None:
         """Set a row to inventories, of which the ledger says that so much is used."""
         self._add_classes(inventories)
+        self._add_classes(used)
+        held = self._held.get(row, {})
         for name, columns in self.classes.items():
+            amount = used.get(name, 0) + held.get(name, 0)
             inventory = inventories.get(name)
-            columns.clear(row)
             if inventory is not None:
-                columns.put(row, inventory)
-        self.put_used(row, used)
+                columns.put(row, inventory, amount)
+                continue
+            columns.clear(row)
+            if amount:
+                columns.put_used(row, amount)
 
     def put_used(self, row: int, used: Mapping[str, int]) -> bool:
         """Set what the ledger says is used of a row, by class; tell whether that changed any."""

@@ -6,7 +6,7 @@ a host may leave while its children stay; such children have no slot until they 
 that is here.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -42,7 +42,7 @@ class Trees:
         traits: a set of traits a slot.
     """
 
-    def __init__(self, journal: Journal, row_of: Mapping[str, int]) -> None:
+    def __init__(self, journal: Journal, row_of: Callable[[str], int | None]) -> None:
         self.traits = Bitset()
         self.traits.resize(_FIRST_SLOTS)
         self._journal = journal
@@ -202,7 +202,7 @@ class Trees:
         """Return the row of the host that a provider is of or hangs under, if it is here."""
         climbed: set[str] = set()
         while uuid is not None and uuid not in climbed:
-            row = self._row_of.get(uuid)
+            row = self._row_of(uuid)
             if row is not None:
                 return row
             climbed.add(uuid)

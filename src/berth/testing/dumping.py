@@ -26,6 +26,7 @@ def dump(hosts: HostTable) -> dict[str, object]:
 
 def _dump_row(hosts: HostTable, row: int) -> dict[str, object]:
     columns = {column.name: getattr(hosts, column.name)[row].item() for column in HOST_COLUMNS}
+    del columns["ratios"]  # a number of this table's own; the host's record says which
     columns["profile"] = hosts.profiles.all[columns["profile"]]
     columns["cell"] = hosts.in_cell(hosts.host(row).cell, np.array([row])).item()
     found = {name: hosts.resource(name) for name in sorted(hosts.resource_classes)}
@@ -89,7 +90,9 @@ def _dump_child(hosts: HostTable, slot: int) -> dict[str, object]:
 
 def _dump_class(columns: ClassColumns, row: int) -> dict[str, object]:
     values: dict[str, object] = {
-        column.name: getattr(columns, column.name)[row].item() for column in CLASS_COLUMNS
+        column.name: getattr(columns, column.name)[row].item()
+        for column in CLASS_COLUMNS
+        if column.name != "terms"  # a number of this table's own; the others say which
     }
     values["stepped"] = row in columns.stepped
     return values

@@ -1,6 +1,7 @@
 """Cases as data."""
 
 from bench.cases import load_cases
+from berth.config.ready_policies import DEFAULT, READY
 
 
 def test_quick_cases_differ_only_where_they_say_so() -> None:
@@ -19,3 +20,14 @@ def test_the_peer_is_spared_the_largest_fleet() -> None:
     cases = load_cases(quick=False)
     assert max(cases.decisions.hosts) == 1_000_000
     assert cases.peer.hosts_max == 10_000
+
+
+def test_every_ready_policy_is_packed() -> None:
+    """The default with as many seeds as the paper has."""
+    full, quick = load_cases(quick=False).packing, load_cases(quick=True).packing
+    assert set(full.policies) == set(READY)
+    assert DEFAULT in full.openb_thorough
+    assert (full.openb_first_seed, full.openb_seeds_thorough) == (42, 10)
+    assert quick.policies == full.policies
+    assert quick.openb_seeds_thorough < full.openb_seeds_thorough
+    assert quick.generator_seeds == full.generator_seeds[:1]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.command import PARTS, parse_arguments
+from bench.floors import load_floors
 from bench.report import duration
 
 
@@ -15,6 +16,16 @@ def test_everything_is_measured_unless_told_otherwise() -> None:
     assert options.floors
     assert options.peer
     assert options.json is None
+
+
+def test_packing_is_a_part_of_its_own() -> None:
+    """With its floors, which compare the default policy with others."""
+    options = parse_arguments(["--only", "packing", "--quick"])
+    assert options.parts == ("packing",)
+    assert options.cases.packing.openb_seeds_thorough == 2
+    about = [floor.measure for floor in load_floors() if floor.measure.startswith("packing.")]
+    assert all(measure.startswith("packing.default.") for measure in about)
+    assert len(about) == 3
 
 
 def test_options_narrow_what_is_measured() -> None:

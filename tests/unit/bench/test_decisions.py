@@ -10,6 +10,7 @@ from bench.fleet import request, snapshot
 from bench.grouped import aggregates_of
 from bench.grouped import measure as measure_grouped
 from bench.memory import measure as measure_memory
+from bench.memory import varied
 from bench.parity import best_of, missing_weighers, policy_like
 from bench.peer import PeerReport, PeerWeigher
 from bench.workload import FLAVORS, unseen_flavor, warm_times
@@ -89,8 +90,24 @@ def test_memory_counts_more_than_columns() -> None:
     """Names and records of hosts stay, too, and every kind of request costs something."""
     use = measure_memory(NOVA, MemoryCases(hosts=300, kinds=2))
     assert use.classes == ("VCPU", "MEMORY_MB", "DISK_GB")
-    assert use.table > use.columns > 0
+    assert use.varied > use.table > use.columns > 0
     assert use.cached_class > 0
+
+
+def test_no_two_hosts_of_the_varied_fleet_are_alike() -> None:
+    """Neither their addresses and nodes nor what they have and who serves them."""
+    fleet = varied(snapshot(8))
+    hosts, services = fleet.hosts, fleet.services
+    for values in (
+        {host.host_ip for host in hosts},
+        {host.node for host in hosts} - {host.name for host in hosts},
+        {one.inventories["MEMORY_MB"].total for one in fleet.providers},
+        {one.inventories["DISK_GB"].unit_max for one in fleet.providers},
+        {one.service_id for one in services} - {host.uuid for host in hosts},
+        {one.created_at_s for one in services},
+    ):
+        assert len(values) == 8
+    assert len({host.stats["generation"] for host in hosts}) == 7
 
 
 def test_the_first_host_of_the_fleet_is_the_best() -> None:

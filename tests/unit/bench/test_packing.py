@@ -1,8 +1,24 @@
 """Packing: what is counted while a fleet fills, and the plain rules beside the policies."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from bench.packing import PackingResult, fill, least, packing_measures, walk
+from bench import packing
+from bench.cases import PackingCases
+from bench.packing import (
+    Metered,
+    PackingResult,
+    churn,
+    fill,
+    fill_openb,
+    least,
+    measure_packing,
+    openb_hosts_needed,
+    packing_measures,
+    walk,
+)
 from bench.plain_fleet import BEST_FIT, FIRST_FIT, PlainFleet
 from berth.lab.generator import GeneratorSettings, generate
 from berth.lab.inflation import Demand, inflate
@@ -74,18 +90,113 @@ def test_refusals_are_told_of(name: str) -> None:
 
 
 def test_the_least_is_found() -> None:
-    """By halving, and the upper end when nothing suffices."""
+    """By halving, with both ends, and one more than the upper when nothing suffices."""
     assert least(lambda count: count >= 37, 1, 100) == 37
-    assert least(lambda count: False, 1, 100) == 100
+    assert least(lambda count: count >= 100, 1, 100) == 100
+    assert least(lambda count: True, 1, 100) == 1
+    assert least(lambda count: False, 1, 100) == 101
 
 
 def test_measures_compare_hosts() -> None:
     """Each policy with best fit and with Nova; what was not measured has no name."""
 
     def result(policy: str, hosts: float) -> PackingResult:
-        return PackingResult(policy, 0, None, None, None, None, None, hosts, 5.0, 50.0)
+        return PackingResult(policy, 0, None, None, None, None, None, hosts, 5.0, 50.0, 60.0)
 
     found = packing_measures([result(BEST_FIT, 220), result("nova", 500), result("default", 200)])
     assert found["packing.default.generator.hosts_vs_best_fit"] == 1.1
     assert found["packing.default.generator.hosts_vs_nova"] == 2.5
+    assert found["packing.nova.generator.gpus"] == 60.0
     assert "packing.default.openb.at_100" not in found
+
+
+def test_a_meter_counts_what_is_held() -> None:
+    """Of one class, in groups too; refused requests hold nothing, before and after they go."""
+    fleet = Metered(PlainFleet([gpu_host("a"), gpu_host("b")], FIRST_FIT), GPU)
+    many, more = Arrival(0.0, "many", "whole", 3), Arrival(1.0, "more", "whole", 2)
+    assert fleet.arrive(many, WHOLE)
+    assert not fleet.arrive(more, WHOLE)
+    assert fleet.arrive(Arrival(2.0, "small", "small"), SMALL)
+    assert (fleet.used, fleet.empty_share) == (3000, 0.0)
+    fleet.depart(more)
+    assert fleet.used == 3000
+    fleet.depart(many)
+    assert fleet.used == 0
+    assert fleet.arrive(more, WHOLE)
+    assert fleet.used == 2000
+
+
+def test_a_workload_of_the_generator_is_replayed_on_several_fleets() -> None:
+    """The default needs no more hosts than nova, and each of them enough for all."""
+    settings = GeneratorSettings(hosts=20, requests=120)
+    found = {name: churn(name, settings) for name in (FIRST_FIT, "default", "nova")}
+    for one in found.values():
+        assert 0 < one.before_refusal <= 120
+        assert 0 <= one.gpus <= 100
+        assert 0 <= one.empty < 100
+    assert found["default"].hosts_needed <= found["nova"].hosts_needed
+    assert found["default"].empty > found["nova"].empty  # as it fills host after host
+    workload = generate(settings)
+    hosts = generate(GeneratorSettings(hosts=found[FIRST_FIT].hosts_needed, requests=1)).hosts
+    assert list(walk(PlainFleet(hosts, FIRST_FIT), workload)) == []
+
+
+CASES = PackingCases(
+    policies=("default", "openb"),
+    openb_seeds=1,
+    openb_seeds_thorough=2,
+    openb_thorough=("default",),
+    openb_first_seed=7,
+    openb_sized=1,
+    generator_hosts=20,
+    generator_requests=60,
+    generator_seeds=(1, 2),
+)
+
+
+@pytest.fixture
+def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a trace of 12 hosts with 4 GPUs each, and requests for whole and half ones."""
+    nodes = [f"n{n:02d},32000,131072,4,T4" for n in range(12)]
+    pods = [f"p{n:02d},4000,8192,1,{1000 if n % 3 else 500}" for n in range(40)]
+    header = "name,cpu_milli,memory_mib,num_gpu,gpu_milli"
+    for name, lines in (
+        ("openb_node_list_gpu_node.csv", ["sn,cpu_milli,memory_mib,gpu,model", *nodes]),
+        ("openb_pod_list_default.csv", [header, *pods]),
+    ):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    monkeypatch.setattr(packing, "TRACE", tmp_path)
+    packing._trace.cache_clear()
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", [FIRST_FIT, "default", "openb"])
+def test_a_trace_is_filled(trace: Path, name: str) -> None:
+    """Halves and wholes of equal hosts leave nothing unused; half of them need half the hosts."""
+    found = fill_openb(name, 7)
+    assert found.final == 100.0
+    assert found.at_100 >= 97.0
+    assert found.before_refusal >= 48
+    assert 6 <= openb_hosts_needed(name, 7) <= 7
+
+
+def test_all_policies_are_measured_in_order(trace: Path) -> None:
+    """The plain rules first; a policy that is to be looked at closely gets more seeds."""
+    found = list(measure_packing(CASES))
+    names = [(one.policy, one.openb_seeds) for one in found]
+    assert names == [(FIRST_FIT, 1), (BEST_FIT, 1), ("default", 2), ("openb", 1)]
+    assert all(one.openb_hosts_needed in {6, 7} for one in found)
+    default, same = found[2:]
+    assert (default.hosts_needed, default.gpus) == (same.hosts_needed, same.gpus)
+
+
+def test_without_the_trace_only_the_generator_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has to have it."""
+    monkeypatch.setattr(packing, "TRACE", tmp_path / "missing")
+    found = list(measure_packing(replace(CASES, policies=())))
+    assert [(one.openb_seeds, one.at_100, one.openb_hosts_needed) for one in found] == [
+        (0, None, None)
+    ] * 2
+    assert all(one.hosts_needed > 0 for one in found)

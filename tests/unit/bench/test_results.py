@@ -7,8 +7,10 @@ from bench.decisions import BatchTimes, DecisionTimes
 from bench.floors import judge, load_floors
 from bench.grouped import GroupedTimes
 from bench.memory import MemoryUse
+from bench.packing import PackingResult
 from bench.peer import PeerTimes, PinnedPeer
 from bench.pinned import PinnedTimes
+from bench.plain_fleet import BEST_FIT
 from bench.report import show
 from bench.results import Machine, Results, measures_of
 from bench.timing import Times
@@ -43,7 +45,7 @@ def results() -> Results:
         grouped=GroupedTimes(10_000, _times(60), _times(90), _times(60), _times(120)),
         pinned=PinnedTimes(1_000, 834, _times(2_000), _times(50), _times(4_000), _times(500)),
         pinned_nova=PinnedPeer(1_000, 834, PeerTimes(1_000.0, 1_000.0)),
-        memory=MemoryUse(25_000, ("VCPU",), 400.0, 200.0, 11.0),
+        memory=MemoryUse(25_000, ("VCPU",), 400.0, 450.0, 200.0, 11.0),
     )
 
 
@@ -75,3 +77,29 @@ def test_the_report_shows_all_of_it(results: Results, capsys: pytest.CaptureFixt
     shown = capsys.readouterr().out
     for text in ("warm ÷ argmax", "1,000", "soft anti-affinity", "834", "11.0 bytes", "not met"):
         assert text in shown
+
+
+def test_the_report_shows_how_policies_pack(
+    results: Results, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All four measures on both workloads, a dash for what was not measured, and the floors."""
+    results.packing = [
+        PackingResult(BEST_FIT, 10, 92.1, 92.3, 7_648.0, 28.7, 650.0, 221.0, 657.0, 41.5, 13.0),
+        PackingResult("nova", 0, None, None, None, None, None, 528.0, 272.0, 55.3, 12.5),
+        PackingResult("default", 10, 95.9, 96.0, 7_970.0, 47.6, 622.0, 210.0, 1_319.0, 55.3, 13.1),
+    ]
+    results.measures = measures_of(results)
+    results.floors = judge(load_floors(), results.measures)
+    verdicts = {one.floor.measure: one.met for one in results.floors}
+    assert all(met for measure, met in verdicts.items() if measure.startswith("packing."))
+    show(results)
+    lines = {line.split("│")[1].strip(): line for line in _rows(capsys.readouterr().out)}
+    figures = "95.9 %, 96.0 %, 7,970, 47.6 %, 622, 210, 1,319, 55.3 %, 13.1 %"
+    for figure in figures.split(", "):
+        assert figure in lines["default"]
+    assert lines["nova"].count("–") == 5
+
+
+def _rows(shown: str) -> list[str]:
+    """Return the lines of tables."""
+    return [line for line in shown.splitlines() if line.count("│") > 2]

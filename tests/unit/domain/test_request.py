@@ -6,7 +6,7 @@ import pytest
 
 from berth.domain.errors import InvalidInputError
 from berth.domain.image import Image
-from berth.domain.request import COUNT_MAX
+from berth.domain.request import COUNT_MAX, instance_uuid_of, reservation_id_of
 from berth.testing.fleets import asking
 
 
@@ -35,3 +35,18 @@ def test_needs_count_the_traits_of_the_image() -> None:
     needs = replace(asking(), image=image).needs
     assert needs.traits_required == {"A"}
     assert needs.amounts == {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
+
+
+def test_a_reservation_id_is_that_of_the_request_for_ever() -> None:
+    """Clients ask for servers by it, so no later Berth may name it otherwise."""
+    assert reservation_id_of("req-1") == "r-n8ug9zq5"
+    assert reservation_id_of("") == "r-q3dd4oru"
+    found = {reservation_id_of(f"req-{number}") for number in range(1000)}
+    assert len(found) == 1000
+    assert all(len(one) == len("r-") + 8 and one[2:].isalnum() for one in found)
+
+
+def test_an_instance_has_the_uuid_of_its_place_in_the_request() -> None:
+    """A repeat of the request is about the same instances."""
+    assert instance_uuid_of("req-1", 0) == instance_uuid_of("req-1", 0)
+    assert len({instance_uuid_of(f"req-{r}", i) for r in range(9) for i in range(9)}) == 81

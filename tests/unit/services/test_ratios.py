@@ -76,7 +76,9 @@ async def test_capacity_changes_in_the_unit_of_the_aggregate(desk: Desk) -> None
     assert [type(record).__name__ for record in records] == ["Aggregate", "Provider"]
     columns = desk.replica.hosts.resource(VCPU)
     assert columns is not None
-    assert columns.capacity[desk.replica.hosts.row_of(make_uuid("host", 1))] == 30
+    row = desk.replica.hosts.row_of(make_uuid("host", 1))
+    assert row is not None
+    assert columns.capacity[row] == 30
 
 
 async def test_a_registration_keeps_what_is_in_force(desk: Desk) -> None:

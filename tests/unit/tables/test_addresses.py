@@ -55,6 +55,19 @@ def test_changed_addresses_are_read_again() -> None:
     assert addresses.within(network, np.array([5, 0])).tolist() == [True, False]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [*TEXTS, "010.0.0.1", "1.2.3.256", "1.2.3.-4", "+1.2.3.4", "1. 2.3.4", "1.2.3.٤", "1.2.3",
+     "1.2.3.4.5", "::ffff:1.2.3.4", "2001:DB8::1", "fe80::1%eth0", "9" * 5000],
+)  # fmt: skip
+def test_a_text_comes_back_as_it_was_put(text: str) -> None:
+    """Spelled in any way, and also when it is no address."""
+    addresses = filled(["10.0.0.1", " 10.0.0.1"])
+    for row in range(2):
+        addresses.put(row, text)
+        assert addresses.text(row) == text
+
+
 def test_growing_keeps_addresses() -> None:
     """New rows have none."""
     addresses = filled(["10.0.0.1"])

@@ -17,8 +17,7 @@ def attested() -> Attestations:
     """Return three rows of one host, the last of which is not attested."""
     found = Attestations(3)
     for row, node in enumerate("abc"):
-        found.put_node(row, node)
-        found.put(row, {"a": GOOD, "b": BAD})
+        found.put(row, node, {"a": GOOD, "b": BAD})
     return found
 
 
@@ -37,10 +36,10 @@ def test_a_row_that_is_cleared_is_not_attested() -> None:
     """Nor is a new one, or one whose service says nothing any more."""
     found = attested()
     found.clear(0)
-    found.put(1, {})
+    found.put(1, "b", {})
     found.resize(5)
     assert not found.is_valid(np.arange(5), 0.0).any()
-    found.put(0, {"": GOOD, "a": GOOD})
+    found.put(0, "a", {"a": GOOD})
     assert found.has("trusted", ALL, 0.0).tolist() == [True, False, False]
 
 

@@ -46,3 +46,15 @@ def test_a_row_can_change_in_every_group() -> None:
     journal = Journal()
     journal.note_all(7)
     assert [journal.since(group, 0) for group in GROUPS] == [[7]] * len(GROUPS)
+
+
+def test_a_journal_that_is_begun_anew_tells_nothing_of_before() -> None:
+    """Positions go on, so that one taken before is known to be too old."""
+    journal = Journal()
+    journal.note(1, "used")
+    journal.note(2, "used")
+    journal.forget()
+    assert journal.since("used", 1) is None
+    position = journal.position("used")
+    journal.note(3, "used")
+    assert (position, journal.since("used", position), journal.step) == (2, [3], 3)

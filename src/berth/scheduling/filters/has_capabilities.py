@@ -90,7 +90,7 @@ def _match_rows(hosts: HostTable, name: str, requirement: str, rows: Selection) 
 def _match_hosts(hosts: HostTable, name: str, requirement: str, rows: Selection) -> Mask:
     read, alive = HOST_ATTRIBUTES[name], hosts.alive
     here: list[int] = np.arange(len(hosts))[rows].tolist()
-    met = [bool(alive[row]) and matches(read(hosts.host(row)), requirement) for row in here]
+    met = [bool(alive[row]) and matches(read(hosts, row), requirement) for row in here]
     return np.array(met, dtype=np.bool_)
 
 

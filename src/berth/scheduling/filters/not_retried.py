@@ -30,7 +30,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
     kept = np.ones(count_of(rows), dtype=np.bool_)
     for name, node in query.request.retried:
         for row in hosts.rows_of_name(name):
-            if hosts.host(row).node == node:
+            if hosts.node(row) == node:
                 kept &= ~is_row(row, rows)
     return kept
 

@@ -33,10 +33,10 @@ def build(*, weight_setting: Mapping[str, float] = _NONE) -> Filter:
         return kept
 
     def missing(hosts: HostTable, row: int) -> list[str]:
-        return [name for name in names if name not in hosts.host(row).metrics]
+        return [name for name in names if name not in hosts.metrics.reported(row)]
 
     def why(hosts: HostTable, query: Query, row: int) -> str:
-        reported = ", ".join(sorted(hosts.host(row).metrics)[:_NAMED_MAX]) or "nothing"
+        reported = ", ".join(sorted(hosts.metrics.reported(row))[:_NAMED_MAX]) or "nothing"
         return f"it does not report {', '.join(missing(hosts, row))}; it reports {reported}"
 
     def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:

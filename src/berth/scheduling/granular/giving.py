@@ -133,7 +133,7 @@ def assign(hosts: HostTable, query: Query, row: int) -> Assignment | None:
 
 
 def _assignment(hosts: HostTable, needs: Needs, row: int, found: Found) -> Assignment:
-    uuids = (hosts.host(row).uuid, *hosts.trees.uuids_on(row))
+    uuids = (hosts.uuid(row), *hosts.trees.uuids_on(row))
     taken: dict[int, Mapping[str, int]] = {}
     for name, amount in needs.amounts.items():
         _add(taken, found.unsuffixed.get(name, ROOT), {name: amount})

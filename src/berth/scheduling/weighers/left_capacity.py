@@ -5,10 +5,12 @@ one that are equally full count alike, and no class counts twice for having larg
 that the host does not have counts as used up.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from berth.scheduling.rule import Query, Reads, Scores, Weigher
-from berth.scheduling.whole_hosts import WholeHosts, asked_of
+from berth.scheduling.whole_hosts import FEW, WholeHosts, asked_of
 from berth.tables.bitsets import Selection, count_of
 from berth.tables.hosts import HostTable
 
@@ -37,11 +39,32 @@ def _share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
     asked = asked_of(query.needs)
     if not asked:
         return None
-    left = np.zeros(count_of(rows))
     table = WholeHosts(hosts, rows)
-    for name in table.classes:
-        if name in asked:
-            whole = table.of(name)
-            free, share = whole.shares(asked[name])
-            left += np.where(whole.capacity > 0, np.maximum(free - share, 0.0), 0.0)
-    return left / len(asked)
+    amounts = {name: asked[name] for name in table.classes if name in asked}
+    weigh = _of_few if count_of(rows) <= FEW else _of_many
+    return weigh(table, amounts, count_of(rows)) / len(asked)
+
+
+def _of_many(table: WholeHosts, amounts: Mapping[str, int], count: int) -> Scores:
+    """Sum what is left of classes on so many hosts, as shares."""
+    left = np.zeros(count)
+    for name, amount in amounts.items():
+        whole = table.of(name)
+        share = whole.free_share()
+        share -= whole.share(amount)
+        np.maximum(share, 0.0, out=share)
+        if whole.lacking is not None:
+            share[whole.lacking] = 0.0
+        left += share
+    return left
+
+
+def _of_few(table: WholeHosts, amounts: Mapping[str, int], count: int) -> Scores:
+    """Return what `_of_many` does, operation by operation."""
+    left = [0.0] * count
+    for name, amount in amounts.items():
+        for row, (free, capacity) in enumerate(table.pairs(name)):
+            share = free / capacity - amount / capacity if capacity else 0.0
+            if share > 0:
+                left[row] += share
+    return np.array(left, dtype=np.float64)

@@ -9,11 +9,10 @@ them and changes nothing.
 Its share is features / `many`, at most 1.
 """
 
-from typing import cast
-
 import numpy as np
 
 from berth.domain.flavor import Needs
+from berth.scheduling.row_values import Matrix, row_values
 from berth.scheduling.rule import Query, Reads, Scores, Weigher
 from berth.scheduling.whole_hosts import COMMON_CLASSES, WholeHosts, asked_of
 from berth.tables.bitsets import Selection
@@ -46,19 +45,27 @@ def build(
         raise ValueError(f"many: {many} must be 1 to 1,000")
     common = frozenset(common_classes)
 
+    key = f"{NAME} {' '.join(trait_prefixes)}"
+
+    def features(hosts: HostTable, rows: Selection) -> Matrix:
+        special = (name for name in hosts.traits.names if name.startswith(trait_prefixes))
+        counts = hosts.traits.count_among(hosts.traits.words_of(special), rows)
+        return counts.astype(np.float64).reshape(1, -1)
+
     def raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
-        words = _features(hosts, trait_prefixes)
-        asked = hosts.traits.words_of(_traits_asked(query.needs))
-        unasked = [word & ~own for word, own in zip(words, asked, strict=True)]
-        counts = hosts.traits.count_among(unasked, rows)
-        ordinary = common | asked_of(query.needs).keys()
+        stamp = len(hosts.traits.names)
+        counts: Scores = row_values(hosts, key, "traits", features, stamp=stamp)[0, rows].copy()
+        for name in _traits_asked(query.needs):
+            if name.startswith(trait_prefixes):
+                counts -= hosts.traits.has(name, rows)
+        asked = asked_of(query.needs)
         table = WholeHosts(hosts, rows)
         for name in table.classes:
-            if name not in ordinary:
-                counts += table.of(name).free > 0
-        if not query.needs.devices:
+            if name not in common and name not in asked:
+                counts += table.free(name) > 0
+        if hosts.pci.kinds and not query.needs.devices:
             counts += hosts.pci.free(rows) > 0
-        return counts.astype(np.float64)
+        return counts
 
     def share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
         counts = raw(hosts, query, rows)
@@ -76,17 +83,6 @@ def build(
         multiplier_key="unasked_features_weight_multiplier",
         share=share,
     )
-
-
-def _features(hosts: HostTable, prefixes: tuple[str, ...]) -> list[int]:
-    """Return the set of all traits that are features, worked out once for so many names."""
-    key = f"{NAME}: {' '.join(prefixes)}"
-    kept = cast("tuple[int, list[int]] | None", hosts.caches.get(key))
-    names = hosts.traits.names
-    if kept is None or kept[0] != len(names):
-        words = hosts.traits.words_of(name for name in names if name.startswith(prefixes))
-        kept = hosts.caches[key] = (len(names), words)
-    return kept[1]
 
 
 def _traits_asked(needs: Needs) -> frozenset[str]:

@@ -13,14 +13,20 @@ is taken. `taken` is the share of the devices that are asked for, or of the clas
 for most when none are: devices are what runs out.
 """
 
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
 from berth.scheduling.rule import Query, Reads, Scores, Weigher
-from berth.scheduling.whole_hosts import COMMON_CLASSES, WholeHosts, asked_of
+from berth.scheduling.whole_hosts import COMMON_CLASSES, FEW, WholeHosts, asked_of
 from berth.tables.bitsets import Selection, count_of
 from berth.tables.hosts import HostTable
 
 _MOST = 1_000
+_LEAST = 1e-300
+"""Less than any share, so that nothing is divided by 0."""
 NAME = "UsableCapacityWeigher"
 
 
@@ -49,25 +55,11 @@ def build(
         asked = asked_of(query.needs)
         if not asked:
             return None
-        count = count_of(rows)
-        before, after = np.ones(count), np.ones(count)
-        taken = np.zeros(count)
-        has_devices = not asked.keys() <= common
+        counted = asked.keys() - common or asked.keys()
         table = WholeHosts(hosts, rows)
-        for name in table.classes:
-            amount = asked.get(name, 0)
-            free, share = table.of(name).shares(amount)
-            np.minimum(before, free, out=before)
-            if not amount:
-                np.minimum(after, free, out=after)
-                continue
-            np.minimum(after, free - share, out=after)
-            if not has_devices or name not in common:
-                np.maximum(taken, share, out=taken)
-        loss = before - after
-        values = np.zeros(count)
-        np.divide(taken, taken + loss, out=values, where=taken > 0)
-        return np.rint(values * steps) / steps
+        asks = [_Ask(name, asked.get(name, 0), name in counted) for name in table.classes]
+        weigh = _of_few if count_of(rows) <= FEW else _of_many
+        return weigh(table, asks, count_of(rows), steps)
 
     return Weigher(
         name=NAME,
@@ -79,3 +71,55 @@ def build(
         multiplier_key="usable_capacity_weight_multiplier",
         share=value,
     )
+
+
+class _Ask(NamedTuple):
+    """A class, how much is asked for of it, and whether that counts as taken."""
+
+    name: str
+    amount: int
+    counts: bool
+
+
+def _of_many(table: WholeHosts, asks: Sequence[_Ask], count: int, steps: int) -> Scores:
+    """Return the values of so many hosts; there is an ask for every class."""
+    before = after = taken = None
+    for name, amount, counts in asks:
+        whole = table.of(name)
+        free = left = whole.free_share()
+        if amount:
+            share = whole.share(amount)
+            left = free - share
+            if counts:
+                taken = share if taken is None else np.maximum(taken, share, out=taken)
+        before = free if before is None else np.minimum(before, free)
+        after = left if after is None else np.minimum(after, left)
+    if before is None or after is None or taken is None:
+        return np.zeros(count)
+    loss = before - after
+    loss += taken
+    values: Scores = taken / np.maximum(loss, _LEAST, out=loss)
+    values *= steps
+    np.rint(values, out=values)
+    values /= steps
+    return values
+
+
+def _of_few(table: WholeHosts, asks: Sequence[_Ask], count: int, steps: int) -> Scores:
+    """Return what `_of_many` does, operation by operation."""
+    before, after, taken = [math.inf] * count, [math.inf] * count, [0.0] * count
+    for name, amount, counts in asks:
+        for row, (free, capacity) in enumerate(table.pairs(name)):
+            left, share = (free / capacity, amount / capacity) if capacity else (1.0, 0.0)
+            # `min` and `max` would take twice as long as all the rest.
+            if left < before[row]:  # noqa: PLR1730
+                before[row] = left
+            left -= share
+            if left < after[row]:  # noqa: PLR1730
+                after[row] = left
+            if counts and share > taken[row]:
+                taken[row] = share
+    if not asks:
+        return np.zeros(count)
+    parts = zip(before, after, taken, strict=True)
+    return np.array([round(t / max(b - a + t, _LEAST) * steps) / steps for b, a, t in parts])

@@ -1,7 +1,10 @@
 """LeftCapacityWeigher: the mean share that is left of what is asked for."""
 
+import numpy as np
+
 from berth.domain.flavor import Flavor
 from berth.scheduling.weighers import left_capacity
+from berth.scheduling.whole_hosts import FEW
 from berth.testing.fleets import Box, asking, sized, snapshot_of
 from berth.testing.trees import GPU_MILLI, gpus
 from tests.unit.scheduling.conftest import Ask
@@ -35,6 +38,27 @@ def test_less_than_nothing_is_nothing(ask: Ask) -> None:
     """An overcommitted host is not worse than a full one."""
     boxes = [Box("a", used={"VCPU": 20, "MEMORY_MB": 9000})]
     assert ask(snapshot_of(boxes), HALF).shares(left_capacity.build()) == [0.0]
+
+
+def test_many_hosts_are_weighed_as_each_of_them(ask: Ask) -> None:
+    """Some without GPUs, which have none left, and some overcommitted."""
+    request = asking(Flavor("1", "gpu", 1, 512), specs={f"resources1:{GPU_MILLI}": "500"})
+    boxes = [
+        Box(
+            f"host-{number:02d}",
+            used={"VCPU": number % 10, "MEMORY_MB": 300 * number},
+            children=gpus(1000, 1000 - 17 * number) if number % 3 else (),
+        )
+        for number in range(2 * FEW)
+    ]
+    asked = ask(snapshot_of(boxes), request)
+    share = left_capacity.build().share
+    assert share is not None
+    each = [share(asked.hosts, asked.query, np.array([row])) for row in range(len(boxes))]
+    assert [one.tolist()[0] for one in each if one is not None] == asked.shares(
+        left_capacity.build()
+    )
+    assert asked.shares(left_capacity.build()) != [0.0] * len(boxes)
 
 
 def test_who_asks_for_nothing_is_not_weighed(ask: Ask) -> None:

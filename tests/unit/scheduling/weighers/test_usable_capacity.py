@@ -1,11 +1,13 @@
 """UsableCapacityWeigher: what an instance takes, beside what it makes useless."""
 
+import numpy as np
 import pytest
 
 from berth.domain.flavor import Flavor
 from berth.domain.request import Request
 from berth.domain.resources import Inventory
 from berth.scheduling.weighers import usable_capacity
+from berth.scheduling.whole_hosts import FEW
 from berth.testing.fleets import Box, asking, sized, snapshot_of
 from berth.testing.trees import GPU_MILLI, gpus
 from tests.unit.scheduling.conftest import Ask
@@ -77,6 +79,25 @@ def test_a_host_without_what_is_asked_is_worth_nothing(ask: Ask) -> None:
         0.5,
         0.0,
     ]
+
+
+@pytest.mark.parametrize("request_", [SMALL, SHARE], ids=["small", "share of a GPU"])
+def test_many_hosts_are_weighed_as_each_of_them(ask: Ask, request_: Request) -> None:
+    """Some without GPUs, some overcommitted, some without anything."""
+    boxes = [
+        Box(
+            f"host-{number:02d}",
+            inventories=sized(4 + number % 5, 1024 * (1 + number % 7)) if number % 11 else {},
+            used={"VCPU": number % 6, "MEMORY_MB": 100 * number} if number % 11 else {},
+            children=gpus(1000, 37 * number) if number % 3 else (),
+        )
+        for number in range(2 * FEW)
+    ]
+    asked = ask(snapshot_of(boxes), request_)
+    share = usable_capacity.build().share
+    assert share is not None
+    each = [share(asked.hosts, asked.query, np.array([row])) for row in range(len(boxes))]
+    assert [one.tolist()[0] for one in each if one is not None] == values(ask, boxes, request_)
 
 
 def test_who_asks_for_nothing_is_not_weighed(ask: Ask) -> None:

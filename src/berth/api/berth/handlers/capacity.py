@@ -47,7 +47,7 @@ def _hosts(call: Call, capacity: Capacity, limit: int) -> list[HostCapacity]:
     order = np.lexsort((table.rank[capacity.rows], -capacity.counts))[:limit]
     found: list[HostCapacity] = []
     for index in order:
-        host = table.host(int(capacity.rows[index]))
+        name, node, _ = table.identity(int(capacity.rows[index]))
         count = int(capacity.counts[index])
-        found.append(HostCapacity(host=host.name, node=host.node, count=count))
+        found.append(HostCapacity(host=name, node=node, count=count))
     return found

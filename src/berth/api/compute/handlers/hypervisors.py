@@ -124,7 +124,7 @@ async def _search(call: Call, pattern: str, form: _Form) -> Answer:
     uuids = [
         uuid
         for uuid in host_uuids(call.parts)
-        if (row := table.row_of(uuid)) is not None and pattern in table.host(row).node
+        if (row := table.row_of(uuid)) is not None and pattern in table.node(row)
     ]
     if not uuids:
         raise NotFoundError("hypervisor matching", pattern)

@@ -1,0 +1,89 @@
+"""Texts of rows: short ones, one after another in one stretch of bytes."""
+
+from array import array
+
+_LONG = 255
+"""Size byte of a text that is kept apart, as its size does not fit a byte."""
+
+_WASTED_MIN = 4_096
+_NONE = -1
+
+
+class Texts:
+    """One text a row, as UTF-8 behind a byte that tells its size.
+
+    A text that is replaced stays where it was until as much is wasted as is used.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._starts = array("q", [_NONE]) * rows
+        self._bytes = bytearray()
+        self._long: dict[int, str] = {}
+        self._wasted = 0
+
+    @property
+    def size(self) -> int:
+        """How many bytes the texts take, those that are wasted too."""
+        return len(self._bytes)
+
+    def get(self, row: int) -> str:
+        """Return the text of a row; that of a row that has none is empty."""
+        start = self._starts[row]
+        if start < 0:
+            return ""
+        size = self._bytes[start]
+        if size == _LONG:
+            return self._long[row]
+        return self._bytes[start + 1 : start + 1 + size].decode("utf-8", "surrogatepass")
+
+    def is_put(self, row: int) -> bool:
+        """Tell whether a row has a text, which may be empty."""
+        return self._starts[row] >= 0
+
+    def has(self, row: int, text: str) -> bool:
+        """Tell whether a row has that text, quicker than by `get`."""
+        start = self._starts[row]
+        if start < 0:
+            return not text
+        encoded, size = text.encode("utf-8", "surrogatepass"), self._bytes[start]
+        if size == _LONG:
+            return self._long[row] == text
+        return size == len(encoded) and self._bytes.startswith(encoded, start + 1)
+
+    def put(self, row: int, text: str) -> None:
+        """Set the text of a row."""
+        self.clear(row)
+        encoded = text.encode("utf-8", "surrogatepass")
+        self._starts[row] = len(self._bytes)
+        if len(encoded) < _LONG:
+            self._bytes.append(len(encoded))
+            self._bytes += encoded
+        else:
+            self._bytes.append(_LONG)
+            self._long[row] = text
+
+    def clear(self, row: int) -> None:
+        """Forget the text of a row."""
+        start = self._starts[row]
+        if start < 0:
+            return
+        size = self._bytes[start]
+        self._wasted += 1 if size == _LONG else 1 + size
+        self._long.pop(row, None)
+        self._starts[row] = _NONE
+        if self._wasted > max(_WASTED_MIN, len(self._bytes) // 2):
+            self._close_up()
+
+    def resize(self, rows: int) -> None:
+        """Grow to `rows` rows; new ones have no text."""
+        self._starts.extend(array("q", [_NONE]) * (rows - len(self._starts)))
+
+    def _close_up(self) -> None:
+        kept = bytearray()
+        for row, start in enumerate(self._starts):
+            if start < 0:
+                continue
+            size = self._bytes[start]
+            self._starts[row] = len(kept)
+            kept += self._bytes[start : start + 1 + (0 if size == _LONG else size)]
+        self._bytes, self._wasted = kept, 0

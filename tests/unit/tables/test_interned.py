@@ -1,0 +1,30 @@
+"""Interned values: numbered, counted, and forgotten when nobody has them."""
+
+from berth.tables.interned import Interned
+
+
+def test_equal_values_have_one_number() -> None:
+    """And the value can be read back by it."""
+    interned = Interned("")
+    assert interned.take("a") == interned.take("a") == 1
+    assert interned.take("b") == 2
+    assert interned.all == ["", "a", "b"]
+    assert [interned.having(number) for number in range(3)] == [0, 2, 1]
+
+
+def test_a_number_that_nobody_has_is_given_to_the_next_value() -> None:
+    """So what changes at every report does not pile up."""
+    interned = Interned("")
+    interned.take("a")
+    for report in range(100):
+        interned.release(interned.take(str(report)))
+    assert interned.all == ["", "a", None]
+    assert interned.take("new") == 2
+
+
+def test_nothing_is_never_forgotten() -> None:
+    """Rows that have nothing may come and go."""
+    interned = Interned("")
+    interned.release(interned.take(""))
+    assert interned.take("") == 0
+    assert interned.take("a") == 1
