@@ -28,6 +28,7 @@ def table_of(snapshot: Snapshot) -> HostTable:
             apply_event(hosts, record)
     hosts.version = snapshot.version
     hosts.journal.forget()
+    hosts.settle()
     return hosts
 
 

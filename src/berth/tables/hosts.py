@@ -148,6 +148,11 @@ class HostTable(NamedHosts):
         if rows > self._columns.rows:
             self._resize(rows)
 
+    def settle(self) -> None:
+        """Do now what the next decision would have to do first: put names and cells in order."""
+        _ = self.rank
+        self.numa.settle()
+
     def put_host(self, host: Host) -> int:
         """Add a host or replace its attributes, and return its row."""
         row = self.row_of(host.uuid)

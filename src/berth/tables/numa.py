@@ -114,13 +114,13 @@ class NumaCells:
     @property
     def columns(self) -> CellColumns:
         """What is left of each cell, by place."""
-        self._write_down()
+        self.settle()
         return self._columns
 
     @property
     def pages_kb(self) -> Mapping[int, Ints]:
         """Free memory by page size and place; -1 where a cell has no pages of that size."""
-        self._write_down()
+        self.settle()
         return self._pages_kb
 
     def resize(self, rows: int) -> None:
@@ -213,7 +213,7 @@ class NumaCells:
         self._uses.pop(row, None)
         self._taken.pop(row, None)
 
-    def _write_down(self) -> None:
+    def settle(self) -> None:
         """Bring the arrays up to date with the rows that have changed."""
         if not self._changed:
             return

@@ -174,8 +174,8 @@ class RequestClass:
             others: rows that are likely to be asked for next.
         """
         if self.count <= 1 and self._normalisation is Normalisation.NOVA:
-            host = self._hosts.host(row)
-            return ScoredHost(host.name, host.node, 0.0)
+            name, node, _ = self._hosts.identity(row)
+            return ScoredHost(name, node, 0.0)
         scales = self._scoring.scales()
         if scales is not self._told_on and scales != self._told_on:
             self._told.clear()
@@ -203,9 +203,9 @@ class RequestClass:
             raw.update(zip(unknown, values.T.tolist(), strict=True))
         parts = self._scoring.parts(np.array(rows, dtype=np.intp), [raw[row] for row in rows])
         for row, part in zip(rows, parts, strict=True):
-            host = self._hosts.host(row)
+            name, node, _ = self._hosts.identity(row)
             self._told[row] = ScoredHost(
-                host.name, host.node, part.score, self._scoring.names,
+                name, node, part.score, self._scoring.names,
                 raw=part.raw, normalised=part.normalised, multipliers=part.factors,
             )  # fmt: skip
 
