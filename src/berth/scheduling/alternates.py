@@ -41,11 +41,18 @@ def alternates_of(
     found: dict[int, tuple[Pair, ...]] = dict.fromkeys(chosen, ())
     if not wanted or not ranked.size:
         return found
-    cells = {hosts.cell_name(row) for row in chosen}
-    numbers = ranked.best(ranked.size if len(cells) > 1 else wanted + len(chosen))
-    rows = [row for row in map(ranked.row, numbers) if row not in found]
+    cells = {hosts.cell_name(row) for row in found}
+    rows = _best_others(ranked, found, wanted)
+    if len(cells) > 1 or any(hosts.cell_name(row) not in cells for row in rows):
+        rows = _best_others(ranked, found, ranked.size)
     by_cell = {cell: _in_cell(hosts, cell, rows, wanted) for cell in cells}
     return {row: by_cell[hosts.cell_name(row)] for row in found}
+
+
+def _best_others(ranked: Ranked, chosen: Collection[int], count: int) -> list[int]:
+    """Return the rows of the `count` best hosts that no instance goes to; of all, if fewer."""
+    numbers = ranked.best(min(count + len(chosen), ranked.size))
+    return [row for row in map(ranked.row, numbers) if row not in chosen]
 
 
 def _in_cell(hosts: HostTable, cell: str, rows: Iterable[int], wanted: int) -> tuple[Pair, ...]:

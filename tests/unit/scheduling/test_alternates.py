@@ -53,6 +53,16 @@ def test_alternates_are_of_the_same_cell() -> None:
     assert (first.host, first.alternates) == ("a", (("c", "c"),))
 
 
+def test_better_hosts_of_other_cells_hide_no_alternates() -> None:
+    """However many come between, those of the cell are found."""
+    hosts = fleet(a=0, b=1, c=2, d=3, e=4, f=5)
+    for name, cell in (("a", "1"), ("b", "2"), ("c", "2"), ("d", "2"), ("e", "1"), ("f", "1")):
+        (row,) = hosts.rows_of_name(name)
+        hosts.put_host(replace(hosts.host(row), cell=cell))
+    (first,) = plan(hosts, asking()).placements
+    assert (first.host, first.alternates) == ("a", (("e", "e"), ("f", "f")))
+
+
 def test_there_may_be_fewer_than_asked_for() -> None:
     """Or none at all."""
     assert plan(fleet(a=0), asking()).placements[0].alternates == ()

@@ -16,6 +16,12 @@ _MUCH: Final = 1 << 18
 _FEW: Final = 64
 """So many of the greatest are searched one by one; for more, candidates are sorted."""
 
+_DENSE: Final = 4_096
+"""Blocks of which the greatest are found by a partition; of more, one after the other."""
+
+_LEAST: Final = float(np.finfo(np.float64).min)
+"""The least score that a host has which may be chosen."""
+
 _LED_MIN: Final = 8
 _AHEAD: Final = 24
 """More leaders are looked for when hardly anything changes between two looks."""
@@ -119,31 +125,51 @@ class BlockedScores:
                 insort(self._leaders, key)
 
     def _searched(self, count: int) -> list[int]:
-        """Sort the blocks with the `count` greatest of all: others cannot hold any of the best."""
+        """Sort what is in the blocks that alone can hold any of the best."""
+        blocks, bound = self._best_blocks(count)
+        values = self._lines[blocks].ravel()
+        (near,) = (values >= bound).nonzero()
+        near = near[np.argsort(-values[near], kind="stable")[:count]]
+        return [
+            (blocks[index >> self._shift] << self._shift) + (index & self._inside)
+            for index in near.tolist()
+        ]
+
+    def _best_blocks(self, count: int) -> tuple[list[int], float]:
+        """Return the blocks with the `count` greatest of all, ascending; of equal ones the first.
+
+        And a bound that none of the `count` best scores is below.
+        """
+        greatest = self._greatest
+        if greatest.size <= count:
+            return list(range(greatest.size)), _LEAST
+        if greatest.size > _DENSE:
+            return self._best_of_many_blocks(count)
+        last = greatest.size - count
+        bound = np.partition(greatest, last).item(last)
+        if bound == -math.inf:
+            return (greatest > bound).nonzero()[0].tolist(), _LEAST
+        above: list[int] = (greatest > bound).nonzero()[0].tolist()
+        equal: list[int] = (greatest == bound).nonzero()[0][: count - len(above)].tolist()
+        return sorted(above + equal), bound
+
+    def _best_of_many_blocks(self, count: int) -> tuple[list[int], float]:
         greatest = self._greatest
         taken: dict[int, float] = {}
         for _ in range(count):
             block = int(greatest.argmax())
             score = greatest.item(block)
-            if score == -np.inf:
+            if score == -math.inf:
                 break
             taken[block] = score
             greatest[block] = -np.inf  # set aside, so that the next one is found
         for block, score in taken.items():
             greatest[block] = score
-        blocks = sorted(taken)
-        values = self._lines[blocks].ravel()
-        order: list[int] = np.argsort(-values, kind="stable")[:count].tolist()
-        chosen: list[int] = []
-        for index in order:
-            if values.item(index) == -np.inf:
-                break
-            chosen.append((blocks[index >> self._shift] << self._shift) + (index & self._inside))
-        return chosen
+        return sorted(taken), min(taken.values()) if len(taken) == count else _LEAST
 
     def _sorted(self, count: int) -> list[int]:
         """Sort what is not below the `count`-th greatest of the blocks' greatest."""
-        bound = float(np.finfo(np.float64).min)
+        bound = _LEAST
         if self._greatest.size > count:
             last = self._greatest.size - count
             bound = max(bound, float(np.partition(self._greatest, last)[last]))

@@ -112,15 +112,13 @@ class RequestClass:
         passes = self.stages.update(query, rows, also)
         values = self._scoring.values(query, rows)
         scores = self._scoring.scores(values, self._reference, rows)
-        is_finite = math.isfinite(np.add.reduce(scores))
-        if self._scoring.clips or not is_finite:
-            check_finite(values)
+        check_finite(values)
         self._forget(listed)
         if self._scoring.asks and len(listed) <= _TOLD_MAX // 2:
             # The best of them are soon asked for again.
             self._remember(listed, values)
         self._scoring.note(rows, changed, values, passes)
-        if not is_finite:
+        if not math.isfinite(np.add.reduce(scores)):
             # Values far off the scale they are put on; only a new one can hold them.
             self._rescale(query)
             return
@@ -132,17 +130,16 @@ class RequestClass:
         scoring = self._scoring
         passes = self.stages.update_one(query, row)
         values = scoring.values_of_one(query, row, self._raw.get(row))
-        score = scoring.score_of_one(values, self._reference, row)
-        is_finite = math.isfinite(score)
-        if not (is_finite or all(map(math.isfinite, values))):
+        if not all(map(math.isfinite, values)):
             raise UnfitError
+        score = scoring.score_of_one(values, self._reference, row)
         if len(self._raw) >= _TOLD_MAX:
             self._raw.clear()
             self._told.clear()
         self._told.pop(row, None)
         self._raw[row] = values
         scoring.note_one(row, values, passes=passes)
-        if not is_finite:
+        if not math.isfinite(score):
             self._rescale(query)
             return
         position = row if self._order is None else self._hosts.rank.item(row)

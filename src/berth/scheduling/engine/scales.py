@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -10,25 +11,40 @@ from berth.scheduling.engine.readings import Matrix
 from berth.scheduling.rule import Weigher
 from berth.scheduling.weighing import Scale
 
+Ends: TypeAlias = tuple[float, float, float, float, float]
+"""(floor, ceiling, low, span, factor); low 0, span 1 and factor 0 when all values are equal."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scales:
     """One scale a weigher, as columns: `low`, `span` and `factor` are (W, 1).
 
     A weigher whose values are all equal has span 1 and factor 0, which adds nothing. `each` is
-    the same as (floor, ceiling, low, span, factor) for each weigher.
+    the same for each weigher.
     """
 
     all: tuple[Scale, ...]
     low: Matrix
     span: Matrix
     factor: Matrix
-    each: tuple[tuple[float, float, float, float, float], ...]
+    each: tuple[Ends, ...]
 
 
 def prepared(weighers: Sequence[Weigher], scales: tuple[Scale, ...]) -> Scales:
     """Return the scales of weighers in the form that scores are made with."""
-    each = tuple(
+    each = ends_of(weighers, scales)
+    return Scales(
+        all=scales,
+        low=column([low for _, _, low, _, _ in each]),
+        span=column([span for _, _, _, span, _ in each]),
+        factor=column([factor for _, _, _, _, factor in each]),
+        each=each,
+    )
+
+
+def ends_of(weighers: Sequence[Weigher], scales: tuple[Scale, ...]) -> tuple[Ends, ...]:
+    """Return for each weigher the ends of its values and of its scale."""
+    return tuple(
         (
             -math.inf if weigher.floor is None else weigher.floor,
             math.inf if weigher.ceiling is None else weigher.ceiling,
@@ -37,13 +53,6 @@ def prepared(weighers: Sequence[Weigher], scales: tuple[Scale, ...]) -> Scales:
             weigher.multiplier if scale.span else 0.0,
         )
         for weigher, scale in zip(weighers, scales, strict=True)
-    )
-    return Scales(
-        all=scales,
-        low=column([low for _, _, low, _, _ in each]),
-        span=column([span for _, _, _, span, _ in each]),
-        factor=column([factor for _, _, _, _, factor in each]),
-        each=each,
     )
 
 
@@ -74,17 +83,6 @@ def drift(
         least += min(every)
         most += max(every)
     return least, most
-
-
-def normal(value: float, weigher: Weigher, scale: Scale) -> float:
-    """Put one value on a scale, as `weighing.scaled` does."""
-    if not scale.span:
-        return 0.0
-    if weigher.floor is not None:
-        value = max(value, weigher.floor)
-    if weigher.ceiling is not None:
-        value = min(value, weigher.ceiling)
-    return (value - scale.low) / scale.span
 
 
 def column(values: Sequence[float]) -> Matrix:

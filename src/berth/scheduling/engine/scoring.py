@@ -8,7 +8,7 @@ import numpy as np
 
 from berth.scheduling.engine.blocks import Extreme
 from berth.scheduling.engine.readings import Matrix, Readings, reader_of
-from berth.scheduling.engine.scales import Scales, column, normal
+from berth.scheduling.engine.scales import Ends, Scales, column, ends_of
 from berth.scheduling.engine.stages import VOLATILE
 from berth.scheduling.rule import Normalisation, Query, Scores, Weigher
 from berth.scheduling.weighing import UNSCALED, Scale, multipliers, scale_of
@@ -17,9 +17,6 @@ from berth.tables.hosts import HostTable
 
 Passing = Callable[[Selection], Mask]
 """(rows) -> (K,) bool: they pass every filter."""
-
-_MANY: Final = 4_096
-"""Rows from which on weighers are put on their scales one by one."""
 
 _SLACK: Final = 1e-9
 """Relative; far above what rounding can do to a sum of a few products."""
@@ -30,10 +27,7 @@ class UnfitError(Exception):
 
 
 def check_finite(values: Matrix) -> None:
-    """Refuse values that are not finite.
-
-    Where no fixed ends hide them, scores that are made of them are not finite either, so that
-    a look at the scores is enough.
+    """Refuse values that are not finite; scores do not always show them.
 
     Raises:
         UnfitError: one is not.
@@ -91,11 +85,13 @@ class Scoring:
         bounds = [(-np.inf if f is None else f, np.inf if c is None else c) for f, c in ends]
         self._floors = column([low for low, _ in bounds])
         self._ceilings = column([high for _, high in bounds])
-        self.clips = not self._by_share and bool(np.isfinite((self._floors, self._ceilings)).any())
+        self._clips = not self._by_share and bool(np.isfinite((self._floors, self._ceilings)).any())
         self._most: list[Extreme | None] = [None] * len(weighers)
         self._least: list[Extreme | None] = [None] * len(weighers)
         self._plain_factors = tuple(float(weigher.multiplier) for weigher, _ in self._told)
         self._scales: tuple[Scale, ...] | None = None
+        self._ends_at: tuple[Scale, ...] | None = None
+        self._ends: tuple[Ends, ...] = ()
         self.varies = any(self._varies(weigher) for weigher, _ in self._told)
         self.slack = _SLACK * (1.0 + sum(abs(weigher.multiplier) for weigher in weighers))
         if not self._by_share:
@@ -236,33 +232,34 @@ class Scoring:
             scales: to put them on.
             rows: the K rows.
         """
-        if values.shape[1] > _MANY and not self.varies:
-            return self._scores_by_line(values, scales)
-        if self._by_share and not self.varies:
-            return _summed(values * scales.factor)
         # Values far off their scale may make what is no number; who asks looks for that.
         with np.errstate(over="ignore", invalid="ignore"):
+            if not self.varies:
+                return self._scores_by_line(values, scales)
             gains = self._normalised(values, scales)
-            gains *= self._factors(rows, scales) if self.varies else scales.factor
+            gains *= self._factors(rows, scales)
             return _summed(gains)
 
     def _scores_by_line(self, values: Matrix, scales: Scales) -> Scores:
-        """Do what `scores` does, one weigher after another: of many rows, one fits in a cache."""
+        """Do what `scores` does, one weigher after another, without what changes no value.
+
+        Of many rows, one line fits in a cache; of few, a number takes less time than a column.
+        """
         total = np.zeros(values.shape[1], dtype=np.float64)
-        gain = np.empty_like(total)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for line, (floor, ceiling, low, span, factor) in zip(values, scales.each, strict=True):
-                if not factor:
-                    continue
-                if self._by_share:
-                    total += np.multiply(line, factor, out=gain)
-                    continue
-                clipped = line if floor == -math.inf else np.maximum(line, floor, out=gain)
+        for line, (floor, ceiling, low, span, factor) in zip(values, scales.each, strict=True):
+            if not factor:
+                continue
+            gain = line
+            if not self._by_share:
+                if floor != -math.inf:
+                    gain = np.maximum(gain, floor)
                 if ceiling != math.inf:
-                    clipped = np.minimum(clipped, ceiling, out=gain)
-                np.subtract(clipped, low, out=gain)
-                np.divide(gain, span, out=gain)
-                total += np.multiply(gain, factor, out=gain)
+                    gain = np.minimum(gain, ceiling)
+                if low:
+                    gain = gain - low
+                if span != 1.0:
+                    gain = gain / span
+            total += gain if factor == 1.0 else gain * factor
         return total
 
     def score_of_one(self, values: Sequence[float], scales: Scales, row: int) -> float:
@@ -290,33 +287,28 @@ class Scoring:
             raw: for each of them the value of every weigher that is not idle.
         """
         scales = self.scales()
+        if self._ends_at is not scales:
+            self._ends_at, self._ends = scales, ends_of(self.weighers, scales)
         found: list[Part] = []
         for values, factors in zip(raw, self._factors_of_each(rows), strict=True):
-            given, normalised = self._told_of(values, scales)
+            normalised = values if self._by_share else _on_scales(values, self._ends, scales)
+            if len(values) < len(factors):
+                values, normalised = self._with_idle(values, normalised)  # noqa: PLW2901
             score = 0.0
             for share, factor in zip(normalised, factors, strict=True):
                 score += share * factor
-            found.append(Part(score, given, normalised, factors))
+            found.append(Part(score, tuple(values), tuple(normalised), factors))
         return found
 
-    def _told_of(
-        self, values: Sequence[float], scales: tuple[Scale, ...]
-    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return what every weigher says of a row, idle ones too, raw and normalised."""
-        if self._by_share:
-            return tuple(values), tuple(values)
-        each = zip(values, scales, strict=True)
-        raw: list[float] = []
-        normalised: list[float] = []
-        for weigher, idle in self._told:
-            if idle is not None:
-                raw.append(idle)
-                normalised.append(0.0)
-                continue
-            value, scale = next(each)
-            raw.append(value)
-            normalised.append(normal(value, weigher, scale))
-        return tuple(raw), tuple(normalised)
+    def _with_idle(
+        self, values: Sequence[float], normalised: Sequence[float]
+    ) -> tuple[list[float], list[float]]:
+        """Put in what idle weighers say of every row."""
+        given, shares = iter(values), iter(normalised)
+        return (
+            [next(given) if idle is None else idle for _, idle in self._told],
+            [next(shares) if idle is None else 0.0 for _, idle in self._told],
+        )
 
     def _factors_of_each(self, rows: Rows) -> list[tuple[float, ...]]:
         """Return for each row the multiplier of every weigher."""
@@ -334,7 +326,7 @@ class Scoring:
     def _normalised(self, values: Matrix, scales: Scales) -> Matrix:
         if self._by_share:
             return values.copy()
-        if self.clips:
+        if self._clips:
             values = np.minimum(np.maximum(values, self._floors), self._ceilings)
         normalised: Matrix = values - scales.low
         normalised /= scales.span
@@ -357,6 +349,17 @@ class Scoring:
     def _varies(self, weigher: Weigher) -> bool:
         none = np.zeros(0, dtype=np.intp)
         return not isinstance(multipliers(self._hosts, weigher, none), float | int)
+
+
+def _on_scales(
+    values: Sequence[float], ends: Sequence[Ends], scales: Sequence[Scale]
+) -> list[float]:
+    """Put the values of one row on the scales of their weighers."""
+    found: list[float] = []
+    for value, (floor, ceiling, low, span, _), scale in zip(values, ends, scales, strict=True):
+        clipped = floor if value < floor else min(value, ceiling)
+        found.append((clipped - low) / span if scale.span else 0.0)
+    return found
 
 
 def _summed(gains: Matrix) -> Scores:
