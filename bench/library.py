@@ -10,7 +10,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,13 +88,17 @@ async def _measure(folder: Path, policy: Policy, cases: LibraryCases) -> Library
     flushed: list[float] = []
     rng = Random(0)
     async with _desk(folder / "ledger.sqlite", policy, cases.hosts) as desk:
-        await _place_round(desk, "warm-up", cases.placements // 4, cases.in_flight)
+        # What is placed may fill a host; claims go to those that still are as they were.
+        untouched = {host_uuid(index): index for index in range(cases.hosts)}
+        await _place_round(desk, "warm-up", cases.placements // 4, cases.in_flight, untouched)
         for number in range(cases.rounds):
             flushed.append(flushes_per_s(folder, cases.flushes))
+            name = f"place-{number}"
             placed.append(
-                await _place_round(desk, f"place-{number}", cases.placements, cases.in_flight)
+                await _place_round(desk, name, cases.placements, cases.in_flight, untouched)
             )
-            claimed.append(await _claim_round(desk.ledger, f"claim-{number}", rng, cases))
+            hosts = rng.choices(list(untouched.values()), k=cases.commits)
+            claimed.append(await _claim_round(desk.ledger, f"claim-{number}", hosts, cases))
     return LibraryTimes(
         hosts=cases.hosts,
         in_flight=cases.in_flight,
@@ -178,13 +182,17 @@ def _take(key: str, index: int, amounts: dict[str, int]) -> Take:
     return Take(Claim(key, (Allocation(key, host_uuid(index), amounts),)))
 
 
-async def _place_round(desk: Desk, name: str, count: int, in_flight: int) -> Round:
+async def _place_round(
+    desk: Desk, name: str, count: int, in_flight: int, untouched: dict[str, int]
+) -> Round:
+    """Place instances; hosts that get one are no longer `untouched`."""
     orders = [_order(request(f"{name}-{index}")) for index in range(count)]
 
     async def place(index: int) -> None:
         decision = await desk.placing.place(orders[index])
         if decision.verdict is not Verdict.PLACED:
             raise WrongDecisionError(f"{decision.request_id}: {decision.refusal}")
+        untouched.pop(decision.placements[0].provider_uuid, None)
 
     return await _timed_round(place, count, in_flight)
 
@@ -207,19 +215,18 @@ def _order(asked: Request) -> PlaceOrder:
     return PlaceOrder(asked, instances)
 
 
-async def _claim_round(ledger: Ledger, name: str, rng: Random, cases: LibraryCases) -> Round:
-    amounts = {VCPU: 1}
-    takes = [
-        _take(f"{name}-{index}", rng.randrange(cases.hosts), amounts)
-        for index in range(cases.commits)
-    ]
+async def _claim_round(
+    ledger: Ledger, name: str, hosts: Sequence[int], cases: LibraryCases
+) -> Round:
+    """Claim a CPU of each of the hosts; they may come more than once."""
+    takes = [_take(f"{name}-{number}", index, {VCPU: 1}) for number, index in enumerate(hosts)]
 
     async def claim(index: int) -> None:
         (outcome,) = await ledger.commit([(takes[index],)])
         if not isinstance(outcome, Committed):
             raise WrongDecisionError(f"{name}-{index}: {outcome}")
 
-    return await _timed_round(claim, cases.commits, cases.in_flight)
+    return await _timed_round(claim, len(takes), cases.in_flight)
 
 
 async def _timed_round(work: Callable[[int], Awaitable[None]], count: int, in_flight: int) -> Round:
