@@ -1,11 +1,12 @@
 """Timing: CPU time beside wall time, and medians of both."""
 
-import gc
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
+
+from berth.adapters.memory import spare_the_collector
 
 T = TypeVar("T")
 
@@ -70,8 +71,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 def collect_garbage() -> None:
     """Take the garbage of what came before out of the next sample.
 
-    What is left is not looked at again: every process of Berth spares its table so, and with a
-    million hosts it takes seconds.
+    The collector is treated as in every process of Berth: with a million hosts, looking at them
+    again takes seconds.
     """
-    gc.collect()
-    gc.freeze()
+    spare_the_collector()

@@ -6,7 +6,7 @@ Its share is its value / 100: 1 for a host without free devices, 1/100 with 99 o
 import numpy as np
 
 from berth.scheduling.rule import Query, Reads, Scores, Weigher
-from berth.tables.bitsets import Selection
+from berth.tables.bitsets import Selection, count_of
 from berth.tables.hosts import HostTable
 
 NAME = "PCIWeigher"
@@ -38,6 +38,8 @@ def build(*, multiplier: float = 1.0) -> Weigher:
 
 
 def _raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
+    if not hosts.pci.kinds:
+        return np.full(count_of(rows), float(_DEVICES_MAX))
     free = np.minimum(np.maximum(hosts.pci.free(rows), 0), _DEVICES_MAX - 1)
     return (_DEVICES_MAX - free).astype(np.float64)
 
