@@ -11,7 +11,7 @@ from berth.domain.decision import ScoredHost
 from berth.scheduling.engine.blocks import BlockedScores
 from berth.scheduling.engine.readings import Matrix, Readings
 from berth.scheduling.engine.scales import Scales, drift, prepared
-from berth.scheduling.engine.scoring import Scoring, UnfitError, check_finite
+from berth.scheduling.engine.scoring import Scoring, UnfitError, are_finite, check_finite
 from berth.scheduling.engine.stages import VOLATILE, Stages
 from berth.scheduling.engine.timed import Positions, TimedVerdicts
 from berth.scheduling.rule import Filter, Normalisation, Query, Scores, Weigher
@@ -122,7 +122,7 @@ class RequestClass:
             # The best of them are soon asked for again.
             self._remember(listed, values)
         self._scoring.note(rows, changed, values, passes)
-        if not math.isfinite(np.add.reduce(scores)):
+        if not are_finite(scores):
             # Values far off the scale they are put on; only a new one can hold them.
             self._rescale(query)
             return
@@ -305,8 +305,7 @@ class RequestClass:
         check_finite(values)
         scores = self._scoring.scores(values, self._reference, everyone)
         passes = self.stages.passing(everyone)
-        whole = math.isfinite(np.add.reduce(scores))
-        if not whole and not np.isfinite(scores[passes]).all():
+        if not are_finite(scores) and not are_finite(scores[passes]):
             raise UnfitError
         scores[~passes] = -np.inf
         return scores if self._order is None else scores[self._order]

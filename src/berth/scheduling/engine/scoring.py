@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from berth.scheduling.engine.blocks import Extreme
 from berth.scheduling.engine.readings import Matrix, Readings, reader_of
@@ -32,9 +33,19 @@ def check_finite(values: Matrix) -> None:
     Raises:
         UnfitError: one is not.
     """
-    # A sum is no number when one of its parts is none; it may be too large all the same.
-    if not math.isfinite(np.add.reduce(values, axis=None)) and not np.isfinite(values).all():
+    if not are_finite(values):
         raise UnfitError
+
+
+def are_finite(values: NDArray[np.float64]) -> bool:
+    """Tell whether all values are finite: the greatest and the least are, and none is no number.
+
+    A sum would tell it sooner, but that of large values may be none itself.
+    """
+    return not values.size or (
+        math.isfinite(np.maximum.reduce(values, axis=None))
+        and math.isfinite(np.minimum.reduce(values, axis=None))
+    )
 
 
 class Part(NamedTuple):
