@@ -61,8 +61,10 @@ class _Law:
     def keep(self, hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         asked = self._quantity.asked(query.request.flavor)
         total, taken = self._total_and_taken(hosts, rows)
-        # In this order, as Nova does: beside a huge amount in use a small one would be lost.
-        free = total * self._ratio(hosts, rows) - taken
+        # In this order, as Nova does: beside a huge amount in use a small one would be lost. Of a
+        # ratio that is huge itself there is no end of what is free.
+        with np.errstate(over="ignore"):
+            free = total * self._ratio(hosts, rows) - taken
         kept: Mask = (total >= asked) & (free >= asked)
         if self._quantity is CPUS:
             kept |= total == 0
@@ -76,7 +78,7 @@ class _Law:
         if total[0] < asked:
             return f"{what}, {total[0]:,} at most at once"
         ratio = float(self._ratio(hosts, here)[0])
-        free = say(total[0] * ratio - taken[0])
+        free = say(float(total[0]) * ratio - float(taken[0]))
         return f"{what}, {free} free of {total[0]:,} x {say(ratio)} ({self._origin(hosts, row)})"
 
     def most(self, hosts: HostTable, rows: Rows) -> Floats:

@@ -137,6 +137,15 @@ def test_the_least_ratio_of_the_aggregates_holds(ask: Ask, texts: list[str], mos
     assert ask(snapshot, asking(flavor(2))).kept(AGGREGATE_CORE) == []
 
 
+def test_of_a_ratio_near_the_end_of_all_numbers_everything_is_free(ask: Ask) -> None:
+    """Its product with the total is no number any more, and no warning either."""
+    aggregate = Aggregate(1, "u", "n", frozenset({"a"}), {"cpu_allocation_ratio": "1e308"})
+    box = Box("a", inventories={"VCPU": Inventory(800)}, used={"VCPU": 500})
+    asked = ask(snapshot_of([box], aggregates=[aggregate]), asking(flavor(8)))
+    assert asked.kept(AGGREGATE_CORE) == ["a"]
+    assert ask(snapshot_of([box]), asking(flavor(801))).kept(AGGREGATE_CORE) == []
+
+
 def test_each_quantity_has_its_own_key(ask: Ask) -> None:
     """And the filters without aggregates read none."""
     box = Box("a", used={"VCPU": 2, "MEMORY_MB": 9000, "DISK_GB": 60})
