@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from berth.scheduling.ranking import Ranking, Weighed
-from berth.scheduling.rule import Normalisation, Query, Scores, Weigher
+from berth.scheduling.rule import Normalisation, Query, Raw, Scores, Weigher
 from berth.tables.bitsets import Rows, Selection
 from berth.tables.hosts import HostTable
 
@@ -75,17 +75,22 @@ def values_of(
     query: Query,
     rows: Selection,
 ) -> Scores | None:
-    """Return what a weigher measures of rows: raw values, or shares.
+    """Return what a weigher measures of rows; see `reader_of`."""
+    return reader_of(weigher, normalisation)(hosts, query, rows)
+
+
+def reader_of(weigher: Weigher, normalisation: Normalisation) -> Raw:
+    """Return how a weigher measures under a policy: raw values, or shares.
 
     Raises:
         ValueError: shares are asked of a weigher that has none; policies that mix the two are
             refused when they are read.
     """
     if normalisation is Normalisation.NOVA:
-        return weigher.raw(hosts, query, rows)
+        return weigher.raw
     if weigher.share is None:
         raise ValueError(f"{weigher.name} has no share form")
-    return weigher.share(hosts, query, rows)
+    return weigher.share
 
 
 def multipliers(hosts: HostTable, weigher: Weigher, rows: Selection) -> float | Scores:

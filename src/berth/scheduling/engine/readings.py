@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.scheduling.engine.timed import Positions
-from berth.scheduling.rule import Normalisation, Query, Raw, Scores, Weigher
+from berth.scheduling.rule import Normalisation, Query, Scores, Weigher
+from berth.scheduling.weighing import reader_of
 from berth.tables.bitsets import Rows
 from berth.tables.hosts import HostTable
 
@@ -19,26 +20,13 @@ _CHANGED_SHARE: Final = 4
 """When more than one row in so many has changed, everything is read anew."""
 
 
-def reader_of(weigher: Weigher, normalisation: Normalisation) -> Raw:
-    """Return how a weigher measures under a policy.
-
-    Raises:
-        ValueError: shares are asked of a weigher that has none; policies that mix the two are
-            refused when they are read.
-    """
-    if normalisation is Normalisation.NOVA:
-        return weigher.raw
-    if weigher.share is None:
-        raise ValueError(f"{weigher.name} has no share form")
-    return weigher.share
-
-
 class Readings:
     """The values of those weighers of a policy that read nothing of a request.
 
     Many of them say the same of every host of a fleet, and where their scale has no fixed end,
-    that adds nothing to any score. Such a weigher is idle: nothing of it is kept until some host
-    is another. From then on it is awake, for good, so that classes are not made anew each time.
+    that adds nothing to any score. Such a weigher is idle: nothing of it is kept until it says
+    something else of some host, or of all of them. From then on it is awake, for good, so that
+    classes are not made anew each time.
 
     Attributes:
         values: (W, N) float64, one line a weigher that is awake, in the order of the policy.
@@ -119,21 +107,21 @@ class Readings:
         alive = self._hosts.alive
         found: list[Scores] = []
         lines: dict[int, int] = {}
-        self._idle.clear()
+        idle: dict[int, float] = {}
         for number, (weigher, read) in self._reads.items():
             values = read(self._hosts, query, self._hosts.everyone)
             if values is None:
                 continue
             value = self._only_value(weigher, values[alive])
-            if value is None:
+            if value is None or value != self._idle.get(number, value):
                 lines[number] = len(found)
                 found.append(values)
             else:
-                self._idle[number] = value
+                idle[number] = value
         self._awake.update(lines)
         if lines != self._lines:
             self.epoch += 1
-        self._lines = lines
+        self._lines, self._idle = lines, idle
         self.values = np.array(found, dtype=np.float64).reshape(len(found), len(self._hosts))
         # Views, because a line alone takes less time to set than a part of a matrix.
         self._each = list(self.values)

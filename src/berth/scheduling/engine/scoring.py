@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.scheduling.engine.blocks import Extreme
-from berth.scheduling.engine.readings import Matrix, Readings, reader_of
+from berth.scheduling.engine.readings import Matrix, Readings
 from berth.scheduling.engine.scales import Ends, Scales, column, ends_of
 from berth.scheduling.engine.stages import VOLATILE
 from berth.scheduling.rule import Normalisation, Query, Scores, Weigher
-from berth.scheduling.weighing import UNSCALED, Scale, multipliers, scale_of
+from berth.scheduling.weighing import UNSCALED, Scale, multipliers, reader_of, scale_of
 from berth.tables.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.hosts import HostTable
 

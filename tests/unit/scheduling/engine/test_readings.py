@@ -1,5 +1,7 @@
 """Readings: weighers that read no request are read once, and those that say nothing new sleep."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -74,6 +76,21 @@ def test_a_weigher_that_says_the_same_of_all_hosts_sleeps_until_one_differs() ->
     readings.catch_up(query())
     assert readings.line(COUNT) is not None
     assert readings.epoch == before + 1
+
+
+def test_a_weigher_wakes_up_when_all_hosts_come_to_say_something_else() -> None:
+    """Classes tell what an idle weigher said when they were made, so it may not change."""
+    hosts = table("a", "b")
+    readings = readings_of(hosts, COUNT)
+    before = readings.epoch
+    assert readings.idle_value(COUNT) == 0.0
+    for row in range(2):
+        resident = query().resident_with(None)
+        hosts.put_instance(hosts.host(row).uuid, replace(resident, uuid=f"i-{row}"))
+    readings.catch_up(query())
+    assert readings.idle_value(COUNT) is None
+    assert readings.epoch == before + 1
+    assert readings.values[0].tolist() == [1.0, 1.0]
 
 
 def test_fixed_ends_and_shares_keep_a_weigher_awake() -> None:
