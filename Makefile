@@ -10,6 +10,7 @@ NOVA := .venv-nova
 INTERPRETER := $(VENV)/.interpreter
 DEPENDENCIES := $(VENV)/.dependencies
 INSTALLED := $(VENV)/.installed
+KERNEL := $(VENV)/.kernel
 INSTALL := -m pip --disable-pip-version-check --no-input install -qq
 DOWNLOAD := -m pip --disable-pip-version-check --no-input download -qq --require-hashes --no-deps
 
@@ -41,7 +42,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv check lint types layers fast test slow nova differential fuzz demo bench lock fmt clean FORCE
+.PHONY: help venv kernel check lint types layers fast test slow nova differential fuzz demo bench lock fmt clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +73,17 @@ $(INSTALLED): $(DEPENDENCIES) pyproject.toml src/berth/__init__.py
 	@$(BIN)/python $(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
+# Berth works without its kernel, so a machine without a compiler is no obstacle.
+$(KERNEL): $(DEPENDENCIES) kernel/berth_kernel.c kernel/pyproject.toml
+	$(say) install "the engine's kernel, from kernel/"
+	@cp -R kernel $(VENV)/.build && $(BIN)/python $(INSTALL) --no-deps --no-build-isolation \
+		--force-reinstall $(VENV)/.build && touch $@; \
+		failed=$$?; rm -rf $(VENV)/.build; exit $$failed
+
+kernel: $(INSTALLED) ## compile the engine's kernel into .venv; Berth works without it
+	@$(MAKE) -s $(KERNEL) \
+		|| echo "No kernel, so the engine does with numpy what it would do faster; see the error above." >&2
+
 check: lint types layers fast ## style, types, layers, and the tests without I/O
 
 lint: $(INSTALLED) ## ruff: format and rules
@@ -90,7 +102,7 @@ layers: $(INSTALLED) ## import-linter: who may import whom
 	$(say) layers "lint-imports"
 	@$(BIN)/lint-imports --no-logo
 
-fast: $(INSTALLED) ## tests without I/O: unit, property, tidy
+fast: $(INSTALLED) kernel ## tests without I/O: unit, property, tidy
 	$(say) tests "$(FAST)"
 	@$(BIN)/pytest -q -n $(WORKERS) $(FAST) $(PYTEST_ARGS)
 
@@ -98,7 +110,7 @@ fast: $(INSTALLED) ## tests without I/O: unit, property, tidy
 test: check ## check, then all other tests
 	@$(MAKE) --no-print-directory slow
 
-slow: $(INSTALLED) nova ## all other tests: integration, conformance, differential, simulation, e2e
+slow: $(INSTALLED) kernel nova ## all other tests: integration, conformance, differential, simulation, e2e
 	$(say) tests "$(SLOW)"
 	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile $(SLOW) $(PYTEST_ARGS)
 
@@ -130,7 +142,7 @@ fuzz: $(INSTALLED) ## the property tests on EXAMPLES new random examples each; e
 	$(say) fuzz "tests/property, $(EXAMPLES) examples a test"
 	@BERTH_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q -n $(WORKERS) tests/property $(PYTEST_ARGS)
 
-bench: $(INSTALLED) $(NOVA)/.dependencies ## measure Berth and its peers; BENCH_ARGS goes to python -m bench
+bench: $(INSTALLED) kernel $(NOVA)/.dependencies ## measure Berth and its peers; BENCH_ARGS goes to python -m bench
 	$(say) bench "python -m bench $(BENCH_ARGS)"
 	@$(BIN)/python -m bench $(BENCH_ARGS)
 

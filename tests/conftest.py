@@ -9,7 +9,9 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+
+from berth.scheduling.engine.kernel import kernel, using
 
 _POSTGRES_URL = "postgresql://postgres@127.0.0.1:5432/postgres"
 _CONNECT_TIMEOUT_S = 5
@@ -17,16 +19,35 @@ _CONNECT_TIMEOUT_S = 5
 # No deadlines: on a shared machine they find the neighbours, not the bugs.
 # The same examples each time, so that what was green stays green until code or test change;
 # `make fuzz` is what looks for new ones.
+# A fixture that holds for all examples of a test, as `engine` does, is no fault.
+_QUIET = [HealthCheck.function_scoped_fixture]
 settings.register_profile(
-    "default", deadline=None, max_examples=50, derandomize=True, print_blob=True
+    "default",
+    deadline=None,
+    max_examples=50,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=_QUIET,
 )
 settings.register_profile(
     "fuzz",
     deadline=None,
     max_examples=int(os.environ.get("BERTH_FUZZ_EXAMPLES", "1000")),
     print_blob=True,
+    suppress_health_check=_QUIET,
 )
 settings.load_profile("fuzz" if "BERTH_FUZZ_EXAMPLES" in os.environ else "default")
+
+
+@pytest.fixture(params=["numpy", "kernel"])
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Let the engine work with numpy alone, and with its kernel, which `make kernel` compiles."""
+    way = str(request.param)
+    found = kernel()
+    if way == "kernel" and found is None:
+        pytest.skip("no kernel is installed: make kernel")
+    with using(found if way == "kernel" else None):
+        yield way
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """The engine's law: what it keeps gives the plan that a full evaluation gives, to the last bit."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ _FILTERS = st.lists(
 _WEIGHERS = st.lists(st.sampled_from(plugin_names(WEIGHERS)), unique=True, max_size=7)
 
 
+@pytest.mark.usefixtures("engine")
 @given(
     seed=st.integers(0, 2**63 - 1),
     filters=_FILTERS,

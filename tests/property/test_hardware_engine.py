@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -70,6 +71,7 @@ class HardwareWorld(World):
             self.placed += given_ is not None and bool(given_.numa or given_.devices)
 
 
+@pytest.mark.usefixtures("engine")
 @given(seed=st.integers(0, 2**63 - 1), steps=st.integers(1, 60))
 def test_the_engine_and_a_full_evaluation_make_the_same_plans(seed: int, steps: int) -> None:
     """Whatever happens between requests; `World.decide` compares plans with their assignments."""

@@ -80,3 +80,29 @@ def test_what_reads_nothing_of_the_request_is_the_same_for_all(
             same = weigher.raw(hosts, other, hosts.everyone)
             assert (raw is None) == (same is None)
             assert raw is None or same is None or raw.tolist() == same.tolist()
+
+
+@given(snapshot=snapshots(least=1), request=requests())
+def test_one_row_as_a_plain_number_is_what_the_array_says(
+    snapshot: Snapshot, request: Request
+) -> None:
+    """To the last bit, raw values and shares, of every row."""
+    hosts = table_of(snapshot)
+    query = query_of(hosts, request)
+    for weigher in ALL:
+        for one, many in (
+            (weigher.raw_of_one, weigher.raw),
+            (weigher.share_of_one, weigher.share),
+        ):
+            if one is not None:
+                assert many is not None
+                values = many(hosts, query, hosts.everyone)
+                assert values is not None
+                each = [one(hosts, query, row) for row in range(len(hosts))]
+                assert each == values.tolist(), weigher.name
+
+
+def test_some_weighers_have_a_form_for_one_row() -> None:
+    """Or the law above says nothing."""
+    assert sum(weigher.raw_of_one is not None for weigher in ALL) >= 6
+    assert sum(weigher.share_of_one is not None for weigher in ALL) >= 3

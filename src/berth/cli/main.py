@@ -61,13 +61,32 @@ class Session:
     debug: bool = False
 
 
+def _say_version(context: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001, as click calls it
+    if not value or context.resilient_parsing:
+        return
+    # Not at the top: numpy takes longer to load than most commands take.
+    from berth.scheduling.engine.kernel import kernel  # noqa: PLC0415
+
+    found = kernel()
+    how = "without kernel" if found is None else f"with kernel {found.API}"
+    click.echo(f"berth {__version__}, {how}")
+    context.exit()
+
+
 @click.group(
     cls=LazyGroup,
     lazy=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--debug", is_flag=True, help="Show a traceback when something goes wrong.")
-@click.version_option(__version__, prog_name="berth")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_say_version,
+    help="Say which Berth this is, and whether it has its kernel.",
+)
 @click.pass_obj
 def berth(session: Session, *, debug: bool) -> None:
     """Berth decides which host each instance runs on.

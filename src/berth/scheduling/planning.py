@@ -10,7 +10,7 @@ from berth.domain.request import Request
 from berth.scheduling.alternates import Pair, alternates_of, first_alternate
 from berth.scheduling.choosing import Chance
 from berth.scheduling.engine.kinds import needs_known
-from berth.scheduling.engine.scoring import UnfitError
+from berth.scheduling.engine.measures import UnfitError
 from berth.scheduling.policy import Plan, Policy
 from berth.scheduling.ranking import Ranked
 from berth.scheduling.rule import Query

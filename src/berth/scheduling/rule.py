@@ -7,6 +7,7 @@ its options, by the `build` function of its module, and has no state of its own.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +113,19 @@ None when the weigher has nothing to say of the query, whatever the hosts are. T
 must not depend on which other rows are looked at.
 """
 
+RawOfOne = Callable[[HostTable, Query, int], float]
+"""(hosts, query, row) -> the value of one row, as a plain number.
+
+It is what `raw` or `share` says of the row alone, from the same operations.
+"""
+
+Limit: TypeAlias = tuple[NDArray[np.int64], int]
+"""(column, amount): hosts with less in the column are removed."""
+
+Limits = Callable[[HostTable, Query], list[Limit] | None]
+"""(hosts, query) -> limits that remove exactly the hosts that `keep` removes; None when there is
+more to it on this table."""
+
 Assign = Callable[[HostTable, Query, int], Assignment | None]
 """(hosts, query, row) -> what an instance that is placed on that row gets there.
 
@@ -141,6 +155,8 @@ class Filter:
     run_on_rebuild: bool = False
     holds_until: HoldsUntil | None = None
     """For a rule that reads `now_s`; without it no engine can keep its verdicts."""
+    limits: Limits | None = None
+    """For a rule that may come to comparing columns with amounts."""
     assign: Assign | None = None
     """For a rule that works out what of the host an instance gets."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -168,6 +184,9 @@ class Weigher:
     is_penalty: bool = False
     """The policy gives the multiplier as a penalty, so aggregate metadata is negated too."""
     share: Raw | None = None
+    raw_of_one: RawOfOne | None = None
+    """For weighers that are asked about a row or two after every placement: arrays cost more."""
+    share_of_one: RawOfOne | None = None
 
 
 EXAMPLES_MAX = 3

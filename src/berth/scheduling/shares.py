@@ -36,6 +36,12 @@ def filled(counts: Numbers, scale: float) -> Scores:
     return shares
 
 
+def filled_by(count: int, scale: float) -> float:
+    """Return what `filled` does, for one count."""
+    share = max(float(count), 0.0)
+    return share / (share + scale)
+
+
 def tilted(values: Scores, scale: float) -> Scores:
     """Return (1 + value / (|value| + scale)) / 2: 1/2 at 0, falling to 0 and rising to 1.
 

@@ -9,19 +9,20 @@ from berth.domain.flavor import Needs
 from berth.tables.holding import hold, unhold
 from berth.tables.hosts import HostTable
 from berth.tables.occupants import Resident
+from berth.tables.stock import Loan
 
 
 class Trial:
     """Consumes hosts for the instances of one request, and gives all back at the end.
 
     Between entering and leaving, rules see the table as if the instances placed so far were
-    there (nova.md 2.1 step 6).
+    there (nova.md 2.1 step 6). Nobody else may change the table meanwhile.
     """
 
     def __init__(self, hosts: HostTable, needs: Needs) -> None:
         self._hosts = hosts
         self._needs = needs
-        self._held: list[tuple[int, Assignment | None]] = []
+        self._taken: list[tuple[int, Loan | Assignment]] = []
         self._added: list[str] = []
 
     def __enter__(self) -> Self:
@@ -34,22 +35,32 @@ class Trial:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give all back."""
-        for row, assignment in self._held:
-            unhold(self._hosts, row, self._needs.amounts, assignment)
+        """Give all back, the last first."""
+        hosts = self._hosts
+        for row, taken in reversed(self._taken):
+            if isinstance(taken, Assignment):
+                unhold(hosts, row, self._needs.amounts, taken)
+            else:
+                hosts.take_in(row, taken)
         for uuid in self._added:
-            self._hosts.remove_instance(uuid)
+            hosts.unseat(uuid)
 
     def place(self, row: int, resident: Resident) -> None:
         """Count an instance as being on a row; one that runs elsewhere stays there too.
 
         What its assignment says is taken there, the request's amounts where it says nothing.
+
+        Raises:
+            NotFoundError: the row has no host.
         """
-        host_uuid = self._hosts.uuid(row)
-        hold(self._hosts, row, self._needs.amounts, resident.assignment)
-        self._held.append((row, resident.assignment))
-        if self._hosts.occupants.get(resident.uuid) is None:
-            if resident.assignment is not None:
-                resident = replace(resident, assignment=None)
-            self._hosts.put_instance(host_uuid, resident)
+        hosts, assignment = self._hosts, resident.assignment
+        hosts.identity(row)
+        if assignment is None:
+            self._taken.append((row, hosts.lend(row, self._needs.amounts)))
+        else:
+            hold(hosts, row, self._needs.amounts, assignment)
+            self._taken.append((row, assignment))
+            resident = replace(resident, assignment=None)
+        if hosts.occupants.get(resident.uuid) is None:
+            hosts.seat(row, resident)
             self._added.append(resident.uuid)

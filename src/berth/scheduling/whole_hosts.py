@@ -5,7 +5,7 @@ same whether the host's own provider has it or one below.
 """
 
 from collections.abc import Iterator, Mapping
-from operator import add
+from operator import sub
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -79,8 +79,8 @@ class WholeHosts:
     def of(self, name: str) -> Whole:
         """Return one of the classes; exact, as amounts and their sums are below 2^53."""
         columns = self._columns(name)
-        free = columns.free[self._rows].astype(np.float64)
-        capacity = free + columns.used[self._rows]
+        capacity = columns.capacity[self._rows].astype(np.float64)
+        free = capacity - columns.used[self._rows]
         if np.count_nonzero(capacity) == capacity.size:
             return Whole(free, capacity, None)
         lacking = capacity == 0
@@ -90,12 +90,15 @@ class WholeHosts:
     def pairs(self, name: str) -> Iterator[tuple[float, float]]:
         """Yield what is free of a class and its capacity, host after host; 0 is nothing of it."""
         columns = self._columns(name)
-        free, used = columns.free[self._rows].tolist(), columns.used[self._rows].tolist()
-        return zip(free, map(add, free, used), strict=True)
+        capacity = columns.capacity[self._rows].tolist()
+        used = columns.used[self._rows].tolist()
+        return zip(map(sub, capacity, used), capacity, strict=True)
 
     def free(self, name: str) -> Numbers:
         """Return what is free of one of the classes, (K,)."""
-        return self._columns(name).free[self._rows]
+        columns = self._columns(name)
+        free: Numbers = columns.capacity[self._rows] - columns.used[self._rows]
+        return free
 
     def _columns(self, name: str) -> "ClassColumns | _Columns":
         """Return one of the classes on all hosts of the table; there may be more rows."""
@@ -112,12 +115,12 @@ class WholeHosts:
 class _Columns(NamedTuple):
     """A class by row, with what hangs below."""
 
-    free: Scores
+    capacity: Scores
     used: Scores
 
 
 def _with_children(hosts: HostTable, rows: Selection) -> Matrix:
-    """Return what is free and what is used of each class of the children, root and all: (2C, K).
+    """Return the capacity and what is used of each class of the children, root and all: (2C, K).
 
     Sums are exact as long as they are below 2^53.
     """
@@ -127,9 +130,9 @@ def _with_children(hosts: HostTable, rows: Selection) -> Matrix:
     for line, name in enumerate(names):
         roots, children = hosts.resource(name), hosts.trees.resource(name)
         if roots is not None:
-            sums[2 * line] = roots.free[rows]
+            sums[2 * line] = roots.capacity[rows]
             sums[2 * line + 1] = roots.used[rows]
         if children is not None:
-            sums[2 * line] += np.bincount(owners, children.free[slots], count)
+            sums[2 * line] += np.bincount(owners, children.capacity[slots], count)
             sums[2 * line + 1] += np.bincount(owners, children.used[slots], count)
     return sums

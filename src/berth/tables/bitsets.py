@@ -32,8 +32,8 @@ class Bitset:
         self._words = [_grown(word, rows) for word in self._words]
         self._rows = rows
 
-    def put(self, row: int, names: Iterable[str]) -> None:
-        """Make the set of a row exactly `names`."""
+    def put(self, row: int | Rows, names: Iterable[str]) -> None:
+        """Make the set of a row, or of each of several, exactly `names`."""
         for word in self._words:
             word[row] = 0
         for name in names:

@@ -18,15 +18,14 @@ SmallInts = NDArray[np.int32]
 class ClassColumns(ColumnSet):
     """What each host has of one resource class (see `schema.CLASS_COLUMNS`).
 
-    What changes with every claim is kept; what an inventory says beyond its total is kept once
-    for all that say the same, by `terms`, and the rest is worked out when it is read.
+    The capacity that ratios and reserves make is worked out once, and what changes with every
+    claim is kept; what an inventory says beyond its total is kept once for all that say the same,
+    by `terms`, and the rest is worked out when it is read.
     """
 
     total: Ints
     used: Ints
-    free: Ints
-    physical_free: Ints
-    ratio_free: Floats
+    capacity: Ints
     room: Ints
     terms: SmallInts
 
@@ -39,16 +38,26 @@ class ClassColumns(ColumnSet):
         self.min_unit = DerivedInts(lambda at: terms.min_unit.take(self.terms[at]))
         self.step_size = DerivedInts(lambda at: terms.step_size.take(self.terms[at]))
         self.ratio = DerivedFloats(lambda at: terms.ratio.take(self.terms[at]))
-        self.capacity = DerivedInts(lambda at: self.free[at] + self.used[at])
         self.unit_max = DerivedInts(self._unit_max)
+        self.free = DerivedInts(
+            lambda at: self.capacity[at] - self.used[at],
+            lambda row: self.capacity.item(row) - self.used.item(row),
+        )
+        self.physical_free = DerivedInts(
+            lambda at: self.total[at] - self.taken(at),
+            lambda row: self.total.item(row) - self._taken_of(row),
+        )
+        self.ratio_free = DerivedFloats(
+            lambda at: self.total[at] * self.ratio[at] - self.taken(at),
+            lambda row: self.total.item(row) * self._ratio_of(row) - self._taken_of(row),
+        )
 
     def put(self, row: int, inventory: Inventory, amount: int = 0) -> None:
         """Set a row to an inventory of which that amount is used."""
         self._terms.release(self.terms.item(row))
         self.terms[row] = self._terms.take(inventory)
         self.total[row] = inventory.total
-        self.used[row] = 0
-        self.free[row] = inventory.capacity
+        self.capacity[row] = inventory.capacity
         self.put_used(row, amount)
         if inventory.min_unit > 1 or inventory.step_size > 1:
             self.stepped.add(row)
@@ -56,16 +65,11 @@ class ClassColumns(ColumnSet):
             self.stepped.discard(row)
 
     def put_used(self, row: int, amount: int) -> None:
-        """Set what is used of a row, and all that follows from it."""
-        free = self.free.item(row) + self.used.item(row) - amount
-        total = self.total.item(row)
-        reserved, _, unit_max, _, ratio = self._terms.all[self.terms.item(row)]
-        taken = reserved + amount
+        """Set what is used of a row, and what there is room for."""
+        unit_max = self._terms.all[self.terms.item(row)].unit_max or self.total.item(row)
+        free = self.capacity.item(row) - amount
         self.used[row] = amount
-        self.free[row] = free
-        self.physical_free[row] = total - taken
-        self.ratio_free[row] = total * ratio - taken
-        self.room[row] = min(free, unit_max or total)
+        self.room[row] = free if free < unit_max else unit_max
 
     def inventory(self, row: int) -> Inventory:
         """Return the inventory of a row; `max_unit` is filled in."""
@@ -98,6 +102,17 @@ class ClassColumns(ColumnSet):
             step = np.maximum(self.step_size[rows], 1)
             fits &= (amount >= self.min_unit[rows]) & (amount % step == 0)
         return fits
+
+    def taken(self, at: Place) -> Ints:
+        """Return what is reserved or used of rows."""
+        taken: Ints = self.reserved[at] + self.used[at]
+        return taken
+
+    def _taken_of(self, row: int) -> int:
+        return self._terms.all[self.terms.item(row)].reserved + self.used.item(row)
+
+    def _ratio_of(self, row: int) -> float:
+        return self._terms.all[self.terms.item(row)].ratio
 
     def _unit_max(self, at: Place) -> Ints:
         asked = self._terms.unit_max.take(self.terms[at])

@@ -1,17 +1,21 @@
 """Combinations: a set of numbers a row, where few different sets are spread over many rows."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from berth.tables.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columns import Floats
+from berth.tables.interned import Interned
 
 _FEW = 64
 _COSTLIER = 8
 """A row looked at by itself costs about so many combinations looked at together."""
+
+_EMPTY: Final[frozenset[int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,7 @@ class _Flat:
     must not fold its neighbour), or the place of a member. `starts[c]` is where c begins.
     """
 
+    version: int
     place_of: Mapping[int, int]
     members: Rows
     starts: Rows
@@ -34,9 +39,7 @@ class _Flat:
 class Combinations:
     """One set of numbers a row. Equal sets are kept once, as one combination.
 
-    What follows from a set is worked out once a combination and spread over the rows. A
-    combination that no row has any more is given to the next, so that the memory used is that
-    of the sets there are.
+    What follows from a set is worked out once a combination and spread over the rows.
 
     Attributes:
         version: grows whenever a combination comes to stand for another set.
@@ -44,10 +47,7 @@ class Combinations:
 
     def __init__(self) -> None:
         self.version = 0
-        self._sets: list[frozenset[int]] = [frozenset()]
-        self._index_of: dict[frozenset[int], int] = {frozenset(): 0}
-        self._rows_having = [0]
-        self._unused: list[int] = []
+        self._sets = Interned(_EMPTY)
         self._of_row: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._flat: _Flat | None = None
 
@@ -59,31 +59,39 @@ class Combinations:
 
     def put(self, row: int, numbers: frozenset[int]) -> None:
         """Make the set of a row exactly `numbers`."""
-        before = int(self._of_row[row])
-        if self._sets[before] == numbers:
-            return
-        index = self._index_of.get(numbers)
-        if index is None:
-            index = self._add(numbers)
-        self._of_row[row] = index
-        if index:  # the empty set is always there, and not counted
-            self._rows_having[index] += 1
-        if before:
-            self._release(before)
+        before = self._of_row.item(row)
+        if self._sets.all[before] != numbers:
+            self._of_row[row] = self._sets.take(numbers)
+            self._sets.release(before)
+            self.version = self._sets.version
 
     def get(self, row: int) -> frozenset[int]:
         """Return the set of a row."""
-        return self._sets[int(self._of_row[row])]
+        return self._sets.all[self._of_row.item(row)] or _EMPTY
+
+    def rows_with(self, number: int) -> Rows:
+        """Return the rows that have a number in their set, ascending."""
+        return np.flatnonzero(self.has_any((number,), slice(0, self._of_row.size)))
+
+    def alike(self, rows: Rows) -> Iterator[tuple[frozenset[int], Rows]]:
+        """Return each set that any of the rows has, and those of them that have it."""
+        indices = self._of_row[rows]
+        order = indices.argsort(kind="stable")
+        found, starts = np.unique(indices[order], return_index=True)
+        parts = np.split(rows[order], starts[1:])
+        for index, mine in zip(found.tolist(), parts, strict=False):  # no rows are one part, too
+            yield self._sets.all[index] or _EMPTY, mine
 
     def has_any(self, numbers: Collection[int], rows: Selection) -> Mask:
         """Tell for each of the rows whether any of the numbers is in its set."""
         if not numbers:
             return np.zeros(count_of(rows), dtype=np.bool_)
         indices = self._of_row[rows]
-        if indices.size <= max(_FEW, len(self._sets) // _COSTLIER):
+        if indices.size <= max(_FEW, len(self._sets.all) // _COSTLIER):
             wanted = frozenset(numbers)
-            mine = map(self._sets.__getitem__, indices.tolist())
-            return np.array([not wanted.isdisjoint(one) for one in mine], dtype=np.bool_)
+            mine = map(self._sets.all.__getitem__, indices.tolist())
+            found = [one is not None and not wanted.isdisjoint(one) for one in mine]
+            return np.array(found, dtype=np.bool_)
         flat = self._flattened()
         wanted_places = np.zeros(len(flat.place_of) + 1, dtype=np.bool_)
         wanted_places[flat.places(numbers)] = True
@@ -116,33 +124,15 @@ class Combinations:
         """
         return values.take(self._of_row[rows])
 
-    def _add(self, numbers: frozenset[int]) -> int:
-        if self._unused:
-            index = self._unused.pop()
-            self._sets[index] = numbers
-        else:
-            index = len(self._sets)
-            self._sets.append(numbers)
-            self._rows_having.append(0)
-        self._index_of[numbers] = index
-        self._flat = None
-        self.version += 1
-        return index
-
-    def _release(self, index: int) -> None:
-        self._rows_having[index] -= 1
-        if not self._rows_having[index]:
-            del self._index_of[self._sets[index]]
-            self._sets[index] = frozenset()
-            self._unused.append(index)
-
     def _flattened(self) -> _Flat:
-        if self._flat is None:
-            numbers = sorted({number for one in self._sets for number in one})
-            place_of = {number: place for place, number in enumerate(numbers, start=1)}
-            sizes = np.array([len(one) + 1 for one in self._sets], dtype=np.intp)
+        if self._flat is None or self._flat.version != self.version:
+            sets = [one or _EMPTY for one in self._sets.all]
+            place_of = {
+                number: place for place, number in enumerate(sorted(_EMPTY.union(*sets)), 1)
+            }
+            sizes = np.array([len(one) + 1 for one in sets], dtype=np.intp)
             starts = np.zeros(sizes.size, dtype=np.intp)
             starts[1:] = sizes.cumsum()[:-1]
-            members = [place for one in self._sets for place in (0, *(place_of[n] for n in one))]
-            self._flat = _Flat(place_of, np.array(members, dtype=np.intp), starts)
+            members = [place for one in sets for place in (0, *(place_of[n] for n in one))]
+            self._flat = _Flat(self.version, place_of, np.array(members, dtype=np.intp), starts)
         return self._flat

@@ -46,22 +46,36 @@ class Derived(Generic[_T]):
 class DerivedInts(Derived[np.int64]):
     """A derived column of integers."""
 
-    def __init__(self, read: Callable[[Place], NDArray[np.int64]]) -> None:
-        """Derive integers; see `Derived`."""
-        super().__init__(np.int64, read)
+    def __init__(
+        self,
+        read: Callable[[Place], NDArray[np.int64]],
+        read_one: Callable[[int], int] | None = None,
+    ) -> None:
+        """Derive integers; see `Derived`.
 
-    def item(self, row: int) -> int:
+        Args:
+            read: what an array would give for the same row or rows.
+            read_one: the same for one row as a plain number, where that takes less time.
+        """
+        super().__init__(np.int64, read)
+        self.item: Final[Callable[[int], int]] = read_one or (lambda row: int(self[row]))
         """Return the value of one row."""
-        return int(self[row])
 
 
 class DerivedFloats(Derived[np.float64]):
     """A derived column of floats."""
 
-    def __init__(self, read: Callable[[Place], NDArray[np.float64]]) -> None:
-        """Derive floats; see `Derived`."""
-        super().__init__(np.float64, read)
+    def __init__(
+        self,
+        read: Callable[[Place], NDArray[np.float64]],
+        read_one: Callable[[int], float] | None = None,
+    ) -> None:
+        """Derive floats; see `Derived`.
 
-    def item(self, row: int) -> float:
+        Args:
+            read: what an array would give for the same row or rows.
+            read_one: the same for one row as a plain number, where that takes less time.
+        """
+        super().__init__(np.float64, read)
+        self.item: Final[Callable[[int], float]] = read_one or (lambda row: float(self[row]))
         """Return the value of one row."""
-        return float(self[row])

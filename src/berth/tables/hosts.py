@@ -24,7 +24,7 @@ from berth.tables.memberships import Memberships
 from berth.tables.named import Identity, NamedHosts
 from berth.tables.names import HostNames
 from berth.tables.occupants import Occupant, Occupants, Resident
-from berth.tables.stock import Stock
+from berth.tables.stock import Loan, Stock
 from berth.tables.strays import Stray, Strays
 from berth.tables.trees import Trees
 from berth.tables.uuids import HostUuids
@@ -55,8 +55,6 @@ class HostTable(NamedHosts):
         self.version = 0
         self.journal = Journal()
         self.traits = Bitset()
-        self.zones = Bitset()
-        self.memberships = Memberships()
         self.occupants = Occupants()
         self.strays = Strays()
         self.server_groups: dict[str, ServerGroup] = {}
@@ -65,6 +63,8 @@ class HostTable(NamedHosts):
         self._rows = 0
         self._uuids = HostUuids(_FIRST_ROWS)
         self._names = HostNames(_FIRST_ROWS)
+        self.memberships = Memberships(self._names.of_name)
+        self.zones = self.memberships.zones
         self._services = ComputeServices(self._columns, self._names)
         self._made: dict[int, Host] = {}
         self._called: dict[int, Identity] = {}
@@ -73,8 +73,8 @@ class HostTable(NamedHosts):
         self._ranked = True
         self.roster = 0
         self.caches: dict[str, object] = {}
-        for sets in (self.traits, self.zones, self.memberships):
-            sets.resize(_FIRST_ROWS)
+        self.traits.resize(_FIRST_ROWS)
+        self.memberships.resize(_FIRST_ROWS)
 
     def __len__(self) -> int:
         """Return the number of rows, unused ones too."""
@@ -182,8 +182,7 @@ class HostTable(NamedHosts):
         self._forget(row)
         self._columns.clear(row)
         self._stock.clear(row)
-        for bitset in (self.traits, self.zones):
-            bitset.put(row, ())
+        self.traits.put(row, ())
         self.memberships.put_row(row, None)
         self._unused.append(row)
         self.journal.note_all(row)
@@ -243,13 +242,11 @@ class HostTable(NamedHosts):
 
     def put_aggregate(self, aggregate: Aggregate) -> None:
         """Add or replace an aggregate."""
-        for name in self.memberships.put(aggregate):
-            self._apply_aggregates(name)
+        self.journal.note_rows(self.memberships.put(aggregate), "aggregates")
 
     def remove_aggregate(self, aggregate_id: int) -> None:
         """Forget an aggregate."""
-        for name in self.memberships.remove(aggregate_id):
-            self._apply_aggregates(name)
+        self.journal.note_rows(self.memberships.remove(aggregate_id), "aggregates")
 
     def put_instance(self, host_uuid: str, resident: Resident) -> None:
         """Note an instance on a host, wherever it was before; its amounts are told apart."""
@@ -257,6 +254,10 @@ class HostTable(NamedHosts):
         row = self.row_of(host_uuid)
         if row is not None:
             self._add_occupant(Occupant(resident, row))
+
+    def seat(self, row: int, resident: Resident) -> None:
+        """Note an instance that is on no host yet on a row."""
+        self._add_occupant(Occupant(resident, row))
 
     def put_stray(self, stray: Stray) -> None:
         """Note an instance on a host by name, which may come later."""
@@ -266,6 +267,10 @@ class HostTable(NamedHosts):
     def remove_instance(self, uuid: str) -> None:
         """Note that an instance is on no host any more."""
         self.strays.remove(uuid)
+        self.unseat(uuid)
+
+    def unseat(self, uuid: str) -> None:
+        """Take an instance off its row, if it is on one; see `seat`."""
         occupant = self.occupants.remove(uuid)
         if occupant is not None:
             self._columns.num_instances[occupant.row] -= 1
@@ -283,6 +288,17 @@ class HostTable(NamedHosts):
     def unhold(self, row: int, amounts: Mapping[str, int]) -> None:
         """Undo `hold` with equal arguments; what is not held there any more is left alone."""
         self._stock.unhold(row, amounts)
+        self.journal.note(row, "used")
+
+    def lend(self, row: int, amounts: Mapping[str, int]) -> Loan:
+        """Count amounts as used for a moment; see `Stock.lend`."""
+        loan = self._stock.lend(row, amounts)
+        self.journal.note(row, "used")
+        return loan
+
+    def take_in(self, row: int, loan: Loan) -> None:
+        """Undo the last `lend` of a row."""
+        self._stock.take_in(row, loan)
         self.journal.note(row, "used")
 
     def hand_over(self, row: int, amounts: Mapping[str, int]) -> None:
@@ -315,7 +331,7 @@ class HostTable(NamedHosts):
         self._forget(row)
         self._ranked = False
         self.roster += 1
-        self._join(row, host.name, self.memberships.zones_of(host.name))
+        self.memberships.put_row(row, host.name)
         for stray in self.strays.take(host.name, host.node):
             self._add_occupant(Occupant(stray.resident, row))
         self.journal.note_all(row)
@@ -358,15 +374,5 @@ class HostTable(NamedHosts):
 
     def _resize(self, rows: int) -> None:
         parts = (self._columns, self._stock, self._uuids, self._names)
-        for part in (*parts, self.traits, self.zones, self.memberships):
+        for part in (*parts, self.traits, self.memberships):
             part.resize(rows)
-
-    def _apply_aggregates(self, name: str) -> None:
-        zones = self.memberships.zones_of(name)
-        for row in self._names.of_name(name):
-            self._join(row, name, zones)
-            self.journal.note(row, "aggregates")
-
-    def _join(self, row: int, name: str, zones: frozenset[str]) -> None:
-        self.memberships.put_row(row, name)
-        self.zones.put(row, zones)

@@ -14,9 +14,11 @@ class Interned(Generic[_T]):
 
     Attributes:
         all: the value of every number; None where no row has it.
+        version: grows whenever a number comes to stand for another value.
     """
 
     def __init__(self, nothing: _T) -> None:
+        self.version = 0
         self.all: list[_T | None] = [nothing]
         self._number_of: dict[_T, int] = {nothing: 0}
         self._rows_having = [0]
@@ -52,4 +54,5 @@ class Interned(Generic[_T]):
             self.all.append(value)
             self._rows_having.append(0)
         self._number_of[value] = number
+        self.version += 1
         return number

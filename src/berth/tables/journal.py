@@ -1,6 +1,7 @@
 """The journal: which rows have changed since when."""
 
 from array import array
+from collections.abc import Sequence
 from typing import Final
 
 GROUPS = ("host", "used", "traits", "service", "seen", "aggregates", "instances")
@@ -38,6 +39,14 @@ class Journal:
         rows = self._rows[group]
         rows.append(row)
         if len(rows) > 2 * self._kept:
+            self._shorten(group)
+
+    def note_rows(self, rows: Sequence[int], group: str) -> None:
+        """Record that rows changed."""
+        self.step += len(rows)
+        noted = self._rows[group]
+        noted.extend(rows)
+        while len(noted) > 2 * self._kept:
             self._shorten(group)
 
     def note_all(self, row: int) -> None:

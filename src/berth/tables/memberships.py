@@ -6,10 +6,12 @@ aggregates has: the least of several numbers, the words of all.
 """
 
 import math
-from collections.abc import Collection, KeysView, Mapping
+from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
 
-from berth.domain.aggregate import Aggregate
-from berth.tables.bitsets import Mask, Selection
+import numpy as np
+
+from berth.domain.aggregate import AZ_KEY, Aggregate
+from berth.tables.bitsets import Bitset, Mask, Selection
 from berth.tables.columns import Floats
 from berth.tables.combinations import Combinations
 
@@ -21,10 +23,14 @@ class Memberships:
 
     Attributes:
         by_id: the aggregates.
+        zones: the availability zones that each row is in.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rows_of: Callable[[str], Iterable[int]]) -> None:
+        """Start without aggregates; `rows_of` returns the rows of the hosts of a name."""
         self.by_id: dict[int, Aggregate] = {}
+        self.zones = Bitset()
+        self._rows_of = rows_of
         self._by_host: dict[str, set[int]] = {}
         self._by_key: dict[str, dict[int, Words]] = {}
         self._by_row = Combinations()
@@ -33,50 +39,48 @@ class Memberships:
 
     # ---- write ------------------------------------------------------------------------------
 
-    def put(self, aggregate: Aggregate) -> frozenset[str]:
-        """Add or replace an aggregate, and return the names of the hosts that it changes."""
+    def put(self, aggregate: Aggregate) -> list[int]:
+        """Add or replace an aggregate, and return the rows that it changes."""
         number = aggregate.aggregate_id
         old = self.by_id.get(number)
         before = old.hosts if old else frozenset[str]()
+        is_restated = old is None or old.metadata != aggregate.metadata
         self.by_id[number] = aggregate
-        self._move(number, came=aggregate.hosts - before, left=before - aggregate.hosts)
-        if old is not None and old.metadata == aggregate.metadata:
-            return before ^ aggregate.hosts
-        if old is not None:
-            self._forget_metadata(old)
-        for key, text in aggregate.metadata.items():
-            self._by_key.setdefault(key, {})[number] = _words(text)
-            self._forget_numbers(key)
-        return before | aggregate.hosts
+        if is_restated:
+            if old is not None:
+                self._forget_metadata(old)
+            for key, text in aggregate.metadata.items():
+                self._by_key.setdefault(key, {})[number] = _words(text)
+                self._forget_numbers(key)
+        moved = self._move(number, came=aggregate.hosts - before, left=before - aggregate.hosts)
+        if old is None or not is_restated:
+            return moved
+        return self._restate(old, aggregate, moved)
 
-    def remove(self, aggregate_id: int) -> frozenset[str]:
-        """Forget an aggregate, and return the names of the hosts that were in it."""
+    def remove(self, aggregate_id: int) -> list[int]:
+        """Forget an aggregate, and return the rows that were in it."""
         old = self.by_id.pop(aggregate_id, None)
         if old is None:
-            return frozenset()
-        self._move(aggregate_id, came=frozenset(), left=old.hosts)
+            return []
         self._forget_metadata(old)
-        return old.hosts
+        return self._move(aggregate_id, came=frozenset(), left=old.hosts)
 
     def resize(self, rows: int) -> None:
         """Grow to `rows` rows; new ones are in no aggregate."""
         self._by_row.resize(rows)
+        self.zones.resize(rows)
 
     def put_row(self, row: int, name: str | None) -> None:
         """Give a row the aggregates of a host; None is no host."""
-        mine = () if name is None else self._by_host.get(name, ())
-        self._by_row.put(row, frozenset(mine))
+        mine = frozenset[int]() if name is None else frozenset(self._by_host.get(name, ()))
+        self._by_row.put(row, mine)
+        self.zones.put(row, self._zones_of(mine))
 
     # ---- look up ----------------------------------------------------------------------------
 
     def of(self, name: str) -> tuple[Aggregate, ...]:
         """Return the aggregates that a host is in, by id."""
         return tuple(self.by_id[number] for number in sorted(self._by_host.get(name, ())))
-
-    def zones_of(self, name: str) -> frozenset[str]:
-        """Return the availability zones that a host is in."""
-        mine = self._by_host.get(name, ())
-        return frozenset(zone for n in mine for zone in self.by_id[n].availability_zones)
 
     def on_row(self, row: int) -> frozenset[int]:
         """Return the ids of the aggregates that a row is in."""
@@ -137,7 +141,15 @@ class Memberships:
         read = ((n, _number(self.by_id[n].metadata[key])) for n in self._by_key.get(key, ()))
         return {n: number for n, number in read if number is not None and number > above}
 
-    def _move(self, number: int, *, came: frozenset[str], left: frozenset[str]) -> None:
+    def _zones_of(self, numbers: Iterable[int]) -> set[str]:
+        """Return the availability zones that aggregates make; an empty name is none."""
+        by_aggregate = self._by_key.get(AZ_KEY)
+        if by_aggregate is None:
+            return set()
+        return {zone for n in numbers for zone in by_aggregate.get(n, ()) if zone}
+
+    def _move(self, number: int, *, came: frozenset[str], left: frozenset[str]) -> list[int]:
+        """Take an aggregate's hosts in or let them go, and return their rows."""
         for name in came:
             self._by_host.setdefault(name, set()).add(number)
         for name in left:
@@ -145,6 +157,22 @@ class Memberships:
             mine.discard(number)
             if not mine:
                 del self._by_host[name]
+        found = [(row, name) for name in came | left for row in self._rows_of(name)]
+        for row, name in found:
+            self.put_row(row, name)
+        return [row for row, _ in found]
+
+    def _restate(self, old: Aggregate, new: Aggregate, moved: list[int]) -> list[int]:
+        """Give the rows of an aggregate what its metadata says now, and return them and `moved`.
+
+        An aggregate may have most hosts of the fleet, so nothing is done host by host.
+        """
+        rows = self._by_row.rows_with(new.aggregate_id)
+        if old.availability_zones != new.availability_zones:
+            for numbers, alike in self._by_row.alike(rows):
+                self.zones.put(alike, self._zones_of(numbers))
+        changed: list[int] = np.union1d(rows, moved).tolist() if moved else rows.tolist()
+        return changed
 
     def _forget_metadata(self, old: Aggregate) -> None:
         for key in old.metadata:

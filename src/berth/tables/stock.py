@@ -1,9 +1,14 @@
 """Stock: what every host has of each resource class, what is used of it, and what is held."""
 
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 from berth.domain.resources import Inventory
 from berth.tables.columns import ClassColumns
+
+
+Loan: TypeAlias = list[tuple[ClassColumns, int, int]]
+"""What was used of a row, and the room that it had, by class."""
 
 
 class Stock:
@@ -81,6 +86,23 @@ class Stock:
             return
         wanted = dict(held) if amounts is None else amounts
         self._add_held(row, {n: min(a, held.get(n, 0)) for n, a in wanted.items()}, -1)
+
+    def lend(self, row: int, amounts: Mapping[str, int]) -> Loan:
+        """Use more of a row for a moment, faster than `hold` does; `take_in` undoes it."""
+        loan: Loan = []
+        for name, amount in amounts.items():
+            columns = self.classes.get(name)
+            if columns is not None:
+                used, room = columns.used.item(row), columns.room.item(row)
+                loan.append((columns, used, room))
+                columns.put_used(row, used + amount)
+        return loan
+
+    def take_in(self, row: int, loan: Loan) -> None:
+        """Undo the last `lend` of a row; nothing else may have changed it since."""
+        for columns, used, room in loan:
+            columns.used[row] = used
+            columns.room[row] = room
 
     def hand_over(self, row: int, amounts: Mapping[str, int]) -> None:
         """End a hold whose amounts the ledger counts from now on: what is used stays."""

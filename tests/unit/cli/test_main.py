@@ -7,6 +7,7 @@ from importlib import import_module
 import click
 import pytest
 
+from berth import __version__
 from berth.cli.main import COMMANDS, berth
 from tests.unit.cli.conftest import Run
 
@@ -96,3 +97,10 @@ def test_an_interrupt_ends_with_130(run: Run, monkeypatch: pytest.MonkeyPatch) -
     ended = run("policy", "check", "x")
     assert ended.code == 130
     assert "Traceback" not in ended.err
+
+
+def test_the_version_says_whether_the_kernel_is_used(run: Run, engine: str) -> None:
+    """Who wonders about speed asks this first."""
+    said = run("--version").out
+    assert said.startswith(f"berth {__version__}, ")
+    assert ("without kernel" in said) == (engine == "numpy")

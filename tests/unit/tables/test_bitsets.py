@@ -21,6 +21,12 @@ def test_a_row_has_what_was_put(sets: Bitset) -> None:
     assert [sets.get(row) for row in range(3)] == [{"a", "b"}, {"b"}, set()]
 
 
+def test_several_rows_get_one_set_at_once(sets: Bitset) -> None:
+    """Whatever they had, and also of a name that no row has had; others keep theirs."""
+    sets.put(np.array([0, 2]), ["b", "new"])
+    assert [sets.get(row) for row in range(3)] == [{"b", "new"}, {"b"}, {"b", "new"}]
+
+
 def test_rows_are_found_by_name(sets: Bitset) -> None:
     """An unknown name is in no set."""
     assert sets.has("b", slice(0, 3)).tolist() == [True, True, False]

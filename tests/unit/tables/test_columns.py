@@ -23,7 +23,9 @@ def test_used_amounts_leave_less_room() -> None:
     assert columns.ratio_free[0] == 13.0
     assert columns.room[0] == 10
     columns.put_used(0, 20)
-    assert (columns.free[0], columns.physical_free[0], columns.room[0]) == (-4, -12, -4)
+    assert [columns.free[0], columns.physical_free[0], columns.room[0]] == [-4, -12, -4]
+    assert (columns.free.item(0), columns.physical_free.item(0)) == (-4, -12)
+    assert columns.ratio_free.item(0) == columns.ratio_free[0] == -2.0
 
 
 def test_fits_compares_with_room_unit_and_step() -> None:

@@ -40,6 +40,17 @@ def test_a_set_with_any_of_the_numbers_is_found(
     assert combinations.has_any([], rows).tolist() == [False] * len(looked_at)
 
 
+def test_what_is_found_follows_new_sets(combinations: Combinations) -> None:
+    """Also where many rows were looked at before."""
+    everyone = slice(0, ROWS)
+    assert not combinations.has_any([77], everyone).any()
+    combinations.put(150, frozenset({77, 0}))
+    assert np.flatnonzero(combinations.has_any([77], everyone)).tolist() == [150]
+    combinations.put(150, frozenset({78}))
+    assert combinations.rows_with(78).tolist() == [150]
+    assert combinations.rows_with(77).tolist() == []
+
+
 def test_the_least_value_of_the_members_counts(combinations: Combinations) -> None:
     """Rows whose numbers have none get NaN, and so do empty sets."""
     least = combinations.least({0: 3.0, 11: 2.0, 12: 5.0, 99: -1.0})
@@ -73,6 +84,20 @@ def test_the_version_grows_with_new_sets_alone() -> None:
     assert made.version == version
     made.put(0, frozenset({2}))
     assert made.version > version
+
+
+def test_rows_are_found_by_a_number(combinations: Combinations) -> None:
+    """Ascending; one that no row has finds none."""
+    assert combinations.rows_with(13).tolist() == [r for r in range(ROWS) if r % 5 == 3]
+    assert combinations.rows_with(99).tolist() == []
+
+
+def test_rows_with_the_same_set_come_together(combinations: Combinations) -> None:
+    """Each of the rows once, whatever their order."""
+    rows = np.array([23, 3, 20, 8, 10])
+    alike = {numbers: mine.tolist() for numbers, mine in combinations.alike(rows)}
+    assert alike == {frozenset({13}): [23, 3], frozenset({0, 13}): [8], frozenset(): [20, 10]}
+    assert list(combinations.alike(rows[:0])) == []
 
 
 def test_rows_keep_their_sets_when_more_come() -> None:

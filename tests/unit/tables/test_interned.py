@@ -22,6 +22,19 @@ def test_a_number_that_nobody_has_is_given_to_the_next_value() -> None:
     assert interned.take("new") == 2
 
 
+def test_the_version_grows_with_new_values_alone() -> None:
+    """What was derived of the values by number holds until then."""
+    interned = Interned("")
+    interned.take("a")
+    version = interned.version
+    interned.take("a")
+    interned.release(0)
+    interned.release(1)
+    assert interned.version == version
+    interned.take("b")
+    assert interned.version > version
+
+
 def test_nothing_is_never_forgotten() -> None:
     """Rows that have nothing may come and go."""
     interned = Interned("")

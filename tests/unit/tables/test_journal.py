@@ -17,6 +17,19 @@ def test_rows_since_a_position_come_oldest_first() -> None:
     assert journal.step == 4
 
 
+def test_many_rows_are_noted_at_once() -> None:
+    """As one by one; also when they are more than what is remembered."""
+    journal = Journal(kept=2)
+    journal.note_rows([4, 3], "used")
+    assert (journal.since("used", 0), journal.step) == ([4, 3], 2)
+    journal.note_rows([1, 2, 3, 4, 5], "used")
+    assert journal.position("used") == journal.step == 7
+    assert journal.since("used", 2) is None
+    assert journal.since("used", 4) == [3, 4, 5]
+    journal.note_rows([], "used")
+    assert journal.position("used") == 7
+
+
 def test_positions_move_on_to_what_is_newest() -> None:
     """Groups in which nothing happened are left out, and nothing is told twice."""
     journal = Journal(kept=2)

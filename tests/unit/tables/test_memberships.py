@@ -16,23 +16,18 @@ def aggregate(number: int, *hosts: str, **metadata: str) -> Aggregate:
 
 def memberships(*aggregates: Aggregate) -> Memberships:
     """Return memberships whose rows 0, 1 and 2 are hosts a, b and c."""
-    made = Memberships()
+    made = Memberships(rows_of)
     made.resize(3)
+    for row, name in enumerate("abc"):
+        made.put_row(row, name)
     for one in aggregates:
-        put(made, one)
+        made.put(one)
     return made
 
 
-def put(made: Memberships, one: Aggregate) -> None:
-    """Put an aggregate, and tell the rows of the hosts that it changes, as the table does."""
-    for name in made.put(one):
-        tell(made, name)
-
-
-def tell(made: Memberships, name: str) -> None:
-    """Tell the row of a host."""
-    if name in "abc":
-        made.put_row("abc".index(name), name)
+def rows_of(name: str) -> list[int]:
+    """Return the row of a host; only a, b and c have one."""
+    return ["abc".index(name)] if name in "abc" else []
 
 
 def test_aggregates_of_a_host_come_by_id() -> None:
@@ -45,15 +40,62 @@ def test_aggregates_of_a_host_come_by_id() -> None:
 
 def test_a_change_concerns_the_hosts_that_came_or_left() -> None:
     """All of them when the metadata changed, for one host of many thousands else."""
-    found = Memberships()
-    assert found.put(aggregate(1, "a", "b")) == {"a", "b"}
-    assert found.put(aggregate(1, "b", "c")) == {"a", "c"}
-    assert found.put(aggregate(1, "b", "c")) == frozenset()
-    assert found.put(aggregate(1, "c", "d", key="x")) == {"b", "c", "d"}
+    found = memberships()
+    assert sorted(found.put(aggregate(1, "a", "b"))) == [0, 1]
+    assert sorted(found.put(aggregate(1, "b", "c"))) == [0, 2]
+    assert found.put(aggregate(1, "b", "c")) == []
+    assert found.put(aggregate(1, "c", "d", key="x")) == [1, 2]
+    assert found.put(aggregate(1, "c", "d", key="y")) == [2]
     assert found.of("a") == ()
-    assert found.remove(1) == {"c", "d"}
-    assert found.remove(1) == frozenset()
+    assert found.remove(1) == [2]
+    assert found.remove(1) == []
     assert found.by_id == {}
+
+
+def test_a_change_of_metadata_asks_for_no_host() -> None:
+    """An aggregate may have most hosts of the fleet; how many look-ups it takes is not told by it.
+
+    Those of one aggregate that are in the same others get what they have alike at once.
+    """
+    asked: list[str] = []
+
+    def counting(name: str) -> list[int]:
+        asked.append(name)
+        return [int(name)]
+
+    names = [str(row) for row in range(50)]
+    found = Memberships(counting)
+    found.resize(50)
+    found.put(aggregate(1, *names))
+    found.put(aggregate(2, *names[::2], availability_zone="even"))
+    asked.clear()
+    changed = found.put(aggregate(1, *names, availability_zone="all", limit="3"))
+    assert changed == list(range(50))
+    assert [found.zones.get(row) for row in range(3)] == [{"all", "even"}, {"all"}, {"all", "even"}]
+    assert found.least_of("limit", slice(0, 50)) is not None
+    found.put(aggregate(2, *names[::2], availability_zone="even", other=""))
+    assert found.zones.get(2) == {"all", "even"}
+    assert asked == []
+
+
+def test_metadata_and_hosts_may_change_at_once() -> None:
+    """Whoever comes, stays or leaves has what a table has that was never told of the old ones."""
+    others = aggregate(2, "b", "c", availability_zone="z2"), aggregate(3, "c", limit="7")
+    found = memberships(*others, aggregate(1, "a", "b", availability_zone="z1", limit="1"))
+    for one in (
+        aggregate(1, "b", "c", availability_zone="z1, z3", limit="2"),
+        aggregate(1, "a", "b", "c", limit="2"),
+        aggregate(1, "a", availability_zone="z2"),
+        aggregate(1, "a", "b", "d", availability_zone=" ,z4", limit="x"),
+        aggregate(1),
+    ):
+        found.put(one)
+        fresh = memberships(*others, one)
+        for row in range(3):
+            assert found.zones.get(row) == fresh.zones.get(row)
+            assert found.on_row(row) == fresh.on_row(row)
+            assert found.words("limit", row) == fresh.words("limit", row)
+        assert least(found, "limit") == least(fresh, "limit")
 
 
 def test_zones_are_those_of_all_aggregates() -> None:
@@ -62,8 +104,8 @@ def test_zones_are_those_of_all_aggregates() -> None:
         aggregate(1, "a", "b", availability_zone="z1"),
         aggregate(2, "a", availability_zone="z2, z3,"),
     )
-    assert found.zones_of("a") == {"z1", "z2", "z3"}
-    assert found.zones_of("c") == frozenset()
+    assert found.zones.get(0) == {"z1", "z2", "z3"}
+    assert found.zones.get(2) == frozenset()
 
 
 def test_words_are_split_stripped_and_put_together() -> None:
@@ -140,15 +182,14 @@ def test_numbers_follow_every_change(change: Aggregate | int, after: list[float]
     """Of metadata and of hosts, and aggregates that come and go."""
     found = memberships(aggregate(1, "a", "b", limit="5"), aggregate(2, "b", limit="4"))
     assert least(found, "limit") == [5, 4, -99]
-    put(found, aggregate(2, "b", limit="7"))
-    put(found, aggregate(1, "a", limit="5"))
+    found.put(aggregate(2, "b", limit="7"))
+    found.put(aggregate(1, "a", limit="5"))
     assert least(found, "limit") == [5, 7, -99]
     if isinstance(change, int):
-        put(found, aggregate(1, "a", "b", limit="5"))
-        for name in found.remove(change):
-            tell(found, name)
+        found.put(aggregate(1, "a", "b", limit="5"))
+        found.remove(change)
     else:
-        put(found, change)
+        found.put(change)
     assert least(found, "limit") == after
 
 
@@ -156,7 +197,7 @@ def test_a_key_that_is_gone_is_forgotten() -> None:
     """With the numbers that were kept for it."""
     found = memberships(aggregate(1, "a", limit="5"))
     assert least(found, "limit") == [5, -99, -99]
-    put(found, aggregate(1, "a"))
+    found.put(aggregate(1, "a"))
     assert least(found, "limit") is None
     assert found._least == {}
     assert list(found.keys) == []

@@ -55,6 +55,10 @@ class BlockedScores:
 
     The best found by the last search are kept as leaders, true to changes: as long as enough of
     them are left, the best are among them.
+
+    Attributes:
+        values: (B << shift,) the scores, -inf behind the last one.
+        greatest: (B,) the greatest score of each block of 1 << `shift`.
     """
 
     def __init__(self, scores: Scores) -> None:
@@ -62,17 +66,24 @@ class BlockedScores:
         # Whoever is not a leader comes after this.
         self._last = _NO_KEY
         self._put = self._looks = 0
-        self._shift = _shift_of(scores.size)
-        self._inside = (1 << self._shift) - 1
-        self.values = padded(scores, self._shift)
-        self._lines = self.values.reshape(-1, 1 << self._shift)
-        self._greatest = self._lines.max(axis=1)
+        self.shift = _shift_of(scores.size)
+        self._inside = (1 << self.shift) - 1
+        self.values = padded(scores, self.shift)
+        self._lines = self.values.reshape(-1, 1 << self.shift)
+        self.greatest = self._lines.max(axis=1)
+
+    def fill(self, scores: Scores) -> None:
+        """Set all scores; as many as there were."""
+        self.values[: scores.size] = scores
+        np.maximum.reduce(self._lines, axis=1, out=self.greatest)
+        self._leaders.clear()
+        self._last = _NO_KEY
 
     def put(self, positions: Rows, scores: Scores) -> None:
         """Set scores; -inf for hosts that may not be chosen."""
         self.values[positions] = scores
-        blocks = positions >> self._shift
-        self._greatest[blocks] = np.maximum.reduce(self._lines[blocks], axis=1)
+        blocks = positions >> self.shift
+        self.greatest[blocks] = np.maximum.reduce(self._lines[blocks], axis=1)
         self._put += positions.size
         if self._put > _AHEAD + _LED_MIN:
             self._leaders.clear()
@@ -82,14 +93,14 @@ class BlockedScores:
 
     def put_one(self, position: int, score: float) -> None:
         """Set one score."""
-        block = position >> self._shift
-        greatest = self._greatest.item(block)
+        block = position >> self.shift
+        greatest = self.greatest.item(block)
         falls = score < greatest == self.values.item(position)
         self.values[position] = score
         if falls:
-            self._greatest[block] = np.maximum.reduce(self._lines[block])
+            self.greatest[block] = np.maximum.reduce(self._lines[block])
         elif score > greatest:
-            self._greatest[block] = score
+            self.greatest[block] = score
         self._put += 1
         self._lead((position,), (score,))
 
@@ -131,7 +142,7 @@ class BlockedScores:
         (near,) = (values >= bound).nonzero()
         near = near[np.argsort(-values[near], kind="stable")[:count]]
         return [
-            (blocks[index >> self._shift] << self._shift) + (index & self._inside)
+            (blocks[index >> self.shift] << self.shift) + (index & self._inside)
             for index in near.tolist()
         ]
 
@@ -140,7 +151,7 @@ class BlockedScores:
 
         And a bound that none of the `count` best scores is below.
         """
-        greatest = self._greatest
+        greatest = self.greatest
         if greatest.size <= count:
             return list(range(greatest.size)), _LEAST
         if greatest.size > _DENSE:
@@ -154,7 +165,7 @@ class BlockedScores:
         return sorted(above + equal), bound
 
     def _best_of_many_blocks(self, count: int) -> tuple[list[int], float]:
-        greatest = self._greatest
+        greatest = self.greatest
         taken: dict[int, float] = {}
         for _ in range(count):
             block = int(greatest.argmax())
@@ -170,18 +181,18 @@ class BlockedScores:
     def _sorted(self, count: int) -> list[int]:
         """Sort what is not below the `count`-th greatest of the blocks' greatest."""
         bound = _LEAST
-        if self._greatest.size > count:
-            last = self._greatest.size - count
-            bound = max(bound, float(np.partition(self._greatest, last)[last]))
+        if self.greatest.size > count:
+            last = self.greatest.size - count
+            bound = max(bound, float(np.partition(self.greatest, last)[last]))
         near = self.at_least(bound)
         chosen: list[int] = near[np.argsort(-self.values[near], kind="stable")[:count]].tolist()
         return chosen
 
     def at_least(self, bound: float) -> Rows:
         """Return all positions with a score of at least `bound`, ascending."""
-        blocks = np.flatnonzero(self._greatest >= bound)
+        blocks = np.flatnonzero(self.greatest >= bound)
         which, where = np.nonzero(self._lines[blocks] >= bound)
-        positions: Rows = (blocks[which] << self._shift) + where
+        positions: Rows = (blocks[which] << self.shift) + where
         return positions
 
 

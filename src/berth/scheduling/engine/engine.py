@@ -11,9 +11,10 @@ from berth.domain.decision import ScoredHost
 from berth.scheduling.assigning import Assigning
 from berth.scheduling.engine.keys import parts_of, paths_of
 from berth.scheduling.engine.kinds import Kinds
+from berth.scheduling.engine.measures import UnfitError
 from berth.scheduling.engine.readings import Readings
-from berth.scheduling.engine.request_class import Common, OutdatedError, RequestClass, order_of
-from berth.scheduling.engine.scoring import UnfitError
+from berth.scheduling.engine.request_class import OutdatedError, RequestClass
+from berth.scheduling.engine.setting import Setting, order_of
 from berth.scheduling.engine.stages import FILTERS_MAX
 from berth.scheduling.engine.timed import TimedVerdicts
 from berth.scheduling.policy import Policy
@@ -56,7 +57,7 @@ class Engine:
         self._unkept = [rule for rule in rules if not _may_be_kept(rule)]
         kept = (one for one in policy.weighers if _may_be_kept(one))
         self._readings = Readings(hosts, kept, policy.normalisation)
-        self._common = self._find_common()
+        self._setting = self._find_setting()
         paths = paths_of(rules)
         self._kind_parts = parts_of(path for path in paths if _is_of_kind(path))
         self._own_parts = parts_of(path for path in paths if not _is_of_kind(path))
@@ -99,9 +100,9 @@ class Engine:
             self._forget(key)
             raise
 
-    def _find_common(self) -> Common:
+    def _find_setting(self) -> Setting:
         policy, hosts = self.policy, self._hosts
-        return Common(
+        return Setting(
             hosts,
             policy.filters,
             policy.weighers,
@@ -211,7 +212,7 @@ class Engine:
     def _make(self, query: Query) -> RequestClass:
         policy = self.policy
         timed = [self._timed_of(rule, query) for rule in policy.filters if _is_timed(rule)]
-        return RequestClass(self._common, timed, query)
+        return RequestClass(self._setting, timed, query)
 
     def _timed_of(self, rule: Filter, query: Query) -> TimedVerdicts:
         found = self._timed.get(id(rule))
@@ -232,7 +233,7 @@ class Engine:
             self._guests.clear()
             self._timed.clear()
             self._readings.reset()
-            self._common = self._find_common()
+            self._setting = self._find_setting()
 
 
 def engine_of(hosts: HostTable, policy: Policy) -> Engine:

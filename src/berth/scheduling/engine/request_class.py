@@ -2,22 +2,24 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from berth.domain.decision import ScoredHost
 from berth.scheduling.engine.blocks import BlockedScores
-from berth.scheduling.engine.readings import Matrix, Readings
+from berth.scheduling.engine.compiled import Compiled
+from berth.scheduling.engine.kernel import Kernel, kernel
+from berth.scheduling.engine.measures import UnfitError, are_finite, check_finite
+from berth.scheduling.engine.readings import Matrix
 from berth.scheduling.engine.scales import Scales, drift, prepared
-from berth.scheduling.engine.scoring import Scoring, UnfitError, are_finite, check_finite
+from berth.scheduling.engine.scoring import Scoring
+from berth.scheduling.engine.setting import Setting
 from berth.scheduling.engine.stages import VOLATILE, Stages
 from berth.scheduling.engine.timed import Positions, TimedVerdicts
-from berth.scheduling.rule import Filter, Normalisation, Query, Scores, Weigher
+from berth.scheduling.rule import Normalisation, Query, Scores, Weigher
 from berth.scheduling.weighing import Scale, is_off, values_of
 from berth.tables.bitsets import Rows
-from berth.tables.hosts import HostTable
 
 _FEW: Final = 256
 """Candidates that are looked at one by one, before it is cheaper to rescale everything."""
@@ -42,37 +44,27 @@ class OutdatedError(Exception):
     """So much has changed that the class is to be made anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class Common:
-    """What all classes of one policy on one table have in common.
-
-    `order` has the row at each position in the order of names; None when rows are in it.
-    """
-
-    hosts: HostTable
-    filters: Sequence[Filter]
-    weighers: Sequence[Weigher]
-    normalisation: Normalisation
-    readings: Readings
-    order: Rows | None
-
-
 class RequestClass:
     """One kind of request on one table: stages, extremes and scores of all hosts."""
 
-    def __init__(self, common: Common, timed: Sequence[TimedVerdicts], query: Query) -> None:
-        hosts, readings, normalisation = common.hosts, common.readings, common.normalisation
+    def __init__(self, setting: Setting, timed: Sequence[TimedVerdicts], query: Query) -> None:
+        hosts, readings, normalisation = setting.hosts, setting.readings, setting.normalisation
+        self._setting = setting
         self._hosts = hosts
         self._readings = readings
         self._epoch = readings.epoch
         self._normalisation = normalisation
         self._timed = timed
         self._timed_at = [one.position for one in timed]
-        self.stages = Stages(hosts, common.filters, timed, query)
-        concerned = [weigher for weigher in common.weighers if self._concerns(weigher, query)]
+        self.stages = Stages(hosts, setting.filters, timed, query)
+        concerned = [weigher for weigher in setting.weighers if self._concerns(weigher, query)]
         self._scoring = Scoring(
             hosts, concerned, normalisation, query, self.stages.passing, readings
         )
+        self._order = setting.order
+        self._scores = BlockedScores(np.full(len(hosts), -np.inf))
+        self._compiled = self._compile(kernel())
+        self._scoring.begin(None if self._compiled is None else self._compiled.board)
         self._told: dict[int, ScoredHost] = {}
         self._told_on: tuple[Scale, ...] = ()
         self._raw: dict[int, list[float]] = {}
@@ -81,7 +73,6 @@ class RequestClass:
             {"aggregates"} if any(weigher.multiplier_key for weigher in concerned) else (),
         )
         self._positions = Positions(hosts.journal, groups)
-        self._order = common.order
         self._rescale(query)
 
     @property
@@ -102,25 +93,28 @@ class RequestClass:
         changed = volatile | settled if settled else volatile
         if not changed:
             return
-        if len(changed) <= _ONE_BY_ONE and not settled:
+        if len(changed) <= _ONE_BY_ONE and not settled and self._compiled is None:
             for row in changed:
                 self._catch_up_one(query, row)
             return
         if len(changed) * _CHANGED_SHARE > len(self._hosts) + _FEW:
             raise OutdatedError
-        listed = list(changed)
-        rows = np.array(listed, dtype=np.intp)
-        also = np.array(list(settled), dtype=np.intp) if settled else None
         if settled and self._scoring.has_switched():
             raise OutdatedError
+        listed = list(changed)
+        if self._compiled is not None:
+            self._hand_over(query, listed, settled, self._compiled)
+            return
+        rows = np.array(listed, dtype=np.intp)
+        also = np.array(list(settled), dtype=np.intp) if settled else None
         passes = self.stages.update(query, rows, also)
-        values = self._scoring.values(query, rows)
+        values = self._scoring.measures.values(query, rows)
         scores = self._scoring.scores(values, self._reference, rows)
         check_finite(values)
         self._forget(listed)
-        if self._scoring.asks and len(listed) <= _TOLD_MAX // 2:
+        if self._scoring.measures.asks and len(listed) <= _TOLD_MAX // 2:
             # The best of them are soon asked for again.
-            self._remember(listed, values)
+            self._remember(listed, values.T.tolist())
         self._scoring.note(rows, changed, values, passes)
         if not are_finite(scores):
             # Values far off the scale they are put on; only a new one can hold them.
@@ -129,11 +123,44 @@ class RequestClass:
         scores[~passes] = -np.inf
         self._scores.put(self._positions_of(rows), scores)
 
+    def _compile(self, kernel: Kernel | None) -> Compiled | None:
+        if kernel is None:
+            return None
+        return Compiled(kernel, self._setting, self.stages, self._scoring, self._scores)
+
+    def _hand_over(
+        self, query: Query, rows: list[int], settled: set[int], compiled: Compiled
+    ) -> None:
+        """Let the kernel take in rows that changed."""
+        if settled:
+            self.stages.settle(query, np.array(list(settled), dtype=np.intp))
+        own = self._own_values(query, rows)
+        if not compiled.take_in(query, rows, own, self._reference):
+            self._rescale(query)
+
+    def _own_values(self, query: Query, rows: list[int]) -> Matrix | None:
+        """Forget what was told of rows; return their values by weighers that read the request."""
+        scoring = self._scoring
+        if not scoring.measures.asks:
+            self._forget(rows)
+            return None
+        if len(rows) <= _ONE_BY_ONE:
+            each = [scoring.measures.values_of_one(query, row, self._raw.get(row)) for row in rows]
+            self._forget(rows)
+            self._remember(rows, each)
+            return np.array([[values[index] for values in each] for index in scoring.measures.own])
+        self._forget(rows)
+        values = scoring.measures.values(query, np.array(rows, dtype=np.intp))
+        if len(rows) <= _TOLD_MAX // 2:
+            # The best of them are soon asked for again.
+            self._remember(rows, values.T.tolist())
+        return values[scoring.measures.own]
+
     def _catch_up_one(self, query: Query, row: int) -> None:
         """Make the class true to one row that was consumed."""
         scoring = self._scoring
         passes = self.stages.update_one(query, row)
-        values = scoring.values_of_one(query, row, self._raw.get(row))
+        values = scoring.measures.values_of_one(query, row, self._raw.get(row))
         if not all(map(math.isfinite, values)):
             raise UnfitError
         score = scoring.score_of_one(values, self._reference, row)
@@ -151,17 +178,31 @@ class RequestClass:
 
     def best(self, query: Query, count: int) -> list[int]:
         """Return the rows of the `count` best hosts, best first, equal ones by name."""
-        positions = self._scores.best(count)
         now = self._scoring.scales()
-        if now != self._reference.all and positions:
+        if now == self._reference.all:
+            return self._top_rows(count)
+        positions = self._top(count)
+        if positions:
             positions = self._best_of_drifted(query, positions, count, now)
         return self._rows_of(positions)
+
+    def _top(self, count: int) -> list[int]:
+        """Return the positions of the greatest scores on the reference scales."""
+        if self._compiled is not None and self._compiled.finds(count):
+            return self._compiled.top(count)
+        return self._scores.best(count)
+
+    def _top_rows(self, count: int) -> list[int]:
+        """Return the rows of the greatest scores on the reference scales."""
+        if self._compiled is not None and self._compiled.finds(count):
+            return self._compiled.top_rows(count)
+        return self._rows_of(self._scores.best(count))
 
     def tied(self, query: Query) -> list[int]:
         """Return the rows of all hosts that share the best score, by name."""
         if self._scoring.scales() != self._reference.all:
             self._rescale(query)
-        (first,) = self._scores.best(1)
+        (first,) = self._top(1)
         return self._rows_of(self._scores.at_least(float(self._scores.values[first])).tolist())
 
     def scored(self, query: Query, row: int, others: Sequence[int]) -> ScoredHost:
@@ -183,7 +224,7 @@ class RequestClass:
         self._told_on = scales
         told = self._told.get(row)
         if told is None:
-            if len(self._raw) > _TOLD_MAX:
+            if len(self._told) > _TOLD_MAX:
                 self._raw.clear()
                 self._told.clear()
             self._tell(query, [row, *(o for o in others if o != row and o not in self._told)])
@@ -192,17 +233,21 @@ class RequestClass:
 
     def _tell(self, query: Query, rows: list[int]) -> None:
         """Work out what each weigher gave rows; values that hold still are not asked for again."""
-        raw = self._raw
-        unknown = [row for row in rows if row not in raw]
-        if unknown:
-            if len(query.request.instance_uuids) > 1:
-                # The request's other instances go to the hosts that are next; one look for all.
-                ahead = self._rows_of(self._scores.best(_AHEAD))
-                unknown.extend(row for row in ahead if row not in raw and row not in rows)
-            values = self._scoring.values(query, np.array(unknown, dtype=np.intp))
+        scoring, hosts, compiled = self._scoring, self._hosts, self._compiled
+        if compiled is not None and compiled.tells and scoring.scales() == self._reference.all:
+            for row, score, given, normalised in compiled.tell(rows):
+                name, node, _ = hosts.identity(row)
+                self._told[row] = ScoredHost(
+                    name, node, score, scoring.names, given, normalised, scoring.plain_factors
+                )
+            return
+        if self._scoring.measures.asks:
+            raw = self._known_values(query, rows)
+        else:
+            values = self._scoring.measures.values(query, np.array(rows, dtype=np.intp))
             check_finite(values)
-            raw.update(zip(unknown, values.T.tolist(), strict=True))
-        parts = self._scoring.parts(np.array(rows, dtype=np.intp), [raw[row] for row in rows])
+            raw = values.T.tolist()
+        parts = self._scoring.parts(rows, raw)
         for row, part in zip(rows, parts, strict=True):
             name, node, _ = self._hosts.identity(row)
             self._told[row] = ScoredHost(
@@ -210,19 +255,33 @@ class RequestClass:
                 raw=part.raw, normalised=part.normalised, multipliers=part.factors,
             )  # fmt: skip
 
-    def _remember(self, rows: list[int], values: Matrix) -> None:
+    def _known_values(self, query: Query, rows: list[int]) -> list[list[float]]:
+        """Return the values of rows; those of weighers that read the request are remembered."""
+        raw = self._raw
+        unknown = [row for row in rows if row not in raw]
+        if unknown:
+            if len(query.request.instance_uuids) > 1:
+                # The request's other instances go to the hosts that are next; one look for all.
+                ahead = self._top_rows(_AHEAD)
+                unknown.extend(row for row in ahead if row not in raw and row not in rows)
+            values = self._scoring.measures.values(query, np.array(unknown, dtype=np.intp))
+            check_finite(values)
+            raw.update(zip(unknown, values.T.tolist(), strict=True))
+        return [raw[row] for row in rows]
+
+    def _remember(self, rows: list[int], values: list[list[float]]) -> None:
         if len(self._raw) + len(rows) > _TOLD_MAX:
             self._raw.clear()
             self._told.clear()
-        self._raw.update(zip(rows, values.T.tolist(), strict=True))
+        self._raw.update(zip(rows, values, strict=True))
 
     def _forget(self, rows: list[int]) -> None:
         """Forget what is told of rows that have changed."""
-        raw, told = self._raw, self._told
-        if raw:
-            for row in rows:
-                if raw.pop(row, None) is not None:
-                    told.pop(row, None)
+        for row in self._told.keys() & rows:
+            del self._told[row]
+        if self._raw:
+            for row in self._raw.keys() & rows:
+                del self._raw[row]
 
     def _concerns(self, weigher: Weigher, query: Query) -> bool:
         """Tell whether a weigher has anything to say of the class."""
@@ -268,7 +327,7 @@ class RequestClass:
             if math.isfinite(bound) and (best := self._best_above(bound, query, count, scales)):
                 return best
         self._rescale(query)
-        return self._scores.best(count)
+        return self._top(count)
 
     def _best_above(
         self, bound: float, query: Query, count: int, scales: Scales
@@ -284,7 +343,7 @@ class RequestClass:
 
     def _exact(self, query: Query, positions: Rows, scales: Scales) -> Scores:
         rows = positions if self._order is None else self._order[positions]
-        values = self._scoring.values(query, rows)
+        values = self._scoring.measures.values(query, rows)
         check_finite(values)
         return self._scoring.scores(values, scales, rows)
 
@@ -296,12 +355,14 @@ class RequestClass:
         """
         self._drifted = 0
         self._reference = prepared(self._scoring.weighers, self._scoring.scales())
-        self._scores = BlockedScores(self._all_scores(query))
+        self._scores.fill(self._all_scores(query))
+        if self._compiled is not None:
+            self._compiled.rescale(self._reference)
 
     def _all_scores(self, query: Query) -> Scores:
         """Score everybody on the reference scales, by position."""
         everyone = self._hosts.everyone
-        values = self._scoring.values(query, everyone)
+        values = self._scoring.measures.values(query, everyone)
         check_finite(values)
         scores = self._scoring.scores(values, self._reference, everyone)
         passes = self.stages.passing(everyone)
@@ -318,14 +379,3 @@ class RequestClass:
             return positions
         rows: list[int] = self._order[positions].tolist()
         return rows
-
-
-def order_of(hosts: HostTable) -> Rows | None:
-    """Return the row at each position in the order of names; None when rows are in it."""
-    alive = hosts.alive_rows()
-    ranks = hosts.rank[alive]
-    if alive.size == len(hosts) and np.array_equal(ranks, alive):
-        return None
-    order = np.empty(alive.size, dtype=np.intp)
-    order[ranks] = alive
-    return order

@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from berth.scheduling.engine.blocks import Extreme
+from berth.scheduling.engine.kernel import Board
+from berth.scheduling.engine.measures import Measures, UnfitError
 from berth.scheduling.engine.readings import Matrix, Readings
 from berth.scheduling.engine.scales import Ends, Scales, column, ends_of
-from berth.scheduling.engine.stages import VOLATILE
 from berth.scheduling.rule import Normalisation, Query, Scores, Weigher
-from berth.scheduling.weighing import UNSCALED, Scale, multipliers, reader_of, scale_of
+from berth.scheduling.weighing import UNSCALED, Scale, multipliers, scale_of
 from berth.tables.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.hosts import HostTable
 
@@ -21,31 +22,6 @@ Passing = Callable[[Selection], Mask]
 
 _SLACK: Final = 1e-9
 """Relative; far above what rounding can do to a sum of a few products."""
-
-
-class UnfitError(Exception):
-    """A value is not finite, so its extremes cannot be kept; evaluate in full instead."""
-
-
-def check_finite(values: Matrix) -> None:
-    """Refuse values that are not finite; scores do not always show them.
-
-    Raises:
-        UnfitError: one is not.
-    """
-    if not are_finite(values):
-        raise UnfitError
-
-
-def are_finite(values: NDArray[np.float64]) -> bool:
-    """Tell whether all values are finite: the greatest and the least are, and none is no number.
-
-    A sum would tell it sooner, but that of large values may be none itself.
-    """
-    return not values.size or (
-        math.isfinite(np.maximum.reduce(values, axis=None))
-        and math.isfinite(np.minimum.reduce(values, axis=None))
-    )
 
 
 class Part(NamedTuple):
@@ -66,7 +42,10 @@ class Scoring:
     Attributes:
         weighers: those of the class that are not idle.
         names: of all of them.
-        asks: some of them read the request, so values cost more than a look at what is kept.
+        measures: what they measure of rows.
+        plain_factors: the multipliers of all of them, where no aggregate says another one.
+        varies: some aggregate does, so multipliers differ between hosts.
+        by_share: values are shares already, so there are no extremes.
     """
 
     def __init__(
@@ -78,76 +57,31 @@ class Scoring:
         passing: Passing,
         readings: Readings,
     ) -> None:
+        """Take the weighers of a class; `begin` finds their extremes."""
         self.names = tuple(weigher.name for weigher in weighers)
         self._told = tuple((weigher, readings.idle_value(weigher)) for weigher in weighers)
         weighers = self.weighers = tuple(weigher for weigher, idle in self._told if idle is None)
         self._hosts = hosts
-        self._readings = readings
-        self._by_share = normalisation is Normalisation.SHARE
-        self._reads = [reader_of(weigher, normalisation) for weigher in weighers]
-        self._lines = [readings.line(weigher) for weigher in weighers]
-        self._own = [i for i, line in enumerate(self._lines) if line is None]
-        self.asks = bool(self._own)
-        self._are_lines = self._lines == list(range(len(readings.values)))
-        self._volatile = [i for i in self._own if _is_volatile(weighers[i])]
-        self._query = query
+        self.by_share = normalisation is Normalisation.SHARE
+        self.measures = Measures(hosts, weighers, normalisation, query, readings)
         self._passing = passing
         ends = ((w.floor, w.ceiling) for w in weighers)
         bounds = [(-np.inf if f is None else f, np.inf if c is None else c) for f, c in ends]
         self._floors = column([low for low, _ in bounds])
         self._ceilings = column([high for _, high in bounds])
-        self._clips = not self._by_share and bool(np.isfinite((self._floors, self._ceilings)).any())
+        self._clips = not self.by_share and bool(np.isfinite((self._floors, self._ceilings)).any())
         self._most: list[Extreme | None] = [None] * len(weighers)
         self._least: list[Extreme | None] = [None] * len(weighers)
-        self._plain_factors = tuple(float(weigher.multiplier) for weigher, _ in self._told)
+        self.plain_factors = tuple(float(weigher.multiplier) for weigher, _ in self._told)
         self._scales: tuple[Scale, ...] | None = None
+        self._last_scales: tuple[Scale, ...] = ()
         self._ends_at: tuple[Scale, ...] | None = None
         self._ends: tuple[Ends, ...] = ()
         self.varies = any(self._varies(weigher) for weigher, _ in self._told)
         self.slack = _SLACK * (1.0 + sum(abs(weigher.multiplier) for weigher in weighers))
-        if not self._by_share:
-            self._begin(passing(hosts.everyone))
+        self._board: Board | None = None
 
-    # ---- values and extremes ----------------------------------------------------------------
-
-    def values(self, query: Query, rows: Selection) -> Matrix:
-        """Return the values of rows, one line a weigher; see `check_finite`."""
-        self._query = query
-        if self._are_lines:
-            kept: Matrix = self._readings.values[:, rows]
-            return kept
-        found = np.empty((len(self._lines), count_of(rows)), dtype=np.float64)
-        for index, line in enumerate(self._lines):
-            if line is not None:
-                found[index] = self._readings.values[line, rows]
-        for index in self._own:
-            values = self._reads[index](self._hosts, query, rows)
-            found[index] = np.nan if values is None else values
-        return found
-
-    def values_of_one(
-        self, query: Query, row: int, known: Sequence[float] | None = None
-    ) -> list[float]:
-        """Return the values of one row.
-
-        Args:
-            query: the request at hand.
-            row: the row.
-            known: its values before it was consumed; only weighers that see that are asked then.
-        """
-        self._query = query
-        found: list[float] = self._readings.values[:, row].tolist()
-        if self._are_lines:
-            return found
-        kept = [math.nan if line is None else found[line] for line in self._lines]
-        rows = np.array((row,), dtype=np.intp)
-        for index in self._own:
-            if known is not None and index not in self._volatile:
-                kept[index] = known[index]
-                continue
-            values = self._reads[index](self._hosts, query, rows)
-            kept[index] = math.nan if values is None else values.item(0)
-        return kept
+    # ---- extremes -----------------------------------------------------------------------------
 
     def note(self, rows: Rows, changed: set[int], values: Matrix, passes: Mask) -> None:
         """Take in the values that some rows have now.
@@ -158,7 +92,7 @@ class Scoring:
             values: (W, K).
             passes: (K,) they pass every filter.
         """
-        if self._by_share or not self.weighers:
+        if self.by_share or not self.weighers:
             return
         highest = np.where(passes, values, -np.inf)
         for index, top in enumerate(np.maximum.reduce(highest, axis=1).tolist()):
@@ -174,7 +108,7 @@ class Scoring:
 
     def note_one(self, row: int, values: Sequence[float], *, passes: bool) -> None:
         """Take in the values that one row has now; see `note`."""
-        if self._by_share:
+        if self.by_share:
             return
         for most, least, value in zip(self._most, self._least, values, strict=True):
             if most is not None and most.note_one(row, value if passes else -math.inf):
@@ -182,58 +116,77 @@ class Scoring:
             if least is not None and least.note_one(row, -value if passes else -math.inf):
                 self._scales = None
 
-    def _begin(self, passes: Mask) -> None:
-        """Find the extremes among the rows that pass."""
+    def begin(self, board: Board | None = None) -> None:
+        """Find the extremes among the rows that pass; a board follows them from now on."""
+        self._board = board
+        if self.by_share:
+            return
         everyone = self._hosts.everyone
+        passes = self._passing(everyone)
         for index, weigher in enumerate(self.weighers):
             if weigher.ceiling is None:
-                self._most[index] = Extreme(
-                    self._one(index, everyone, passes, 1), self._of(index, 1)
-                )
+                most = self.measures.signed(index, everyone, passes, 1)
+                self._most[index] = self._extreme(index, most, 1)
             if weigher.floor is None:
-                self._least[index] = Extreme(
-                    self._one(index, everyone, passes, -1), self._of(index, -1)
-                )
+                least = self.measures.signed(index, everyone, passes, -1)
+                self._least[index] = self._extreme(index, least, -1)
+
+    def _extreme(self, index: int, values: Scores, sign: int) -> Extreme | None:
+        if self._board is None:
+            return Extreme(values, self._of(index, sign))
+        self._board.begin(index, sign, values)
+        return None
+
+    def told(self) -> tuple[tuple[int, float, float], ...] | None:
+        """Return what `kernel.Board.set_told` takes; None when there is more to it."""
+        if self.measures.asks or self.varies:
+            return None
+        indices = count()
+        return tuple(
+            (next(indices), 0.0, factor) if idle is None else (-1, idle, factor)
+            for (_, idle), factor in zip(self._told, self.plain_factors, strict=True)
+        )
+
+    def note_moved(self) -> None:
+        """Take in that the extremes that a board follows are others now."""
+        self._scales = None
+
+    def search(self, index: int, sign: int, start: int, stop: int) -> Scores:
+        """See `kernel.Search`."""
+        rows = np.arange(start, stop)
+        return self.measures.signed(index, rows, self._passing(rows), sign)
 
     def _of(self, index: int, sign: int) -> Callable[[Rows], Scores]:
-        return lambda rows: self._one(index, rows, self._passing(rows), sign)
-
-    def _one(self, index: int, rows: Selection, passes: Mask, sign: int) -> Scores:
-        """Return one weigher's values, or their negatives; -inf for rows that do not pass."""
-        line = self._lines[index]
-        if line is None:
-            values = self._reads[index](self._hosts, self._query, rows)
-            if values is None:
-                raise UnfitError
-        else:
-            values = self._readings.values[line, rows]
-        # What is no number is found where scores are made.
-        return np.where(passes, values if sign > 0 else -values, -np.inf)
+        return lambda rows: self.measures.signed(index, rows, self._passing(rows), sign)
 
     # ---- scales and scores --------------------------------------------------------------------
 
     def scales(self) -> tuple[Scale, ...]:
         """Return the scales that the hosts which pass now give."""
         if self._scales is None:
-            self._scales = self._find_scales()
+            found = self._find_scales()
+            # The same object while they are the same, which makes them fast to compare.
+            self._scales = self._last_scales = (
+                self._last_scales if found == self._last_scales else found
+            )
         return self._scales
 
     def _find_scales(self) -> tuple[Scale, ...]:
-        if self._by_share:
+        if self.by_share:
             return (UNSCALED,) * len(self.weighers)
+        # A side that is not followed has a fixed end, which is all that counts of it.
+        ends = self._board.extremes() if self._board is not None else self._extremes()
         found = tuple(
-            # A side that is not followed has a fixed end, which is all that counts of it.
-            scale_of(
-                0.0 if least is None else -least.value,
-                0.0 if most is None else most.value,
-                weigher.floor,
-                weigher.ceiling,
-            )
-            for weigher, least, most in zip(self.weighers, self._least, self._most, strict=True)
+            scale_of(least, most, weigher.floor, weigher.ceiling)
+            for weigher, (least, most) in zip(self.weighers, ends, strict=True)
         )
         if not all(math.isfinite(scale.span) for scale in found):
             raise UnfitError
         return found
+
+    def _extremes(self) -> list[tuple[float, float]]:
+        pairs = zip(self._least, self._most, strict=True)
+        return [(-low.value if low else 0.0, top.value if top else 0.0) for low, top in pairs]
 
     def scores(self, values: Matrix, scales: Scales, rows: Selection) -> Scores:
         """Sum what the weighers give to rows, in the order of the policy.
@@ -248,7 +201,7 @@ class Scoring:
             if not self.varies:
                 return self._scores_by_line(values, scales)
             gains = self._normalised(values, scales)
-            gains *= self._factors(rows, scales)
+            gains *= self.factors(rows, scales)
             return _summed(gains)
 
     def _scores_by_line(self, values: Matrix, scales: Scales) -> Scores:
@@ -261,7 +214,7 @@ class Scoring:
             if not factor:
                 continue
             gain = line
-            if not self._by_share:
+            if not self.by_share:
                 if floor != -math.inf:
                     gain = np.maximum(gain, floor)
                 if ceiling != math.inf:
@@ -279,7 +232,7 @@ class Scoring:
             column = np.array(values, dtype=np.float64).reshape(-1, 1)
             return self.scores(column, scales, np.array((row,), dtype=np.intp)).item(0)
         score = 0.0
-        if self._by_share:
+        if self.by_share:
             for value, (_, _, _, _, factor) in zip(values, scales.each, strict=True):
                 score += value * factor
             return score
@@ -288,7 +241,7 @@ class Scoring:
             score += (clipped - low) / span * factor
         return score
 
-    def parts(self, rows: Rows, raw: Sequence[Sequence[float]]) -> list[Part]:
+    def parts(self, rows: Sequence[int], raw: Sequence[Sequence[float]]) -> list[Part]:
         """Return the scores of rows now, and what each weigher gave each row.
 
         They are few, so numbers are put on their scales one by one, which rounds no differently.
@@ -302,7 +255,7 @@ class Scoring:
             self._ends_at, self._ends = scales, ends_of(self.weighers, scales)
         found: list[Part] = []
         for values, factors in zip(raw, self._factors_of_each(rows), strict=True):
-            normalised = values if self._by_share else _on_scales(values, self._ends, scales)
+            normalised = values if self.by_share else _on_scales(values, self._ends, scales)
             if len(values) < len(factors):
                 values, normalised = self._with_idle(values, normalised)  # noqa: PLW2901
             score = 0.0
@@ -321,13 +274,14 @@ class Scoring:
             [next(shares) if idle is None else 0.0 for _, idle in self._told],
         )
 
-    def _factors_of_each(self, rows: Rows) -> list[tuple[float, ...]]:
+    def _factors_of_each(self, rows: Sequence[int]) -> list[tuple[float, ...]]:
         """Return for each row the multiplier of every weigher."""
         if not self.varies:
-            return [self._plain_factors] * rows.size
-        factors = np.empty((len(self._told), rows.size), dtype=np.float64)
+            return [self.plain_factors] * len(rows)
+        factors = np.empty((len(self._told), len(rows)), dtype=np.float64)
+        selected = np.array(rows, dtype=np.intp)
         for index, (weigher, _) in enumerate(self._told):
-            factors[index] = multipliers(self._hosts, weigher, rows)
+            factors[index] = multipliers(self._hosts, weigher, selected)
         return [tuple(line) for line in factors.T.tolist()]
 
     def has_switched(self) -> bool:
@@ -335,7 +289,7 @@ class Scoring:
         return self.varies != any(self._varies(weigher) for weigher, _ in self._told)
 
     def _normalised(self, values: Matrix, scales: Scales) -> Matrix:
-        if self._by_share:
+        if self.by_share:
             return values.copy()
         if self._clips:
             values = np.minimum(np.maximum(values, self._floors), self._ceilings)
@@ -343,7 +297,7 @@ class Scoring:
         normalised /= scales.span
         return normalised
 
-    def _factors(self, rows: Selection, scales: Scales) -> Matrix:
+    def factors(self, rows: Selection, scales: Scales) -> Matrix:
         """Return the multiplier of each weigher for each row; 0 where all values are equal."""
         found = np.empty((len(self.weighers), count_of(rows)), dtype=np.float64)
         for index, (weigher, scale) in enumerate(zip(self.weighers, scales.all, strict=True)):
@@ -387,7 +341,3 @@ def _sum_of(values: list[float]) -> float:
     for value in values:
         total += value
     return total
-
-
-def _is_volatile(weigher: Weigher) -> bool:
-    return not VOLATILE.isdisjoint(weigher.reads.columns)

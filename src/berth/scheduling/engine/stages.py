@@ -1,5 +1,6 @@
 """Stages: for every host, which filter of the chain removes it first."""
 
+from array import array
 from collections.abc import Sequence
 from typing import Final
 
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from berth.domain.decision import FilterCount
 from berth.scheduling.engine.timed import TimedVerdicts
-from berth.scheduling.rule import Filter, Query
+from berth.scheduling.rule import Filter, Limit, Query
 from berth.tables.bitsets import Mask, Rows, Selection
 from berth.tables.hosts import HostTable
 
@@ -30,6 +31,9 @@ class Stages:
 
     Attributes:
         passed: the stage of hosts that every filter lets pass.
+        stage: (N,) the stage of each row; `passed` + 1 of one without a host.
+        settled: (N,) the stage by the filters that read nothing volatile.
+        counts: how many hosts are in each stage.
         groups: groups of columns that a verdict may depend on.
     """
 
@@ -48,8 +52,8 @@ class Stages:
         }
         self._lasting: list[int] = []
         self._volatile: list[int] = []
-        self.stage, self._settled = self._first(query)
-        self._counts: list[int] = self._count(self.stage)
+        self.stage, self.settled = self._first(query)
+        self.counts = self._count(self.stage)
         self._left: tuple[FilterCount, ...] | None = None
         own = (i for i in (*self._lasting, *self._volatile) if i not in self._timed)
         self.groups = frozenset(group for i in own for group in filters[i].reads.columns)
@@ -57,7 +61,7 @@ class Stages:
     @property
     def count(self) -> int:
         """How many hosts pass."""
-        return self._counts[self.passed]
+        return self.counts[self.passed]
 
     @property
     def is_sticky(self) -> bool:
@@ -73,9 +77,9 @@ class Stages:
     def left(self) -> tuple[FilterCount, ...]:
         """Count the hosts before and after each filter."""
         if self._left is None:
-            before = sum(self._counts[: self.passed + 1])
+            before = sum(self.counts[: self.passed + 1])
             found: list[FilterCount] = []
-            for rule, removed in zip(self._filters, self._counts, strict=False):
+            for rule, removed in zip(self._filters, self.counts, strict=False):
                 found.append(FilterCount(rule.name, before, before - removed))
                 before -= removed
             self._left = tuple(found)
@@ -90,12 +94,8 @@ class Stages:
             settled_too: those of them that changed in more than volatile columns.
         """
         if settled_too is not None:
-            self._settled[settled_too] = self._settle(query, settled_too)
-        stage = self._settled[rows]
-        for i in self._volatile:
-            verdict = self._filters[i].keep(self._hosts, query, rows)
-            if verdict is not None and not np.logical_and.reduce(verdict):
-                stage[~verdict & (stage > i)] = i
+            self.settle(query, settled_too)
+        stage = self.ask(query, rows)
         old = self.stage[rows]
         if np.logical_or.reduce(old != stage):
             self._recount(old, stage)
@@ -103,9 +103,43 @@ class Stages:
         passes: Mask = stage == self.passed
         return passes
 
+    def settle(self, query: Query, rows: Rows) -> None:
+        """Ask the filters that read nothing volatile again; `ask` and the like have to follow."""
+        self.settled[rows] = self._settle(query, rows)
+
+    def ask(self, query: Query, rows: Rows) -> Small:
+        """Return the stages that rows have now, by what is settled and what is volatile."""
+        stage = self.settled[rows]
+        for i in self._volatile:
+            verdict = self._filters[i].keep(self._hosts, query, rows)
+            if verdict is not None and not np.logical_and.reduce(verdict):
+                stage[~verdict & (stage > i)] = i
+        return stage
+
+    def limits(self, query: Query) -> list[Limit] | None:
+        """Return what the one volatile filter comes to; None when it takes more to say.
+
+        It is the filter of `limited_stage`.
+        """
+        if not self._volatile:
+            return []
+        rule = self._filters[self.limited_stage]
+        if len(self._volatile) > 1 or rule.limits is None:
+            return None
+        return rule.limits(self._hosts, query)
+
+    @property
+    def limited_stage(self) -> int:
+        """The index of the first volatile filter; `passed` when there is none."""
+        return self._volatile[0] if self._volatile else self.passed
+
+    def note_moved(self) -> None:
+        """Take in that stages and counts are others now."""
+        self._left = None
+
     def update_one(self, query: Query, row: int) -> bool:
         """Ask again about a row that changed in volatile columns only; tell whether it passes."""
-        stage = self._settled.item(row)
+        stage = self.settled.item(row)
         rows = np.array((row,), dtype=np.intp)
         for i in self._volatile:
             if i >= stage:
@@ -117,8 +151,8 @@ class Stages:
         old = self.stage.item(row)
         if old != stage:
             self._left = None
-            self._counts[old] -= 1
-            self._counts[stage] += 1
+            self.counts[old] -= 1
+            self.counts[stage] += 1
             self.stage[row] = stage
         return stage == self.passed
 
@@ -166,13 +200,14 @@ class Stages:
             return timed.verdicts[rows]
         return self._filters[i].keep(self._hosts, query, rows)
 
-    def _count(self, stage: Small) -> list[int]:
+    def _count(self, stage: Small) -> "array[int]":
         # Comparing bytes is several times faster than numpy's count of small integers.
-        return [int(np.count_nonzero(stage == number)) for number in range(self.passed + 2)]
+        numbers = range(self.passed + 2)
+        return array("q", [int(np.count_nonzero(stage == number)) for number in numbers])
 
     def _recount(self, old: Small, new: Small) -> None:
         self._left = None
         for stage in old.tolist():
-            self._counts[stage] -= 1
+            self.counts[stage] -= 1
         for stage in new.tolist():
-            self._counts[stage] += 1
+            self.counts[stage] += 1

@@ -14,7 +14,7 @@ import numpy as np
 from berth.domain.decision import Relaxation
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.scheduling.granular.giving import assign
-from berth.scheduling.rule import Filter, Query, Reads, count_hosts, example_names
+from berth.scheduling.rule import Filter, Limit, Query, Reads, count_hosts, example_names
 from berth.scheduling.spreading import fits, most, why_not
 from berth.tables.bitsets import Mask, Rows, Selection
 from berth.tables.columns import Ints
@@ -35,6 +35,7 @@ def build() -> Filter:
         relax=_relax,
         reads=Reads(request=("needs.amounts",), columns=("used",)),
         on_forced=True,
+        limits=_limits,
         assign=assign,
     )
 
@@ -45,6 +46,17 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         verdict = fits(hosts, name, amount, rows)
         kept = verdict if kept is None else kept & verdict
     return kept
+
+
+def _limits(hosts: HostTable, query: Query) -> list[Limit] | None:
+    """See `Limits`; sizes of allocations that a host insists on, and children, are more to it."""
+    found: list[Limit] = []
+    for name, amount in query.needs.amounts.items():
+        columns = hosts.resource(name)
+        if columns is None or columns.stepped or hosts.trees.resource(name) is not None:
+            return None
+        found.append((columns.room, amount))
+    return found
 
 
 def _why(hosts: HostTable, query: Query, row: int) -> str:

@@ -30,6 +30,10 @@ def build(*, multiplier: float = 1.0, resource_class: str = VCPU) -> Weigher:
             return np.zeros(count_of(rows), dtype=np.float64)
         return columns.ratio_free[rows]
 
+    def raw_of_one(hosts: HostTable, query: Query, row: int) -> float:
+        columns = hosts.resource(resource_class)
+        return 0.0 if columns is None else columns.ratio_free.item(row)
+
     def share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
         columns = hosts.resource(resource_class)
         if columns is None:
@@ -45,4 +49,5 @@ def build(*, multiplier: float = 1.0, resource_class: str = VCPU) -> Weigher:
         floor=0.0,
         multiplier_key="cpu_weight_multiplier",
         share=share,
+        raw_of_one=raw_of_one,
     )

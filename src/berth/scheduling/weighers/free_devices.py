@@ -34,6 +34,8 @@ def build(*, multiplier: float = 1.0) -> Weigher:
         multiplier=multiplier,
         multiplier_key="pci_weight_multiplier",
         share=_share,
+        raw_of_one=_raw_of_one,
+        share_of_one=_share_of_one,
     )
 
 
@@ -47,3 +49,14 @@ def _raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
 def _share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
     values = _raw(hosts, query, rows)
     return None if values is None else values / _DEVICES_MAX
+
+
+def _raw_of_one(hosts: HostTable, query: Query, row: int) -> float:
+    if not hosts.pci.kinds:
+        return float(_DEVICES_MAX)
+    free = int(hosts.pci.free(np.array((row,), dtype=np.intp)).item(0))
+    return float(_DEVICES_MAX - min(max(free, 0), _DEVICES_MAX - 1))
+
+
+def _share_of_one(hosts: HostTable, query: Query, row: int) -> float:
+    return _raw_of_one(hosts, query, row) / _DEVICES_MAX

@@ -29,6 +29,7 @@ def build(*, multiplier: float = 1.0) -> Weigher:
         floor=0.0,
         multiplier_key="disk_weight_multiplier",
         share=_share,
+        raw_of_one=_raw_of_one,
     )
 
 
@@ -38,6 +39,11 @@ def _raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
         return np.zeros(count_of(rows), dtype=np.float64)
     # As floats, since a large disk in MB is more than 64 bits hold.
     return columns.physical_free[rows].astype(np.float64) * _MB_PER_GB
+
+
+def _raw_of_one(hosts: HostTable, query: Query, row: int) -> float:
+    columns = hosts.resource(DISK_GB)
+    return 0.0 if columns is None else float(columns.physical_free.item(row)) * _MB_PER_GB
 
 
 def _share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:

@@ -31,6 +31,7 @@ def build(*, multiplier: float = 1.0) -> Weigher:
         floor=0.0,
         multiplier_key="ram_weight_multiplier",
         share=_share,
+        raw_of_one=_raw_of_one,
     )
 
 
@@ -39,6 +40,11 @@ def _raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
     if columns is None:
         return np.zeros(count_of(rows), dtype=np.float64)
     return columns.physical_free[rows].astype(np.float64)
+
+
+def _raw_of_one(hosts: HostTable, query: Query, row: int) -> float:
+    columns = hosts.resource(MEMORY_MB)
+    return 0.0 if columns is None else float(columns.physical_free.item(row))
 
 
 def _share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:

@@ -13,6 +13,8 @@ from berth.tables.following import table_of
 from berth.tables.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 TRUST = {"trust:trusted_host": "trusted"}
 
 

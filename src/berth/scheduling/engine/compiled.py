@@ -1,0 +1,129 @@
+"""The part of a request class that the kernel does, where there is one."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from berth.scheduling.engine.blocks import BlockedScores
+from berth.scheduling.engine.kernel import Changes, Kernel
+from berth.scheduling.engine.measures import UnfitError
+from berth.scheduling.engine.readings import Matrix
+from berth.scheduling.engine.scales import Scales
+from berth.scheduling.engine.scoring import Scoring
+from berth.scheduling.engine.setting import Setting
+from berth.scheduling.engine.stages import Stages
+from berth.scheduling.rule import Query
+
+Told = tuple[int, float, tuple[float, ...], tuple[float, ...]]
+"""(row, score, raw values, normalised values)"""
+
+
+class Compiled:
+    """Takes in changed rows, and finds the best, in compiled code.
+
+    It writes to the arrays of the class's stages and scores; what it does comes out as what
+    numpy does there, to the last bit.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        setting: Setting,
+        stages: Stages,
+        scoring: Scoring,
+        scores: BlockedScores,
+    ) -> None:
+        """Make a board for a class, of which these are the parts."""
+        self._kernel = kernel
+        self._hosts = setting.hosts
+        self._readings = setting.readings
+        self._order = setting.order
+        self._stages = stages
+        self._scoring = scoring
+        self.board = kernel.Board(
+            stage=stages.stage,
+            settled=stages.settled,
+            counts=stages.counts,
+            passed=stages.passed,
+            scores=scores.values,
+            greatest=scores.greatest,
+            shift=scores.shift,
+            lines=scoring.measures.lines,
+            by_share=scoring.by_share,
+        )
+        told = scoring.told()
+        self.tells = told is not None
+        if told is not None:
+            self.board.set_told(told)
+
+    def rescale(self, scales: Scales) -> None:
+        """Take in that all scores were made anew, on these scales."""
+        self.board.set_ends(scales.each)
+
+    def take_in(self, query: Query, rows: list[int], own: Matrix | None, scales: Scales) -> bool:
+        """Make stages, extremes and scores true to rows that changed.
+
+        Args:
+            query: the request at hand, of the class.
+            rows: each once; what is settled of them has been looked at.
+            own: (M, K) values of the weighers that read the request; None without any.
+            scales: those that scores are on.
+
+        Returns:
+            Whether scores hold; everything is to be scored anew when they do not.
+
+        Raises:
+            UnfitError: a value is not finite.
+        """
+        kernel, stages, scoring = self._kernel, self._stages, self._scoring
+        limits = stages.limits(query)
+        asked = None if limits is not None else stages.ask(query, np.array(rows, dtype=np.intp))
+        factors = None
+        if scoring.varies:
+            factors = scoring.factors(np.array(rows, dtype=np.intp), scales)
+        changes = Changes(
+            rows,
+            None if self._order is None else self._hosts.rank,
+            self._readings.values,
+            limits,
+            stages.limited_stage,
+            asked,
+            own,
+            factors,
+            scoring.search,
+        )
+        flags = self.board.update(changes)
+        if not flags:
+            return True
+        if flags & kernel.VALUES_UNFIT:
+            raise UnfitError
+        if flags & kernel.STAGES_MOVED:
+            stages.note_moved()
+        if flags & kernel.EXTREMES_MOVED:
+            scoring.note_moved()
+        return not flags & kernel.SCORES_UNFIT
+
+    def finds(self, count: int) -> bool:
+        """Tell whether so many of the best can be found here."""
+        return count <= self._kernel.BEST_MAX
+
+    def top(self, count: int) -> list[int]:
+        """Return the positions of the greatest scores, best first, low positions first."""
+        return self.board.best(count, None)
+
+    def top_rows(self, count: int) -> list[int]:
+        """Return the rows at those positions."""
+        return self.board.best(count, self._order)
+
+    def tell(self, rows: list[int]) -> Iterator[Told]:
+        """Tell of rows what each weigher gave them, while `tells` and on the scales of scores.
+
+        Raises:
+            UnfitError: a value is not finite.
+        """
+        try:
+            told = self.board.tell(rows, self._readings.values)
+        except ArithmeticError:
+            raise UnfitError from None
+        for row, (score, raw, normalised) in zip(rows, told, strict=True):
+            yield row, score, raw, normalised

@@ -1,0 +1,123 @@
+"""Measures: what the weighers of a request class measure of hosts."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.scheduling.engine.readings import Matrix, Readings
+from berth.scheduling.engine.stages import VOLATILE
+from berth.scheduling.rule import Normalisation, Query, Scores, Weigher
+from berth.scheduling.weighing import reader_of
+from berth.tables.bitsets import Mask, Selection, count_of
+from berth.tables.hosts import HostTable
+
+
+class UnfitError(Exception):
+    """A value is not finite, so its extremes cannot be kept; evaluate in full instead."""
+
+
+def check_finite(values: Matrix) -> None:
+    """Refuse values that are not finite; scores do not always show them.
+
+    Raises:
+        UnfitError: one is not.
+    """
+    if not are_finite(values):
+        raise UnfitError
+
+
+def are_finite(values: NDArray[np.float64]) -> bool:
+    """Tell whether all values are finite: the greatest and the least are, and none is no number.
+
+    A sum would tell it sooner, but that of large values may be none itself.
+    """
+    return not values.size or (
+        math.isfinite(np.maximum.reduce(values, axis=None))
+        and math.isfinite(np.minimum.reduce(values, axis=None))
+    )
+
+
+class Measures:
+    """The values of some weighers: kept by `Readings`, or asked for where they read the request.
+
+    Attributes:
+        own: the indices of those that read the request.
+        asks: there are some, so values cost more than a look at what is kept.
+        lines: the line that each has in the readings, -1 for those of `own`.
+    """
+
+    def __init__(
+        self,
+        hosts: HostTable,
+        weighers: Sequence[Weigher],
+        normalisation: Normalisation,
+        query: Query,
+        readings: Readings,
+    ) -> None:
+        self._hosts = hosts
+        self._readings = readings
+        self._reads = [reader_of(weigher, normalisation) for weigher in weighers]
+        self._lines = [readings.line(weigher) for weigher in weighers]
+        self._are_lines = self._lines == list(range(len(readings.values)))
+        self.own = [i for i, line in enumerate(self._lines) if line is None]
+        self.asks = bool(self.own)
+        self.lines = tuple(-1 if line is None else line for line in self._lines)
+        self._volatile = [i for i in self.own if _is_volatile(weighers[i])]
+        self._query = query
+
+    def values(self, query: Query, rows: Selection) -> Matrix:
+        """Return the values of rows, one line a weigher; see `check_finite`."""
+        self._query = query
+        if self._are_lines:
+            kept: Matrix = self._readings.values[:, rows]
+            return kept
+        found = np.empty((len(self._lines), count_of(rows)), dtype=np.float64)
+        for index, line in enumerate(self._lines):
+            if line is not None:
+                found[index] = self._readings.values[line, rows]
+        for index in self.own:
+            values = self._reads[index](self._hosts, query, rows)
+            found[index] = np.nan if values is None else values
+        return found
+
+    def values_of_one(
+        self, query: Query, row: int, known: Sequence[float] | None = None
+    ) -> list[float]:
+        """Return the values of one row.
+
+        Args:
+            query: the request at hand.
+            row: the row.
+            known: its values before it was consumed; only weighers that see that are asked then.
+        """
+        self._query = query
+        found: list[float] = self._readings.values[:, row].tolist()
+        if self._are_lines:
+            return found
+        kept = [math.nan if line is None else found[line] for line in self._lines]
+        rows = np.array((row,), dtype=np.intp)
+        for index in self.own:
+            if known is not None and index not in self._volatile:
+                kept[index] = known[index]
+                continue
+            values = self._reads[index](self._hosts, query, rows)
+            kept[index] = math.nan if values is None else values.item(0)
+        return kept
+
+    def signed(self, index: int, rows: Selection, passes: Mask, sign: int) -> Scores:
+        """Return one weigher's values, or their negatives; -inf for rows that do not pass."""
+        line = self._lines[index]
+        if line is None:
+            values = self._reads[index](self._hosts, self._query, rows)
+            if values is None:
+                raise UnfitError
+        else:
+            values = self._readings.values[line, rows]
+        # What is no number is found where scores are made.
+        return np.where(passes, values if sign > 0 else -values, -np.inf)
+
+
+def _is_volatile(weigher: Weigher) -> bool:
+    return not VOLATILE.isdisjoint(weigher.reads.columns)

@@ -1,0 +1,287 @@
+"""The kernel's boards: what numpy works out of the same values, after any changes."""
+
+from dataclasses import dataclass, field
+from random import Random
+from types import ModuleType
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.domain.change import Snapshot
+from berth.domain.errors import InvalidInputError
+from berth.domain.request import Request
+from berth.scheduling.engine.kernel import Board, Changes, Kernel, Search, kernel
+from berth.scheduling.rule import Limit, Query
+from berth.tables.following import table_of
+from berth.testing.fleet_strategies import requests, snapshots
+from berth.testing.fleets import NOW_S, all_filters
+
+FOUND = kernel()
+needs_kernel = pytest.mark.skipif(FOUND is None, reason="no kernel is installed: make kernel")
+PASSED = 3
+LIMITED = 1
+VALUES = (-2.5, -1.0, 0.0, 0.1, 0.3, 0.3, 1.0, 7.0, 1e9)
+SHIFT = 2
+
+
+def the_kernel() -> Kernel:
+    """Return the kernel that is installed."""
+    assert FOUND is not None
+    return FOUND
+
+
+@dataclass
+class Small:
+    """A board of few rows beside the arrays that it works on, and a plain model of them."""
+
+    random: Random
+    own: bool
+    by_share: bool
+    ordered: bool
+    rows: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Draw a state."""
+        draw = self.random
+        self.rows = draw.randint(1, 40)
+        blocks = (self.rows >> SHIFT) + 1
+        self.settled = np.array(draw.choices((0, 2, PASSED, PASSED), k=self.rows), dtype=np.uint8)
+        self.stage = self.settled.copy()
+        self.counts = np.bincount(self.stage, minlength=PASSED + 2).astype(np.int64)
+        self.scores = np.full(blocks << SHIFT, -np.inf)
+        self.greatest = np.full(blocks, -np.inf)
+        self.kept = np.array(draw.choices(VALUES, k=2 * self.rows)).reshape(2, self.rows)
+        self.mine = np.array(draw.choices(VALUES, k=self.rows))
+        self.room = np.array(draw.choices((0, 5, 9), k=self.rows), dtype=np.int64)
+        order = list(range(self.rows))
+        if self.ordered:
+            draw.shuffle(order)
+        self.order = np.array(order, dtype=np.int64)
+        self.rank = np.argsort(self.order).astype(np.int64)
+        self.lines = (1, -1, 0) if self.own else (1, 0)
+        self.ends = tuple(
+            (
+                0.0,
+                np.inf,
+                draw.choice((0.0, 0.25)),
+                draw.choice((1.0, 3.0)),
+                draw.choice((1.0, -2.0)),
+            )
+            for _ in self.lines
+        )
+        self.board: Board = the_kernel().Board(
+            stage=self.stage,
+            settled=self.settled,
+            counts=self.counts,
+            passed=PASSED,
+            scores=self.scores,
+            greatest=self.greatest,
+            shift=SHIFT,
+            lines=self.lines,
+            by_share=self.by_share,
+        )
+        self.board.set_ends(self.ends)
+        if not self.by_share:
+            for index in range(len(self.lines)):
+                for sign in (1, -1):
+                    self.board.begin(index, sign, self.signed(index, sign))
+
+    def draw_ends(self) -> tuple[float, ...]:
+        """Draw (floor, ceiling, low, span, factor)."""
+        draw = self.random
+        low, span, factor = draw.choice((0, 0.25)), draw.choice((1, 3)), draw.choice((1, -2, 0))
+        return (draw.choice((0.0, -np.inf)), draw.choice((np.inf, 1.0)), low, span, factor)
+
+    def line(self, index: int) -> np.ndarray:
+        """Return the values of a weigher."""
+        number = self.lines[index]
+        return self.mine if number < 0 else self.kept[number]
+
+    def signed(self, index: int, sign: int) -> np.ndarray:
+        """Return what an extreme is the greatest of."""
+        return np.where(self.stage == PASSED, sign * self.line(index), -np.inf)
+
+    def change(self) -> int:
+        """Change some rows, and tell the board."""
+        draw = self.random
+        rows = draw.sample(range(self.rows), draw.randint(0, self.rows))
+        for row in rows:
+            self.kept[:, row] = draw.choices(VALUES, k=2)
+            self.mine[row] = draw.choice(VALUES)
+            self.room[row] = draw.choice((0, 5, 9))
+            self.settled[row] = draw.choice((0, 2, PASSED, PASSED))
+        stages = self.settled.copy()
+        stages[(self.room < 5) & (stages > LIMITED)] = LIMITED
+        limits: list[Limit] | None = [(self.room, 5)] if draw.random() < 0.7 else None
+        asked = None if limits else stages[rows]
+        own = self.mine[rows].reshape(1, -1) if self.own else None
+        search = cast("Search", lambda i, sign, a, b: self.signed(i, sign)[a:b].copy())
+        rank = self.rank if self.ordered else None
+        return self.board.update(
+            Changes(rows, rank, self.kept, limits, LIMITED, asked, own, None, search)
+        )
+
+    def expected_scores(self) -> list[float]:
+        """Score every row one by one."""
+        found: list[float] = []
+        for row in range(self.rows):
+            total = 0.0
+            for index, (floor, ceiling, low, span, factor) in enumerate(self.ends):
+                value = float(self.line(index)[row])
+                if not self.by_share:
+                    value = (min(max(value, floor), ceiling) - low) / span
+                total += value * factor
+            found.append(total if self.stage[row] == PASSED else -np.inf)
+        return found
+
+
+@needs_kernel
+@given(
+    seed=st.integers(0, 2**32),
+    own=st.booleans(),
+    by_share=st.booleans(),
+    ordered=st.booleans(),
+    steps=st.integers(1, 8),
+)
+def test_a_board_is_what_its_rows_are(
+    seed: int, own: bool, by_share: bool, ordered: bool, steps: int
+) -> None:
+    """Stages, counts, extremes, scores and the best, whatever changed."""
+    small = Small(Random(seed), own, by_share, ordered)
+    for _ in range(steps):
+        before = small.stage.copy(), small.board.extremes()
+        flags = small.change()
+        moved = (small.stage != before[0]).any()
+        assert bool(flags & the_kernel().STAGES_MOVED) == moved
+        assert small.counts.tolist() == np.bincount(small.stage, minlength=PASSED + 2).tolist()
+        if not by_share:
+            ends = [
+                (-float(small.signed(i, -1).max()), float(small.signed(i, 1).max()))
+                for i in range(len(small.lines))
+            ]
+            assert small.board.extremes() == ends
+            assert bool(flags & the_kernel().EXTREMES_MOVED) == (ends != before[1])
+    everyone = list(range(small.rows))
+    stages = small.stage.copy()
+    own_values = small.mine.reshape(1, -1) if own else None
+    search = cast("Search", lambda i, sign, a, b: small.signed(i, sign)[a:b].copy())
+    rank = small.rank if ordered else None
+    small.board.update(
+        Changes(everyone, rank, small.kept, None, LIMITED, stages, own_values, None, search)
+    )
+    expected = small.expected_scores()
+    assert small.scores[small.rank if ordered else everyone].tolist() == expected
+    blocks = small.scores.reshape(-1, 1 << SHIFT).max(axis=1)
+    assert small.greatest.tolist() == blocks.tolist()
+    for count in (1, 3, 64):
+        best = sorted(
+            (row for row in everyone if expected[row] > -np.inf),
+            key=lambda row: (-expected[row], small.rank[row]),
+        )[:count]
+        assert small.board.best(count, small.order) == best
+        assert small.board.best(count, None) == [small.rank[row] for row in best]
+
+
+@needs_kernel
+def test_values_that_are_not_finite_are_told() -> None:
+    """Before anything is made of them, so that the class can be evaluated in full."""
+    small = Small(Random(3), own=False, by_share=False, ordered=False)
+    small.kept[0, 0] = np.nan
+    changes = Changes([0], None, small.kept, [], LIMITED, None, None, None, lambda *_: np.zeros(0))
+    assert small.board.update(changes) & the_kernel().VALUES_UNFIT
+    small.board.set_told(((0, 0.0, 1.0), (1, 0.0, 1.0)))
+    with pytest.raises(ArithmeticError):
+        small.board.tell([0], small.kept)
+
+
+@needs_kernel
+@pytest.mark.parametrize(
+    ("field_", "value", "error"),
+    [
+        ("rows", [99], IndexError),
+        ("rows", [-1], IndexError),
+        ("rows", ["x"], TypeError),
+        ("rows", (0,), TypeError),
+        ("kept", np.zeros((1, 3)), ValueError),
+        ("kept", np.zeros((2, 40), dtype=np.float32), ValueError),
+        ("kept", None, ValueError),
+        ("rank", np.zeros(0, dtype=np.int64), ValueError),
+        ("limits", ((),), TypeError),
+        ("limits", [(np.zeros(0, dtype=np.int64), 1)], ValueError),
+        ("stages", np.zeros(0, dtype=np.uint8), ValueError),
+        ("own", None, ValueError),
+        ("factors", np.zeros(0), ValueError),
+    ],
+)
+def test_what_does_not_fit_is_an_error_and_no_crash(
+    field_: str, value: object, error: type[Exception]
+) -> None:
+    """Sizes, types and row numbers are looked at before anything is read."""
+    small = Small(Random(1), own=True, by_share=False, ordered=False)
+    good = Changes(
+        [0], None, small.kept, [], LIMITED, None, np.zeros((1, 1)), None, lambda *_: np.zeros(0)
+    )
+    other: Any = {field_: value}
+    with pytest.raises(error):
+        small.board.update(good._replace(**other))
+    for bad in (0, 65, -1):
+        with pytest.raises(ValueError, match="count"):
+            small.board.best(bad, None)
+    with pytest.raises(IndexError):
+        small.board.tell([small.rows], small.kept)
+    with pytest.raises(IndexError):
+        small.board.set_told(((1, 0.0, 1.0),))
+
+
+@needs_kernel
+def test_an_error_of_whoever_is_asked_for_values_is_handed_on() -> None:
+    """As when a plugin's weigher fails."""
+    small = Small(Random(5), own=True, by_share=False, ordered=False)
+    small.stage[:] = small.settled[:] = PASSED
+    small.mine[:] = 1.0
+    small.board.begin(1, 1, small.signed(1, 1))
+
+    def fails(*_: int) -> np.ndarray:
+        raise RuntimeError("asked")
+
+    changes = Changes([0], None, small.kept, [], LIMITED, None, np.full((1, 1), -9.0), None, fails)
+    with pytest.raises(RuntimeError, match="asked"):
+        small.board.update(changes)
+
+
+def test_a_kernel_of_another_time_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its calls may mean something else."""
+    from berth.scheduling.engine import kernel as module  # noqa: PLC0415
+
+    other = ModuleType("berth_kernel")
+    monkeypatch.setitem(__import__("sys").modules, "berth_kernel", other)
+    for api, found in ((module.API + 1, False), (module.API, True)):
+        monkeypatch.setattr(other, "API", api, raising=False)
+        assert (module.find() is not None) == found
+
+
+@given(snapshot=snapshots(least=1), request_=requests())
+def test_limits_remove_what_the_filter_removes(snapshot: Snapshot, request_: Request) -> None:
+    """For every filter that says its verdict so, on every row."""
+    hosts = table_of(snapshot)
+    try:
+        needs = request_.needs
+    except InvalidInputError:
+        return
+    query = Query(request_, needs, NOW_S, None, request_.instance_uuids[0])
+    for rule in all_filters():
+        limits = None if rule.limits is None else rule.limits(hosts, query)
+        verdict = rule.keep(hosts, query, hosts.everyone)
+        if limits is not None and verdict is not None:
+            passes = np.ones(len(hosts), dtype=np.bool_)
+            for column, amount in limits:
+                passes &= column[: len(hosts)] >= amount
+            assert verdict.tolist() == passes.tolist(), rule.name
+
+
+def test_some_filter_has_limits() -> None:
+    """Or the law above says nothing."""
+    assert any(rule.limits is not None for rule in all_filters())
