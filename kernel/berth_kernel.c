@@ -203,6 +203,21 @@ board_set_ends(PyObject *object, PyObject *each)
 
 /* ---- extremes ---------------------------------------------------------------------------- */
 
+/* Return the greatest of some rows that pass; `line` has all rows' values. */
+static double
+greatest_of(const Board *self, const double *line, int sign, Py_ssize_t start, Py_ssize_t stop)
+{
+    const uint8_t *stage = self->stage.buf;
+    const uint8_t passed = (uint8_t)self->passed;
+    double most = -INFINITY;
+    for (Py_ssize_t row = start; row < stop; row++) {
+        double value = sign > 0 ? line[row] : -line[row];
+        value = stage[row] == passed ? value : -INFINITY;
+        most = value > most ? value : most;
+    }
+    return most;
+}
+
 static PyObject *
 board_begin(PyObject *object, PyObject *args)
 {
@@ -229,21 +244,23 @@ board_begin(PyObject *object, PyObject *args)
             return PyErr_NoMemory();
         }
     }
-    const double *value = values.buf;
+    const double *line = values.buf;
+    Py_ssize_t best = 0;
     for (Py_ssize_t b = 0; b < self->blocks; b++) {
-        extreme->bounds[b] = -INFINITY;
+        Py_ssize_t start = b << self->shift, stop = (b + 1) << self->shift;
+        stop = stop < self->rows ? stop : self->rows;
+        extreme->bounds[b] = greatest_of(self, line, sign, start, stop);
+        if (extreme->bounds[b] > extreme->bounds[best]) {
+            best = b;
+        }
     }
-    extreme->value = -INFINITY;
-    extreme->holder = 0;
+    extreme->value = extreme->bounds[best];
     extreme->is_stale = 0;
-    for (Py_ssize_t row = 0; row < self->rows; row++) {
-        double *bound = &extreme->bounds[row >> self->shift];
-        if (value[row] > *bound) {
-            *bound = value[row];
-            if (value[row] > extreme->value) {
-                extreme->value = value[row];
-                extreme->holder = row;
-            }
+    extreme->holder = best << self->shift;
+    for (Py_ssize_t row = extreme->holder; row < self->rows; row++) {
+        if (greatest_of(self, line, sign, row, row + 1) == extreme->value) {
+            extreme->holder = row;
+            break;
         }
     }
     PyBuffer_Release(&values);
@@ -672,6 +689,127 @@ done:
     return result;
 }
 
+/* ---- everybody anew ---------------------------------------------------------------------- */
+
+/* So many rows are scored weigher by weigher before the next; their sums stay in the cache. */
+#define STRETCH 1024
+
+/* Score a stretch of rows into `total`; returns flags. */
+static int
+score_stretch(const Board *self, const double *kept, Py_ssize_t start, Py_ssize_t count,
+              double *total)
+{
+    const uint8_t *stage = self->stage.buf;
+    int unfit = 0;
+    for (Py_ssize_t k = 0; k < count; k++) {
+        total[k] = 0.0;
+    }
+    for (Py_ssize_t i = 0; i < self->weighers; i++) {
+        const double *values = kept + self->lines[i] * self->rows + start;
+        const Ends ends = self->ends[i];
+        int finite = 1;
+        for (Py_ssize_t k = 0; k < count; k++) {
+            finite &= isfinite(values[k]) != 0;
+        }
+        unfit |= finite ? 0 : VALUES_UNFIT;
+        if (ends.factor == 0.0) {
+            continue;
+        }
+        for (Py_ssize_t k = 0; k < count; k++) {
+            double gain = values[k];
+            if (!self->by_share) {
+                gain = gain < ends.floor ? ends.floor : gain;
+                gain = gain > ends.ceiling ? ends.ceiling : gain;
+                gain = (gain - ends.low) / ends.span;
+            }
+            gain *= ends.factor;
+            total[k] += gain;
+        }
+    }
+    for (Py_ssize_t k = 0; k < count; k++) {
+        if (stage[start + k] != self->passed) {
+            total[k] = -INFINITY;
+        }
+        else if (!isfinite(total[k])) {
+            unfit |= SCORES_UNFIT;
+        }
+    }
+    return unfit;
+}
+
+static PyObject *
+board_rescale(PyObject *object, PyObject *args)
+{
+    Board *self = (Board *)object;
+    PyObject *from, *kept_from;
+    Py_buffer order, kept;
+    Py_ssize_t lines = 0;
+    int flags = 0;
+    if (!PyArg_ParseTuple(args, "OO", &from, &kept_from)) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < self->weighers; i++) {
+        if (self->lines[i] < 0) {
+            PyErr_SetString(PyExc_ValueError, "some weighers have no line");
+            return NULL;
+        }
+        lines = self->lines[i] >= lines ? self->lines[i] + 1 : lines;
+    }
+    if (take(kept_from, &kept, PyBUF_C_CONTIGUOUS, 8, lines * self->rows, "kept") < 0) {
+        return NULL;
+    }
+    if (take_or_none(from, &order, 8, 0, "order") < 0) {
+        PyBuffer_Release(&kept);
+        return NULL;
+    }
+    double *scores = self->scores.buf, *greatest = self->greatest.buf, *totals = NULL;
+    const Py_ssize_t places = self->blocks << self->shift;
+    Py_ssize_t ranked = self->rows;
+    PyObject *result = NULL;
+    if (order.buf != NULL) {
+        ranked = order.len / 8;
+        totals = PyMem_Malloc(((size_t)self->rows + 1) * sizeof(double));
+        if (totals == NULL) {
+            PyErr_NoMemory();
+            goto done;
+        }
+        if (ranked > places) {
+            PyErr_SetString(PyExc_ValueError, "order: longer than there are scores");
+            goto done;
+        }
+    }
+    double *into = totals == NULL ? scores : totals;
+    for (Py_ssize_t start = 0; start < self->rows; start += STRETCH) {
+        Py_ssize_t count = self->rows - start < STRETCH ? self->rows - start : STRETCH;
+        flags |= score_stretch(self, kept.buf, start, count, into + start);
+    }
+    for (Py_ssize_t p = 0; totals != NULL && p < ranked; p++) {
+        Py_ssize_t row = (Py_ssize_t)((const int64_t *)order.buf)[p];
+        if (row < 0 || row >= self->rows) {
+            PyErr_Format(PyExc_IndexError, "row %zd of %zd", row, self->rows);
+            goto done;
+        }
+        scores[p] = totals[row];
+    }
+    for (Py_ssize_t p = ranked; p < places; p++) {
+        scores[p] = -INFINITY;
+    }
+    for (Py_ssize_t b = 0; b < self->blocks; b++) {
+        const double *inside = scores + (b << self->shift);
+        double most = -INFINITY;
+        for (Py_ssize_t i = 0; i < (Py_ssize_t)1 << self->shift; i++) {
+            most = inside[i] > most ? inside[i] : most;
+        }
+        greatest[b] = most;
+    }
+    result = PyLong_FromLong(flags);
+done:
+    PyMem_Free(totals);
+    give_back(&order);
+    give_back(&kept);
+    return result;
+}
+
 /* ---- the best ---------------------------------------------------------------------------- */
 
 /* Insert into a list that is in order, best first; what comes later loses against its equals. */
@@ -881,12 +1019,14 @@ static PyMethodDef board_methods[] = {
      "set_ends(each): put scores on these scales; (floor, ceiling, low, span, factor) a weigher."},
     {"begin", board_begin, METH_VARARGS,
      "begin(index, sign, values): follow the greatest of a weigher's values, or of their\n"
-     "negatives; -inf for rows that do not pass."},
+     "negatives, among the rows that pass."},
     {"extremes", board_extremes, METH_NOARGS,
      "extremes(): (least, greatest) of each weigher's values; 0 where it is not followed."},
     {"update", board_update, METH_O,
      "update((rows, rank, kept, limits, limited_stage, stages, own, factors, search)): take in\n"
      "rows that changed; returns flags."},
+    {"rescale", board_rescale, METH_VARARGS,
+     "rescale(order, kept): score every row; returns flags."},
     {"set_told", board_set_told, METH_O,
      "set_told(each): what `tell` says; (index, idle value, factor), idle ones with index -1."},
     {"tell", board_tell, METH_VARARGS,

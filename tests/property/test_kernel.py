@@ -87,7 +87,7 @@ class Small:
         if not self.by_share:
             for index in range(len(self.lines)):
                 for sign in (1, -1):
-                    self.board.begin(index, sign, self.signed(index, sign))
+                    self.board.begin(index, sign, self.line(index).copy())
 
     def draw_ends(self) -> tuple[float, ...]:
         """Draw (floor, ceiling, low, span, factor)."""
@@ -174,6 +174,11 @@ def test_a_board_is_what_its_rows_are(
     )
     expected = small.expected_scores()
     assert small.scores[small.rank if ordered else everyone].tolist() == expected
+    if not own:
+        again = small.scores.copy()
+        small.scores[:] = small.greatest[:] = 0.0
+        assert small.board.rescale(small.order if ordered else None, small.kept) == 0
+        assert small.scores.tolist() == again.tolist()
     blocks = small.scores.reshape(-1, 1 << SHIFT).max(axis=1)
     assert small.greatest.tolist() == blocks.tolist()
     for count in (1, 3, 64):
@@ -242,7 +247,7 @@ def test_an_error_of_whoever_is_asked_for_values_is_handed_on() -> None:
     small = Small(Random(5), own=True, by_share=False, ordered=False)
     small.stage[:] = small.settled[:] = PASSED
     small.mine[:] = 1.0
-    small.board.begin(1, 1, small.signed(1, 1))
+    small.board.begin(1, 1, small.mine)
 
     def fails(*_: int) -> np.ndarray:
         raise RuntimeError("asked")

@@ -56,9 +56,21 @@ class Compiled:
         if told is not None:
             self.board.set_told(told)
 
-    def rescale(self, scales: Scales) -> None:
-        """Take in that all scores were made anew, on these scales."""
+    def set_scales(self, scales: Scales) -> None:
+        """Put scores on these scales from now on."""
         self.board.set_ends(scales.each)
+
+    def rescale(self) -> bool:
+        """Score everybody anew on the scales; False where that takes more than the kernel has.
+
+        Raises:
+            UnfitError: a value is not finite, or a score.
+        """
+        if self._scoring.varies or self._scoring.measures.asks:
+            return False
+        if self.board.rescale(self._order, self._readings.values):
+            raise UnfitError
+        return True
 
     def take_in(self, query: Query, rows: list[int], own: Matrix | None, scales: Scales) -> bool:
         """Make stages, extremes and scores true to rows that changed.

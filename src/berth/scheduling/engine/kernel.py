@@ -58,12 +58,12 @@ class Board(Protocol):
         ...
 
     def begin(self, index: int, sign: int, values: NDArray[np.float64], /) -> None:
-        """Follow the greatest of a weigher's values, or of their negatives (sign -1).
+        """Follow the greatest of a weigher's values, or of their negatives, among rows that pass.
 
         Args:
             index: of the weigher.
-            sign: 1 or -1.
-            values: (N,), times the sign; -inf for rows that do not pass.
+            sign: 1, or -1 for the negatives.
+            values: (N,) of every row.
         """
         ...
 
@@ -77,6 +77,15 @@ class Board(Protocol):
         Raises:
             IndexError: there is no such row.
             ValueError: an array is of another size or type.
+        """
+        ...
+
+    def rescale(self, order: Rows | None, kept: NDArray[np.float64], /) -> int:
+        """Score every row, where every weigher has a line; return flags.
+
+        Args:
+            order: the row at each position; None when that is the position itself.
+            kept: (L, N) lines of values.
         """
         ...
 

@@ -108,15 +108,24 @@ class Measures:
 
     def signed(self, index: int, rows: Selection, passes: Mask, sign: int) -> Scores:
         """Return one weigher's values, or their negatives; -inf for rows that do not pass."""
-        line = self._lines[index]
-        if line is None:
-            values = self._reads[index](self._hosts, self._query, rows)
-            if values is None:
-                raise UnfitError
-        else:
-            values = self._readings.values[line, rows]
+        values = self.of(index, rows)
         # What is no number is found where scores are made.
         return np.where(passes, values if sign > 0 else -values, -np.inf)
+
+    def of(self, index: int, rows: Selection) -> Scores:
+        """Return one weigher's values.
+
+        Raises:
+            UnfitError: it has nothing to say all of a sudden.
+        """
+        line = self._lines[index]
+        if line is not None:
+            kept: Scores = self._readings.values[line, rows]
+            return kept
+        values = self._reads[index](self._hosts, self._query, rows)
+        if values is None:
+            raise UnfitError
+        return values
 
 
 def _is_volatile(weigher: Weigher) -> bool:

@@ -355,9 +355,11 @@ class RequestClass:
         """
         self._drifted = 0
         self._reference = prepared(self._scoring.weighers, self._scoring.scales())
-        self._scores.fill(self._all_scores(query))
         if self._compiled is not None:
-            self._compiled.rescale(self._reference)
+            self._compiled.set_scales(self._reference)
+            if self._compiled.rescale():
+                return
+        self._scores.fill(self._all_scores(query))
 
     def _all_scores(self, query: Query) -> Scores:
         """Score everybody on the reference scales, by position."""

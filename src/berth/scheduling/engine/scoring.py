@@ -121,20 +121,19 @@ class Scoring:
         self._board = board
         if self.by_share:
             return
-        everyone = self._hosts.everyone
-        passes = self._passing(everyone)
+        passes = self._passing(self._hosts.everyone)
         for index, weigher in enumerate(self.weighers):
             if weigher.ceiling is None:
-                most = self.measures.signed(index, everyone, passes, 1)
-                self._most[index] = self._extreme(index, most, 1)
+                self._most[index] = self._extreme(index, passes, 1)
             if weigher.floor is None:
-                least = self.measures.signed(index, everyone, passes, -1)
-                self._least[index] = self._extreme(index, least, -1)
+                self._least[index] = self._extreme(index, passes, -1)
 
-    def _extreme(self, index: int, values: Scores, sign: int) -> Extreme | None:
+    def _extreme(self, index: int, passes: Mask, sign: int) -> Extreme | None:
+        everyone = self._hosts.everyone
         if self._board is None:
+            values = self.measures.signed(index, everyone, passes, sign)
             return Extreme(values, self._of(index, sign))
-        self._board.begin(index, sign, values)
+        self._board.begin(index, sign, self.measures.of(index, everyone))
         return None
 
     def told(self) -> tuple[tuple[int, float, float], ...] | None:
