@@ -286,7 +286,7 @@ def test_each_relaxation_is_true(world: World) -> None:
                 continue  # too long to be shown
             event(relaxation.filter)
             request = CHANGES[rule.name](world.request, relaxation)
-            changed = replace(query, request=request)
+            changed = query._replace(request=request)
             passes = rule.keep(hosts, changed, removed)
             won = removed.size if passes is None else np.count_nonzero(passes)
             assert (rule.name, won) == (rule.name, relaxation.hosts), relaxation

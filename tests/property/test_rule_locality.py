@@ -192,7 +192,7 @@ def _mixed(query: Query, other: Query, read: Sequence[str]) -> Query:
         if hasattr(query, head):
             mixed = _with_part(mixed, head, tail, query)
         elif hasattr(query.request, head):
-            mixed = replace(mixed, request=_with_part(mixed.request, head, tail, query.request))
+            mixed = _altered(mixed, request=_with_part(mixed.request, head, tail, query.request))
         else:  # worked out from who knows what
             return query
     return mixed
@@ -209,4 +209,8 @@ def _with_part(owner: Any, head: str, tail: str, giver: Any) -> Any:  # noqa: AN
         part = replace(whole, **{tail: getattr(given, tail)})
     else:
         part = given
-    return replace(owner, **{head: part})
+    return _altered(owner, **{head: part})
+
+
+def _altered(owner: Any, **parts: Any) -> Any:  # noqa: ANN401 - of any kind
+    return owner._replace(**parts) if isinstance(owner, Query) else replace(owner, **parts)

@@ -18,7 +18,7 @@ from berth.cli.output import json_option, print_json, print_line, print_table
 from berth.cli.request_file import read_request
 from berth.cli.state_file import read_state
 from berth.config.policy_file import load_policy
-from berth.domain.decision import Decision, Verdict
+from berth.domain.decision import Decision, Placement, Verdict, counterfactuals
 from berth.domain.request import Request
 from berth.scheduling.inspecting import (
     HostInspection,
@@ -146,11 +146,23 @@ def _print_instance(instance: InstanceInspection) -> None:
         print_scores(scored, title=title, places=[one.place for one in instance.candidates])
     if not instance.by_weight:
         print_line("The driver does not choose by these weights.")
-    if instance.placement is not None and instance.by_weight:
+    if instance.placement is None:
+        return
+    if instance.by_weight:
         chosen = instance.placement.chosen
         print_counterfactuals(instance.counterfactuals, chosen, title="Who would have won")
-    if instance.placement is not None:
-        print_line(f"Chosen: {full_name(instance.placement.host, instance.placement.node)}")
+    else:
+        _print_own_scores(instance.placement)
+    print_line(f"Chosen: {full_name(instance.placement.host, instance.placement.node)}")
+
+
+def _print_own_scores(placement: Placement) -> None:
+    """Print what a driver that does not weigh went by, as far as its plan tells: costs, say."""
+    recorded = (placement.chosen, *placement.runners_up)
+    if len(recorded) > 1 or placement.chosen.parts:
+        print_scores(recorded, title="What the driver went by, the best hosts first")
+    title = f"Who would have won, of these {len(recorded)}"
+    print_counterfactuals(counterfactuals(recorded), placement.chosen, title=title)
 
 
 def _print_removed(removed: Sequence[HostInspection], total: int) -> None:

@@ -11,7 +11,7 @@ from berth.cli.failures import ExitCode
 from berth.cli.output import json_option, print_fields, print_json, print_line
 
 if TYPE_CHECKING:
-    from berth.scheduling.linting import Finding
+    from berth.scheduling.finding import Finding
     from berth.scheduling.policy import Policy
 
 _PATH = "/berth/v1/policy"
@@ -94,10 +94,13 @@ def _describe(checked: "Policy") -> Json:
         "host_subset_size": checked.host_subset_size,
         "shuffle_best_same_weighed_hosts": checked.shuffle_best_same_weighed_hosts,
         "runners_up": checked.runners_up,
+        "alternates": checked.alternates,
+        "normalisation": checked.normalisation,
         "filters": [rule.name for rule in checked.filters],
         "weighers": [
             {"name": rule.name, "multiplier": rule.multiplier} for rule in checked.weighers
         ],
+        "costs": [{"name": cost.name, "weight": cost.weight} for cost in checked.costs],
     }
 
 
@@ -105,7 +108,7 @@ def _print_policy(answer: Json, *, as_json: bool) -> None:
     if as_json:
         print_json(answer)
         return
-    fields = {key.replace("_", " "): _cell(value) for key, value in answer.items()}
+    fields = {key.replace("_", " "): _cell(value) for key, value in answer.items() if value != []}
     print_fields(fields)
 
 
@@ -116,8 +119,11 @@ def _cell(value: object) -> object:
     said: list[str] = []
     for item in cast("list[object]", value):
         match item:
-            case {"name": str(name), "multiplier": int() | float() as multiplier}:
-                said.append(f"{name} × {multiplier:g}")
+            case {"name": str(name), "multiplier": int() | float() as factor} | {
+                "name": str(name),
+                "weight": int() | float() as factor,
+            }:
+                said.append(f"{name} × {factor:g}")
             case {"name": str(name)}:
                 said.append(name)
             case _:

@@ -135,7 +135,7 @@ def parse_policy(text: str, source: str) -> Policy:
     _check_weighers(weighers, normalisation, source)
     driver = _driver(document, cast("str", values["driver"]), source)
     costs = _rules(document, "costs", COSTS, _is_cost, source)
-    if isinstance(driver, LeastCostScheduler) != bool(costs):
+    if _adds_up_costs(driver) != bool(costs):
         reason = "least_cost and [[costs]] belong together; add or remove one of the two"
         raise PolicyError(f"{source}: costs", reason)
     return Policy(
@@ -185,12 +185,19 @@ def _driver(document: Document, name: str, source: str) -> Driver:
     driver = build_plugin(DRIVERS, name, given, _is_driver, where=where)
     if not isinstance(driver, MultiScheduler):
         return driver
-    return driver.with_drivers(
-        {
-            wanted: build_plugin(DRIVERS, wanted, {}, _is_driver, where=where)
-            for wanted in sorted(driver.wanted)
-        }
-    )
+    drivers: dict[str, Driver] = {}
+    for wanted in sorted(driver.wanted):
+        said = driver.options.get(wanted, {})
+        place = f"{source}: driver_options.options.{wanted}" if said else where
+        drivers[wanted] = build_plugin(DRIVERS, wanted, said, _is_driver, where=place)
+    return driver.with_drivers(drivers)
+
+
+def _adds_up_costs(driver: Driver) -> bool:
+    """Tell whether a driver, or one that it hands requests to, is the least-cost scheduler."""
+    if isinstance(driver, MultiScheduler):
+        return any(_adds_up_costs(one) for one in driver.drivers.values())
+    return isinstance(driver, LeastCostScheduler)
 
 
 def _is_driver(built: object) -> TypeGuard[Driver]:

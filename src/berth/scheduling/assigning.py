@@ -27,8 +27,11 @@ class Assigning:
                 "ask for groups of resources, and the policy has no filter that finds providers"
                 " for them; add GranularGroupsFilter to it",
             )
-        parts = [one(hosts, query, row) for one in self._asked]
-        given = [part for part in parts if part is not None]
+        given: list[Assignment] = []
+        for one in self._asked:
+            part = one(hosts, query, row)
+            if part is not None:
+                given.append(part)
         return Assignment.merged(given) if given else None
 
 

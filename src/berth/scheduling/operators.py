@@ -7,6 +7,7 @@ cannot be read never match: they refuse the host with a reason and do not fail t
 
 import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
@@ -28,6 +29,8 @@ _TEXT: Mapping[str, Callable[[str, str], bool]] = {
 _IN = "<in>"
 _ALL_IN = "<all-in>"
 _OR = "<or>"
+_OPERATORS = frozenset((*_NUMERIC, *_TEXT, _IN, _ALL_IN, _OR))
+_LIKE_AN_OPERATOR = re.compile(r"s?[<>=!]")
 
 
 def matches(value: object, requirement: str) -> bool:
@@ -40,10 +43,7 @@ def matches(value: object, requirement: str) -> bool:
     if value is None:
         return False
     words = requirement.split()
-    known = bool(words) and (
-        words[0] in _NUMERIC or words[0] in _TEXT or words[0] in (_IN, _ALL_IN, _OR)
-    )
-    if not known:
+    if not words or words[0] not in _OPERATORS:
         return requirement == _text(value)
     operand = words[1:]
     if not operand:
@@ -76,6 +76,59 @@ def _contains(value: object, word: str) -> bool:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else str(value)
+
+
+def flaw_of(requirement: str) -> str:
+    """Say why no value at all satisfies a requirement; nothing when some value may."""
+    words = requirement.split()
+    if not words or words[0] not in _OPERATORS:
+        return ""
+    if len(words) == 1:
+        return f"{words[0]} has nothing to compare with"
+    if words[0] in _NUMERIC and number_of(words[1]) is None:
+        return f"{words[1]!r} is no number"
+    return ""
+
+
+def is_mistaken(requirement: str) -> bool:
+    """Tell whether a requirement begins like an operator, but with none that there is (`> 4`)."""
+    words = requirement.split()
+    return bool(words) and words[0] not in _OPERATORS and bool(_LIKE_AN_OPERATOR.match(requirement))
+
+
+def contradict(one: str, other: str) -> bool:
+    """Tell whether no text or number can satisfy both of two requirements.
+
+    False when that cannot be seen from the requirements alone.
+    """
+    for first, second in ((one, other), (other, one)):
+        texts = _only(first)
+        if texts is not None:
+            return not any(matches(text, second) for text in texts)
+    (low, high), (also_low, also_high) = _bounds(one), _bounds(other)
+    return max(low, also_low) > min(high, also_high)
+
+
+def _only(requirement: str) -> list[str] | None:
+    """Return the few texts that satisfy a requirement; None when there may be more."""
+    words = requirement.split()
+    if not words or words[0] not in _OPERATORS:
+        return [requirement]
+    if words[0] == "s==":
+        return words[1:2]
+    return words[1::2] if words[0] == _OR else None
+
+
+def _bounds(requirement: str) -> tuple[float, float]:
+    """Return the least and the greatest number that satisfy a requirement."""
+    name, *operand = requirement.split() or [""]
+    number = number_of(operand[0]) if operand else None
+    if name not in _NUMERIC or name == "!=" or number is None:
+        return -math.inf, math.inf
+    return (
+        -math.inf if name == "<=" else number,
+        number if name in {"<=", "=="} else math.inf,
+    )
 
 
 def number_of(value: object) -> float | None:

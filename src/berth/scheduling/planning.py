@@ -35,8 +35,7 @@ class Manner:
     incremental: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
+class _Way(NamedTuple):
     """How one plan is made: manner, chance, and how many alternates to name."""
 
     manner: Manner

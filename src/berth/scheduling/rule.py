@@ -7,7 +7,7 @@ its options, by the `build` function of its module, and has no state of its own.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,7 @@ class Normalisation(StrEnum):
     """As shares of the host's own capacity; scores are comparable between requests and zones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(NamedTuple):
     """A request made ready for the rules: needs resolved, group looked up, time fixed.
 
     `instance_uuid` is the one of the request's instances that is being placed.

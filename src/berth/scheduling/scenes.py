@@ -1,8 +1,7 @@
 """Scenes: where the instances of one request may go, found in full or kept by the engine."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,8 +23,7 @@ Rank = Callable[[HostTable, Query, Rows], Ranked]
 """Scores the hosts that passed the filters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(NamedTuple):
     """The hosts that one instance may go to; `counts` says how many were left along the chain."""
 
     ranked: Ranked

@@ -171,6 +171,15 @@ def test_a_policy_file_is_checked_without_a_cloud(run: Run, tmp_path: Path) -> N
     assert ended.code == 0
     assert "is a valid policy" in ended.out
     assert json.loads(run("policy", "check", path, "--json").out)["filters"] == ["ResourcesFilter"]
+    path.write_text(
+        'name = "mine"\ndriver = "least_cost"\nnormalisation = "share"\nalternates = 1\n'
+        '[[filters]]\nname = "ResourcesFilter"\n[[costs]]\nname = "noop"\nweight = 2.5\n'
+    )
+    words = run("policy", "check", path).out.split()
+    assert words[words.index("costs") + 1 :][:3] == ["noop", "×", "2.5"]
+    assert words[words.index("normalisation") + 1] == "share"
+    assert words[words.index("alternates") + 1] == "1"
+    assert "weighers" not in words[: words.index("costs")]
     path.write_text('name = "mine"\n')
     ended = run("policy", "check", path)
     assert ended.code == 2

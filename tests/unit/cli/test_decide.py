@@ -1,6 +1,7 @@
 """`berth decide`: the service's own choice, explained, with its exit code."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,6 +45,23 @@ def test_the_choice_is_explained_step_by_step(run: Run, words: list[str]) -> Non
     assert "1.000 × 1 (16,384)" in ended.out
     assert "Chosen: big\n" in ended.out
     assert "Placed on big" in ended.out
+
+
+def test_the_costs_that_a_driver_goes_by_are_told(run: Run, words: list[str]) -> None:
+    """Beside the weights, which play no part then."""
+    path = Path(words[2]).with_name("costs.toml")
+    path.write_text(
+        'name = "costs"\ndriver = "least_cost"\n[[filters]]\nname = "ResourcesFilter"\n'
+        '[[costs]]\nname = "compute_fill_first"\n[[costs]]\nname = "noop"\n'
+    )
+    ended = run(*words, "--policy", str(path))
+    assert ended.code == 0, ended.err
+    assert "The driver does not choose by these weights." in ended.out
+    assert "What the driver went by, the best hosts first" in ended.out
+    assert "0.250 × -1 (4,096)" in ended.out
+    assert "Who would have won, of these 4" in ended.out
+    assert re.search(r"without compute_fill_first +big +-1\n", ended.out)
+    assert "Chosen: small\n" in ended.out
 
 
 def test_json_has_the_record_that_the_service_would_keep(run: Run, words: list[str]) -> None:

@@ -121,6 +121,46 @@ def test_a_host_that_two_rules_remove_is_won_by_two_changes() -> None:
     assert [part.filter for part in pair.parts] == pair.filter.split(" + ")
 
 
+def test_of_pairs_of_changes_the_smallest_is_told() -> None:
+    """Whichever of the two filters comes first, and though one of them finds all hosts alike."""
+    boxes = [Box(name, inventories=sized(memory_mb=mb)) for name, mb in [("a", 10), ("b", 1_000)]]
+    wanted = replace(asking(), availability_zone="az1")
+    first = "without the availability zone az1 and 24 MB less memory: 1 host, of 2 that lack both"
+    assert texts(refuse(snapshot_of(boxes), wanted)) == [first]
+    last = "24 MB less memory and without the hint same_host: 1 host, of 2 that lack both"
+    wanted = replace(asking(), hints={"same_host": ("i",)})
+    assert texts(refuse(snapshot_of(boxes), wanted)) == [last]
+
+
+def test_the_smallest_pair_may_be_among_many_hosts() -> None:
+    """A filter that finds all hosts alike names the first of them, which count for no more."""
+    boxes = [Box(f"h{n:03}", inventories=sized(memory_mb=10 + n % 50)) for n in range(200)]
+    wanted = replace(asking(Flavor("1", "f", 1, 100, 1)), availability_zone="az1")
+    pair = "without the availability zone az1 and 41 MB less memory: 1 host, of 200 that lack both"
+    refusal = refuse(snapshot_of(boxes), wanted)
+    assert texts(refusal) == [pair]
+    assert refusal.relaxations[0].examples == ("h049",)
+
+
+def test_the_smallest_of_several_amounts_is_for_their_filter_to_say() -> None:
+    """What lacks memory and CPUs has no one amount."""
+    boxes = [Box(f"h{n:03}", inventories=sized(vcpus=1, memory_mb=10 + n)) for n in range(20)]
+    wanted = replace(asking(Flavor("1", "f", 4, 100, 1)), availability_zone="az1")
+    (text,) = texts(refuse(snapshot_of(boxes), wanted))
+    assert "3 VCPU less and 71 MB less memory: 1 host, of 20 that lack both" in text
+
+
+def test_amounts_of_different_things_count_by_what_is_asked() -> None:
+    """Half of the memory is more than one CPU of ten."""
+    boxes = [
+        Box("a", inventories=sized(vcpus=10, memory_mb=500)),
+        Box("b", inventories=sized(vcpus=9, memory_mb=1_000)),
+    ]
+    wanted = replace(asking(Flavor("1", "f", 10, 1_000, 1)), availability_zone="az1")
+    pair = "without the availability zone az1 and 1 VCPU less: 1 host, of 2 that lack both"
+    assert texts(refuse(snapshot_of(boxes), wanted)) == [pair]
+
+
 def test_a_host_that_three_rules_remove_is_no_relaxation() -> None:
     """Nothing that could be said in a line would win it, and the message says so."""
     refusal = refuse(

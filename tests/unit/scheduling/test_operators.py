@@ -1,10 +1,11 @@
 """The operators of extra specs, each with its odd inputs."""
 
+import itertools
 import math
 
 import pytest
 
-from berth.scheduling.operators import matches, number_of
+from berth.scheduling.operators import contradict, flaw_of, is_mistaken, matches, number_of
 
 TRUE = [
     ("4", "= 4"),
@@ -122,3 +123,50 @@ def test_numbers_are_finite_or_none(value: object, number: float | None) -> None
 def test_numbers_beyond_all_bounds_are_none(value: object) -> None:
     """Comparing them would say nothing."""
     assert number_of(value) is None
+
+
+@pytest.mark.parametrize(
+    ("requirement", "flaw"),
+    [
+        ("plain", ""),
+        ("", ""),
+        (">= 4", ""),
+        ("<or> a", ""),
+        ("s== abc", ""),
+        (">= abc", "'abc' is no number"),
+        ("== nan", "'nan' is no number"),
+        ("<all-in>", "<all-in> has nothing to compare with"),
+    ],
+)
+def test_what_no_value_satisfies_is_told(requirement: str, flaw: str) -> None:
+    """With the reason."""
+    assert flaw_of(requirement) == flaw
+    if flaw:
+        assert not any(matches(value, requirement) for value in ("", "abc", "4", 4, ["abc"]))
+
+
+def test_what_looks_like_an_operator_and_is_none_is_told() -> None:
+    """Texts that begin otherwise are texts."""
+    assert all(is_mistaken(text) for text in ("> 4", "< 4", "=4", "s=a", "<all_in> a", "!x"))
+    assert not any(is_mistaken(text) for text in ("", "4", "sse", "a > b", ">= 4", "<in> a"))
+
+
+REQUIREMENTS = (
+    *(f"{name} {number}" for name in ("=", "==", "!=", ">=", "<=") for number in (3, 4)),
+    *(f"{name} b" for name in ("s==", "s!=", "s<", "s>", "<in>", "<all-in>")),
+    *("b", "a", "4", "4.0", "<or> a <or> 4", "<or> b"),
+)
+VALUES = ("a", "b", "ab", "3", "4", "4.0", "3.5", 3, 4, 5.0)
+
+
+def test_requirements_that_contradict_have_no_value_in_common() -> None:
+    """Whatever is said to contradict, no value satisfies both."""
+    said = 0
+    for one, other in itertools.product(REQUIREMENTS, repeat=2):
+        assert contradict(one, other) is contradict(other, one)
+        if contradict(one, other):
+            said += 1
+            assert not any(matches(value, one) and matches(value, other) for value in VALUES)
+    assert said > len(REQUIREMENTS)
+    assert contradict(">= 4", "<= 3")
+    assert not contradict(">= 3", "<= 4")

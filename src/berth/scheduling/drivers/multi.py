@@ -15,12 +15,15 @@ from berth.tables.hosts import HostTable
 class MultiScheduler:
     """Hands each request to the driver of its operation.
 
-    `routes` says which driver's name each operation has, `drivers` are these by name, given by
-    whoever knows what is installed.
+    `routes` says which driver's name each operation has, `options` what is said to each of them,
+    `drivers` are these by name, given by whoever knows what is installed.
     """
 
     routes: Mapping[Operation, str]
     default: str
+    options: Mapping[str, Mapping[str, object]] = field(
+        default_factory=dict[str, Mapping[str, object]]
+    )
     drivers: Mapping[str, Driver] = field(default_factory=dict[str, Driver])
     name: str = "multi"
 
@@ -41,15 +44,22 @@ class MultiScheduler:
         return driver.plan(hosts, request, policy, now_s=now_s, seed=seed)
 
 
-def build(*, default: str = "filter", routes: dict[str, str] | None = None) -> MultiScheduler:
+def build(
+    *,
+    default: str = "filter",
+    routes: dict[str, str] | None = None,
+    options: dict[str, dict[str, object]] | None = None,
+) -> MultiScheduler:
     """Make the driver.
 
     Args:
         default: the driver of operations that `routes` does not name.
         routes: driver by operation, `{retry = "chance"}`.
+        options: options of these drivers by name, `{simple = {max_cores = 64}}`.
 
     Raises:
-        ValueError: there is no such operation, or a driver is this one itself.
+        ValueError: there is no such operation, a driver is this one itself, or one that has
+            options is not handed anything.
     """
     known = {operation.value for operation in Operation}
     for name, driver in (routes or {}).items():
@@ -59,4 +69,9 @@ def build(*, default: str = "filter", routes: dict[str, str] | None = None) -> M
             raise ValueError(f"routes.{name}: multi cannot hand requests to itself")
     if default == "multi":
         raise ValueError("default: multi cannot hand requests to itself")
-    return MultiScheduler({Operation(key): name for key, name in (routes or {}).items()}, default)
+    made = MultiScheduler(
+        {Operation(key): name for key, name in (routes or {}).items()}, default, options or {}
+    )
+    for name in made.options.keys() - made.wanted:
+        raise ValueError(f"options.{name}: no request is handed to a driver of that name")
+    return made

@@ -18,11 +18,16 @@ class Positions:
 
     def __init__(self, journal: Journal, groups: Iterable[str]) -> None:
         self._journal = journal
+        self._step = journal.step
         self._at = {group: journal.position(group) for group in groups}
 
     def changed(self) -> dict[str, list[int]] | None:
         """Return the rows that changed since the last call, by group; None when forgotten."""
-        return self._journal.advance(self._at)
+        journal = self._journal
+        if journal.step == self._step:
+            return {}
+        self._step = journal.step
+        return journal.advance(self._at)
 
 
 class TimedVerdicts:

@@ -12,7 +12,7 @@ import numpy as np
 
 from berth.domain.decision import Relaxation
 from berth.scheduling.admission import listed
-from berth.scheduling.operators import matches
+from berth.scheduling.operators import flaw_of, matches
 from berth.scheduling.rule import Filter, Query, Reads, without
 from berth.tables.bitsets import Mask, Rows, Selection
 from berth.tables.hosts import HostTable
@@ -64,11 +64,15 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
 def _why(hosts: HostTable, query: Query, row: int) -> str:
     here = np.array([row])
     unmet = [
-        f"{name}={requirement} (they have {listed(hosts, [key], row)})"
+        f"{name}={requirement} ({flaw_of(requirement) or _had(hosts, key, row)})"
         for name, key, requirement in _keys(query)
         if not _meets(hosts, key, requirement, here)[0]
     ]
     return f"its aggregates do not meet {', '.join(unmet)}"
+
+
+def _had(hosts: HostTable, key: str, row: int) -> str:
+    return f"they have {listed(hosts, [key], row)}"
 
 
 def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:

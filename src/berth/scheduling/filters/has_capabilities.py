@@ -21,7 +21,7 @@ from berth.scheduling.attributes import (
     ROW_ATTRIBUTES,
     profile_value,
 )
-from berth.scheduling.operators import matches
+from berth.scheduling.operators import flaw_of, matches
 from berth.scheduling.rule import Filter, Query, Reads, without
 from berth.tables.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.hosts import HostTable
@@ -50,7 +50,7 @@ def _demands(hosts: HostTable, query: Query, rows: Selection) -> Iterator[tuple[
     """Yield each extra spec that concerns hosts, with the rows that meet it."""
     for key, requirement in query.request.flavor.extra_specs.items():
         path, scoped = _path_of(key)
-        wanted = f">= {requirement}" if key == _ADDRESS_BITS else requirement
+        wanted = _wanted(key, requirement)
         if not path:
             continue
         if len(path) == 1 and path[0] in ROW_ATTRIBUTES:
@@ -59,6 +59,10 @@ def _demands(hosts: HostTable, query: Query, rows: Selection) -> Iterator[tuple[
             yield key, _match_hosts(hosts, path[0], wanted, rows)
         elif scoped or _is_known(hosts, path[0]):
             yield key, _match_profiles(hosts, path, wanted, rows, scoped=scoped)
+
+
+def _wanted(key: str, requirement: str) -> str:
+    return f">= {requirement}" if key == _ADDRESS_BITS else requirement
 
 
 def _path_of(key: str) -> tuple[list[str], bool]:
@@ -119,8 +123,16 @@ def _why(hosts: HostTable, query: Query, row: int) -> str:
     specs = query.request.flavor.extra_specs
     here = np.array([row])
     demands = _demands(hosts, query, here)
-    unmet = [f"{key}={specs[key]}" for key, meets in demands if not meets[0]]
+    unmet = [
+        f"{key}={specs[key]}{_flaw(key, specs[key])}" for key, meets in demands if not meets[0]
+    ]
     return f"it does not meet {', '.join(unmet)}"
+
+
+def _flaw(key: str, requirement: str) -> str:
+    """Return why no host at all meets an extra spec, in brackets; nothing when some may."""
+    flaw = flaw_of(_wanted(key, requirement))
+    return f" ({flaw})" if flaw else ""
 
 
 def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:

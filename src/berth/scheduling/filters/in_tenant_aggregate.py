@@ -57,4 +57,5 @@ def build(
         relax=relax,
         reads=Reads(request=("project_id", "project_aggregates"), columns=("aggregates",)),
         once_per_request=True,
+        options={"limit_tenants_to_placement_aggregate": limit_tenants_to_placement_aggregate},
     )

@@ -39,6 +39,7 @@ def build(*, enable_isolated_aggregate_filtering: bool = True) -> Filter:
             columns=("aggregates",),
         ),
         once_per_request=True,
+        options={"enable_isolated_aggregate_filtering": enable_isolated_aggregate_filtering},
     )
 
 

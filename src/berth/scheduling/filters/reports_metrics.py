@@ -49,4 +49,5 @@ def build(*, weight_setting: Mapping[str, float] = _NONE) -> Filter:
         relax=relax,
         reads=Reads(request=(), columns=("host",)),
         once_per_request=True,
+        options={"weight_setting": names},
     )

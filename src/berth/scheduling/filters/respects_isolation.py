@@ -59,4 +59,5 @@ def build(
         reads=Reads(request=("image.image_id",), columns=("host",)),
         once_per_request=True,
         run_on_rebuild=True,
+        options={"isolated_images": images, "isolated_hosts": names},
     )

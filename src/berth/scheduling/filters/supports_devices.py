@@ -4,6 +4,7 @@ Nova's pre-filter `transform_image_metadata` (nova.md 2.8).
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from berth.scheduling.architectures import canonical_architecture
 from berth.scheduling.demanded_traits import image_properties, said, trait_filter, trait_of
@@ -47,7 +48,8 @@ def build(*, image_metadata_prefilter: bool = True) -> Filter:
                 found[trait] = f"{found[trait]} and {source}" if trait in found else source
         return found
 
-    return trait_filter(NAME, demands, request=("image.properties",))
+    rule = trait_filter(NAME, demands, request=("image.properties",))
+    return replace(rule, options={"image_metadata_prefilter": image_metadata_prefilter})
 
 
 def _canonical(key: str, value: str) -> str:

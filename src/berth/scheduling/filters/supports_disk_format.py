@@ -5,6 +5,7 @@ demands the trait COMPUTE_IMAGE_TYPE_<FORMAT>.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from berth.scheduling.demanded_traits import image_properties, said, trait_filter, trait_of
 from berth.scheduling.rule import Filter, Query
@@ -26,4 +27,6 @@ def build(*, query_placement_for_image_type_support: bool = True) -> Filter:
             return {}
         return {trait_of("COMPUTE_IMAGE_TYPE", value): said(_FORMAT, value)}
 
-    return trait_filter(NAME, demands, request=("image.properties",))
+    rule = trait_filter(NAME, demands, request=("image.properties",))
+    switch = query_placement_for_image_type_support
+    return replace(rule, options={"query_placement_for_image_type_support": switch})

@@ -168,9 +168,33 @@ def test_multi_hands_each_operation_to_its_driver() -> None:
     assert chosen(Operation.RETRY) == {"a", "b", "c", "down"}
 
 
+def test_the_drivers_of_multi_have_options_of_their_own() -> None:
+    """As they have when the policy names them alone."""
+    options = "options = {simple = {max_cores = 3}}"
+    policy = parse_policy(_MULTI.replace("[[filters]]", f"{options}\n[[filters]]"), "m.toml")
+    refusal = policy.driver.plan(
+        table_of(FLEET), asking(count=9), policy, now_s=NOW_S, seed=0
+    ).refusal
+    assert refusal is not None
+    assert "max_cores removed 4" in refusal.message
+
+
+def test_multi_may_hand_requests_to_least_cost() -> None:
+    """Then the policy has cost functions, and must have some."""
+    routed = _MULTI.replace('"chance"', '"least_cost"')
+    policy = parse_policy(f'{routed}[[costs]]\nname = "compute_fill_first"\n', "m.toml")
+    retried = replace(asking(), operation=Operation.RETRY)
+    found = policy.driver.plan(table_of(FLEET), retried, policy, now_s=NOW_S, seed=0)
+    assert hosts_of(found) == ["b"]
+    with pytest.raises(PolicyError, match=r"least_cost and .* belong together"):
+        parse_policy(routed, "m.toml")
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
+        ("options = {chance = {}}", "options.chance: no request is handed to a driver"),
+        ("options = {filter = {x = 1}}", "driver_options.options.filter.x: there is no such"),
         ('routes = {fly = "chance"}', "routes.fly: there is no such operation"),
         ('routes = {create = "multi"}', "cannot hand requests to itself"),
         ('default = "multi"', "cannot hand requests to itself"),

@@ -92,6 +92,23 @@ def test_unmet_specs_are_named(ask: Ask) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("key", "requirement", "flaw"),
+    [
+        ("capabilities:vcpus_total", ">= many", "'many' is no number"),
+        ("capabilities:rack", "<in>", "<in> has nothing to compare with"),
+        ("hw:maxphysaddr_bits", "many", "'many' is no number"),
+    ],
+)
+def test_bad_numbers_refuse_hosts_with_the_reason(
+    ask: Ask, key: str, requirement: str, flaw: str
+) -> None:
+    """In Nova they fail the request."""
+    asked = ask(SNAPSHOT, asking(specs={key: requirement}))
+    assert asked.kept(RULE) == []
+    assert asked.why(RULE, 0) == f"it does not meet {key}={requirement} ({flaw})"
+
+
 def test_stats_of_removed_hosts_are_forgotten(ask: Ask) -> None:
     """An unscoped key that only they had is nobody's any more."""
     asked = ask(SNAPSHOT, asking(specs={"rack": "r2"}))

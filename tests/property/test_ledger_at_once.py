@@ -1,0 +1,90 @@
+"""Units that are judged at once come to the same as write by write."""
+
+import copy
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.adapters.ledger.at_once import commit_at_once
+from berth.adapters.ledger.books import Books, Draft
+from berth.adapters.ledger.judge import judge, judge_by_writes
+from berth.domain.allocation import Allocation, Claim
+from berth.domain.resources import MEMORY_MB, VCPU
+from berth.domain.revising import revised
+from berth.domain.write import Committed, Free, Put, Take, Unit, Write
+from berth.testing.builders import (
+    make_decision,
+    make_fleet,
+    make_instance,
+    make_pending_request,
+    make_uuid,
+)
+
+_numbers = st.integers(1, 3)
+_amounts = st.dictionaries(st.sampled_from((VCPU, MEMORY_MB, "X")), st.integers(0, 3), min_size=1)
+_allocations = st.builds(
+    lambda consumer, host, amounts: Allocation(
+        make_uuid("instance", consumer), make_uuid("host", host), amounts
+    ),
+    _numbers,
+    _numbers,
+    _amounts,
+)
+_takes = st.builds(
+    lambda key, allocations: Take(Claim(f"claim-{key}", tuple(allocations))),
+    st.integers(1, 4),
+    st.lists(_allocations, min_size=1, max_size=2) | st.builds(list[Allocation]),
+)
+_puts = st.one_of(
+    st.builds(
+        lambda number, revision: Put(revised(make_instance(number), revision=revision)),
+        _numbers,
+        st.integers(0, 2),
+    ),
+    _numbers.map(make_decision).map(Put),
+    _numbers.map(make_pending_request).map(Put),
+)
+_frees = st.builds(Free, _numbers.map(lambda number: make_uuid("instance", number)))
+_writes: st.SearchStrategy[Write] = st.one_of(_takes, _puts, _puts, _frees)
+_units: st.SearchStrategy[Unit] = st.lists(_writes, max_size=3).map(tuple)
+
+
+def fleet() -> Books:
+    """Return books of two small hosts."""
+    books = Books()
+    judge(books, make_fleet(2, vcpus=4))
+    books.settle()
+    return books
+
+
+@given(st.lists(_units, max_size=8))
+def test_units_come_to_the_same_at_once_and_write_by_write(units: list[Unit]) -> None:
+    """Outcomes, books and what is to be written down are equal, in the same order."""
+    quick, slow = fleet(), fleet()
+    assert judge(quick, units) == [judge_by_writes(slow, unit) for unit in units]
+    assert quick == slow
+    for name in ("puts", "born", "drawn", "taken", "freed", "claimed"):
+        assert list(getattr(quick.dirt, name)) == list(getattr(slow.dirt, name))
+
+
+@given(st.lists(_units, max_size=4), _units)
+def test_what_is_not_committed_at_once_leaves_no_trace(before: list[Unit], unit: Unit) -> None:
+    """The books are as they were, so that the unit can be judged write by write."""
+    books = fleet()
+    judge(books, before)
+    expected = copy.deepcopy(books)
+    if commit_at_once(books, unit) is None:
+        assert books == expected
+
+
+def test_a_placement_is_committed_at_once() -> None:
+    """The way that nearly all units take is not left by accident."""
+    take = Take(
+        Claim("c", (Allocation(make_uuid("instance", 1), make_uuid("host", 1), {VCPU: 1}),))
+    )
+    unit: Unit = (take, Put(make_instance(1)), Put(make_decision(1)))
+    books = fleet()
+    version = books.version + 1
+    assert commit_at_once(books, unit) == Committed(version)
+    assert commit_at_once(books, unit) is None
+    assert Draft(books, unit).version == version + 1
