@@ -41,13 +41,15 @@ class GroupedCases:
 
 @dataclass(frozen=True, slots=True)
 class PinnedCases:
-    """Pinned guests on hosts with NUMA cells, on both sides."""
+    """Pinned guests on hosts with NUMA cells, on both sides.
+
+    Berth and Nova take so many `turns`; the samples are those of each of Berth's.
+    """
 
     hosts: int
-    cold_samples: int
+    turns: int
     keep_samples: int
     warm_samples: int
-    peer_repeat: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,14 @@ class MemoryCases:
 
 @dataclass(frozen=True, slots=True)
 class PeerCases:
-    """Nova's scheduler, at those sizes of the decisions that are not above `hosts_max`."""
+    """Nova's scheduler, at those sizes of the decisions that are not above `hosts_max`.
+
+    It takes so many `turns` with Berth, which makes `decisions` warm decisions in each of its own.
+    """
 
     hosts_max: int
-    repeat: int
+    turns: int
+    decisions: int
     batch_estimate: bool
 
 

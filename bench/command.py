@@ -17,7 +17,7 @@ from bench.memory import measure_memory
 from bench.packing import MISSING as MISSING_TRACE
 from bench.packing import TRACE, measure_packing
 from bench.parity import compare, missing_weighers
-from bench.peer import MISSING, PYTHON, run_peer, run_pinned_peer
+from bench.peer import MISSING, PYTHON, run_peer
 from bench.pinned import measure_pinned
 from bench.report import show
 from bench.results import Results, begin, measures_of, write
@@ -44,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write. Returns 1 when a part failed or a floor is not met, else 0."""
     keep_freed_memory()  # as every process of Berth does
     options = parse_arguments(arguments)
+    if options.peer and not PYTHON.exists():
+        say(MISSING)
+        options = replace(options, peer=False)
     results = begin(options.cases)
     for part in options.parts:
         try:
@@ -61,12 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _decisions(results: Results, options: Options) -> None:
     cases = options.cases
     say(f"decisions: {', '.join(f'{count:,}' for count in cases.decisions.hosts)} hosts")
-    results.decisions.extend(measure_decisions(_NOVA, cases.decisions))
-    if not options.peer:
+    peer = cases.peer if options.peer else None
+    results.decisions.extend(measure_decisions(_NOVA, cases.decisions, peer))
+    if peer is None:
         return
-    if not PYTHON.exists():
-        say(MISSING)
-    results.nova = run_peer(cases.decisions.hosts, cases.decisions.batch_instances, cases.peer)
+    results.nova = run_peer(cases.decisions.hosts, cases.decisions.batch_instances, peer)
     if results.nova is not None:
         results.nova_weighers_missing = missing_weighers(results.nova)
         results.parity = compare(results.nova)
@@ -81,9 +83,7 @@ def _grouped(results: Results, options: Options) -> None:
 def _pinned(results: Results, options: Options) -> None:
     cases = options.cases.pinned
     say(f"pinned: {cases.hosts:,} hosts with NUMA cells")
-    results.pinned = measure_pinned(cases)
-    if options.peer:
-        results.pinned_nova = run_pinned_peer(cases.hosts, cases.peer_repeat)
+    results.pinned = measure_pinned(cases, peer=options.peer)
 
 
 def _memory(results: Results, options: Options) -> None:

@@ -7,16 +7,19 @@ a claim and a release, as it does in service.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from bench.alone import alone
-from bench.cases import DecisionCases
+from bench.cases import DecisionCases, PeerCases
 from bench.desk import Desk, WrongDecisionError
 from bench.fleet import request, snapshot
+from bench.peer import TimedPeer
 from bench.timing import Sample, Times, collect_garbage, summarise, timed_often
-from bench.workload import WarmTimes, unseen_flavor, warm_times
+from bench.turns import Ratio, one_processor, ratio_of, take_turns
+from bench.workload import WarmDecisions, WarmTimes, unseen_flavor
 from berth.config.policy_file import load_policy
 from berth.domain.change import Snapshot
 from berth.scheduling.policy import Policy
@@ -33,6 +36,15 @@ class BatchTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class BesidePeer:
+    """The peer's `_get_sorted_hosts`, in turns with blocks of warm decisions, and their ratio."""
+
+    peer: Times
+    warm: Times
+    ratio: Ratio
+
+
+@dataclass(frozen=True, slots=True)
 class DecisionTimes:
     """Times at one fleet size.
 
@@ -40,7 +52,7 @@ class DecisionTimes:
     request on a table that others have been decided on, `second` the next one about that kind,
     which is known then. `warm` are requests of 20 flavors in turn. `batches` ask for
     many instances at once. `argmax` is numpy's maximum of one float64 column: the least that
-    any scan of the fleet costs, and the yardstick.
+    any scan of the fleet costs, and the yardstick. `beside` is None where the peer is not asked.
     """
 
     hosts: int
@@ -51,6 +63,7 @@ class DecisionTimes:
     batches: tuple[BatchTimes, ...]
     argmax: Times
     load: Times
+    beside: BesidePeer | None = None
 
     @property
     def batch(self) -> BatchTimes:
@@ -58,26 +71,34 @@ class DecisionTimes:
         return self.batches[0]
 
 
-def measure_decisions(policy_name: str, cases: DecisionCases) -> Iterator[DecisionTimes]:
+def measure_decisions(
+    policy_name: str, cases: DecisionCases, peer: PeerCases | None
+) -> Iterator[DecisionTimes]:
     """Measure every fleet size, one after the other, each in a process of its own."""
     for count in cases.hosts:
-        yield alone(_measure_named, count, policy_name, cases)
+        is_shared = peer is not None and count <= peer.hosts_max
+        yield alone(_measure_named, count, policy_name, cases, peer if is_shared else None)
 
 
-def _measure_named(count: int, policy_name: str, cases: DecisionCases) -> DecisionTimes:
-    return measure_size(count, load_policy(Path(policy_name)), cases)
+def _measure_named(
+    count: int, policy_name: str, cases: DecisionCases, peer: PeerCases | None
+) -> DecisionTimes:
+    return measure_size(count, load_policy(Path(policy_name)), cases, peer)
 
 
-def measure_size(count: int, policy: Policy, cases: DecisionCases) -> DecisionTimes:
-    """Measure one fleet size."""
+def measure_size(
+    count: int, policy: Policy, cases: DecisionCases, peer: PeerCases | None = None
+) -> DecisionTimes:
+    """Measure one fleet size, and the peer beside it if there is one."""
     desk, fresh, loads = _fresh(count, policy, cases)
     cold, second = _cold(desk, cases.cold_samples)
+    warm = WarmDecisions(desk)
     return DecisionTimes(
         hosts=count,
         fresh=fresh,
         cold=cold,
         second=second,
-        warm=warm_times(desk, cases.warm_samples),
+        warm=warm.times(cases.warm_samples),
         batches=tuple(
             _batch(desk, instances, cases.batch_samples)
             for instances in (cases.batch_instances, *cases.more_instances)
@@ -85,6 +106,7 @@ def measure_size(count: int, policy: Policy, cases: DecisionCases) -> DecisionTi
         ),
         argmax=_argmax(count),
         load=loads,
+        beside=None if peer is None else _beside(count, warm, peer),
     )
 
 
@@ -132,6 +154,13 @@ def _batch(desk: Desk, instances: int, samples: int) -> BatchTimes:
         desk.claim_and_release(asked, decision)
         batch.append(sample)
     return BatchTimes(instances, summarise(batch[1:]))
+
+
+def _beside(count: int, warm: WarmDecisions, cases: PeerCases) -> BesidePeer:
+    with one_processor(), TimedPeer("sort", count) as peer:
+        collect_garbage()
+        blocks, calls = take_turns(partial(warm.block, cases.decisions), peer.call, cases.turns)
+    return BesidePeer(summarise(calls), summarise(blocks), ratio_of(blocks, calls))
 
 
 def _argmax(count: int) -> Times:

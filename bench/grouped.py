@@ -8,7 +8,7 @@ from bench.cases import GroupedCases
 from bench.desk import Desk
 from bench.fleet import snapshot
 from bench.timing import Times
-from bench.workload import warm_times
+from bench.workload import WarmDecisions
 from berth.config.policy_file import load_policy
 from berth.domain.aggregate import Aggregate
 from berth.domain.change import Snapshot
@@ -49,7 +49,7 @@ def measure(policy: Policy, cases: GroupedCases) -> GroupedTimes:
     def times(state: Snapshot, *, grouped: bool) -> Times:
         desk = Desk(replace(state, server_groups=(_GROUP,)), policy, held_max=cases.members)
         group_uuid = _GROUP.uuid if grouped else None
-        return warm_times(desk, cases.samples, group_uuid=group_uuid).decision
+        return WarmDecisions(desk, group_uuid=group_uuid).times(cases.samples).decision
 
     return GroupedTimes(
         hosts=cases.hosts,

@@ -4,16 +4,21 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import IO, Literal, Self, TypeVar
 
 import msgspec
 
 from bench.cases import PeerCases
 from bench.errors import BenchError
+from bench.timing import Sample
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).parents[1]
 PYTHON = ROOT / ".venv-nova" / "bin" / "python"
 SCRIPT = ROOT / "bench" / "peers" / "nova_peer.py"
-PINNED_SCRIPT = SCRIPT.with_name("nova_pinned.py")
+TURNS_SCRIPT = SCRIPT.with_name("nova_turns.py")
 MISSING = (
     "There is no .venv-nova, so Nova's column stays empty. `make bench` installs it, or see "
     "bench/peers/README.md."
@@ -30,14 +35,6 @@ class PeerWeigher:
 
     name: str
     multiplier: float
-
-
-@dataclass(frozen=True, slots=True)
-class PeerTimes:
-    """CPU time (median) and wall time (minimum) of a call, in milliseconds."""
-
-    cpu_ms: float
-    wall_ms_min: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +64,6 @@ class PeerSize:
     """What the peer says about one fleet size; `order` are the best hosts, best first."""
 
     hosts: int
-    sorted_hosts: PeerTimes
     batch: PeerBatch
     order: tuple[PeerHost, ...]
 
@@ -83,44 +79,94 @@ class PeerReport:
 
 
 @dataclass(frozen=True, slots=True)
-class PinnedPeer:
-    """What the peer's filter of NUMA cells takes, and how many hosts it lets pass."""
+class _Ready:
+    """What the peer says when it has built its fleet, and called once."""
 
-    hosts: int
     passing: int
-    filter: PeerTimes
+
+
+class TimedPeer:
+    """The peer's process, asked for one timed call at a time; use it as a context.
+
+    Attributes:
+        passing: how many hosts pass its filters.
+    """
+
+    def __init__(self, what: Literal["sort", "numa"], hosts: int) -> None:
+        """Start it on a fleet of that size, and wait until it is ready.
+
+        Args:
+            what: `_get_sorted_hosts` on the plain fleet, or the filter of NUMA cells on its own.
+            hosts: size of the fleet.
+
+        Raises:
+            PeerError: its script failed.
+        """
+        command = [str(PYTHON), str(TURNS_SCRIPT), what, "--hosts", str(hosts)]
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.passing = self._read(_Ready).passing
+
+    def __enter__(self) -> Self:
+        """Return the peer."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the process."""
+        self._process.__exit__(kind, error, trace)
+
+    def call(self) -> Sample:
+        """Have it call once, and return the time that it took by its own clocks.
+
+        Raises:
+            PeerError: its script failed.
+        """
+        into = _open(self._process.stdin)
+        into.write(b"\n")
+        into.flush()
+        return self._read(Sample)
+
+    def _read(self, kind: type[T]) -> T:
+        line = _open(self._process.stdout).readline()
+        if not line:
+            self._process.__exit__(None, None, None)
+            raise _failed(TURNS_SCRIPT, self._process.returncode)
+        return msgspec.json.decode(line, type=kind)
 
 
 def run_peer(hosts: tuple[int, ...], instances: int, cases: PeerCases) -> PeerReport | None:
-    """Measure the peer at the sizes it can do; None when it is not installed.
+    """Have the peer decide, and measure its batch, at the sizes it can do; None without any.
 
     Raises:
         PeerError: its script failed.
     """
     sizes = [str(count) for count in hosts if count <= cases.hosts_max]
-    if not PYTHON.exists() or not sizes:
+    if not sizes:
         return None
     command = [str(PYTHON), str(SCRIPT), "--json", "--hosts", *sizes]
-    command += ["--instances", str(instances), "--repeat", str(cases.repeat)]
+    command += ["--instances", str(instances), "--repeat", "1"]
     if cases.batch_estimate:
         command.append("--batch-estimate")
     return msgspec.json.decode(_run(command), type=PeerReport)
 
 
-def run_pinned_peer(hosts: int, repeat: int) -> PinnedPeer | None:
-    """Measure the peer's filter of NUMA cells; None when the peer is not installed.
-
-    Raises:
-        PeerError: its script failed.
-    """
-    if not PYTHON.exists():
-        return None
-    command = [str(PYTHON), str(PINNED_SCRIPT), "--hosts", str(hosts), "--repeat", str(repeat)]
-    return msgspec.json.decode(_run(command), type=PinnedPeer)
-
-
 def _run(command: Sequence[str]) -> bytes:
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
     if done.returncode:
-        raise PeerError(f"{Path(command[1]).name} ended with exit code {done.returncode}")
+        raise _failed(Path(command[1]), done.returncode)
     return done.stdout
+
+
+def _failed(script: Path, code: int) -> PeerError:
+    return PeerError(f"{script.name} ended with exit code {code}")
+
+
+def _open(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None
+    return pipe

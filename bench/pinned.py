@@ -1,19 +1,23 @@
 """Pinned guests on hosts with two NUMA cells: the fleet of `peers/nova_pinned.py`.
 
-Each cell has 32 dedicated CPUs, two threads a core, of which some cores are in use.
+Each cell has 32 dedicated CPUs, two threads a core, of which some cores are in use. Berth and Nova
+take turns.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.alone import alone
 from bench.cases import PinnedCases
 from bench.desk import Desk
 from bench.fleet import NOW_S, request, snapshot
-from bench.timing import Sample, Times, collect_garbage, summarise, timed
-from bench.workload import warm_times
+from bench.peer import TimedPeer
+from bench.timing import Sample, Times, collect_garbage, middle, summarise, timed
+from bench.turns import Ratio, one_processor, ratio_of, take_turns
+from bench.workload import WarmDecisions
 from berth.config.policy_file import parse_policy, read_policy_text
 from berth.domain.assignment import Assignment
 from berth.domain.change import Snapshot
@@ -42,57 +46,86 @@ FLAVOR = Flavor(
     root_gb=20,
     extra_specs={"hw:cpu_policy": "dedicated"},
 )
+_ASKED = replace(request("pinned"), flavor=FLAVOR)
+
+
+class PinnedTurn(NamedTuple):
+    """What Berth does in one turn: the filter over all hosts, and decisions.
+
+    `keep_cold` is the filter's first call on a table just loaded, `keep_warm` one of many.
+    `fresh` is the first decision on such a table, `warm` one of many with claims and releases
+    between.
+    """
+
+    keep_cold: Sample
+    keep_warm: Sample
+    fresh: Sample
+    warm: Sample
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedPeer:
+    """The peer's filter over all hosts, and its ratios by the names of `PinnedTurn`."""
+
+    passing: int
+    filter: Times
+    ratios: Mapping[str, Ratio]
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedTimes:
-    """Times of the filter over all hosts, and of decisions, on one fleet.
+    """Times on one fleet, by the names of `PinnedTurn`; `passing` is how many hosts pass.
 
-    `keep_cold` is the first call on a table just loaded, `keep_warm` one of many. `fresh` is the
-    first decision on such a table, `warm` one of many with claims and releases between.
-    `passing` is how many hosts the filter lets pass.
+    `beside` is None where the peer is not asked.
     """
 
     hosts: int
     passing: int
-    keep_cold: Times
-    keep_warm: Times
-    fresh: Times
-    warm: Times
+    times: Mapping[str, Times]
+    beside: PinnedPeer | None
 
 
-def measure_pinned(cases: PinnedCases) -> PinnedTimes:
-    """Measure in a process of its own."""
-    return alone(measure, cases)
+def measure_pinned(cases: PinnedCases, *, peer: bool) -> PinnedTimes:
+    """Measure in a process of its own, in turns with the peer if it is to be asked."""
+    return alone(_measure_beside if peer else measure, cases)
 
 
-def measure(cases: PinnedCases) -> PinnedTimes:
+def _measure_beside(cases: PinnedCases) -> PinnedTimes:
+    with one_processor(), TimedPeer("numa", cases.hosts) as peer:
+        return measure(cases, peer)
+
+
+def measure(cases: PinnedCases, peer: TimedPeer | None = None) -> PinnedTimes:
     """Measure the filter, and decisions with it."""
     policy = pinned_policy()
     state = pinned_snapshot(cases.hosts)
-    asked = replace(request("pinned"), flavor=FLAVOR)
-    query = Query(asked, asked.needs, NOW_S, None, asked.instance_uuids[0])
-    (rule,) = (one for one in policy.filters if one.name == FILTER)
-    cold: list[Sample] = []
-    fresh: list[Sample] = []
-    for _ in range(cases.cold_samples):
-        collect_garbage()
-        cold.append(_keep(Desk(state, policy), rule, query)[1])
-        fresh.append(Desk(state, policy).decide(asked)[1])
     desk = Desk(state, policy)
-    kept = [_keep(desk, rule, query) for _ in range(1 + cases.keep_samples)]
-    return PinnedTimes(
-        hosts=cases.hosts,
-        passing=kept[0][0],
-        keep_cold=summarise(cold),
-        keep_warm=summarise([sample for _, sample in kept[1:]]),
-        fresh=summarise(fresh),
-        warm=warm_times(desk, cases.warm_samples, flavors=(FLAVOR,)).decision,
-    )
+    warm = WarmDecisions(desk, (FLAVOR,))
+    (rule,) = (one for one in policy.filters if one.name == FILTER)
+    passing, _ = _keep(Desk(state, policy), rule)
+
+    def turn() -> PinnedTurn:
+        collect_garbage()
+        return PinnedTurn(
+            keep_cold=_keep(Desk(state, policy), rule)[1],
+            keep_warm=middle([_keep(desk, rule)[1] for _ in range(cases.keep_samples)]),
+            fresh=Desk(state, policy).decide(_ASKED)[1],
+            warm=warm.block(cases.warm_samples),
+        )
+
+    turns, calls = take_turns(turn, None if peer is None else peer.call, cases.turns)
+    columns = {name: [getattr(one, name) for one in turns] for name in PinnedTurn._fields}
+    beside = None
+    if peer is not None:
+        ratios = {name: ratio_of(column, calls) for name, column in columns.items()}
+        beside = PinnedPeer(peer.passing, summarise(calls), ratios)
+    times = {name: summarise(column) for name, column in columns.items()}
+    return PinnedTimes(cases.hosts, passing, times, beside)
 
 
-def _keep(desk: Desk, rule: Filter, query: Query) -> tuple[int, Sample]:
+def _keep(desk: Desk, rule: Filter) -> tuple[int, Sample]:
     hosts = desk.replica.hosts
+    query = Query(_ASKED, _ASKED.needs, NOW_S, None, _ASKED.instance_uuids[0])
     mask, sample = timed(partial(rule.keep, hosts, query, hosts.everyone))
     return (len(hosts) if mask is None else int(mask.sum())), sample
 

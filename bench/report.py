@@ -11,10 +11,10 @@ from bench.floors import Verdict
 from bench.grouped import GroupedTimes
 from bench.memory import MemoryUse
 from bench.packing import PackingResult
-from bench.peer import PeerSize
 from bench.pinned import PinnedTimes
-from bench.results import Results, batch_ratio, nova_size, pinned_ratio, warm_ratio
+from bench.results import Results, batch_ratio, nova_size
 from bench.timing import Times
+from bench.turns import Ratio
 
 _WIDTH = 140
 _MET = {True: Text("met", "green"), False: Text("not met", "bold red"), None: Text("not measured")}
@@ -36,13 +36,15 @@ def _parts(results: Results) -> Iterator[RenderableType]:
     )
     if results.decisions:
         yield _decisions(results)
+        if any(times.beside for times in results.decisions):
+            yield _turns(results)
         yield _batches(results)
     if results.parity:
         yield _parity(results)
     if results.grouped is not None:
         yield _grouped(results.grouped)
     if results.pinned is not None:
-        yield _pinned(results.pinned, results)
+        yield _pinned(results.pinned)
     if results.memory is not None:
         yield _memory(results.memory)
     if results.library is not None or results.http is not None:
@@ -58,16 +60,16 @@ def _parts(results: Results) -> Iterator[RenderableType]:
 def _decisions(results: Results) -> Table:
     table = Table(title="Decisions: CPU time (wall time), medians")
     for heading in (
-        "hosts", "first ever", "first of kind", "second", "warm", "mean", "p99", "Nova sorted",
-        "Nova ÷ warm", "argmax", "warm ÷ argmax",
+        "hosts", "first ever", "first of kind", "second", "warm", "mean", "p99", "argmax",
+        "warm ÷ argmax",
     ):  # fmt: skip
         table.add_column(heading, justify="right")
     for times in results.decisions:
-        table.add_row(*_decision_row(times, nova_size(results, times.hosts)))
+        table.add_row(*_decision_row(times))
     return table
 
 
-def _decision_row(times: DecisionTimes, size: PeerSize | None) -> Iterator[str]:
+def _decision_row(times: DecisionTimes) -> Iterator[str]:
     warm = times.warm.decision
     yield f"{times.hosts:,}"
     yield duration(times.fresh.cpu_us)
@@ -76,10 +78,20 @@ def _decision_row(times: DecisionTimes, size: PeerSize | None) -> Iterator[str]:
     yield _times(warm)
     yield duration(times.warm.mean_cpu_us)
     yield duration(times.warm.p99_cpu_us)
-    yield duration(size.sorted_hosts.cpu_ms * 1e3) if size else "–"
-    yield f"{warm_ratio(times, size):,.0f} ×" if size else "–"
     yield duration(times.argmax.cpu_us)
     yield f"{_digits(warm.cpu_us / times.argmax.cpu_us)} ×"
+
+
+def _turns(results: Results) -> Table:
+    table = Table(title="Warm decisions in turns with Nova: CPU time (wall time), medians")
+    for heading in ("hosts", "turns", "warm", "Nova sorted", "Nova ÷ warm (quartiles)"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for times in results.decisions:
+        if times.beside is not None:
+            warm, peer, ratio = times.beside.warm, times.beside.peer, times.beside.ratio
+            turns = str(peer.samples)
+            table.add_row(f"{times.hosts:,}", turns, _times(warm), _times(peer), _ratio(ratio))
+    return table
 
 
 def _batches(results: Results) -> Table:
@@ -115,9 +127,9 @@ def _grouped(grouped: GroupedTimes) -> Table:
     return table
 
 
-def _pinned(pinned: PinnedTimes, results: Results) -> Table:
-    peer = results.pinned_nova
-    nova = "not measured" if peer is None else duration(peer.filter.cpu_ms * 1e3)
+def _pinned(pinned: PinnedTimes) -> Table:
+    peer = pinned.beside
+    nova = "not measured" if peer is None else duration(peer.filter.cpu_us)
     passing = "" if peer is None else f", Nova {peer.passing:,}"
     table = Table(
         title=f"Pinned guest, {pinned.hosts:,} hosts of two NUMA cells, of which Berth lets pass "
@@ -125,13 +137,14 @@ def _pinned(pinned: PinnedTimes, results: Results) -> Table:
     )
     for heading in ("what", "Berth", "Nova's filter ÷ Berth"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for what, times in (
-        ("filter, first call on a table", pinned.keep_cold),
-        ("filter, again", pinned.keep_warm),
-        ("first decision ever", pinned.fresh),
-        ("warm decision", pinned.warm),
+    for what, name in (
+        ("filter, first call on a table", "keep_cold"),
+        ("filter, again", "keep_warm"),
+        ("first decision ever", "fresh"),
+        ("warm decision", "warm"),
     ):
-        table.add_row(what, _times(times), f"{pinned_ratio(peer, times):,.0f} ×" if peer else "–")
+        ratio = _ratio(peer.ratios[name]) if peer else "–"
+        table.add_row(what, _times(pinned.times[name]), ratio)
     return table
 
 
@@ -146,6 +159,10 @@ def _memory(use: MemoryUse) -> str:
 def _times(times: Times) -> str:
     factor, unit = _unit(times.cpu_us)
     return f"{_digits(times.cpu_us / factor)} ({_digits(times.wall_us / factor)}) {unit}"
+
+
+def _ratio(ratio: Ratio) -> str:
+    return f"{ratio.median:,.0f} × ({ratio.low:,.0f}–{ratio.high:,.0f})"
 
 
 def duration(us: float) -> str:

@@ -21,11 +21,12 @@ from bench.library import LibraryTimes
 from bench.memory import MemoryUse
 from bench.packing import PackingResult, packing_measures
 from bench.parity import Parity
-from bench.peer import ROOT, PeerReport, PeerSize, PinnedPeer
+from bench.peer import ROOT, PeerReport, PeerSize
 from bench.pinned import PinnedTimes
 from bench.timing import Times
+from bench.turns import Ratio
 
-SCHEMA = 2
+SCHEMA = 3
 FOLDER = ROOT / "bench" / "results"
 _PLAIN = 10_000
 """The fleet whose warm decision others are compared with."""
@@ -58,7 +59,6 @@ class Results:
     parity: tuple[Parity, ...] = ()
     grouped: GroupedTimes | None = None
     pinned: PinnedTimes | None = None
-    pinned_nova: PinnedPeer | None = None
     memory: MemoryUse | None = None
     library: LibraryTimes | None = None
     http: CreateTimes | None = None
@@ -118,25 +118,25 @@ def _decision_measures(results: Results) -> dict[str, float]:
             measures[f"{key}.warm_vs_{_PLAIN}"] = _ratio(warm, plain)
         for batch in times.batches:
             measures[f"{key}.batch_{batch.instances}_cpu_ms"] = _ms(batch.times)
+        if times.beside is not None:
+            measures |= _spread(f"{key}.warm_vs_nova", times.beside.ratio)
         size = nova_size(results, times.hosts)
         if size is not None:
-            measures[f"{key}.warm_vs_nova"] = warm_ratio(times, size)
             measures[f"{key}.batch_vs_nova"] = batch_ratio(times, size)
     return measures
 
 
 def _other_measures(results: Results) -> dict[str, float]:
     measures: dict[str, float] = {}
-    grouped, pinned, peer = results.grouped, results.pinned, results.pinned_nova
+    grouped, pinned = results.grouped, results.pinned
     if grouped is not None:
         for name in ("group", "aggregates", "both"):
             measures[f"grouped.{name}_vs_plain"] = _ratio(getattr(grouped, name), grouped.plain)
     if pinned is not None:
-        for name in ("keep_cold", "keep_warm", "fresh", "warm"):
-            times: Times = getattr(pinned, name)
+        for name, times in pinned.times.items():
             measures[f"pinned.{name}_cpu_us"] = times.cpu_us
-            if peer is not None:
-                measures[f"pinned.{name}_vs_nova"] = pinned_ratio(peer, times)
+            if pinned.beside is not None:
+                measures |= _spread(f"pinned.{name}_vs_nova", pinned.beside.ratios[name])
     if results.memory is not None:
         measures["memory.table_bytes_a_host"] = results.memory.table
         measures["memory.varied_bytes_a_host"] = results.memory.varied
@@ -153,20 +153,14 @@ def _ratio(times: Times, to: Times) -> float:
     return round(times.cpu_us / to.cpu_us, 2)
 
 
-def pinned_ratio(peer: PinnedPeer, times: Times) -> float:
-    """Tell how many times the CPU time of something of Berth's the peer's filter takes."""
-    return round(peer.filter.cpu_ms * 1e3 / times.cpu_us, 1)
+def _spread(name: str, ratio: Ratio) -> dict[str, float]:
+    return {name: ratio.median, f"{name}_low": ratio.low, f"{name}_high": ratio.high}
 
 
 def nova_size(results: Results, hosts: int) -> PeerSize | None:
     """Return what the peer says about a fleet size, when it was measured there."""
     sizes = results.nova.results if results.nova is not None else ()
     return next((size for size in sizes if size.hosts == hosts), None)
-
-
-def warm_ratio(times: DecisionTimes, size: PeerSize) -> float:
-    """Tell how many times the CPU time of Berth's warm decision the peer's sorting takes."""
-    return round(size.sorted_hosts.cpu_ms * 1e3 / times.warm.decision.cpu_us, 1)
 
 
 def batch_ratio(times: DecisionTimes, size: PeerSize) -> float:

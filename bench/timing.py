@@ -62,6 +62,14 @@ def summarise(samples: Sequence[Sample]) -> Times:
     )
 
 
+def middle(samples: Sequence[Sample]) -> Sample:
+    """Return the medians of at least one sample, as one sample."""
+    return Sample(
+        statistics.median(sample.cpu_us for sample in samples),
+        statistics.median(sample.wall_us for sample in samples),
+    )
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     """Return the value that `share` (0 to 1) of the values do not exceed, of at least one."""
     ordered = sorted(values)

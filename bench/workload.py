@@ -8,7 +8,7 @@ from statistics import fmean
 
 from bench.desk import Desk
 from bench.fleet import FLAVOR, request
-from bench.timing import Sample, Times, collect_garbage, percentile, summarise, timed
+from bench.timing import Sample, Times, collect_garbage, middle, percentile, summarise, timed
 from berth.domain.flavor import Flavor
 from berth.domain.request import Request
 
@@ -52,34 +52,48 @@ class WarmTimes:
     between: Times
 
 
-def warm_times(
-    desk: Desk,
-    samples: int,
-    *,
-    flavors: tuple[Flavor, ...] = FLAVORS,
-    group_uuid: str | None = None,
-) -> WarmTimes:
-    """Decide about each flavor in turn, with a claim and a release after every decision."""
-    decided: list[Sample] = []
-    between: list[Sample] = []
-    warm_ups = len(flavors) * max(_SIGHTS, 120 // len(flavors))
-    for index in range(warm_ups + samples):
-        if index == warm_ups:
-            collect_garbage()
-            decided.clear()
-            between.clear()
-        asked = _asked(f"warm-{index}", flavors[index % len(flavors)], group_uuid)
-        decision, sample = desk.decide(asked)
-        _, change = timed(partial(desk.claim_and_release, asked, decision))
-        decided.append(sample)
-        between.append(change)
-    cpu_us = [sample.cpu_us for sample in decided]
-    return WarmTimes(
-        decision=summarise(decided),
-        mean_cpu_us=round(fmean(cpu_us), 3),
-        p99_cpu_us=round(percentile(cpu_us, 0.99), 3),
-        between=summarise(between),
-    )
+class WarmDecisions:
+    """Decides about each flavor in turn, with a claim and a release after every decision."""
+
+    def __init__(
+        self, desk: Desk, flavors: tuple[Flavor, ...] = FLAVORS, group_uuid: str | None = None
+    ) -> None:
+        """Decide often enough that every kind of request is kept."""
+        self._desk = desk
+        self._flavors = flavors
+        self._group_uuid = group_uuid
+        self._decided = 0
+        self.take(len(flavors) * max(_SIGHTS, 120 // len(flavors)))
+
+    def take(self, count: int) -> tuple[list[Sample], list[Sample]]:
+        """Return the times of so many decisions, and those of what came after each."""
+        decided: list[Sample] = []
+        between: list[Sample] = []
+        for index in range(self._decided, self._decided + count):
+            flavor = self._flavors[index % len(self._flavors)]
+            asked = _asked(f"warm-{index}", flavor, self._group_uuid)
+            decision, sample = self._desk.decide(asked)
+            _, change = timed(partial(self._desk.claim_and_release, asked, decision))
+            decided.append(sample)
+            between.append(change)
+        self._decided += count
+        return decided, between
+
+    def block(self, count: int) -> Sample:
+        """Return the median time of so many decisions."""
+        return middle(self.take(count)[0])
+
+    def times(self, count: int) -> WarmTimes:
+        """Time so many decisions."""
+        collect_garbage()
+        decided, between = self.take(count)
+        cpu_us = [sample.cpu_us for sample in decided]
+        return WarmTimes(
+            decision=summarise(decided),
+            mean_cpu_us=round(fmean(cpu_us), 3),
+            p99_cpu_us=round(percentile(cpu_us, 0.99), 3),
+            between=summarise(between),
+        )
 
 
 def _asked(request_id: str, flavor: Flavor, group_uuid: str | None) -> Request:

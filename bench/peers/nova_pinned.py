@@ -1,41 +1,18 @@
-"""Measure Nova's NUMATopologyFilter: a pinned guest on hosts with two NUMA cells.
+"""A pinned guest and hosts with two NUMA cells, for Nova's NUMATopologyFilter.
 
-Run it with the Python of a virtualenv that holds `nova-requirements.lock`. Hosts, request and
-stubs are those of `nova_peer.py`, but for the cells (`CELLS`) and the flavor (`REQUEST`). JSON goes
-to stdout, progress to stderr; exit codes as there.
+Hosts, request and stubs are those of `nova_peer.py`, but for the cells (`CELLS`) and the flavor
+(`REQUEST`).
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import datetime as dt
 import importlib
-import importlib.metadata
-import json
-import logging
-import sys
 from typing import TYPE_CHECKING, Any
 
-from nova_peer import (
-    EXIT_MEASUREMENT_FAILED,
-    EXIT_NOVA_MISSING,
-    EXIT_OK,
-    NovaMissingError,
-    build_request,
-    compute_node,
-    fill_state,
-    load_nova,
-    positive,
-    report_ms,
-    say,
-    service_record,
-    timed,
-)
+from nova_peer import build_request, compute_node, fill_state, service_record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nova_peer import HostState, Json, Nova, RequestSpec
 
 CELLS: Json = {
@@ -106,59 +83,3 @@ def build_pinned_request(nova: Nova) -> RequestSpec:
     hardware = importlib.import_module("nova.virt.hardware")
     spec.numa_topology = hardware.numa_get_constraints(spec.flavor, spec.image)
     return spec
-
-
-def measure(count: int, repeat: int) -> Json:
-    """Measure the filter on `count` hosts, `repeat` times after one untimed call."""
-    nova = load_nova()
-    module = importlib.import_module("nova.scheduler.filters.numa_topology_filter")
-    rule = module.NUMATopologyFilter()
-    say(f"{count} hosts with NUMA cells: building")
-    states, spec = build_states(nova, count), build_pinned_request(nova)
-
-    def run() -> list[HostState]:
-        return list(rule.filter_all(states, spec))
-
-    samples = []
-    passing: list[HostState] = []
-    for index in range(1 + repeat):
-        for state in states:  # the filter takes away candidates that do not fit
-            state.allocation_candidates = [{"allocations": {}, "mappings": {"": [state.uuid]}}]
-        passing, sample = timed(run)
-        if index:
-            samples.append(sample)
-    say(f"{count} hosts with NUMA cells: {len(passing)} pass")
-    return {
-        "version": importlib.metadata.version("nova"),
-        "hosts": count,
-        "passing": len(passing),
-        "filter": report_ms(samples),
-        "cells": CELLS,
-        "request": REQUEST,
-    }
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line. Returns the exit code."""
-    parser = argparse.ArgumentParser(description="Measure Nova's NUMATopologyFilter; JSON.")
-    parser.add_argument("--hosts", type=positive, default=1_000, help="fleet size")
-    parser.add_argument("--repeat", type=positive, default=5, help="samples")
-    given = parser.parse_args(arguments)
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):  # stdout carries the JSON and nothing else
-            report = measure(given.hosts, given.repeat)
-    except NovaMissingError as error:
-        say(str(error))
-        return EXIT_NOVA_MISSING
-    except Exception as error:  # whatever Nova raises ends here, named and shown
-        logging.getLogger("nova_pinned").warning("the measurement failed", exc_info=error)
-        say(f"measurement failed: {type(error).__name__}: {error}")
-        return EXIT_MEASUREMENT_FAILED
-    json.dump(report, sys.stdout)
-    sys.stdout.write("\n")
-    return EXIT_OK
-
-
-if __name__ == "__main__":
-    sys.exit(main())

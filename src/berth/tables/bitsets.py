@@ -6,6 +6,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from berth.tables.column_set import grown
+
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 Selection: TypeAlias = "Rows | slice[int, int, int]"
@@ -29,7 +31,7 @@ class Bitset:
 
     def resize(self, rows: int) -> None:
         """Grow to `rows` rows; new ones are empty sets."""
-        self._words = [_grown(word, rows) for word in self._words]
+        self._words = [grown(word, rows) for word in self._words]
         self._rows = rows
 
     def put(self, row: int | Rows, names: Iterable[str]) -> None:
@@ -137,9 +139,3 @@ def spread(values: Mapping[int, float], rows: Selection) -> NDArray[np.float64]:
         if row < count:
             spread_out[row] = value
     return spread_out if isinstance(rows, slice) else spread_out[rows]
-
-
-def _grown(word: NDArray[np.uint64], rows: int) -> NDArray[np.uint64]:
-    grown = np.zeros(rows, dtype=np.uint64)
-    grown[: word.size] = word
-    return grown

@@ -30,7 +30,7 @@ class ClassColumns(ColumnSet):
     terms: SmallInts
 
     def __init__(self, rows: int) -> None:
-        super().__init__((one for one in CLASS_COLUMNS if not one.is_derived), rows)
+        super().__init__(CLASS_COLUMNS, rows)
         self.stepped: set[int] = set()
         """Rows whose min_unit or step_size is not 1; most fleets have none."""
         terms = self._terms = Terms()
@@ -69,7 +69,7 @@ class ClassColumns(ColumnSet):
         unit_max = self._terms.all[self.terms.item(row)].unit_max or self.total.item(row)
         free = self.capacity.item(row) - amount
         self.used[row] = amount
-        self.room[row] = free if free < unit_max else unit_max
+        self.room[row] = min(unit_max, free)
 
     def inventory(self, row: int) -> Inventory:
         """Return the inventory of a row; `max_unit` is filled in."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.tables.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.column_set import grown
 from berth.tables.columns import Floats
 from berth.tables.interned import Interned
 
@@ -53,9 +54,7 @@ class Combinations:
 
     def resize(self, rows: int) -> None:
         """Grow to `rows` rows; new ones are empty sets."""
-        grown = np.zeros(rows, dtype=np.int32)
-        grown[: self._of_row.size] = self._of_row
-        self._of_row = grown
+        self._of_row = grown(self._of_row, rows)
 
     def put(self, row: int, numbers: frozenset[int]) -> None:
         """Make the set of a row exactly `numbers`."""

@@ -74,7 +74,7 @@ class HostColumns(ColumnSet):
     lot: Floats
 
     def __init__(self, rows: int) -> None:
-        super().__init__((one for one in HOST_COLUMNS if not one.is_derived), rows)
+        super().__init__(HOST_COLUMNS, rows)
         self._cells = {"": 0}
         self._cell_names = [""]
         self._ratios = Interned(_NO_RATIOS)

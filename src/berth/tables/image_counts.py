@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.tables.bitsets import Selection, count_of, spread
+from berth.tables.column_set import grown
 
 Counts = NDArray[np.float64]
 
@@ -60,9 +61,7 @@ class Tally:
 
     def _grow(self, rows: int) -> None:
         if rows > self._many.size:
-            grown = np.zeros(max(rows, 2 * self._many.size, _FIRST_ROWS), dtype=np.int32)
-            grown[: self._many.size] = self._many
-            self._many = grown
+            self._many = grown(self._many, max(rows, 2 * self._many.size, _FIRST_ROWS))
 
 
 class ImageCounts:

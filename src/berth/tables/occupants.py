@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from berth.domain.assignment import Assignment
 from berth.tables.image_counts import ImageCounts
@@ -20,8 +21,7 @@ class Resident:
     assignment: Assignment | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Occupant:
+class Occupant(NamedTuple):
     """An instance on a host."""
 
     resident: Resident

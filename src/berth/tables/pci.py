@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from berth.domain.hardware_share import DeviceShare
 from berth.domain.pci import DeviceType, PciPool
 from berth.tables.bitsets import Selection
+from berth.tables.column_set import grown
 from berth.tables.numbers import Numbers
 
 Ints = NDArray[np.int64]
@@ -121,10 +122,10 @@ class PciDevices:
         """Grow to `rows` rows; new ones have no devices."""
         self._rows = rows
         if self._total.size:
-            self._total = _grown(self._total, rows)
-            self._state_ids = _grown(self._state_ids, rows)
+            self._total = grown(self._total, rows)
+            self._state_ids = grown(self._state_ids, rows)
         for kind, column in self.kinds.items():
-            self.kinds[kind] = _grown(column, rows)
+            self.kinds[kind] = grown(column, rows)
 
     def free(self, rows: Selection) -> Ints:
         """Return how many devices nobody has, of any kind: (K,) for K rows."""
@@ -207,9 +208,3 @@ class PciDevices:
             column = self.kinds[kind] = np.zeros(self._rows, dtype=np.int64)
         column[row] += count
         self._total[row] += count
-
-
-def _grown(column: Ints, rows: int) -> Ints:
-    grown = np.zeros(rows, dtype=np.int64)
-    grown[: column.size] = column
-    return grown

@@ -6,7 +6,6 @@ from typing import TypeAlias
 from berth.domain.resources import Inventory
 from berth.tables.columns import ClassColumns
 
-
 Loan: TypeAlias = list[tuple[ClassColumns, int, int]]
 """What was used of a row, and the room that it had, by class."""
 
@@ -122,14 +121,19 @@ class Stock:
                 columns.put_used(row, columns.used.item(row) - amount)
 
     def _add_held(self, row: int, amounts: Mapping[str, int], sign: int) -> None:
-        held = self._held.setdefault(row, {})
+        held = self._held.get(row)
+        if held is None:
+            held = self._held[row] = {}
         for name, amount in amounts.items():
-            left = held.pop(name, 0) + sign * amount
+            more = sign * amount
+            left = held.get(name, 0) + more
             if left:
                 held[name] = left
+            else:
+                held.pop(name, None)
             columns = self.classes.get(name)
             if columns is not None:
-                columns.put_used(row, columns.used.item(row) + sign * amount)
+                columns.put_used(row, columns.used.item(row) + more)
         if not held:
             del self._held[row]
 

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from berth.adapters.bus.local import LocalBus
+from berth.adapters.bus.local import LocalBus, _wait_for
 from berth.domain.decision import Decision
 from berth.domain.errors import UnavailableError
 from berth.domain.instance import Instance
-from berth.lab.kernel import run_virtually
+from berth.lab.kernel import VirtualLoop, run_virtually
 from berth.ports.bus import Command
 from berth.services.commands import PLACE, PlaceOrder
 from berth.testing.builders import make_decision, make_instance, make_request
@@ -148,5 +148,123 @@ def test_a_failure_that_nobody_waits_for_is_told(way: str) -> None:
         await asyncio.sleep(20)
         assert told.failed == ["command_failed"]
         assert bus._tasks == set()
+
+    run_virtually(main)
+
+
+# --- waiting for one task ---------------------------------------------------------------------
+
+
+async def finish_after(seconds: float) -> str:
+    """Take so long in virtual time."""
+    await asyncio.sleep(seconds)
+    return "done"
+
+
+def elapsed_s() -> float:
+    """Return the virtual time since the start."""
+    return asyncio.get_running_loop().time()
+
+
+def left_behind(task: asyncio.Task[str]) -> list[object]:
+    """Return the callbacks of a task, and the timers that are still to go off."""
+    timers: list[asyncio.TimerHandle] = getattr(asyncio.get_running_loop(), "_scheduled", [])
+    callbacks: list[object] = getattr(task, "_callbacks", None) or []
+    return [*callbacks, *(timer for timer in timers if not timer.cancelled())]
+
+
+def test_waiting_ends_with_the_task() -> None:
+    """At that moment, with its result in place, and without a timer that goes off for nothing."""
+
+    async def main() -> None:
+        task = asyncio.create_task(finish_after(2))
+        await _wait_for(task, 60)
+        assert (elapsed_s(), task.done()) == (2, True)
+        assert task.result() == "done"
+        assert left_behind(task) == []
+
+    run_virtually(main)
+
+
+def test_who_waits_for_a_task_that_is_done_goes_on_at_once() -> None:
+    """Time does not pass."""
+
+    async def main() -> None:
+        task = asyncio.create_task(finish_after(2))
+        await task
+        await _wait_for(task, 60)
+        assert elapsed_s() == 2
+        assert left_behind(task) == []
+
+    run_virtually(main)
+
+
+def test_waiting_ends_with_the_time_and_the_task_goes_on() -> None:
+    """Neither cancelled nor known to have been waited for; it ends when it would have ended."""
+
+    async def main() -> None:
+        task = asyncio.create_task(finish_after(5))
+        await asyncio.sleep(0)  # it sets a timer of its own
+        mine = left_behind(task)
+        await _wait_for(task, 3)
+        assert (elapsed_s(), task.done()) == (3, False)
+        assert left_behind(task) == mine
+        assert await task == "done"
+        assert elapsed_s() == 5
+
+    run_virtually(main)
+
+
+def test_a_task_may_end_with_the_time() -> None:
+    """Whichever comes first wakes the one who waits, and the other finds nothing to do."""
+
+    async def hang() -> str:
+        """Keep the loop busy, so that the timer is late and both come in one round of it."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        loop._jump.elapsed_s += 10
+        return "done"
+
+    async def main() -> None:
+        loop, trouble = asyncio.get_running_loop(), list[object]()
+        loop.set_exception_handler(lambda _, context: trouble.append(context))
+        task = asyncio.create_task(hang())
+        await _wait_for(task, 3)
+        assert task.result() == "done"
+        await asyncio.sleep(1)
+        assert trouble == []
+
+    run_virtually(main)
+
+
+def test_who_stops_waiting_stops_nothing_else() -> None:
+    """The task goes on, and is rid of the one who waited."""
+
+    async def main() -> None:
+        task = asyncio.create_task(finish_after(5))
+        await asyncio.sleep(0)
+        mine = left_behind(task)
+        waiting = asyncio.create_task(_wait_for(task, 60))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert left_behind(task) == mine
+        assert await task == "done"
+
+    run_virtually(main)
+
+
+def test_what_a_task_raises_is_not_raised_where_it_is_waited_for() -> None:
+    """It is found in the task; so is that it was cancelled."""
+
+    async def main() -> None:
+        failing = asyncio.create_task(break_down(make_instance()))
+        stopped = asyncio.create_task(finish_after(5))
+        asyncio.get_running_loop().call_later(1, stopped.cancel)
+        await _wait_for(failing, 60)
+        await _wait_for(stopped, 60)
+        assert isinstance(failing.exception(), ZeroDivisionError)
+        assert (elapsed_s(), stopped.cancelled()) == (1, True)
 
     run_virtually(main)

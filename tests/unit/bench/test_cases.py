@@ -13,6 +13,8 @@ def test_quick_cases_differ_only_where_they_say_so() -> None:
     assert max(quick.decisions.hosts) == 100_000
     assert quick.peer.batch_estimate
     assert not full.peer.batch_estimate
+    assert full.peer.turns > quick.peer.turns > 1
+    assert full.peer.decisions == quick.peer.decisions
 
 
 def test_the_peer_is_spared_the_largest_fleet() -> None:

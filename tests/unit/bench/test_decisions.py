@@ -13,7 +13,7 @@ from bench.memory import measure as measure_memory
 from bench.memory import varied
 from bench.parity import best_of, missing_weighers, policy_like
 from bench.peer import PeerReport, PeerWeigher
-from bench.workload import FLAVORS, unseen_flavor, warm_times
+from bench.workload import FLAVORS, WarmDecisions, unseen_flavor
 from berth.config.policy_file import load_policy
 
 CASES = DecisionCases(
@@ -39,6 +39,7 @@ WEIGHERS = (
 def test_every_class_of_decision_is_measured() -> None:
     """The first, cold, warm and batches all have a time; a batch too large is left out."""
     times = measure_size(20, NOVA, CASES)
+    assert times.beside is None
     assert (times.hosts, times.fresh.samples, times.warm.decision.samples) == (20, 2, 2)
     assert [batch.instances for batch in times.batches] == [3, 5]
     measured = (times.fresh, times.cold, times.second, times.warm.decision, times.warm.between)
@@ -69,7 +70,20 @@ def test_warm_requests_are_of_twenty_kinds() -> None:
     unseen = [unseen_flavor(index) for index in range(50)]
     assert len({one.memory_mb for one in (*FLAVORS, *unseen)}) == 50 + 5
     desk = Desk(snapshot(20), NOVA)
-    assert warm_times(desk, 4).decision.samples == 4
+    warm = WarmDecisions(desk)
+    assert warm.times(4).decision.samples == 4
+
+
+def test_blocks_of_warm_decisions_go_on_where_the_last_one_ended() -> None:
+    """No instance is claimed twice, and flavors still come in turn."""
+    desk = Desk(snapshot(20), NOVA)
+    warm = WarmDecisions(desk)
+    warm_ups = warm._decided
+    assert warm.block(3).cpu_us > 0
+    decided, between = warm.take(2)
+    assert len(decided) == len(between) == 2
+    assert warm._decided == warm_ups + 5
+    assert len(set(desk._held)) == len(desk._held)
 
 
 def test_members_are_spread_and_hosts_are_in_aggregates() -> None:

@@ -17,6 +17,7 @@ from bench.pinned import (
     CORES,
     FILTER,
     FLAVOR,
+    PinnedTurn,
     cores_in_use,
     measure,
     pinned_policy,
@@ -69,12 +70,13 @@ def test_cores_are_in_use() -> None:
 
 def test_filter_and_decisions_are_measured() -> None:
     """Hosts without two free cores in one cell do not pass; what passes is claimed."""
-    cases = PinnedCases(hosts=48, cold_samples=1, keep_samples=1, warm_samples=2, peer_repeat=1)
+    cases = PinnedCases(hosts=48, turns=1, keep_samples=1, warm_samples=2)
     times = measure(cases)
     assert times.passing == 48 - 8
     assert FILTER in {rule.name for rule in pinned_policy().filters}
-    for one in (times.keep_cold, times.keep_warm, times.fresh, times.warm):
-        assert one.cpu_us > 0
+    assert times.beside is None
+    assert tuple(times.times) == PinnedTurn._fields
+    assert all(one.cpu_us > 0 for one in times.times.values())
 
 
 def test_a_pinned_guest_gets_its_cpus() -> None:

@@ -1,24 +1,29 @@
 """The figures of one run, and the tables that show them."""
 
+from dataclasses import replace
+
 import pytest
 
 from bench.cases import load_cases
-from bench.decisions import BatchTimes, DecisionTimes
+from bench.decisions import BatchTimes, BesidePeer, DecisionTimes
 from bench.floors import judge, load_floors
 from bench.grouped import GroupedTimes
 from bench.memory import MemoryUse
 from bench.packing import PackingResult
-from bench.peer import PeerTimes, PinnedPeer
-from bench.pinned import PinnedTimes
+from bench.pinned import PinnedPeer, PinnedTimes, PinnedTurn
 from bench.plain_fleet import BEST_FIT
 from bench.report import show
 from bench.results import Machine, Results, measures_of
 from bench.timing import Times
+from bench.turns import Ratio
 from bench.workload import WarmTimes
 
 
 def _times(cpu_us: float) -> Times:
     return Times(cpu_us, cpu_us, cpu_us, cpu_us, samples=1)
+
+
+_BESIDE = BesidePeer(_times(1_000_000), _times(50), Ratio(6_000.0, 5_900.0, 6_200.0))
 
 
 def _decisions(hosts: int, warm_us: float) -> DecisionTimes:
@@ -34,6 +39,13 @@ def _decisions(hosts: int, warm_us: float) -> DecisionTimes:
     )
 
 
+def _pinned() -> PinnedTimes:
+    names = PinnedTurn._fields
+    times = dict(zip(names, map(_times, (2_000, 50, 4_000, 500)), strict=True))
+    ratios = {name: Ratio(500.0, 490.0, 515.0) for name in names}
+    return PinnedTimes(1_000, 834, times, PinnedPeer(833, _times(1_000_000), ratios))
+
+
 @pytest.fixture
 def results() -> Results:
     """Return the results of a run in which everything but durable parts was measured."""
@@ -41,10 +53,12 @@ def results() -> Results:
         taken_at="now",
         machine=Machine("processor", 2, 1.0, "3.11", "2", "3", "0", "commit"),
         cases=load_cases(quick=True),
-        decisions=[_decisions(10_000, 60.0), _decisions(100_000, 150.0)],
+        decisions=[
+            replace(_decisions(10_000, 60.0), beside=_BESIDE),
+            _decisions(100_000, 150.0),
+        ],
         grouped=GroupedTimes(10_000, _times(60), _times(90), _times(60), _times(120)),
-        pinned=PinnedTimes(1_000, 834, _times(2_000), _times(50), _times(4_000), _times(500)),
-        pinned_nova=PinnedPeer(1_000, 834, PeerTimes(1_000.0, 1_000.0)),
+        pinned=_pinned(),
         memory=MemoryUse(25_000, ("VCPU",), 400.0, 450.0, 200.0, 11.0),
     )
 
@@ -57,8 +71,18 @@ def test_ratios_are_within_the_run(results: Results) -> None:
     assert measures["decisions.100000.cold_cpu_ms"] == 4.0
     assert measures["decisions.100000.batch_1000_cpu_ms"] == 90.0
     assert measures["grouped.both_vs_plain"] == 2.0
+    assert measures["pinned.keep_cold_cpu_us"] == 2_000.0
     assert measures["pinned.keep_cold_vs_nova"] == 500.0
     assert measures["memory.class_bytes_a_host"] == 11.0
+
+
+def test_ratios_to_nova_are_those_of_the_turns(results: Results) -> None:
+    """Not of what was measured minutes apart; the quartiles stand beside the median."""
+    measures = measures_of(results)
+    assert measures["decisions.10000.warm_vs_nova"] == 6_000.0
+    assert measures["decisions.10000.warm_vs_nova_low"] == 5_900.0
+    assert measures["pinned.warm_vs_nova_high"] == 515.0
+    assert "decisions.100000.warm_vs_nova" not in measures
 
 
 def test_each_floor_is_about_something_that_can_be_measured(results: Results) -> None:
@@ -75,7 +99,8 @@ def test_the_report_shows_all_of_it(results: Results, capsys: pytest.CaptureFixt
     results.floors = judge(load_floors(), results.measures)
     show(results)
     shown = capsys.readouterr().out
-    for text in ("warm ÷ argmax", "1,000", "soft anti-affinity", "834", "11.0 bytes", "not met"):
+    texts = ("warm ÷ argmax", "1,000", "soft anti-affinity", "834", "11.0 bytes", "not met")
+    for text in (*texts, "6,000 × (5,900–6,200)", "500 × (490–515)", "Nova 833"):
         assert text in shown
 
 
