@@ -11,6 +11,7 @@ import httpx
 import pytest
 import uvicorn
 
+from berth.adapters.http_server import config_of
 from berth.adapters.ledger import open_ledger
 from berth.api.app import build_app
 from berth.api.auth import HttpBasic
@@ -51,10 +52,7 @@ async def cloud(tmp_path: Path, users: Path) -> AsyncIterator[Stack]:
 async def url(cloud: Stack) -> AsyncIterator[str]:
     """Serve it on a free port."""
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        build_app(cloud.parts), http="httptools", lifespan="off", log_config=None, loop="none"
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(config_of(build_app(cloud.parts)))
     serving = asyncio.create_task(server.serve([listener]))
     while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.01)

@@ -36,7 +36,12 @@ async def serve_http(app: ASGIApp, listener: socket.socket) -> None:
         app: the application.
         listener: a socket that listens, see `listening`.
     """
-    config = uvicorn.Config(
+    await _Server(config_of(app)).serve(sockets=[listener])
+
+
+def config_of(app: ASGIApp) -> uvicorn.Config:
+    """Return how uvicorn serves an application for Berth."""
+    return uvicorn.Config(
         app,
         loop="none",
         http="httptools",
@@ -47,7 +52,6 @@ async def serve_http(app: ASGIApp, listener: socket.socket) -> None:
         server_header=False,
         timeout_graceful_shutdown=_GRACE_S,
     )
-    await _Server(config).serve(sockets=[listener])
 
 
 class _Server(uvicorn.Server):

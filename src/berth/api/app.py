@@ -7,16 +7,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from berth import __version__
 from berth.api import versions
+from berth.api.answers import send_bytes, send_error
 from berth.api.berth import routes as berth_room
 from berth.api.codec import encode
 from berth.api.compute import routes as compute_room
-from berth.api.errors import send_bytes
-from berth.api.limits import LimitGuard
-from berth.api.microversion import Microversions
+from berth.api.errors import HttpError
+from berth.api.front import Front
 from berth.api.openapi import openapi_document
 from berth.api.parts import ApiParts
-from berth.api.request_id import RequestIds
-from berth.api.routing import Shortcuts, ends_of, not_found, routes_of
+from berth.api.routing import Microversions, Shortcuts, ends_of, not_found, routes_of
 
 __all__ = ["ApiParts", "build_app"]
 
@@ -26,8 +25,8 @@ OPERATIONS = (*versions.OPERATIONS, *compute_room.OPERATIONS, *berth_room.OPERAT
 def build_app(parts: ApiParts) -> ASGIApp:
     """Build the application. Requests to it share nothing but the parts.
 
-    A request passes, from the outside in: its id, the limits on its size, its room, for the
-    compute API its microversion, and the endpoint of its path.
+    A request passes, from the outside in: the front with its id and the limits on its size, its
+    room, for the compute API its microversion, and the endpoint of its path.
     """
     parts = replace(parts, started_ns=parts.clock.ticks_ns())
     compute_routes = routes_of(parts, compute_room.OPERATIONS, compute_room.PREFIX)
@@ -40,7 +39,7 @@ def build_app(parts: ApiParts) -> ASGIApp:
             *public,
             Mount(compute_room.PREFIX, Microversions(compute)),
             Mount(berth_room.PREFIX, berth),
-            Route("/openapi.json", _Document(), methods=["GET"]),
+            Route("/openapi.json", _Document()),
         ],
         redirect_slashes=False,
         default=not_found,
@@ -49,8 +48,7 @@ def build_app(parts: ApiParts) -> ASGIApp:
         **ends_of(compute_routes, compute_room.PREFIX, Microversions),
         **ends_of(berth_routes, berth_room.PREFIX),
     }
-    guarded = LimitGuard(Shortcuts(app, ends), parts.limits)
-    return RequestIds(guarded, parts.ids, parts.telemetry)
+    return Front(Shortcuts(app, ends), parts.limits, parts.ids, parts.telemetry)
 
 
 class _Document:
@@ -59,7 +57,11 @@ class _Document:
     def __init__(self) -> None:
         self._body = b""
 
-    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answer with the document."""
+        if scope["method"] not in {"GET", "HEAD"}:
+            error = HttpError(405, "Only GET is for this path.", {"Allow": "GET"})
+            await send_error(scope, send, error)
+            return
         self._body = self._body or encode(openapi_document(OPERATIONS, __version__))
-        await send_bytes(send, 200, self._body, [])
+        await send_bytes(scope, send, 200, self._body)

@@ -5,7 +5,7 @@ import base64
 import hmac
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import bcrypt
 
@@ -31,8 +31,7 @@ class Identity:
     is_admin: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(NamedTuple):
     """What a request says about its sender. `address` is where the connection comes from."""
 
     authorization: str | None
@@ -62,6 +61,8 @@ class NoAuth:
     _ANYBODY = frozenset({"", "notused", _ADMIN})
     """Tokens that say nothing: keystoneauth's plugin `none` sends `notused`."""
 
+    _ANY_ADMIN = Identity(_ADMIN, _ADMIN, is_admin=True)
+
     def __init__(self, admins: frozenset[str] = frozenset({_ADMIN})) -> None:
         self._admins = admins
 
@@ -69,7 +70,7 @@ class NoAuth:
         """See `Auth.identify`."""
         token = credentials.token or ""
         if token in self._ANYBODY:
-            return Identity(_ADMIN, _ADMIN, is_admin=True)
+            return self._ANY_ADMIN
         user, _, project = token.partition(":")
         project = project or user
         for name in (user, project):

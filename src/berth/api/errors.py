@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from starlette.types import Send
-
 from berth.api.codec import View, encode
 from berth.domain.errors import (
     BerthError,
@@ -81,18 +79,7 @@ def translate(error: BerthError) -> HttpError | None:
             return None
 
 
-async def send_error(send: Send, error: HttpError) -> None:
-    """Answer with an error."""
+def fault_body(error: HttpError) -> bytes:
+    """Write an error as the body of its answer."""
     fault = Fault(code=error.status, message=error.message)
-    body = encode({_NAMES.get(error.status, _FAULT): fault})
-    headers = [(name.lower().encode(), text.encode()) for name, text in error.headers.items()]
-    await send_bytes(send, error.status, body, headers)
-
-
-async def send_bytes(send: Send, status: int, body: bytes, headers: list[Header]) -> None:
-    """Answer with a JSON body, or none when it is empty."""
-    if body:
-        headers.append((b"content-type", b"application/json"))
-    headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    return encode({_NAMES.get(error.status, _FAULT): fault})

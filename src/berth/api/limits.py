@@ -4,9 +4,10 @@ import asyncio
 import re
 from dataclasses import dataclass
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope
 
-from berth.api.errors import HttpError, send_error
+from berth.api.errors import Header, HttpError
+from berth.api.header_fields import fields_of
 
 _OPEN = frozenset(b"[{")
 # A string, or a bracket. The closing quote is optional so that no start is tried twice.
@@ -31,34 +32,22 @@ class Limits:
     list_max: int = 1000
 
 
-class LimitGuard:
-    """ASGI middleware that refuses requests with too long a path, query or header."""
-
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
-        self._app = app
-        self._limits = limits
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer 414 or 431."""
-        error = self._error(scope) if scope["type"] == "http" else None
-        if error is None:
-            await self._app(scope, receive, send)
-        else:
-            await send_error(send, error)
-
-    def _error(self, scope: Scope) -> HttpError | None:
-        limits = self._limits
-        headers: list[tuple[bytes, bytes]] = scope["headers"]
-        path: bytes = scope.get("raw_path") or scope["path"].encode()
-        if len(path) > limits.path_bytes_max:
-            return HttpError(414, f"The path has more than {limits.path_bytes_max} bytes.")
-        if len(scope["query_string"]) > limits.query_bytes_max:
-            return HttpError(414, f"The query has more than {limits.query_bytes_max} bytes.")
-        if len(headers) > limits.headers_max:
-            return HttpError(431, f"There are more than {limits.headers_max} header fields.")
-        if sum(len(name) + len(value) for name, value in headers) > limits.header_bytes_max:
-            return HttpError(431, f"The header has more than {limits.header_bytes_max} bytes.")
-        return None
+def refusal_of(scope: Scope, limits: Limits) -> HttpError | None:
+    """Return why a request is refused for its path, query or header alone: 414 or 431, if it is."""
+    headers: list[Header] = scope["headers"]
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    if len(path) > limits.path_bytes_max:
+        return HttpError(414, f"The path has more than {limits.path_bytes_max} bytes.")
+    if len(scope["query_string"]) > limits.query_bytes_max:
+        return HttpError(414, f"The query has more than {limits.query_bytes_max} bytes.")
+    if len(headers) > limits.headers_max:
+        return HttpError(431, f"There are more than {limits.headers_max} header fields.")
+    header_bytes = 0
+    for name, value in headers:
+        header_bytes += len(name) + len(value)
+    if header_bytes > limits.header_bytes_max:
+        return HttpError(431, f"The header has more than {limits.header_bytes_max} bytes.")
+    return None
 
 
 async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
@@ -67,9 +56,9 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
     Raises:
         HttpError: it is too long (413), comes too slowly (408) or breaks off (400).
     """
-    for name, value in scope["headers"]:
-        if name == b"content-length" and _is_above(value, limits.body_bytes_max):
-            raise _too_long(limits)
+    length = fields_of(scope).get(b"content-length")
+    if length is not None and _is_above(length, limits.body_bytes_max):
+        raise _too_long(limits)
     message = await receive()
     body: bytes = message.get("body", b"")
     if message["type"] == "http.request" and not message.get("more_body", False):

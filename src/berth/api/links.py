@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 from starlette.types import Scope
 
 from berth.api.codec import View
+from berth.api.header_fields import header_of
 from berth.api.routing import Call
 from berth.domain.errors import InvalidInputError
 
@@ -16,7 +16,8 @@ T = TypeVar("T")
 
 _HOST = re.compile(r"[A-Za-z0-9._~\-\[\]:]{1,255}")
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~\-]+)+/?")
-_TOLD = frozenset({b"host", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-prefix"})
+_PLAIN = re.compile(r"[A-Za-z0-9_.\-~]+")
+"""Keys that are the same when they are quoted: all uuids."""
 COMPUTE = "/v2.1"
 
 
@@ -33,18 +34,14 @@ def root_url(scope: Scope) -> str:
     X-Forwarded-Proto, -Host and -Prefix count, as proxies set them; what is not well-formed is
     ignored.
     """
-    told: dict[bytes, str] = {}
-    for name, value in scope["headers"]:
-        if name in _TOLD and name not in told:
-            told[name] = value.decode("latin-1")
-    host = _first(told.get(b"x-forwarded-host")) or told.get(b"host", "")
+    host = _first(header_of(scope, b"x-forwarded-host")) or header_of(scope, b"host") or ""
     if _HOST.fullmatch(host) is None:
         address, port = scope.get("server") or ("localhost", None)
         host = f"{address}:{port}" if port else address
-    scheme = (_first(told.get(b"x-forwarded-proto")) or scope["scheme"]).lower()
+    scheme = (_first(header_of(scope, b"x-forwarded-proto")) or scope["scheme"]).lower()
     if scheme not in {"http", "https"}:
         scheme = "http"
-    prefix = _first(told.get(b"x-forwarded-prefix")) or ""
+    prefix = _first(header_of(scope, b"x-forwarded-prefix")) or ""
     if prefix and _PREFIX.fullmatch(prefix) is None:
         prefix = ""
     mounted = scope.get("app_root_path", scope.get("root_path", ""))
@@ -55,15 +52,14 @@ def _first(value: str | None) -> str | None:
     return value.partition(",")[0].strip() if value else None
 
 
-@dataclass(frozen=True, slots=True)
-class Linker:
+class Linker(NamedTuple):
     """Makes the links of one answer."""
 
     root: str
 
     def of(self, collection: str, key: str) -> tuple[Link, Link]:
         """Link to one thing of the compute API: `self`, and `bookmark` without the version."""
-        path = f"/{collection}/{quote(key, safe='')}"
+        path = f"/{collection}/{_quoted(key)}"
         return (
             Link(rel="self", href=f"{self.root}{COMPUTE}{path}"),
             Link(rel="bookmark", href=f"{self.root}{path}"),
@@ -71,7 +67,11 @@ class Linker:
 
     def bookmark(self, collection: str, key: str) -> tuple[Link]:
         """Link to one thing without the version."""
-        return (Link(rel="bookmark", href=f"{self.root}/{collection}/{quote(key, safe='')}"),)
+        return (Link(rel="bookmark", href=f"{self.root}/{collection}/{_quoted(key)}"),)
+
+
+def _quoted(key: str) -> str:
+    return key if _PLAIN.fullmatch(key) else quote(key, safe="")
 
 
 def linker_of(call: Call) -> Linker:

@@ -2,9 +2,9 @@
 
 import re
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
-from berth.api.errors import Header, HttpError, send_error
+from berth.api.errors import Header, HttpError
 
 Version = tuple[int, int]
 
@@ -20,13 +20,16 @@ def text_of(version: Version) -> str:
     return f"{version[0]}.{version[1]}"
 
 
+_VERSIONS = tuple((MAX[0], minor) for minor in range(MIN[1], MAX[1] + 1))
+_USUAL = {f"compute {text_of(version)}".encode(): version for version in _VERSIONS}
+"""Versions by the header as clients write it."""
 _TOLD: dict[Version, tuple[Header, ...]] = {
     version: (
         (b"openstack-api-version", f"compute {text_of(version)}".encode()),
         (b"x-openstack-nova-api-version", text_of(version).encode()),
         (b"vary", b"OpenStack-API-Version, X-OpenStack-Nova-API-Version"),
     )
-    for version in ((MAX[0], minor) for minor in range(MIN[1], MAX[1] + 1))
+    for version in _VERSIONS
 }
 
 
@@ -36,31 +39,15 @@ def version_of(scope: Scope) -> Version:
     return version
 
 
-class Microversions:
-    """ASGI middleware that negotiates the version and tells it in the answer."""
+def set_version(scope: Scope, version: Version) -> None:
+    """Note the version that was negotiated for a request; its answer tells it."""
+    scope[_SCOPE_KEY] = version
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its version, or answer 400 or 406."""
-        version, error = MIN, None
-        try:
-            version = negotiate(scope["headers"])
-        except HttpError as refused:
-            error = refused
-        told = _TOLD[version]
-
-        async def send_with_version(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"].extend(told)
-            await send(message)
-
-        if error is not None:
-            await send_error(send_with_version, error)
-            return
-        scope[_SCOPE_KEY] = version
-        await self._app(scope, receive, send_with_version)
+def version_headers(scope: Scope) -> tuple[Header, ...]:
+    """Return what an answer tells of its version; nothing outside the compute API."""
+    version: Version | None = scope.get(_SCOPE_KEY)
+    return () if version is None else _TOLD[version]
 
 
 def negotiate(headers: list[Header]) -> Version:
@@ -70,6 +57,8 @@ def negotiate(headers: list[Header]) -> Version:
         HttpError: it is malformed (400) or out of range (406).
     """
     asked = _asked(headers)
+    if isinstance(asked, tuple):
+        return asked
     if asked is None:
         return MIN
     if asked == "latest":
@@ -91,10 +80,13 @@ def negotiate(headers: list[Header]) -> Version:
     return version
 
 
-def _asked(headers: list[Header]) -> str | None:
+def _asked(headers: list[Header]) -> Version | str | None:
     legacy = None
     for name, value in headers:
         if name == b"openstack-api-version":
+            usual = _USUAL.get(value)
+            if usual is not None:
+                return usual
             for item in value.decode("latin-1").split(","):
                 service, _, version = item.strip().partition(" ")
                 if service.lower() == "compute":

@@ -3,19 +3,21 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from berth.api.answers import send_bytes, send_chunks, send_error
 from berth.api.auth import Credentials, Identity
 from berth.api.codec import Model, convert, decode, encode
-from berth.api.errors import NOTHING_SAID, Header, HttpError, send_bytes, send_error, translate
+from berth.api.errors import NOTHING_SAID, Header, HttpError, translate
+from berth.api.header_fields import header_of
 from berth.api.limits import check_depth, read_body
-from berth.api.microversion import MAX, MIN, Version, version_of
+from berth.api.microversion import MAX, MIN, Version, negotiate, set_version, version_of
 from berth.api.parts import ApiParts
-from berth.api.request_id import rename_request, request_id_of
+from berth.api.request_id import name_request, request_id_of
 from berth.domain.errors import BerthError, InvalidInputError
 
 T = TypeVar("T")
@@ -24,7 +26,7 @@ Q = TypeVar("Q", bound=Model)
 _KEY_MAX = 255
 _QUERY_FIELDS_MAX = 100
 _NOBODY = Identity("", "", is_admin=False)
-_JSON = b"application/json"
+_JSON = "application/json"
 
 
 class Role(StrEnum):
@@ -35,8 +37,7 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What a handler answers: a body to be written as JSON, or chunks of JSON already written.
 
     `status` is the operation's own unless set.
@@ -69,8 +70,7 @@ class Operation:
     until: Version = MAX
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One request to one operation, authenticated and read."""
 
     parts: ApiParts
@@ -87,7 +87,7 @@ class Call:
 
     def repeat(self, request_id: str) -> None:
         """Take this request for a repeat of the one with that id."""
-        rename_request(self.scope, request_id)
+        name_request(self.scope, request_id)
 
     @property
     def project_id(self) -> str | None:
@@ -150,15 +150,6 @@ class Call:
             raise TypeError(f"{self.operation.handler.__name__} reads {kind}, not {declared}")
 
 
-def header_of(scope: Scope, name: bytes) -> str | None:
-    """Return a header field of a request, by its name in lower case."""
-    for key, value in scope["headers"]:
-        if key == name:
-            text: str = value.decode("latin-1")
-            return text
-    return None
-
-
 class Endpoint:
     """An ASGI application for one path: finds the operation, checks, calls, answers."""
 
@@ -178,14 +169,13 @@ class Endpoint:
             if refusal is None:
                 self._tell(scope, error)
                 refusal = HttpError(500, NOTHING_SAID)
-            await send_error(send, refusal)
+            await send_error(scope, send, refusal)
             return
         status = answer.status or operation.status
-        headers = list(answer.headers)
         if answer.chunks is None:
-            await send_bytes(send, status, body, headers)
+            await send_bytes(scope, send, status, body, answer.headers)
         else:
-            await _send_chunks(send, status, answer.chunks, headers)
+            await send_chunks(scope, send, status, answer.chunks, answer.headers)
 
     def _operation(self, scope: Scope) -> Operation:
         method = scope["method"]
@@ -200,35 +190,18 @@ class Endpoint:
         return operation
 
     async def _call(self, operation: Operation, scope: Scope, receive: Receive) -> Call:
-        identity = await self._identify(operation, scope)
+        identity = _NOBODY
+        if operation.role is not Role.PUBLIC:
+            identity = await self._parts.auth.identify(_credentials_of(scope))
+        if operation.role is Role.ADMIN and not identity.is_admin:
+            raise HttpError(403, "Only administrators may do this.")
         raw_body = b""
         if operation.body is not None:
             raw_body = await read_body(scope, receive, self._parts.limits)
             kind = header_of(scope, b"content-type")
-            if raw_body and kind and kind.partition(";")[0].strip().lower() != _JSON.decode():
+            if raw_body and kind and kind.partition(";")[0].strip().lower() != _JSON:
                 raise HttpError(415, "The content type must be application/json.")
-        return Call(
-            parts=self._parts,
-            operation=operation,
-            scope=scope,
-            identity=identity,
-            version=version_of(scope),
-            raw_body=raw_body,
-        )
-
-    async def _identify(self, operation: Operation, scope: Scope) -> Identity:
-        if operation.role is Role.PUBLIC:
-            return _NOBODY
-        client = scope.get("client")
-        credentials = Credentials(
-            authorization=header_of(scope, b"authorization"),
-            token=header_of(scope, b"x-auth-token"),
-            address=client[0] if client else "",
-        )
-        identity = await self._parts.auth.identify(credentials)
-        if operation.role is Role.ADMIN and not identity.is_admin:
-            raise HttpError(403, "Only administrators may do this.")
-        return identity
+        return Call(self._parts, operation, scope, identity, version_of(scope), raw_body)
 
     def _tell(self, scope: Scope, error: BerthError) -> None:
         self._parts.telemetry.failure(
@@ -238,6 +211,15 @@ class Endpoint:
             method=scope["method"],
             path=scope["path"],
         )
+
+
+def _credentials_of(scope: Scope) -> Credentials:
+    client = scope.get("client")
+    return Credentials(
+        authorization=header_of(scope, b"authorization"),
+        token=header_of(scope, b"x-auth-token"),
+        address=client[0] if client else "",
+    )
 
 
 def routes_of(parts: ApiParts, operations: Iterable[Operation], prefix: str = "") -> list[Route]:
@@ -283,27 +265,32 @@ class Shortcuts:
         self._app = app
         self._ends = ends
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Pass the request on."""
         end = self._ends.get(scope["path"]) if scope["type"] == "http" else None
         if end is None:
-            await self._app(scope, receive, send)
-        else:
-            scope["path_params"] = {}
-            await end(scope, receive, send)
+            return self._app(scope, receive, send)
+        scope["path_params"] = {}
+        return end(scope, receive, send)
+
+
+class Microversions:
+    """An ASGI application that negotiates the version first."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Pass the request on with its version, or answer 400 or 406."""
+        set_version(scope, MIN)
+        try:
+            set_version(scope, negotiate(scope["headers"]))
+        except HttpError as error:
+            return send_error(scope, send, error)
+        return self._app(scope, receive, send)
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001 - ASGI
     """Answer for a path that leads nowhere."""
     if scope["type"] == "http":
-        await send_error(send, HttpError(404, "The resource could not be found."))
-
-
-async def _send_chunks(
-    send: Send, status: int, chunks: AsyncIterator[bytes], headers: list[Header]
-) -> None:
-    headers.append((b"content-type", _JSON))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    async for chunk in chunks:
-        await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+        await send_error(scope, send, HttpError(404, "The resource could not be found."))

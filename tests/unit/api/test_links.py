@@ -1,8 +1,11 @@
 """Links and pages."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.types import Scope
 
 from berth.api.links import Linker, page_of, root_url
@@ -40,6 +43,13 @@ def test_a_key_cannot_break_its_link() -> None:
     own, bookmark = Linker("http://a").of("flavors", "x/y z?")
     assert own.href == "http://a/v2.1/flavors/x%2Fy%20z%3F"
     assert bookmark.href == "http://a/flavors/x%2Fy%20z%3F"
+
+
+@given(key=st.text(min_size=1, max_size=20))
+def test_keys_are_quoted_in_full(key: str) -> None:
+    """Those that need no quotes look the same, which is told without looking at each character."""
+    own, _ = Linker("").of("flavors", key)
+    assert own.href == f"/v2.1/flavors/{quote(key, safe='')}"
 
 
 def test_pages_join_to_the_whole() -> None:

@@ -22,6 +22,7 @@ OLD = b"x-openstack-nova-api-version"
         ([(OLD, b"2.10"), (NEW, b"compute 2.53")], (2, 53)),
         ([(NEW, b"compute latest")], MAX),
         ([(OLD, b"latest")], MAX),
+        ([(NEW, b"volume 3.0"), (NEW, b"compute 2.53")], (2, 53)),
     ],
 )
 def test_the_header_says_the_version(

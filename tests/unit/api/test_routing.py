@@ -5,6 +5,7 @@ from types import ModuleType
 
 import pytest
 from starlette.routing import Match
+from starlette.types import Message
 
 from berth.api.app import build_app
 from berth.api.berth import routes as berth_room
@@ -47,11 +48,11 @@ async def test_shortcuts_lead_where_routes_lead(stack: Stack, room: ModuleType) 
 async def test_every_answer_has_a_request_id(stack: Stack) -> None:
     """An operator finds the log lines of a request by it."""
     seen: set[str] = set()
-    for path in ("/", "/nowhere", "/v2.1/flavors", "/v2.1/flavors/none"):
+    for path in ("/", "/nowhere", "/v2.1/flavors", "/v2.1/flavors/none", "/?" + "x" * 9000):
         headers = (await stack.ask("GET", path)).headers
         assert headers["x-openstack-request-id"] == headers["x-compute-request-id"]
         seen.add(headers["x-openstack-request-id"])
-    assert len(seen) == 4
+    assert len(seen) == 5
     assert all(request_id.startswith("req-") for request_id in seen)
 
 
@@ -84,6 +85,40 @@ async def test_a_method_that_is_not_there_says_which_are(stack: Stack) -> None:
     answer = await stack.ask("PATCH", "/v2.1/flavors")
     assert answer.status == 405
     assert answer.headers["Allow"] == "GET, POST"
+
+
+async def test_the_document_is_only_read(stack: Stack) -> None:
+    """An answer to anything else has the form of all errors."""
+    answer = await stack.ask("POST", "/openapi.json")
+    assert (answer.status, answer.headers["Allow"]) == (405, "GET")
+    assert answer.body["badMethod"]["code"] == 405
+    assert "x-openstack-request-id" in answer.headers
+
+
+async def test_what_fails_halfway_is_cut(stack: Stack) -> None:
+    """Nothing is added to what was sent, so that nobody takes it for the whole."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        if message["type"] == "http.response.body":
+            raise ValueError(message["type"])
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/healthz",
+        "query_string": b"",
+        "headers": [],
+        "scheme": "http",
+    }
+    with pytest.raises(ValueError, match="body"):
+        await stack.app(scope, receive, send)
+    assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
+    assert [name for name, _, _ in stack.told.failures] == ["http_request_failed"]
 
 
 async def test_head_is_get(stack: Stack) -> None:

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from berth.api.codec import UNSET, UnsetType
 from berth.api.compute.schemas.servers import BlockDevice, NewServer, NewServerBody
@@ -31,6 +31,7 @@ _SINCE: tuple[tuple[str, str, Version], ...] = (
     ("hypervisor_hostname", "hypervisor_hostname", (2, 74)),
     ("hostname", "hostname", (2, 90)),
 )
+_NEWEST = max(since for _, _, since in _SINCE)
 _SERVICE_FIELDS = {
     "flavorRef": "server.flavorRef",
     "availability_zone": "server.availability_zone",
@@ -39,8 +40,7 @@ _SERVICE_FIELDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """An order, and what the answer to it has to be like."""
 
     order: Order
@@ -86,7 +86,7 @@ async def read_order(call: Call, version: Version | None) -> Asked:
     return Asked(
         order=order,
         reservation_only=_flag(server.return_reservation_id, "return_reservation_id"),
-        security_groups=tuple(group.name for group in groups),
+        security_groups=tuple([group.name for group in groups]),
     )
 
 
@@ -114,7 +114,7 @@ def image_called(call: Call, image_id: str, field: str) -> Image:
 
 
 def _check_version(server: NewServer, version: Version) -> None:
-    for attribute, name, since in _SINCE:
+    for attribute, name, since in _SINCE if version < _NEWEST else ():
         if version < since and getattr(server, attribute) is not UNSET:
             reason = f"is there from microversion {text_of(since)} on"
             raise InvalidInputError(f"server.{name}", reason)

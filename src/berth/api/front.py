@@ -1,0 +1,47 @@
+"""The front of the API: names each request, holds its limits, answers for what else fails."""
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from berth.api.answers import has_begun, send_error
+from berth.api.errors import NOTHING_SAID, HttpError
+from berth.api.limits import Limits, refusal_of
+from berth.api.request_id import name_request, request_id_of
+from berth.ports.clock import Ids
+from berth.ports.telemetry import Telemetry
+
+
+class Front:
+    """ASGI middleware, the outermost."""
+
+    def __init__(self, app: ASGIApp, limits: Limits, ids: Ids, telemetry: Telemetry) -> None:
+        self._app = app
+        self._limits = limits
+        self._ids = ids
+        self._telemetry = telemetry
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with an id, or answer 414 or 431.
+
+        An unexpected failure is told and answered with 500.
+        """
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        name_request(scope, self._ids.request_id())
+        try:
+            refusal = refusal_of(scope, self._limits)
+            if refusal is None:
+                await self._app(scope, receive, send)
+            else:
+                await send_error(scope, send, refusal)
+        except Exception as error:
+            self._telemetry.failure(
+                "http_request_failed",
+                error,
+                request_id=request_id_of(scope),
+                method=scope["method"],
+                path=scope["path"],
+            )
+            if has_begun(scope):
+                raise  # the server cuts the connection, so that nobody takes half for all
+            await send_error(scope, send, HttpError(500, NOTHING_SAID))
