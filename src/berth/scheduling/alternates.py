@@ -6,12 +6,15 @@ filter on the table of then before one is taken.
 
 from collections.abc import Collection, Iterable
 from itertools import islice
+from typing import Final
 
 from berth.domain.request import Request
 from berth.scheduling.ranking import Ranked
 from berth.tables.hosts import HostTable
 
 Pair = tuple[str, str]
+
+_FEW: Final = 8
 
 
 def first_alternate(hosts: HostTable, request: Request, ranked: Ranked) -> int | None:
@@ -41,18 +44,26 @@ def alternates_of(
     found: dict[int, tuple[Pair, ...]] = dict.fromkeys(chosen, ())
     if not wanted or not ranked.size:
         return found
-    cells = {hosts.cell_name(row) for row in found}
+    cell_of = {row: hosts.cell_name(row) for row in found}
+    cells = set(cell_of.values())
     rows = _best_others(ranked, found, wanted)
     if len(cells) > 1 or any(hosts.cell_name(row) not in cells for row in rows):
         rows = _best_others(ranked, found, ranked.size)
     by_cell = {cell: _in_cell(hosts, cell, rows, wanted) for cell in cells}
-    return {row: by_cell[hosts.cell_name(row)] for row in found}
+    return {row: by_cell[cell] for row, cell in cell_of.items()}
 
 
 def _best_others(ranked: Ranked, chosen: Collection[int], count: int) -> list[int]:
-    """Return the rows of the `count` best hosts that no instance goes to; of all, if fewer."""
-    numbers = ranked.best(min(count + len(chosen), ranked.size))
-    return [row for row in map(ranked.row, numbers) if row not in chosen]
+    """Return the rows of the best hosts that no instance goes to: `count` or more, or all.
+
+    Those that instances go to are often not among the best any more, so few are looked at first.
+    """
+    looked = min(count + min(len(chosen), _FEW), ranked.size)
+    while True:
+        rows = [row for row in map(ranked.row, ranked.best(looked)) if row not in chosen]
+        if len(rows) >= count or looked == ranked.size:
+            return rows
+        looked = min(4 * looked, ranked.size)
 
 
 def _in_cell(hosts: HostTable, cell: str, rows: Iterable[int], wanted: int) -> tuple[Pair, ...]:

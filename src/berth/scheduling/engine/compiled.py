@@ -23,6 +23,10 @@ class Compiled:
 
     It writes to the arrays of the class's stages and scores; what it does comes out as what
     numpy does there, to the last bit.
+
+    Attributes:
+        rescales: it can score everybody, as all values are kept and all multipliers the same.
+        tells: it can tell all that weighers gave a host, for the same reason.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Compiled:
             lines=scoring.measures.lines,
             by_share=scoring.by_share,
         )
+        self.rescales = not scoring.varies and not scoring.measures.asks
         told = scoring.told()
         self.tells = told is not None
         if told is not None:
@@ -60,17 +65,14 @@ class Compiled:
         """Put scores on these scales from now on."""
         self.board.set_ends(scales.each)
 
-    def rescale(self) -> bool:
-        """Score everybody anew on the scales; False where that takes more than the kernel has.
+    def rescale(self) -> None:
+        """Score everybody anew on the scales, while `rescales`.
 
         Raises:
             UnfitError: a value is not finite, or a score.
         """
-        if self._scoring.varies or self._scoring.measures.asks:
-            return False
         if self.board.rescale(self._order, self._readings.values):
             raise UnfitError
-        return True
 
     def take_in(self, query: Query, rows: list[int], own: Matrix | None, scales: Scales) -> bool:
         """Make stages, extremes and scores true to rows that changed.

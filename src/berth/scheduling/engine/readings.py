@@ -94,13 +94,13 @@ class Readings:
             return True
         changed = {row for rows in found.values() for row in rows}
         if len(changed) <= _ONE_BY_ONE:
-            return all(self._read_one(query, row, found.keys()) for row in changed)
+            groups = tuple(found)
+            return all(self._read_one(query, row, groups) for row in changed)
         if len(changed) * _CHANGED_SHARE > len(self._hosts):
             return False
         rows = np.array(list(changed), dtype=np.intp)
-        groups = found.keys()
         for number, (weigher, read, _) in self._reads.items():
-            if not groups.isdisjoint(weigher.reads.columns):
+            if not found.keys().isdisjoint(weigher.reads.columns):
                 values = read(self._hosts, query, rows)
                 line = self._lines.get(number)
                 if line is not None and values is not None:
@@ -109,10 +109,10 @@ class Readings:
                     return False
         return True
 
-    def _read_one(self, query: Query, row: int, groups: Iterable[str]) -> bool:
+    def _read_one(self, query: Query, row: int, groups: tuple[str, ...]) -> bool:
         """Do what `_read_changed` does for one row that changed in some groups."""
         hosts = self._hosts
-        for read_one, line, idle in self._concerned_by(tuple(groups)):
+        for read_one, line, idle in self._concerned_by(groups):
             value = read_one(hosts, query, row)
             if line is not None and value is not None:
                 line[row] = value

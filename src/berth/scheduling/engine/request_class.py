@@ -36,6 +36,9 @@ _AHEAD: Final = 32
 _DRIFTED_MAX: Final = 16
 """Decisions on drifted scores before everything is rescaled all the same."""
 
+_SOON_SCALED: Final = 8_192
+"""So many hosts are scored anew by the kernel before drifted scores are looked through."""
+
 _CHANGED_SHARE: Final = 4
 """When more than one row in so many has changed, everything is evaluated anew."""
 
@@ -180,6 +183,10 @@ class RequestClass:
         """Return the rows of the `count` best hosts, best first, equal ones by name."""
         now = self._scoring.scales()
         if now == self._reference.all:
+            return self._top_rows(count)
+        compiled = self._compiled
+        if compiled is not None and compiled.rescales and len(self._hosts) <= _SOON_SCALED:
+            self._rescale(query)
             return self._top_rows(count)
         positions = self._top(count)
         if positions:
@@ -354,10 +361,12 @@ class RequestClass:
             UnfitError: scores are so large that they cannot be kept.
         """
         self._drifted = 0
-        self._reference = prepared(self._scoring.weighers, self._scoring.scales())
+        self._scoring.reference = self._scoring.scales()
+        self._reference = prepared(self._scoring.weighers, self._scoring.reference)
         if self._compiled is not None:
             self._compiled.set_scales(self._reference)
-            if self._compiled.rescale():
+            if self._compiled.rescales:
+                self._compiled.rescale()
                 return
         self._scores.fill(self._all_scores(query))
 

@@ -44,6 +44,7 @@ class Scoring:
         names: of all of them.
         measures: what they measure of rows.
         plain_factors: the multipliers of all of them, where no aggregate says another one.
+        reference: the scales that scores were made on.
         varies: some aggregate does, so multipliers differ between hosts.
         by_share: values are shares already, so there are no extremes.
     """
@@ -74,7 +75,7 @@ class Scoring:
         self._least: list[Extreme | None] = [None] * len(weighers)
         self.plain_factors = tuple(float(weigher.multiplier) for weigher, _ in self._told)
         self._scales: tuple[Scale, ...] | None = None
-        self._last_scales: tuple[Scale, ...] = ()
+        self.reference: tuple[Scale, ...] = ()
         self._ends_at: tuple[Scale, ...] | None = None
         self._ends: tuple[Ends, ...] = ()
         self.varies = any(self._varies(weigher) for weigher, _ in self._told)
@@ -164,10 +165,8 @@ class Scoring:
         """Return the scales that the hosts which pass now give."""
         if self._scales is None:
             found = self._find_scales()
-            # The same object while they are the same, which makes them fast to compare.
-            self._scales = self._last_scales = (
-                self._last_scales if found == self._last_scales else found
-            )
+            # The same object where they are those of the scores: so they are fast to compare.
+            self._scales = self.reference if found == self.reference else found
         return self._scales
 
     def _find_scales(self) -> tuple[Scale, ...]:

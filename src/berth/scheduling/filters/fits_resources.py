@@ -51,9 +51,10 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
 def _limits(hosts: HostTable, query: Query) -> list[Limit] | None:
     """See `Limits`; sizes of allocations that a host insists on, and children, are more to it."""
     found: list[Limit] = []
+    below = hosts.trees.resource if len(hosts.trees) else None
     for name, amount in query.needs.amounts.items():
         columns = hosts.resource(name)
-        if columns is None or columns.stepped or hosts.trees.resource(name) is not None:
+        if columns is None or columns.stepped or (below is not None and below(name) is not None):
             return None
         found.append((columns.room, amount))
     return found
