@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from berth.domain.change import Snapshot
 from berth.domain.errors import InvalidInputError
 from berth.domain.request import Request
-from berth.scheduling.inspecting import Inspection, inspect
+from berth.scheduling.inspecting import Inspection, counterfactuals_of, inspect
 from berth.scheduling.policy import Policy
 from berth.tables.following import table_of
 from berth.tables.hosts import HostTable
@@ -86,6 +86,21 @@ def test_verdicts_tell_candidates_from_removed_hosts(
         assert [host.place for host in one.candidates] == list(range(1, len(one.candidates) + 1))
         assert all(host.removed_by is None for host in one.candidates)
         assert all(host.removed_by and host.removed_by.why for host in one.removed)
+
+
+@given(snapshot=snapshots(), request=requests(), policy=POLICIES, seed=SEEDS)
+def test_counterfactuals_alone_are_those_of_the_whole_explanation(
+    snapshot: Snapshot, request: Request, policy: Policy, seed: int
+) -> None:
+    """Of the first instance, when a plan was made by the weighers; and the table is as it was."""
+    hosts = table_of(snapshot)
+    first, *_ = explain(hosts, request, policy, seed).instances
+    plan = policy.driver.plan(hosts, request, policy, now_s=NOW_S, seed=seed)
+    before = dump(hosts)
+    found = counterfactuals_of(hosts, request, policy, plan.placements, now_s=NOW_S)
+    is_told = bool(plan.placements) and first.by_weight
+    assert found == (first.counterfactuals if is_told else ())
+    assert dump(hosts) == before
 
 
 @given(snapshot=snapshots(), request=requests(), policy=WEIGHING, seed=SEEDS)

@@ -44,6 +44,8 @@ Record = (
 class Kind(StrEnum):
     """The kind of a record, as the change feed and the ledger's tables name it."""
 
+    __hash__ = str.__hash__  # that of `Enum` is a call in Python, and kinds are in most keys
+
     HOST = "host"
     SERVICE = "service"
     PROVIDER = "provider"

@@ -7,6 +7,7 @@ crash leaves all of it or nothing.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from weakref import WeakValueDictionary
 
 from berth.domain.allocation import Allocation, Claim
@@ -32,6 +33,9 @@ _HARD = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY)
 _GUARDED_ATTEMPTS_MAX = 50
 """Plans for one order under a guard: each that is lost was won by another scheduler."""
 
+_UUID_OF = attrgetter("uuid")
+_ASSIGNMENT_OF = attrgetter("assignment")
+
 _NO_VALID_HOST = 500
 """The code that Nova's API gives the fault of an instance that found no host."""
 
@@ -55,7 +59,8 @@ class Placing:
         self._deciding = deciding
         self._clock = clock
         self._attempts_max = attempts_max
-        self._at_work: dict[str, asyncio.Event] = {}
+        self._at_work: dict[str, asyncio.Event | None] = {}
+        """Requests that are being placed; with an event once somebody waits for one to be done."""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._hardware = HardwareTurns()
 
@@ -70,18 +75,26 @@ class Placing:
             UnavailableError: the ledger cannot be reached; place the same order again.
         """
         request_id = order.request.request_id
-        repeated = any(self._replica.is_placed(one.uuid) for one in order.instances)
-        while (other := self._at_work.get(request_id)) is not None:
-            await other.wait()
+        repeated = any(map(self._replica.is_placed, map(_UUID_OF, order.instances)))
+        while request_id in self._at_work:
+            await self._wait_for(request_id)
             repeated = True
-        done = self._at_work[request_id] = asyncio.Event()
+        self._at_work[request_id] = None
         try:
             # A repeat must not be decided anew: its holds would get in the way of the first's.
             earlier = await self._ledger.get(Decision, request_id) if repeated else None
             return earlier or await self._place_in_turn(order)
         finally:
-            del self._at_work[request_id]
-            done.set()
+            done = self._at_work.pop(request_id)
+            if done is not None:
+                done.set()
+
+    async def _wait_for(self, request_id: str) -> None:
+        """Wait until a request that is being placed is done with."""
+        done = self._at_work[request_id]
+        if done is None:
+            done = self._at_work[request_id] = asyncio.Event()
+        await done.wait()
 
     async def _place_in_turn(self, order: PlaceOrder) -> Decision:
         """Place an order; those of one server group with a hard policy come one after another.
@@ -90,7 +103,12 @@ class Placing:
         that knows the one before.
         """
         group_uuid = order.request.group_uuid
-        group = None if group_uuid is None else self._replica.hosts.server_groups.get(group_uuid)
+        if group_uuid is None:
+            return await self._place(order, guard=None)
+        if group_uuid not in self._replica.hosts.server_groups:
+            # It may be newer than the replica, which would place its members as if in none.
+            await self._follower.catch_up()
+        group = self._replica.hosts.server_groups.get(group_uuid)
         if group is None or group.policy not in _HARD:
             return await self._place(order, guard=None)
         async with self._turns.setdefault(group.uuid, asyncio.Lock()):
@@ -143,7 +161,7 @@ class Placing:
             writes = _claim_writes(order, decision)
             if guard is not None:
                 writes.append(Guard(guard, decision.table_version))
-            if hosts_with_choices(decision.placements):
+            if _is_any_assigned(decision) and hosts_with_choices(decision.placements):
                 outcome = await self._commit_in_turn(order, decision, writes)
             else:
                 outcome = await self._commit(order, decision, writes)
@@ -207,16 +225,19 @@ def _hold_of(placement: Placement, decision: Decision, request: Request) -> Hold
 def _claim_writes(order: PlaceOrder, decision: Decision) -> list[Write]:
     """Return the claim, and the instances with their hosts."""
     instances = {instance.uuid: instance for instance in order.instances}
-    allocations = [
-        Allocation(one.instance_uuid, provider_uuid, amounts)
-        for one in decision.placements
-        for provider_uuid, amounts in taken(
-            one.provider_uuid, decision.amounts, one.assignment
-        ).items()
-    ]
-    claim = Claim(key=order.request.request_id, allocations=tuple(allocations))
-    placed = [_placed(instances[one.instance_uuid], one, decision) for one in decision.placements]
-    return [Take(claim), *map(Put, placed)]
+    allocations: list[Allocation] = []
+    placed: list[Write] = []
+    for one in decision.placements:
+        uuid = one.instance_uuid
+        gives = taken(one.provider_uuid, decision.amounts, one.assignment)
+        allocations += [Allocation(uuid, provider, amounts) for provider, amounts in gives.items()]
+        placed.append(Put(_placed(instances[uuid], one, decision)))
+    return [Take(Claim(order.request.request_id, tuple(allocations))), *placed]
+
+
+def _is_any_assigned(decision: Decision) -> bool:
+    """Tell whether an instance gets anything beyond the amounts, as few do."""
+    return any(map(_ASSIGNMENT_OF, decision.placements))
 
 
 def _refused(instance: Instance, decision: Decision, message: str, now_s: float) -> Instance:

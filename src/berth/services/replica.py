@@ -16,6 +16,9 @@ from berth.tables.holding import hold, unhold
 from berth.tables.hosts import HostTable
 from berth.tables.occupants import Resident
 
+_FOUND_MAX = 1_024
+"""Look-ups of hosts by name that are kept: many instances go to few hosts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hold:
@@ -66,6 +69,9 @@ class Replica:
         self._held: dict[str, _Held] = {}
         self._handed_over: dict[str, list[Hold]] = {}
         """Holds that this version has ended, by host, until it tells what is used there."""
+        self._found: dict[tuple[str, str | None], str | None] = {}
+        self._found_at = 0
+        """Hosts that instances were told of lately, and the table's roster at the time."""
 
     def load(self, snapshot: Snapshot) -> None:
         """See `Subscriber.load`; holds are kept, but for claims that the snapshot has.
@@ -75,6 +81,7 @@ class Replica:
         """
         self.hosts = table_of(snapshot)
         self._handed_over.clear()
+        self._found.clear()
         self.flavors = {flavor.flavor_id: flavor for flavor in snapshot.flavors}
         self.pending = {one.request.request_id: one for one in snapshot.pending_requests}
         self.pending_came.set()
@@ -186,7 +193,7 @@ class Replica:
         if not is_same or instance.status is Status.DELETED:
             return False
         row = self.hosts.row_of(mine.host_uuid)
-        is_here = self.hosts.find(instance.host or "", instance.node) == mine.host_uuid
+        is_here = self._find(instance.host or "", instance.node) == mine.host_uuid
         # What is assigned is counted apart from the residents while it is held.
         if row is None or not is_here or mine.resident.assignment is not None:
             return False
@@ -194,6 +201,16 @@ class Replica:
         self._handed_over.setdefault(mine.host_uuid, []).append(mine)
         del self._held[instance.uuid]
         return True
+
+    def _find(self, name: str, node: str | None) -> str | None:
+        """Return what `HostTable.find` does, which stays as long as no host comes or leaves."""
+        found, roster, key = self._found, self.hosts.roster, (name, node)
+        if self._found_at != roster or len(found) > _FOUND_MAX:
+            found.clear()
+            self._found_at = roster
+        if key not in found:
+            found[key] = self.hosts.find(name, node)
+        return found[key]
 
     def _end_version(self) -> None:
         """Take back what was handed over to a ledger that did not count it."""

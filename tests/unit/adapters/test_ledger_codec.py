@@ -1,5 +1,7 @@
 """Records and events as JSON."""
 
+from dataclasses import replace
+
 import pytest
 
 from berth.adapters.ledger.codec import decode_event, decode_json, encode, encode_event
@@ -34,10 +36,14 @@ def test_what_json_cannot_hold_is_refused() -> None:
 def test_no_number_of_a_decision_is_lost(bad: float) -> None:
     """A score that is no number is refused wherever it stands: alone, first or last in a list."""
     scored = ScoredHost("h", "h", 1.0, ("W",), (1.0, 2.0), (1.0,), (1.0,))
-    for field, value in (("score", bad), ("raw", (bad, 1.0)), ("raw", (1.0, bad))):
-        placement = Placement("vm", "h", "h", "p", 1, revised(scored, **{field: value}))
+    for damaged in (
+        replace(scored, score=bad),
+        replace(scored, raw=(bad, 1.0)),
+        replace(scored, raw=(1.0, bad)),
+    ):
+        placement = Placement("vm", "h", "h", "p", 1, damaged)
         with pytest.raises(LedgerError, match="Decision"):
-            encode_event(revised(make_decision(1), placements=(placement,)))
+            encode_event(replace(make_decision(1), placements=(placement,)))
 
 
 def test_what_only_looks_like_damage_is_stored() -> None:

@@ -1,5 +1,8 @@
 """Pages of the daybook: packed, told apart from what cannot wait, and put together."""
 
+import zlib
+
+import msgspec
 import pytest
 
 from berth.adapters.ledger.books import Books
@@ -53,10 +56,29 @@ def test_a_page_is_read_as_it_was_packed() -> None:
     assert page.seen == [("host-1", "5.5")]
 
 
+def test_a_page_has_the_text_of_an_instance_once() -> None:
+    """What the feed tells of it is found again in its row; a state in between stands alone."""
+    books = fleet()
+    between = make_instance(1, host="host-1")
+    page = entered(books, (Put(between),), (Put(revised(between, name="last", revision=1)),))
+    raw = zlib.decompress(pack(page))
+    assert raw.count(b'"name":"last"') == 1
+    assert raw.count(f'"name":"{between.name}"'.encode()) == 1
+    assert unpack(pack(page)) == page
+
+
+def test_a_page_of_before_is_read() -> None:
+    """Pages may have the text of each change beside it."""
+    page = entered(fleet(), PLACED)
+    assert unpack(zlib.compress(msgspec.msgpack.encode(page))) == page
+
+
 def test_a_damaged_page_is_told() -> None:
     """What cannot be read raises Berth's own error."""
     page = pack(Sheets(1, 1))
-    for damaged in (b"", page[:-3], b"x" * 40):
+    nowhere = Sheets(1, 1, inserts={CHANGES: [(1, 0, "instance", 7)]})
+    astray = zlib.compress(msgspec.msgpack.encode(nowhere))
+    for damaged in (b"", page[:-3], b"x" * 40, astray):
         with pytest.raises(LedgerError, match="daybook"):
             unpack(damaged)
 

@@ -56,3 +56,18 @@ def test_providers_are_remembered_longest() -> None:
     assert knowledge.missing(NEEDS) == Needs(
         claim_keys={"claim"}, records={Kind.INSTANCE: {"vm"}}, consumers={"vm"}
     )
+
+
+def test_what_was_put_unasked_is_forgotten_with_its_page() -> None:
+    """Every placement puts a decision that nobody asked for before."""
+    knowledge = Knowledge()
+    decision = (Kind.DECISION, "req-1")
+    knowledge.books.revisions[decision] = 1
+    knowledge.note([decision])
+    asked = Needs(records={Kind.DECISION: {"req-1"}})
+    assert knowledge.missing(asked) == Needs()
+    knowledge.begin_generation()
+    assert knowledge.missing(asked) == Needs()
+    knowledge.end_generation()
+    assert knowledge.books.revisions == {}
+    assert knowledge.missing(asked) == asked

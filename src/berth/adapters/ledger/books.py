@@ -42,6 +42,11 @@ class Limits(NamedTuple):
             step_size=inventory.step_size,
         )
 
+    def allow(self, amount: int) -> bool:
+        """Tell whether one allocation may ask for so much, whatever is used."""
+        _, unit_max, min_unit, step_size = self
+        return min_unit <= amount <= unit_max and amount % step_size == 0
+
 
 @dataclass(slots=True)
 class Room:
@@ -57,6 +62,20 @@ class Room:
     def left(self, name: str) -> int:
         """Return how much of a class is not used; it may be less than nothing."""
         return self.limits[name].capacity - self.used[name]
+
+    def fits(self, amounts: Mapping[str, int]) -> bool:
+        """Tell whether there is room for one allocation of so much by class."""
+        all_limits, used = self.limits, self.used
+        for name, amount in amounts.items():
+            limits = all_limits.get(name)
+            if limits is None:
+                return False
+            capacity, unit_max, min_unit, step_size = limits
+            if not min_unit <= amount <= unit_max or amount % step_size:
+                return False
+            if amount > capacity - used[name]:
+                return False
+        return True
 
 
 def guard_key(name: str) -> str:
@@ -205,8 +224,9 @@ class Draft:
         events.extend([Usage(uuid, rooms[uuid].used) for uuid in self._touched if uuid in rooms])
         version = books.version = books.version + 1
         changes = books.dirt.changes
-        changes.extend([Change(version, event) for event in events or (_NOTHING,)])
+        changes.extend([Change(version, event) for event in events or (NOTHING,)])
         return Committed(version)
 
 
-_NOTHING: Final = Alive(hosts=(), at_s=0.0)
+NOTHING: Final = Alive(hosts=(), at_s=0.0)
+"""What the feed tells of a version that changed nothing which followers keep."""

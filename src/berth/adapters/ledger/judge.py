@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from berth.adapters.ledger.at_once import commit_at_once
 from berth.adapters.ledger.books import Books, Draft, Holding, Limits, Needs, Room, guard_key
 from berth.domain.allocation import Allocation, Shortage
 from berth.domain.change import Alive, Gone
@@ -49,7 +50,7 @@ def needs_of(units: Iterable[Unit]) -> Needs:
 
 def judge(books: Books, units: Iterable[Unit]) -> list[Outcome]:
     """Decide each unit, in order, and keep the books accordingly."""
-    return [_judge_unit(books, unit) for unit in units]
+    return [commit_at_once(books, unit) or judge_by_writes(books, unit) for unit in units]
 
 
 def _need_claim(needs: Needs, take: Take) -> None:
@@ -110,7 +111,8 @@ _NEEDS: Final[Mapping[type[Write], Callable[[Needs, Any], None]]] = {
 }
 
 
-def _judge_unit(books: Books, unit: Unit) -> Outcome:
+def judge_by_writes(books: Books, unit: Unit) -> Outcome:
+    """Judge one unit write by write, undoing all of it should one be refused."""
     earlier = _judge_keys(books, unit)
     if earlier is not None:
         return earlier
@@ -284,8 +286,6 @@ def _holdings(allocations: Sequence[Allocation]) -> dict[str, Holding] | None:
 
 def _shortages(books: Books, allocations: Sequence[Allocation]) -> tuple[Shortage, ...]:
     """Find what is short: first amounts that no one may ask for, then sums above the room."""
-    if len(allocations) == 1 and _fits(books, allocations[0]):
-        return ()
     never: list[Shortage] = []
     asked: dict[tuple[str, str], int] = {}
     for allocation in allocations:
@@ -295,7 +295,7 @@ def _shortages(books: Books, allocations: Sequence[Allocation]) -> tuple[Shortag
             limits = None if room is None else room.limits.get(name)
             if room is None or limits is None:
                 never.append(Shortage(uuid, name, amount, 0))
-            elif not _is_allowed(limits, amount):
+            elif not limits.allow(amount):
                 left = min(limits.capacity - room.used[name], limits.unit_max)
                 never.append(Shortage(uuid, name, amount, max(left, 0) if amount > left else 0))
             else:
@@ -306,26 +306,6 @@ def _shortages(books: Books, allocations: Sequence[Allocation]) -> tuple[Shortag
         if amount > (left := books.rooms[uuid].left(name))
     ]
     return (*never, *summed)
-
-
-def _fits(books: Books, allocation: Allocation) -> bool:
-    """Tell whether there is room for an allocation that is its claim's only one."""
-    room = books.rooms.get(allocation.provider_uuid)
-    if room is None:
-        return False
-    all_limits, all_used = room.limits, room.used
-    for name, amount in allocation.amounts.items():
-        limits = all_limits.get(name)
-        if limits is None or not _is_allowed(limits, amount):
-            return False
-        if amount > limits.capacity - all_used[name]:
-            return False
-    return True
-
-
-def _is_allowed(limits: Limits, amount: int) -> bool:
-    _, unit_max, min_unit, step_size = limits
-    return min_unit <= amount <= unit_max and amount % step_size == 0
 
 
 def _free(draft: Draft, write: Free) -> None:

@@ -157,6 +157,7 @@ class Clerk:
         before = books.version
         outcomes = judge(books, units)
         dirt = books.settle()
+        self._knowledge.note(dirt.puts)
         page: Sheets | None = None
         if books.version != before:
             sheets = sheets_of(books, dirt, at_s=self._now_s(), first=before + 1)

@@ -6,6 +6,7 @@ the other tables are brought up to date later, for many batches at once (docs/ad
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -23,6 +24,8 @@ _DECODER: Final = msgspec.msgpack.Decoder(Sheets)
 
 WAITING_KINDS: Final = frozenset({Kind.INSTANCE, Kind.PENDING_REQUEST, Kind.DECISION})
 """Kinds whose records may be in the daybook before they are in their tables."""
+
+_INSTANCES: Final = schema.instances.name
 
 _MAY_WAIT: Final = frozenset(
     {*(schema.RECORD_TABLES[kind].name for kind in WAITING_KINDS), CLAIM_KEYS, ALLOCATIONS, CHANGES}
@@ -49,7 +52,16 @@ def count_rows(sheets: Sheets) -> int:
 
 
 def pack(sheets: Sheets) -> bytes:
-    """Make a page."""
+    """Make a page.
+
+    What the feed tells of an instance is mostly what its table has of it too. Such a change has
+    the number of that row instead of the text.
+    """
+    numbers = {id(row[-1]): at for at, row in enumerate(sheets.upserts.get(_INSTANCES, ()))}
+    changes = sheets.inserts.get(CHANGES)
+    if numbers and changes:
+        told = [(*row[:-1], numbers.get(id(row[-1]), row[-1])) for row in changes]
+        sheets = replace(sheets, inserts={**sheets.inserts, CHANGES: told})
     return zlib.compress(_ENCODER.encode(sheets), _LEVEL)
 
 
@@ -60,9 +72,16 @@ def unpack(page: bytes) -> Sheets:
         LedgerError: it is damaged, or was written by a Berth that knows more.
     """
     try:
-        return _DECODER.decode(zlib.decompress(page))
-    except (zlib.error, msgspec.MsgspecError) as error:
+        sheets = _DECODER.decode(zlib.decompress(page))
+        rows, changes = sheets.upserts.get(_INSTANCES, ()), sheets.inserts.get(CHANGES, ())
+        told = [
+            (*row[:-1], rows[row[-1]][-1]) if isinstance(row[-1], int) else row for row in changes
+        ]
+    except (zlib.error, msgspec.MsgspecError, IndexError) as error:
         raise LedgerError(f"a page of the daybook cannot be read: {error}") from error
+    if told:
+        sheets.inserts[CHANGES] = told
+    return sheets
 
 
 def merged(pages: Sequence[Sheets], *, in_doubt: bool = False) -> Sheets:

@@ -1,10 +1,10 @@
 """What a writer remembers of the ledger between two batches, as long as nobody else writes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from berth.adapters.ledger.books import Books, Needs
+from berth.adapters.ledger.books import Books, Needs, Ref
 from berth.adapters.ledger.sql.loading import books_of
 from berth.domain.record import Kind
 
@@ -47,6 +47,17 @@ class Knowledge:
         self._known.providers.update(loaded.rooms)
         for consumer in needs.consumers:
             self._known.providers.update(books.held.get(consumer, ()))
+
+    def note(self, puts: Iterable[Ref]) -> None:
+        """Note what a batch has put or removed, which may be more than was asked for.
+
+        A record of most kinds is put without a look at what was there. Books know it from then
+        on, and have to forget it again when its page is posted.
+        """
+        records = self._known.records
+        for kind, key in puts:
+            if kind is not Kind.INSTANCE and kind is not Kind.PROVIDER:
+                records.setdefault(kind, set()).add(key)
 
     def begin_generation(self) -> None:
         """Begin a new generation of keys, as the pages until now are about to be posted."""

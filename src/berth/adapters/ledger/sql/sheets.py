@@ -10,7 +10,6 @@ from berth.adapters.ledger.codec import encode, encode_event, event_kind
 from berth.adapters.ledger.listing import is_live
 from berth.adapters.ledger.sql import schema
 from berth.domain.aggregate import Aggregate
-from berth.domain.change import Event
 from berth.domain.host import Service
 from berth.domain.instance import Instance
 from berth.domain.provider import Provider
@@ -51,19 +50,6 @@ class Sheets:
     born: set[str] = field(default_factory=set[str])
 
 
-@dataclass(slots=True)
-class _Bodies:
-    """Encodes a record once, although it is stored and told to the feed too."""
-
-    known: dict[int, str] = field(default_factory=dict[int, str])
-
-    def of(self, event: Event) -> str:
-        body = self.known.get(id(event))
-        if body is None:
-            body = self.known[id(event)] = encode_event(event)
-        return body
-
-
 def sheets_of(books: Books, dirt: Dirt, *, at_s: float, first: int) -> Sheets:
     """Write what a batch did as rows.
 
@@ -74,8 +60,7 @@ def sheets_of(books: Books, dirt: Dirt, *, at_s: float, first: int) -> Sheets:
         first: the oldest version of the batch.
     """
     sheets = Sheets(first, books.version)
-    bodies = _Bodies()
-    _write_records(sheets, books, dirt, bodies)
+    bodies = _write_records(sheets, books, dirt)
     sheets.born = set(dirt.born)
     sheets.spent = books.spent(dirt)
     sheets.freed = list(dirt.freed)
@@ -90,17 +75,29 @@ def sheets_of(books: Books, dirt: Dirt, *, at_s: float, first: int) -> Sheets:
     return sheets
 
 
-def _write_records(sheets: Sheets, books: Books, dirt: Dirt, bodies: _Bodies) -> None:
+def _write_records(sheets: Sheets, books: Books, dirt: Dirt) -> dict[int, str]:
+    """Write the rows of records; return their bodies by the id of the record.
+
+    A record is encoded once, although it is stored and told to the feed too.
+    """
+    bodies: dict[int, str] = {}
+    upserts = sheets.upserts
     for (kind, key), record in dirt.puts.items():
         if kind is Kind.PROVIDER:
             sheets.emptied.append(key)
         if record is None:
             sheets.removed.setdefault(kind, []).append(key)
             continue
-        row = (*_COLUMNS[kind](record), bodies.of(record))
-        sheets.upserts.setdefault(_TABLES[kind], []).append(row)
-        if isinstance(record, Provider):
+        body = bodies[id(record)] = encode_event(record)
+        row = (*_COLUMNS[kind](record), body)
+        table = _TABLES[kind]
+        if table in upserts:
+            upserts[table].append(row)
+        else:
+            upserts[table] = [row]
+        if kind is Kind.PROVIDER and isinstance(record, Provider):
             sheets.inserts.setdefault(INVENTORIES, []).extend(_inventories(books, record))
+    return bodies
 
 
 def _inventories(books: Books, provider: Provider) -> list[Row]:
@@ -130,14 +127,14 @@ def _allocations(books: Books, dirt: Dirt) -> list[Row]:
     ]
 
 
-def _changes(dirt: Dirt, bodies: _Bodies) -> list[Row]:
+def _changes(dirt: Dirt, bodies: Mapping[int, str]) -> list[Row]:
     rows: list[Row] = []
     version = seq = 0
     for change in dirt.changes:
         seq = seq + 1 if change.version == version else 0
-        version = change.version
-        event = change.event
-        rows.append((version, seq, event_kind(event), bodies.of(event)))
+        version, event = change.version, change.event
+        body = bodies.get(id(event)) or encode_event(event)
+        rows.append((version, seq, event_kind(event), body))
     return rows
 
 

@@ -1,0 +1,154 @@
+"""A SQLite writer waits for company: how long, and when it does not."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from berth.adapters.ledger import SqliteLedger, open_ledger
+from berth.adapters.ledger.sql import sqlite_writer
+from berth.adapters.ledger.sql.batches import Job
+from berth.adapters.ledger.sql.sqlite_writer import SqliteWriter
+from berth.domain.write import Committed, Put
+from berth.testing.builders import make_flavor
+
+WAIT_MAX_S = 0.001
+WAITS_MAX = 4
+COMPANY = 16
+
+PATIENCE_S = 30.0
+"""Long enough for anything that is to come."""
+
+
+class Waits:
+    """Stands where the writer sleeps: notes how long, and lets others come meanwhile."""
+
+    def __init__(self) -> None:
+        self.waits_s: list[float] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def sleep(self, seconds: float) -> None:
+        """Take no time."""
+        self.waits_s.append(seconds)
+        self.meanwhile()
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
+    """Return the waits of every writer."""
+    waits = Waits()
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=waits.sleep)
+    monkeypatch.setattr(sqlite_writer, "time", clock)
+    return waits
+
+
+@pytest.fixture
+async def ledger(waits: Waits, tmp_path: Path) -> AsyncGenerator[SqliteLedger, None]:
+    """A ledger of the test's own."""
+    ledger = await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    assert isinstance(ledger, SqliteLedger)
+    yield ledger
+    await ledger.close()
+
+
+@pytest.fixture
+async def writer(ledger: SqliteLedger) -> SqliteWriter:
+    """A writer whose thread has ended, so that nobody else looks into its queue.
+
+    A flush takes as long as the longest waits; the last batch was shared.
+    """
+    await ledger.close()
+    writer = ledger._writer
+    writer._is_shared = True
+    writer._flush_s = WAITS_MAX * WAIT_MAX_S
+    return writer
+
+
+def job() -> Job:
+    """Return a job that asks for nothing."""
+    return Job((), None, asyncio.get_running_loop().create_future())
+
+
+async def test_who_was_alone_the_last_time_does_not_wait(
+    writer: SqliteWriter, waits: Waits
+) -> None:
+    """One caller after another pays for flushes only."""
+    writer._is_shared = False
+    writer._queue.put(job())
+    writer._await_company()
+    assert waits.waits_s == []
+
+
+async def test_when_nobody_comes_one_wait_is_enough(writer: SqliteWriter, waits: Waits) -> None:
+    """Those who are there already are no reason to wait longer."""
+    for _ in range(3):
+        writer._queue.put(job())
+    writer._await_company()
+    assert waits.waits_s == [WAIT_MAX_S]
+
+
+async def test_waits_go_on_as_long_as_others_come(writer: SqliteWriter, waits: Waits) -> None:
+    """But only so often."""
+    waits.meanwhile = lambda: writer._queue.put(job())
+    writer._await_company()
+    assert waits.waits_s == [WAIT_MAX_S] * WAITS_MAX
+
+
+async def test_waits_end_when_no_more_come(writer: SqliteWriter, waits: Waits) -> None:
+    """Here after one came."""
+    late = [job()]
+    waits.meanwhile = lambda: writer._queue.put(late.pop()) if late else None
+    writer._await_company()
+    assert len(waits.waits_s) == 2
+
+
+@pytest.mark.parametrize(("there", "waited"), [(COMPANY, 0), (COMPANY - 1, 1)])
+async def test_enough_company_is_not_waited_for(
+    writer: SqliteWriter, waits: Waits, there: int, waited: int
+) -> None:
+    """Whether it was there from the first or has come by then."""
+    for _ in range(there):
+        writer._queue.put(job())
+    waits.meanwhile = lambda: writer._queue.put(job())
+    writer._await_company()
+    assert len(waits.waits_s) == waited
+
+
+@pytest.mark.parametrize("flush_s", [0.0, 0.0002, 0.002, 0.1])
+async def test_all_waits_together_are_no_longer_than_a_flush(
+    writer: SqliteWriter, waits: Waits, flush_s: float
+) -> None:
+    """So that a quick disk is not made slow; on a slow one no wait is long either."""
+    writer._flush_s = flush_s
+    waits.meanwhile = lambda: writer._queue.put(job())
+    writer._await_company()
+    assert len(waits.waits_s) == WAITS_MAX
+    assert sum(waits.waits_s) == pytest.approx(min(flush_s, WAITS_MAX * WAIT_MAX_S))
+
+
+async def test_a_batch_of_several_makes_the_next_one_wait(
+    ledger: SqliteLedger, waits: Waits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until somebody has been alone again."""
+    clerk = ledger._writer._clerk
+    begun, gate, begin = threading.Event(), threading.Event(), clerk.begin
+
+    def begin_late(*, is_flushed: bool = True) -> None:
+        begun.set()
+        assert gate.wait(PATIENCE_S)
+        begin(is_flushed=is_flushed)
+
+    monkeypatch.setattr(clerk, "begin", begin_late)
+    commits = [asyncio.create_task(ledger.commit([(Put(make_flavor(n)),)])) for n in (1, 2)]
+    assert await asyncio.to_thread(begun.wait, PATIENCE_S)
+    gate.set()
+    assert await asyncio.gather(*commits) == [[Committed(1)], [Committed(2)]]
+    assert waits.waits_s == []
+    await ledger.commit([(Put(make_flavor(3)),)])
+    assert len(waits.waits_s) == 1
+    await ledger.commit([(Put(make_flavor(4)),)])
+    assert len(waits.waits_s) == 1
