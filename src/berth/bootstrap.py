@@ -217,7 +217,8 @@ def _check_zone(settings: Settings, policies: PolicySource) -> None:
     if shown != kept:
         raise InvalidInputError(
             "api.default_availability_zone",
-            f"is {shown!r}, but AvailabilityZoneFilter in the policy has {kept!r}; make them equal",
+            f"is {shown!r}, but AvailabilityZoneFilter, the policy's or its driver's, has {kept!r};"
+            " make them equal",
         )
 
 

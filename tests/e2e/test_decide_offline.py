@@ -28,7 +28,10 @@ def _choices(decision: dict[str, Any]) -> list[tuple[str, float]]:
 def test_the_exported_state_gives_the_services_own_choice(
     processes: Processes, service: Service, tmp_path: Path
 ) -> None:
-    """For several requests the offline choice, with its score, is what the service then makes."""
+    """For several requests the offline choice, with its score, is what the service then makes.
+
+    A dry run says who would have won without each weigher as the offline explanation does.
+    """
     address = service.url.removeprefix("http://")
     part = processes.start(
         "up", "--listen", address, "--data", str(tmp_path / "data"), "--fake-hosts", "12"
@@ -42,6 +45,9 @@ def test_the_exported_state_gives_the_services_own_choice(
         state = tmp_path / "state.json"
         exported = _berth("state", "export", "--url", service.url, "--output", str(state))
         assert exported.returncode == 0, exported.stderr
+        words = ["server", "create", "x", "--flavor", flavor, "--count", str(count), "--dry-run"]
+        tried = _berth(*words, "--json", "--url", service.url)
+        assert tried.returncode == 0, tried.stderr
         uuid = service.create(flavor, f"then-{flavor}-{count}", count=count)
         service.wait_for_status(uuid, "ACTIVE")
         request_id = service.get(f"/berth/v1/instances/{uuid}")["request_id"]
@@ -55,6 +61,9 @@ def test_the_exported_state_gives_the_services_own_choice(
         assert decided.returncode == 0, decided.stderr
         offline = json.loads(decided.stdout)
         assert _choices(offline["decision"]) == _choices(decision)
+        found = json.loads(tried.stdout)["counterfactuals"]
+        assert found
+        assert found == offline["instances"][0]["counterfactuals"]
 
 
 def test_a_dry_run_claims_nothing(processes: Processes, service: Service, tmp_path: Path) -> None:

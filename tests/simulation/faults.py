@@ -157,6 +157,14 @@ class Line:
         await self._travel()
         return changes
 
+    def news(self, after: int) -> list[Change]:
+        """See `Feed.news`; often there are none, and they may be few."""
+        found = self._ledger.news(after)
+        if not found or self._chance(0.5):
+            return []
+        last = self._rng.randint(after + 1, found[-1].version)
+        return [change for change in found if change.version <= last]
+
     async def wait(self, after: int, timeout_s: float) -> bool:
         """See `Feed.wait`; the news come late."""
         self._check()

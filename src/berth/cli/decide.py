@@ -104,7 +104,7 @@ def _decision(inspection: Inspection, request: Request) -> Decision:
         duration_us=0,
         project_id=request.project_id,
         amounts=request.needs.amounts,
-        filters=inspection.instances[-1].filters,
+        filters=inspection.instances[-1].filters if inspection.instances else (),
         placements=tuple(
             one.placement for one in inspection.instances if placed and one.placement is not None
         ),

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from berth.cli.connection import Connection, Json, connected, is_uuid, segment
-from berth.cli.failures import CommandError, ExitCode
+from berth.cli.failures import CommandError, ExitCode, end_with
 from berth.cli.output import json_option, print_json, print_line, print_table
 from berth.domain.decision import (
     Counterfactual,
@@ -15,6 +15,8 @@ from berth.domain.decision import (
     Placement,
     Refusal,
     ScoredHost,
+    TriedDecision,
+    Verdict,
     counterfactuals,
 )
 
@@ -33,11 +35,26 @@ def explain(api: Connection, *, request: str, as_json: bool) -> None:
     if answer is None:
         reason = f"no decision about {request_id!r}; it waits for a scheduler, or never was"
         raise CommandError(reason, ExitCode.NOT_FOUND)
+    _print_answer(answer, Decision, as_json=as_json)
+
+
+def try_out(api: Connection, body: Json, headers: dict[str, str], *, as_json: bool) -> None:
+    """Have the body of a create decided without doing it, and print the decision.
+
+    Ends with 3 when it is refused.
+    """
+    answer = api.ask("POST", "/berth/v1/decide", body=body, headers=headers)
+    _print_answer(answer, TriedDecision, as_json=as_json)
+    if answer["verdict"] == Verdict.REFUSED:
+        end_with(ExitCode.NO_VALID_HOST)
+
+
+def _print_answer(answer: Json, kind: type[Decision], *, as_json: bool) -> None:
     if as_json:
         print_json(answer)
         return
     try:
-        print_decision(msgspec.convert(answer, Decision))
+        print_decision(msgspec.convert(answer, kind))
     except msgspec.ValidationError as error:
         raise CommandError(f"this client cannot read the answer ({error}); use --json") from error
 
@@ -53,7 +70,7 @@ def _request_id(api: Connection, request: str) -> str:
 
 
 def print_decision(decision: Decision) -> None:
-    """Print the record of a decision."""
+    """Print the record of a decision, or one that was only tried out."""
     print_line(f"Request {decision.request_id}: {decision.verdict}", style="bold")
     print_line(
         f"policy {decision.policy_name} ({decision.policy_hash}), driver {decision.driver}, "
@@ -66,12 +83,12 @@ def print_decision(decision: Decision) -> None:
         for placement in decision.placements[:_RUNNERS_UP_OF]:
             recorded = (placement.chosen, *placement.runners_up)
             print_scores(recorded, title="The best hosts")
-            if placement.runners_up:
-                print_counterfactuals(
-                    counterfactuals(recorded),
-                    placement.chosen,
-                    title=f"Who would have won, of these {len(recorded)}",
-                )
+            if isinstance(decision, TriedDecision) and decision.counterfactuals:
+                title = f"Who would have won, of all {placement.candidates:,}"
+                print_counterfactuals(decision.counterfactuals, placement.chosen, title=title)
+            elif placement.runners_up:
+                title = f"Who would have won, of these {len(recorded)}"
+                print_counterfactuals(counterfactuals(recorded), placement.chosen, title=title)
     else:
         print_refusal(decision.refusal)
 

@@ -3,15 +3,24 @@
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
 import click
 import msgspec
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 F = TypeVar("F", bound=Callable[..., object])
+
+_GAP = 2
+"""Blanks between two columns of a table."""
+_TEXT_MIN = 16
+"""Characters that a column of longer texts needs at least to be of use beside the others."""
+_UNLIMITED = 1_000_000
+"""Width of what is no terminal."""
 
 
 def json_option(command: F) -> F:
@@ -46,7 +55,7 @@ def print_table(
     right: Iterable[str] = (),
     wrap: Iterable[str] = (),
 ) -> None:
-    """Print rows under columns.
+    """Print rows under columns; on a terminal that is too narrow for that, a value a line.
 
     Args:
         columns: their headings.
@@ -57,8 +66,12 @@ def print_table(
     """
     if title is not None:
         print_line(f"\n{title}", style="bold")
-    table = Table(box=None, pad_edge=False, header_style="bold")
     numbers, texts = set(right), set(wrap)
+    shown = [[plain(cell) for cell in row] for row in rows]
+    if _width_of(columns, shown, texts) > console().width:
+        _print_records(columns, shown)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(
             Text(column),
@@ -67,15 +80,35 @@ def print_table(
             min_width=len(column),
             overflow="fold",
         )
-    for row in rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))
+    for row in shown:
+        table.add_row(*(Text(cell) for cell in row))
     console().print(table)
+
+
+def _width_of(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], texts: AbstractSet[str]
+) -> int:
+    """Return the least number of characters in a line that no cell is cut at."""
+    width = _GAP * (len(columns) - 1)
+    for index, column in enumerate(columns):
+        widest = max((cell_len(row[index]) for row in rows), default=0)
+        least = min(widest, _TEXT_MIN) if column in texts else widest
+        width += max(least, cell_len(column))
+    return width
+
+
+def _print_records(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print each row as a block of lines, one a column."""
+    for number, row in enumerate(rows):
+        if number:
+            print_line("")
+        print_fields(dict(zip(columns, row, strict=True)))
 
 
 def print_fields(fields: Mapping[str, object]) -> None:
     """Print one thing, a field a line."""
     table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold")
+    table.add_column(style="bold", overflow="fold")
     table.add_column(overflow="fold")
     for name, value in fields.items():
         table.add_row(Text(name), Text(plain(value)))
@@ -89,8 +122,13 @@ def print_line(text: str, *, style: str = "") -> None:
 
 
 def console() -> Console:
-    """Return a console on standard output; made anew, since tests and pipes replace it."""
-    return Console(highlight=False, markup=False, emoji=False)
+    """Return a console on standard output; made anew, since tests and pipes replace it.
+
+    Only a terminal has a width: what goes to a file or to another program is never wrapped, or
+    cut, whatever COLUMNS says.
+    """
+    width = None if sys.stdout.isatty() else _UNLIMITED
+    return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 def joined(pairs: Mapping[str, object]) -> str:

@@ -46,7 +46,10 @@ class RequestDocument:
     availability_zone: str | None = None
     hints: Annotated[
         Mapping[str, str | tuple[str, ...]],
-        Meta(description="Scheduler hints: same_host, different_host, group."),
+        Meta(
+            description="Scheduler hints: same_host, different_host, group, query, "
+            "build_near_host_ip, cidr."
+        ),
     ] = field(default_factory=dict[str, str | tuple[str, ...]])
     group_uuid: Annotated[
         str | None, Meta(description="A server group of the state file; also hints.group.")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from berth.cli.connection import Connection, Json, connected, is_uuid, part, segment
+from berth.cli.decisions import try_out
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.flavors import find_flavor
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
@@ -45,6 +46,7 @@ def servers() -> None:
 @click.option("--hint", "hints", multiple=True, callback=read_pairs, help="Scheduler hint K=V.")
 @click.option("--group", help="Server group: uuid or name.")
 @click.option("--key", help="Idempotency key: creating again under it makes nothing twice.")
+@click.option("--dry-run", is_flag=True, help="Only decide where they would go, and explain it.")
 @wait_option
 @timeout_option
 @json_option
@@ -62,6 +64,7 @@ def create(
     hints: dict[str, list[str]],
     group: str | None,
     key: str | None,
+    dry_run: bool,
     wait: bool,
     timeout_s: float,
     as_json: bool,
@@ -73,6 +76,8 @@ def create(
     if count is not None and (count_min is not None or count_max is not None):
         raise click.UsageError("give --count, or --min and --max, not both")
     least, most = count_min or count or 1, count_max or count or count_min or 1
+    if dry_run and wait:
+        raise click.UsageError("--dry-run makes nothing to wait for; give one of the two")
     if least > most:
         raise click.UsageError(f"--min {least} is above --max {most}")
     server: Json = {"name": name, "flavorRef": find_flavor(api, flavor)["id"], "networks": "none"}
@@ -85,6 +90,9 @@ def create(
         hints = {**hints, "group": [_group_uuid(api, group)]}
     body: Json = {"server": server, "os:scheduler_hints": _scalars(hints)}
     headers = {} if key is None else {"Idempotency-Key": key}
+    if dry_run:
+        try_out(api, body, headers, as_json=as_json)
+        return
     made = _made(api, api.ask("POST", _PATH, body=body, headers=headers))
     if wait:
         made = _wait_built(api, made, timeout_s)

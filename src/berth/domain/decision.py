@@ -1,7 +1,7 @@
 """Decisions: what was chosen, or why nothing was, kept so that anybody can ask later."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Self
 
@@ -26,6 +26,8 @@ class RefusalCode(StrEnum):
     """Some of the instances found a host, not all."""
     CONTENTION = "contention"
     """Other schedulers took the room first, too often."""
+    UNSUPPORTED_POLICY = "unsupported_policy"
+    """The server group has a hard policy, and the filter that keeps it is not in force."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,3 +198,18 @@ class Decision:
     placements: tuple[Placement, ...] = ()
     refusal: Refusal | None = None
     attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TriedDecision(Decision):
+    """A decision that was only tried out, with what no record keeps."""
+
+    counterfactuals: tuple[Counterfactual, ...] = ()
+    """Who would have won without each of the weighers, of all hosts that the first instance could
+    go to. None when it was refused, or the driver does not choose by the weighers."""
+
+    @classmethod
+    def of(cls, decision: Decision, found: tuple[Counterfactual, ...]) -> Self:
+        """Make one of a decision."""
+        kept = {one.name: getattr(decision, one.name) for one in fields(decision)}
+        return cls(**kept, counterfactuals=found)

@@ -106,6 +106,13 @@ class Feed(Protocol):
         """
         ...
 
+    def news(self, after: int) -> list[Change]:
+        """Return what is known here of what happened after that version, without asking anybody.
+
+        It begins with the next version, and comes in whole versions. An empty list says nothing.
+        """
+        ...
+
     async def wait(self, after: int, timeout_s: float) -> bool:
         """Wait until there is a version above `after`; False when the time ran out."""
         ...

@@ -51,7 +51,8 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
     """
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     query = Query(request, request.needs, now_s, group, request.instance_uuids[0])
-    chain = Chain(hosts, policy.filters, reduce_hosts(hosts, request))
+    filters = policy.effective(request.operation).filters
+    chain = Chain(hosts, filters, reduce_hosts(hosts, request))
     rows = np.flatnonzero(chain.run(query).mask)
     counts = np.full(rows.size, np.iinfo(np.int64).max, dtype=np.int64)
     for name, amount in query.needs.amounts.items():

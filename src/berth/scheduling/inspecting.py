@@ -9,10 +9,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from berth.domain.decision import Counterfactual, FilterCount, Placement, Refusal, ScoredHost
+from berth.domain.decision import (
+    Counterfactual,
+    FilterCount,
+    Placement,
+    Refusal,
+    RefusalCode,
+    ScoredHost,
+)
 from berth.domain.request import Request
 from berth.scheduling.chain import Chain
 from berth.scheduling.counterfactual import counterfactuals
+from berth.scheduling.group_keeping import plan_kept
 from berth.scheduling.policy import Plan, Policy
 from berth.scheduling.ranking import Ranking
 from berth.scheduling.reduction import Reduction, reduce_hosts
@@ -77,7 +85,8 @@ class Inspection:
     """A plan, with all that led to it.
 
     There is one entry an instance, in order; when the request is refused, the last one is the
-    instance that found no host and those after it are missing.
+    instance that found no host and those after it are missing. There is none when it was refused
+    before any host was looked at.
     """
 
     request_id: str
@@ -125,12 +134,14 @@ def inspect(
     Raises:
         InvalidInputError: flavor or image hold a spec that cannot be read.
     """
-    plan = policy.driver.plan(hosts, request, policy, now_s=now_s, seed=seed)
+    plan = plan_kept(hosts, request, policy, now_s=now_s, seed=seed)
     placements = _placements(hosts, request, policy, plan, now_s=now_s, seed=seed)
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     needs = request.needs
     reduction = reduce_hosts(hosts, request)
-    scene = _Scene(hosts, policy, reduction, Chain(hosts, policy.filters, reduction), hosts_max)
+    effective = policy.effective(request.operation)
+    chain = Chain(hosts, effective.filters, reduction)
+    scene = _Scene(hosts, effective, reduction, chain, hosts_max)
     inspected: list[InstanceInspection] = []
     with Trial(hosts, needs) as trial:
         for uuid, placement in zip(request.instance_uuids, placements, strict=False):
@@ -152,16 +163,54 @@ def inspect(
     )
 
 
+def counterfactuals_of(
+    hosts: HostTable,
+    request: Request,
+    policy: Policy,
+    placements: Sequence[Placement],
+    *,
+    now_s: float,
+) -> tuple[Counterfactual, ...]:
+    """Tell of a plan's first instance who would have won without each of the weighers.
+
+    It is one full evaluation of the table, however many instances there are: those after the
+    first are not gone through.
+
+    Args:
+        hosts: the table, as it was when the plan was made.
+        request: what was asked.
+        policy: the rules by which it was.
+        placements: the plan's; may be none.
+        now_s: Unix seconds, for heartbeats; those of the plan.
+
+    Returns:
+        One a weigher, of all hosts that the filters let pass. None when nothing was placed, or
+        the driver did not choose by the policy's weighers.
+    """
+    if not placements:
+        return ()
+    first = placements[0]
+    group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
+    query = Query(request, request.needs, now_s, group, first.instance_uuid)
+    filters = policy.effective(request.operation).filters
+    survivors = Chain(hosts, filters, reduce_hosts(hosts, request)).run(query)
+    rows = np.flatnonzero(survivors.mask)
+    ranking = weigh(hosts, query, rows, policy.weighers, policy.normalisation)
+    return counterfactuals(ranking) if _is_weighed(hosts, ranking, first) else ()
+
+
 def _placements(
     hosts: HostTable, request: Request, policy: Policy, plan: Plan, *, now_s: float, seed: int
 ) -> list[Placement | None]:
     """Return the placement of each instance that was looked at; None for one without a host.
 
-    A refusal holds no placements, so those before it come from a plan for fewer instances: the
-    same seed makes the same choices.
+    None is looked at when the group is not kept. A refusal holds no placements, so those before
+    it come from a plan for fewer instances: the same seed makes the same choices.
     """
     if plan.refusal is None:
         return list(plan.placements)
+    if plan.refusal.code is RefusalCode.UNSUPPORTED_POLICY:
+        return []
     placed = plan.refusal.placed
     if not placed:
         return [None]

@@ -11,16 +11,18 @@ import numpy as np
 
 from berth.domain.errors import InvalidInputError
 from berth.domain.flavor import Flavor
-from berth.domain.request import Request
+from berth.domain.request import Operation, Request
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.aggregate_linting import OVERRULES, lint_aggregates
 from berth.scheduling.chain import Chain
 from berth.scheduling.drivers.multi import MultiScheduler
 from berth.scheduling.finding import Finding
 from berth.scheduling.flavor_linting import lint_flavor
+from berth.scheduling.group_keeping import KEEPERS
 from berth.scheduling.policy import Policy
 from berth.scheduling.reduction import reduce_hosts
 from berth.scheduling.rule import Filter, Normalisation, Query, Weigher, count_hosts
+from berth.scheduling.value_linting import lint_values
 from berth.scheduling.weighing import is_off
 from berth.tables.bitsets import Mask
 from berth.tables.hosts import HostTable
@@ -28,10 +30,6 @@ from berth.tables.hosts import HostTable
 _SOFT: Final = {
     GroupPolicy.SOFT_AFFINITY: "ServerGroupSoftAffinityWeigher",
     GroupPolicy.SOFT_ANTI_AFFINITY: "ServerGroupSoftAntiAffinityWeigher",
-}
-_HARD: Final = {
-    GroupPolicy.AFFINITY: "ServerGroupAffinityFilter",
-    GroupPolicy.ANTI_AFFINITY: "ServerGroupAntiAffinityFilter",
 }
 _ALIVE: Final = "ComputeFilter"
 _ZONE_AGGREGATES: Final = "AvailabilityZoneAggregateFilter"
@@ -83,10 +81,11 @@ def lint_fleet(
         flavors: what may be asked of it.
         now_s: Unix seconds, for heartbeats.
     """
+    policy = policy.effective(Operation.CREATE)
     found: list[Finding] = []
     removed = np.zeros(len(policy.filters), dtype=np.int64)
     names = frozenset(rule.name for rule in policy.filters)
-    asked = 0
+    queries: list[Query] = []
     for flavor in flavors:
         try:
             masks = _removed_by_each(policy, hosts, flavor, now_s)
@@ -94,16 +93,17 @@ def lint_fleet(
             text = f"can never be placed: {error}; correct its extra specs"
             found.append(Finding(f"flavor {flavor.name}", text))
             continue
-        asked += 1
+        queries.append(_query_for(flavor, now_s))
         removed += [np.count_nonzero(mask) for mask in masks]
         found.extend(lint_flavor(flavor, _request_for(flavor).needs, names))
         found.extend(_unplaceable(policy, hosts, flavor, masks))
-    if asked and len(hosts.alive_rows()):
+    if queries and len(hosts.alive_rows()):
         found.extend(
             Finding(f"filter {rule.name}", "removes no host for any of the flavors now")
             for rule, count in zip(policy.filters, removed, strict=True)
             if not count and _is_about_flavors(rule) and not _uselessness(rule)
         )
+    found.extend(lint_values(policy, hosts, queries))
     found.extend(lint_aggregates(hosts.aggregates.values(), policy))
     found.extend(_idle_weights(policy, hosts))
     found.extend(_large_groups(hosts))
@@ -140,14 +140,15 @@ def _uselessness(rule: Filter) -> str:
 
 
 def _missing_rules(policy: Policy) -> Iterator[Finding]:
-    filters = {rule.name for rule in policy.filters}
-    if _ALIVE not in filters and policy.driver.name != "availability_zone":
+    filters = {rule.name for rule in policy.effective(Operation.CREATE).filters}
+    if _ALIVE not in filters:
         text = f"without {_ALIVE}, hosts that are down or disabled are chosen, too; add it"
         yield Finding("filters", text)
     weighers = {rule.name for rule in policy.weighers if rule.multiplier}
-    for group_policy, name in _HARD.items():
+    for group_policy, name in KEEPERS.items():
         if name not in filters:
-            yield Finding("filters", f"without {name}, {group_policy} groups are not kept; add it")
+            text = f"without {name}, {group_policy} groups are refused their servers; add it"
+            yield Finding("filters", text)
     for group_policy, name in _SOFT.items():
         if name not in weighers:
             yield Finding("weighers", f"without {name}, {group_policy} groups do nothing; add it")
@@ -254,13 +255,17 @@ def _request_for(flavor: Flavor) -> Request:
     return Request("lint", ("lint",), flavor)
 
 
+def _query_for(flavor: Flavor, now_s: float) -> Query:
+    request = _request_for(flavor)
+    return Query(request, request.needs, now_s, None, "lint")
+
+
 def _removed_by_each(
     policy: Policy, hosts: HostTable, flavor: Flavor, now_s: float
 ) -> Sequence[Mask]:
     """Return the hosts that each filter removes for a flavor, (N,) each."""
-    request = _request_for(flavor)
-    query = Query(request, request.needs, now_s, None, "lint")
-    chain = Chain(hosts, policy.filters, reduce_hosts(hosts, request))
+    query = _query_for(flavor, now_s)
+    chain = Chain(hosts, policy.filters, reduce_hosts(hosts, query.request))
     return [hosts.alive & ~verdict for verdict in chain.verdicts(query)]
 
 

@@ -3,8 +3,9 @@
 This is the law of Nova's filters for CPUs, memory and disk, and of those that take the ratio
 from aggregates (nova.md 2.6, 3): no instance gets more than the host physically has, and all
 together at most so many times as much; what is reserved counts as used. Unlike Nova's, they set
-no limits for the host to check: the ledger checks its own. As ResourcesFilter is in every policy,
-a ratio of an aggregate can only make a host smaller.
+no limits for the host to check: the ledger checks its own, by the ratio that the host has, which
+is the lowest of its aggregates where these have one. ResourcesFilter asks for that, too, and is
+in every policy: a host that one of these filters would let take more is removed all the same.
 """
 
 from collections.abc import Sequence

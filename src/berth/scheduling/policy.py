@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from berth.domain.decision import FilterCount, Placement, Refusal
-from berth.domain.request import Request
+from berth.domain.request import Operation, Request
 from berth.scheduling.cost import Cost
 from berth.scheduling.rule import Filter, Normalisation, Weigher
 from berth.tables.hosts import HostTable
@@ -53,6 +53,18 @@ class Driver(Protocol):
         ...
 
 
+@runtime_checkable
+class RuledDriver(Protocol):
+    """A driver that holds hosts to filters of its own, beside the policy's.
+
+    Its `plan` takes the policy as it is in the file, and applies these filters itself.
+    """
+
+    def effective(self, policy: "Policy", operation: Operation) -> "Policy":
+        """Return the policy with the filters that the driver adds for an operation."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The rules in force, in order, and how to choose among the best.
@@ -75,6 +87,11 @@ class Policy:
     runners_up: int = 3
     alternates: int = 2
 
+    def effective(self, operation: Operation) -> "Policy":
+        """Return the policy with all filters that hold for an operation, the driver's too."""
+        driver = self.driver
+        return driver.effective(self, operation) if isinstance(driver, RuledDriver) else self
+
     @property
     def service_down_time_s(self) -> float:
         """Seconds without a heartbeat after which a compute service counts as down."""
@@ -83,8 +100,9 @@ class Policy:
 
     @property
     def default_availability_zone(self) -> str:
-        """The zone of hosts that no aggregate puts in one."""
-        return str(self._option("default_availability_zone") or "nova")
+        """The zone of hosts that no aggregate puts in one, as new instances ask for it."""
+        effective = self.effective(Operation.CREATE)
+        return str(effective._option("default_availability_zone") or "nova")  # noqa: SLF001
 
     def _option(self, name: str) -> object:
         return next((rule.options[name] for rule in self.filters if name in rule.options), None)

@@ -57,13 +57,17 @@ class Weighed:
     multiplier: float | Scores
 
     def part(self, index: int) -> ScorePart:
-        """Return what the weigher gave one host."""
+        """Return what the weigher gave one host.
+
+        A raw value that is not finite is told as 0, or as the greatest number or the least:
+        records are JSON, which has no others.
+        """
         multiplier = self.multiplier
         if not isinstance(multiplier, float | int):
             multiplier = float(multiplier[index])
         return ScorePart(
             weigher=self.weigher.name,
-            raw=float(self.raw[index]),
+            raw=float(np.nan_to_num(self.raw[index])),
             normalised=float(self.normalised[index]),
             multiplier=float(multiplier),
         )

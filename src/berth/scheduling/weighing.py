@@ -62,7 +62,9 @@ def weigh(
         if raw is None:
             continue
         multiplier = multipliers(hosts, weigher, rows)
-        normalised = raw if by_share else normalise(raw, weigher.floor, weigher.ceiling)
+        normalised = (
+            _finite_shares(raw) if by_share else normalise(raw, weigher.floor, weigher.ceiling)
+        )
         scores += multiplied(normalised, multiplier)
         parts.append(Weighed(weigher, raw, normalised, multiplier))
     return Ranking(hosts, rows, scores, tuple(parts))
@@ -128,6 +130,16 @@ def multiplied(normalised: Scores, multiplier: float | Scores) -> Scores:
         return normalised
     product: Scores = multiplier * normalised
     return product
+
+
+def _finite_shares(shares: Scores) -> Scores:
+    """Return shares with 0 for what is not a number, and the nearest end for an infinite one.
+
+    Those of Berth's own weighers are finite; the engine keeps no others, and has them made here.
+    """
+    if np.isfinite(shares).all():
+        return shares
+    return np.nan_to_num(shares, nan=0.0, posinf=1.0, neginf=0.0)
 
 
 def normalise(raw: Scores, floor: float | None, ceiling: float | None) -> Scores:

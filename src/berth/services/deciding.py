@@ -2,10 +2,12 @@
 
 from typing import Protocol
 
-from berth.domain.decision import Decision, Verdict
+from berth.domain.decision import Decision, TriedDecision, Verdict
 from berth.domain.request import Request
 from berth.ports.clock import Clock
 from berth.scheduling.capacity import Capacity, capacity_for
+from berth.scheduling.group_keeping import plan_kept
+from berth.scheduling.inspecting import counterfactuals_of
 from berth.scheduling.policy import Policy
 from berth.scheduling.seeding import seed_of
 from berth.services.replica import Replica
@@ -31,6 +33,8 @@ class Deciding:
     def decide(self, request: Request, *, attempt: int = 1) -> Decision:
         """Decide on the table as it is now.
 
+        A server of a group with a hard policy is refused where no filter keeps it.
+
         Raises:
             InvalidInputError: flavor or image hold a spec that cannot be read.
         """
@@ -39,7 +43,7 @@ class Deciding:
         seed = seed_of(request.request_id) + attempt - 1
         now_s = self._clock.now_s()
         began_ns = self._clock.ticks_ns()
-        plan = policy.driver.plan(hosts, request, policy, now_s=now_s, seed=seed)
+        plan = plan_kept(hosts, request, policy, now_s=now_s, seed=seed)
         duration_us = (self._clock.ticks_ns() - began_ns) // 1000
         return Decision(
             request_id=request.request_id,
@@ -58,6 +62,24 @@ class Deciding:
             refusal=plan.refusal,
             attempts=attempt,
         )
+
+    def try_out(self, request: Request) -> TriedDecision:
+        """Decide, and tell of the first instance who would have won without each weigher.
+
+        That takes a full evaluation of the table, so it is not done for decisions that are kept.
+
+        Raises:
+            InvalidInputError: flavor or image hold a spec that cannot be read.
+        """
+        decision = self.decide(request)
+        found = counterfactuals_of(
+            self._replica.hosts,
+            request,
+            self._policies.policy,
+            decision.placements,
+            now_s=decision.decided_at_s,
+        )
+        return TriedDecision.of(decision, found)
 
     def capacity(self, request: Request) -> Capacity:
         """Count how many more instances like the request's fit now.

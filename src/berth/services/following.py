@@ -73,7 +73,16 @@ class Follower:
         while True:
             if not self._is_torn:
                 await self._feed.wait(self.version, _WAIT_S)
-            await self.catch_up()
+            if not await self._take_news():
+                await self.catch_up()
+
+    async def _take_news(self) -> bool:
+        """Take in what is known without a look at the store; tell whether there was anything."""
+        async with self._lock:
+            changes = [] if self._is_torn else self._feed.news(self.version)
+            if changes:
+                self._tell(changes)
+        return bool(changes)
 
     async def _read(self) -> None:
         """Read on until the feed had no more; what came after the last page is for the next."""

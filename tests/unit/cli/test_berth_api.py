@@ -9,6 +9,7 @@ import msgspec
 from berth.domain.assignment import Assignment
 from berth.domain.change import Snapshot
 from berth.domain.decision import (
+    Counterfactual,
     Decision,
     FilterCount,
     Placement,
@@ -17,6 +18,7 @@ from berth.domain.decision import (
     Relaxation,
     ScoredHost,
     ScorePart,
+    TriedDecision,
     Verdict,
 )
 from tests.unit.cli.cloud import UUID, Cloud
@@ -75,6 +77,38 @@ def test_a_placement_is_explained(run: Run, cloud: Cloud) -> None:
     assert ended.code == 0
     for said in ("req-1: placed", "seed 7", "ComputeFilter", "h1", "h2 (n2)", "0.250 × 2 (1,024)"):
         assert said in ended.out
+
+
+def test_a_trial_is_explained_with_all_hosts(run: Run, cloud: Cloud) -> None:
+    """The body is that of a create, and nothing is created; who came next is not all there is."""
+    cloud.add_flavor("small")
+    found = (Counterfactual("RAMWeigher", "h9", "n9", 0.125),)
+    answers = (
+        (TriedDecision.of(PLACED, found), "Who would have won, of all 2", "h9 (n9)"),
+        (TriedDecision.of(PLACED, ()), "Who would have won, of these 2", "the same"),
+        (PLACED, "Who would have won, of these 2", "the same"),
+    )
+    words = ("server", "create", "web", "--flavor", "small", "--key", "k1", "--dry-run")
+    for answer, title, name in answers:
+        cloud.fixed["POST", "/berth/v1/decide"] = (200, msgspec.to_builtins(answer))
+        ended = run(*words)
+        assert ended.code == 0, ended.err
+        assert (title in ended.out, name in ended.out) == (True, True)
+        assert cloud.last.headers["Idempotency-Key"] == "k1"
+        assert cloud.body()["server"]["flavorRef"] == "id-small"
+    assert cloud.servers == {}
+    assert msgspec.convert(json.loads(run(*words, "--json").out), Decision) == PLACED
+    assert run(*words, "--wait").code == 2
+
+
+def test_a_trial_that_is_refused_ends_with_3(run: Run, cloud: Cloud) -> None:
+    """As `berth decide` does, with the same explanation."""
+    cloud.add_flavor("small")
+    cloud.fixed["POST", "/berth/v1/decide"] = (200, msgspec.to_builtins(REFUSED))
+    words = ("server", "create", "web", "--flavor", "small", "--dry-run")
+    ended = run(*words)
+    assert (ended.code, run(*words, "--json").code) == (3, 3)
+    assert "1 MB less memory: 1 host" in ended.out
 
 
 def test_groups_of_resources_are_explained(run: Run, cloud: Cloud) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from berth.config.policy_file import load_policy
 from berth.domain.decision import Decision
+from berth.domain.provider import Provider
+from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.seeding import seed_of
 from berth.tables.following import table_of
 from berth.testing.fleets import Box, sized, snapshot_of
@@ -110,6 +112,55 @@ def test_a_refusal_ends_with_3_and_says_what_would_help(
     assert document["decision"]["placements"] == []
     assert len(document["instances"]) == 8
     assert document["instances"][-1]["placement"] is None
+
+
+def test_a_group_that_no_filter_keeps_is_refused(
+    run: Run, words: list[str], tmp_path: Path
+) -> None:
+    """As the service refuses it: before any host is looked at, and with the missing filter."""
+    group = ServerGroup("group-1", "apart", GroupPolicy.ANTI_AFFINITY)
+    (tmp_path / "state.json").write_bytes(
+        msgspec.json.encode(replace(STATE, server_groups=(group,)))
+    )
+    (tmp_path / "request.json").write_text(json.dumps({**ONE, "group_uuid": group.uuid}))
+    policy = tmp_path / "policy.toml"
+    policy.write_text('name = "c"\n[[filters]]\nname = "ResourcesFilter"\n')
+    assert run(*words).code == 0
+    ended = run(*words, "--policy", policy)
+    assert ended.code == 3
+    assert "Refused (unsupported_policy)" in ended.out
+    assert "ServerGroupAntiAffinityFilter is not among" in ended.out
+    document = json.loads(run(*words, "--policy", policy, "--json").out)
+    assert document["instances"] == document["decision"]["filters"] == []
+    assert document["decision"]["refusal"]["code"] == "unsupported_policy"
+
+
+def test_the_limit_of_a_driver_removes_hosts(run: Run, words: list[str], tmp_path: Path) -> None:
+    """It is counted and explained like any filter, and what it refuses is no candidate."""
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        'name = "c"\ndriver = "simple"\n[[filters]]\nname = "ResourcesFilter"\n'
+        "[driver_options]\nmax_cores = 6\n"
+    )
+    state = replace(STATE, providers=tuple(_busy(one) for one in STATE.providers))
+    (tmp_path / "state.json").write_bytes(msgspec.json.encode(state))
+    document = json.loads(run(*words, "--policy", policy, "--json").out)
+    (instance,) = document["instances"]
+    assert [one["host"] for one in instance["removed"]] == ["big"]
+    assert len(instance["candidates"]) == 3
+    assert document["decision"]["filters"] == instance["filters"]
+    assert [(one["name"], one["after"]) for one in instance["filters"]] == [
+        ("ResourcesFilter", 4),
+        ("max_cores", 3),
+    ]
+    out = run(*words, "--policy", policy).out
+    assert "max_cores: it would be 1 above max_cores = 6" in out
+
+
+def _busy(provider: Provider) -> Provider:
+    """Return the provider of `big` with five CPUs in use; others as they are."""
+    is_big = provider.inventories["VCPU"].total == 16
+    return replace(provider, used={"VCPU": 5}) if is_big else provider
 
 
 def test_hosts_are_cut_for_people_and_on_demand(run: Run, words: list[str], tmp_path: Path) -> None:

@@ -1,9 +1,13 @@
 """Weighing: raw values to scores."""
 
+from dataclasses import replace
+
+import msgspec
 import numpy as np
 import pytest
 
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
+from berth.domain.decision import ScoredHost
+from berth.scheduling.rule import Normalisation, Query, Reads, Scores, Weigher
 from berth.scheduling.weighing import normalise, weigh
 from berth.tables.bitsets import Selection
 from berth.tables.following import table_of
@@ -95,3 +99,18 @@ def test_a_single_host_is_not_weighed(hosts: HostTable, count: int) -> None:
     ranking = weigh(hosts, QUERY, np.arange(count), (fixed("X", 1, 2, 3),))
     assert ranking.scores.tolist() == [0.0] * count
     assert ranking.parts == ()
+
+
+def test_a_share_that_is_no_number_counts_as_none(hosts: HostTable) -> None:
+    """As a raw value does; so a plugin's mistake leaves an order, and a record that can be read."""
+    odd = fixed("X", np.nan, np.inf, 0.5)
+    weighers = (replace(odd, share=odd.raw), replace(fixed("Y", 1, 2, 3), share=odd.raw))
+    for normalisation, scores in (
+        (Normalisation.SHARE, [0.0, 2.0, 1.0]),
+        (Normalisation.NOVA, [0.0, 0.5, 1.0]),
+    ):
+        ranking = weigh(hosts, QUERY, hosts.alive_rows(), weighers, normalisation)
+        assert ranking.scores.tolist() == scores
+        for number in range(3):
+            told = ranking.scored(number)
+            assert msgspec.json.decode(msgspec.json.encode(told), type=ScoredHost) == told

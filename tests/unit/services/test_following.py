@@ -43,6 +43,7 @@ class SlowFeed(MemoryLedger):
 
     Attributes:
         asked: how often it was read.
+        known: the newest version that is known without a read.
     """
 
     def __init__(self, retention: Retention) -> None:
@@ -50,6 +51,7 @@ class SlowFeed(MemoryLedger):
         self.asked = 0
         self.gate: asyncio.Event | None = None
         self.is_away = False
+        self.known = 0
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
         """Return what has happened until now, when the gate opens."""
@@ -60,6 +62,10 @@ class SlowFeed(MemoryLedger):
         if self.gate is not None:
             await self.gate.wait()
         return changes
+
+    def news(self, after: int) -> list[Change]:
+        """Know nothing without being asked, but for the `known`."""
+        return [change for change in super().news(after) if change.version <= self.known]
 
     async def put(self, count: int = 1) -> None:
         """Make some versions."""
@@ -243,6 +249,20 @@ async def test_run_follows_without_being_asked(feed: SlowFeed) -> None:
         await feed.put(2)
         await asyncio.sleep(1.5)
     assert listener.told == ["load 0", "1", "2", "3"]
+
+
+async def test_news_are_told_without_a_read(feed: SlowFeed) -> None:
+    """And what is not among them is read, without a gap and nothing twice."""
+    listener = Listener()
+    follower = await follow(feed, listener)
+    feed.known = 2
+    async with running(follower.run):
+        await feed.put(2)
+        await asyncio.sleep(0.1)
+        assert (listener.told, feed.asked) == (["load 0", "1", "2"], 0)
+        await feed.put()
+        await asyncio.sleep(0.1)
+        assert (listener.told, feed.asked) == (["load 0", "1", "2", "3"], 1)
 
 
 @pytest.mark.parametrize("fails", [1, 3])

@@ -16,6 +16,7 @@ from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.domain.write import Free, Put, Take, Unit
 from berth.services.commands import PlaceOrder
 from berth.testing.builders import make_flavor, make_request, make_take, make_uuid
+from tests.unit.services import wiring
 from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, order_of
 
 
@@ -177,6 +178,51 @@ async def test_two_schedulers_keep_a_groups_policy(policy: GroupPolicy) -> None:
     for one in (desk, second):
         await one.follower.catch_up()
         assert one.replica.held == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "keeper"),
+    [
+        (GroupPolicy.AFFINITY, "ServerGroupAffinityFilter"),
+        (GroupPolicy.ANTI_AFFINITY, "ServerGroupAntiAffinityFilter"),
+    ],
+)
+async def test_a_member_of_a_group_that_no_filter_keeps_is_refused(
+    monkeypatch: pytest.MonkeyPatch, policy: GroupPolicy, keeper: str
+) -> None:
+    """With a word of the filter that is missing; once it is there the next one is placed."""
+    desk = await open_desk()
+    group = ServerGroup(make_uuid("group", 1), "g", policy)
+    await desk.ledger.write(Put(group))
+    await desk.follower.catch_up()
+    kept = tuple(rule for rule in wiring.POLICY.filters if rule.name != keeper)
+    with monkeypatch.context() as patched:
+        patched.setattr(wiring, "POLICY", replace(wiring.POLICY, filters=kept))
+        decision = await desk.placing.place(member(1, group))
+        assert (await desk.placing.place(wanted(3))).verdict is Verdict.PLACED
+    assert decision.refusal is not None
+    assert decision.refusal.code is RefusalCode.UNSUPPORTED_POLICY
+    assert await desk.ledger.get(Decision, decision.request_id) == decision
+    instance = await desk.ledger.get(Instance, member(1, group).instances[0].uuid)
+    assert instance is not None
+    assert (instance.status, instance.host) == (Status.ERROR, None)
+    assert instance.fault is not None
+    assert keeper in instance.fault.message
+    assert (await desk.placing.place(member(2, group))).verdict is Verdict.PLACED
+    assert sum(await free_vcpus(desk)) == 2
+
+
+async def test_a_group_that_is_newer_than_the_replica_is_kept() -> None:
+    """A group that was made a moment ago is looked for before its first member is placed."""
+    desk = await open_desk(Fleet(hosts=2, vcpus=40))
+    second = await open_second(desk)
+    group = ServerGroup(make_uuid("group", 1), "g", GroupPolicy.AFFINITY)
+    await desk.ledger.write(Put(group))
+    assert group.uuid not in desk.replica.hosts.server_groups
+    placed = await asyncio.gather(
+        *((desk, second)[n % 2].placing.place(member(n, group)) for n in range(1, 7))
+    )
+    assert len({one.host for decision in placed for one in decision.placements}) == 1
 
 
 @pytest.mark.parametrize("vcpus", [1, 100])

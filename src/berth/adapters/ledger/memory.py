@@ -217,6 +217,12 @@ class MemoryLedger:
         start = after - self._floor
         return [change for version in self._feed[start : start + limit] for change in version]
 
+    def news(self, after: int) -> list[Change]:
+        """Return what happened after that version. See `berth.ports.ledger.Feed`."""
+        if self._closed or not self._floor <= after:
+            return []
+        return [change for version in self._feed[after - self._floor :] for change in version]
+
     async def wait(self, after: int, timeout_s: float) -> bool:
         """Wait until there is a version above `after`; False when the time ran out."""
         self._check_open()

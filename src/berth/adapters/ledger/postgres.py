@@ -143,6 +143,10 @@ class PostgresLedger:
         """Return what happened after that version, oldest first, in whole versions."""
         return await self._ask_at_once(read_changes(self._queries, after, limit))
 
+    def news(self, after: int) -> list[Change]:
+        """Return nothing: what there is, `changes` tells. See `berth.ports.ledger.Feed`."""
+        return []
+
     async def wait(self, after: int, timeout_s: float) -> bool:
         """Wait until there is a version above `after`; False when the time ran out."""
         if not self._listening.is_set():

@@ -52,6 +52,9 @@ T = TypeVar("T")
 
 _READERS: Final = 2
 _FEW_VERSIONS: Final = 100
+
+_IDLE_POLLS: Final = 100
+"""Looks that nobody waits for, before there are none any more."""
 _POLL_S: Final = 0.01
 _DEFAULT: Final = Retention()
 
@@ -90,9 +93,11 @@ class SqliteLedger:
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="berth-ledger-read")
         self._writer = SqliteWriter(path, retention=retention, now_s=now_s, on_news=self._hear)
         self._poller: asyncio.Task[None] | None = None
+        self._heard_at_s = 0.0
         self._closed = False
 
     def _hear(self, news: News) -> None:
+        self._heard_at_s = asyncio.get_running_loop().time()
         self._recent.hear(news)
         self._watch.hear(news.version)
 
@@ -171,15 +176,19 @@ class SqliteLedger:
             return self._now(read)
         return await self._aside(read)
 
+    def news(self, after: int) -> list[Change]:
+        """Return what this process has committed itself. See `berth.ports.ledger.Feed`."""
+        return self._recent.changes(after, _FEW_VERSIONS) or []
+
     async def wait(self, after: int, timeout_s: float) -> bool:
         """Wait until there is a version above `after`; False when the time ran out.
 
         Commits of this process wake at once, those of others within 10 ms.
         """
         self._check_open()
-        if self._watch.version <= after:
-            self._watch.hear(await self.version())
         if self._poller is None or self._poller.done():
+            if self._watch.version <= after:
+                self._watch.hear(await self.version())
             self._poller = asyncio.create_task(self._poll())
         return await self._watch.wait(after, timeout_s)
 
@@ -198,13 +207,19 @@ class SqliteLedger:
             self._connections.get().close()
 
     async def _poll(self) -> None:
-        """Look for versions that other processes committed, as long as anybody waits."""
-        while True:
+        """Look for versions that other processes committed, as long as anybody waits.
+
+        A batch of this process comes after theirs, and says so. So the file is only looked at
+        when there was none for a while: each look lets the writer's thread run in between.
+        """
+        clock = asyncio.get_running_loop().time
+        idle = 0
+        while idle < _IDLE_POLLS:
             await asyncio.sleep(_POLL_S)
-            if not self._watch.is_watched:
-                return
-            with suppress(UnavailableError):
-                self._watch.hear(await self.version())
+            idle = 0 if self._watch.is_watched else idle + 1
+            if not idle and clock() - self._heard_at_s >= _POLL_S:
+                with suppress(UnavailableError):
+                    self._watch.hear(await self.version())
 
     # --- what is in the daybook ---
 

@@ -12,7 +12,7 @@ from berth.api.berth.schemas.status import PolicyAnswer, ReloadAnswer, StatusAns
 from berth.api.compute.schemas.servers import NewServerBody
 from berth.api.routing import Operation, Role
 from berth.domain.change import Snapshot
-from berth.domain.decision import Decision
+from berth.domain.decision import Decision, TriedDecision
 from berth.domain.instance import Instance
 
 PREFIX = "/berth/v1"
@@ -33,7 +33,7 @@ OPERATIONS = (
         "/berth/v1/decide",
         decisions.try_decision,
         body=NewServerBody,
-        answers=Decision,
+        answers=TriedDecision,
     ),
     Operation(
         "GET",

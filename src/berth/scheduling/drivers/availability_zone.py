@@ -6,7 +6,7 @@ policy's filters hold too, whether or not it names these two, and the claim comm
 
 from dataclasses import dataclass, replace
 
-from berth.domain.request import Request
+from berth.domain.request import Operation, Request
 from berth.scheduling.drivers.chance import ChanceScheduler
 from berth.scheduling.filters import in_availability_zone, service_is_up
 from berth.scheduling.policy import Plan, Policy
@@ -25,10 +25,15 @@ class AvailabilityZoneScheduler:
         self, hosts: HostTable, request: Request, policy: Policy, *, now_s: float, seed: int
     ) -> Plan:
         """See `Driver.plan`."""
+        whole = self.effective(policy, request.operation)
+        return ChanceScheduler().plan(hosts, request, whole, now_s=now_s, seed=seed)
+
+    def effective(self, policy: Policy, operation: Operation) -> Policy:
+        """See `RuledDriver.effective`: heartbeat and zone come first, unless they are there."""
+        del operation
         names = {rule.name for rule in policy.filters}
         added = [one for one in (service_is_up.build(), self.zone) if one.name not in names]
-        whole = replace(policy, filters=(*added, *policy.filters)) if added else policy
-        return ChanceScheduler().plan(hosts, request, whole, now_s=now_s, seed=seed)
+        return replace(policy, filters=(*added, *policy.filters)) if added else policy
 
 
 def build(*, default_availability_zone: str = "nova") -> AvailabilityZoneScheduler:

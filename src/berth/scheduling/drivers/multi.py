@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from berth.domain.request import Operation, Request
-from berth.scheduling.policy import Driver, Plan, Policy
+from berth.scheduling.policy import Driver, Plan, Policy, RuledDriver
 from berth.tables.hosts import HostTable
 
 
@@ -40,8 +40,16 @@ class MultiScheduler:
         self, hosts: HostTable, request: Request, policy: Policy, *, now_s: float, seed: int
     ) -> Plan:
         """See `Driver.plan`."""
-        driver = self.drivers[self.routes.get(request.operation, self.default)]
+        driver = self._driver_of(request.operation)
         return driver.plan(hosts, request, policy, now_s=now_s, seed=seed)
+
+    def effective(self, policy: Policy, operation: Operation) -> Policy:
+        """See `RuledDriver.effective`: what the driver of the operation adds."""
+        driver = self._driver_of(operation)
+        return driver.effective(policy, operation) if isinstance(driver, RuledDriver) else policy
+
+    def _driver_of(self, operation: Operation) -> Driver:
+        return self.drivers[self.routes.get(operation, self.default)]
 
 
 def build(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.domain.decision import Relaxation
-from berth.domain.request import Request
+from berth.domain.request import Operation, Request
 from berth.domain.resources import VCPU, check_name
 from berth.scheduling.choosing import Chance
 from berth.scheduling.planning import Manner, plan_instances
@@ -46,8 +46,13 @@ class SimpleScheduler:
             first, *others = ranked.best(1 + policy.runners_up)
             return first, others
 
-        limited = replace(policy, filters=(*policy.filters, self._limit()))
+        limited = self.effective(policy, request.operation)
         return plan_instances(hosts, request, limited, Manner(rank, pick), now_s=now_s, seed=seed)
+
+    def effective(self, policy: Policy, operation: Operation) -> Policy:
+        """See `RuledDriver.effective`: the limit comes last."""
+        del operation
+        return replace(policy, filters=(*policy.filters, self._limit()))
 
     def _limit(self) -> Filter:
         def left(hosts: HostTable, query: Query, rows: Selection) -> Scores:

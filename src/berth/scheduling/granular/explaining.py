@@ -72,6 +72,11 @@ def changes(hosts: HostTable, needs: Needs, rows: Rows) -> Iterator[Change]:
         less = replace(needs, traits_forbidden=needs.traits_forbidden - {name})
         text = f"the ban on trait {name}"
         yield Change(text, f"without {text}", _won(hosts, less, rows))
+    for index, names in enumerate(needs.traits_any):
+        others = (*needs.traits_any[:index], *needs.traits_any[index + 1 :])
+        text = f"one of the traits {', '.join(sorted(names))}"
+        less = replace(needs, traits_any=others)
+        yield Change(text, f"without {text}", _won(hosts, less, rows))
 
 
 def named(kind: Kind) -> str:

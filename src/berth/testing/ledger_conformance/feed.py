@@ -119,6 +119,18 @@ class FeedTests(LedgerFixtures):
         assert [change.version for change in rest] == [4, 4, 4, 5, 5, 5]
         assert await ledger.changes(5) == []
 
+    async def test_news_are_the_first_of_the_changes(self, ledger: Ledger) -> None:
+        """What is known without a look is never wrong, and there is no gap before it."""
+        for number in range(5):
+            await ledger.commit([(Put(make_flavor(3 * number + i)),) for i in range(3)])
+        newest = await ledger.version()
+        for after in range(newest + 2):
+            news = ledger.news(after)
+            changes = await ledger.changes(after) if after <= newest else []
+            assert news == changes[: len(news)]
+            last = news[-1].version if news else after
+            assert [one for one in changes if one.version <= last] == news
+
     async def test_nothing_is_told_of_a_refused_unit(self, ledger: Ledger) -> None:
         """What a refused unit did before it was refused is not in the feed."""
         await refused(ledger, (Put(make_host(1)), make_take(1)))

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from berth.domain.decision import Decision, Verdict
+from berth.domain.decision import Decision, TriedDecision, Verdict
+from berth.domain.host import Host
 from tests.unit.api.cloud import Answer, Json, Stack
 
 BODY = {"server": {"name": "vm", "flavorRef": "small"}}
@@ -87,6 +88,19 @@ async def test_a_trial_is_what_would_be_decided(stack: Stack) -> None:
     assert real["placements"] == tried["placements"]
     assert real["placements"][0]["instance_uuid"] == server
     assert real["seed"] == tried["seed"]
+
+
+async def test_a_trial_tells_who_would_have_won_of_all_hosts(stack: Stack) -> None:
+    """One host for each weigher; to administrators only, and of what was placed."""
+    tried = msgspec.convert((await decide(stack, BODY)).body, TriedDecision)
+    (placement,) = tried.placements
+    assert [one.weigher for one in tried.counterfactuals] == list(placement.chosen.weighers)
+    hosts = {host.name for host in await stack.ledger.all(Host)}
+    assert {one.host for one in tried.counterfactuals} <= hosts
+    assert "counterfactuals" not in (await decide(stack, BODY, "bob")).body
+    many = {"server": {**BODY["server"], "max_count": 100}}
+    refusal = (await decide(stack, many)).body
+    assert (refusal["verdict"], refusal["counterfactuals"]) == ("refused", [])
 
 
 async def test_a_trial_sees_what_was_just_changed(stack: Stack) -> None:

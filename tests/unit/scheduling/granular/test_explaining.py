@@ -115,6 +115,10 @@ def test_why_a_host_cannot_give(box: Box, specs: dict[str, str], why: str) -> No
             },
         ),
         ({"trait:CUSTOM_A100": "required"}, {("without trait CUSTOM_A100", None, 2)}),
+        (
+            {"berth:any_trait": "CUSTOM_X|CUSTOM_A100"},
+            {("without one of the traits CUSTOM_A100, CUSTOM_X", None, 2)},
+        ),
     ],
 )
 def test_changes_that_would_help(
