@@ -29,6 +29,15 @@ class DecisionCases:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelCases:
+    """Blocks of so many warm `decisions`, with the kernel and without in so many `turns`."""
+
+    hosts: int
+    turns: int
+    decisions: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupedCases:
     """A soft anti-affinity group with members, and aggregates of which one has a multiplier."""
 
@@ -123,6 +132,7 @@ class Cases:
 
     decisions: DecisionCases
     peer: PeerCases
+    kernel: KernelCases
     grouped: GroupedCases
     pinned: PinnedCases
     memory: MemoryCases

@@ -12,6 +12,7 @@ from bench.decisions import measure_decisions
 from bench.errors import BenchError
 from bench.floors import all_hold, judge, load_floors
 from bench.grouped import measure_grouped
+from bench.kernel import measure_kernel
 from bench.library import measure_library
 from bench.memory import measure_memory
 from bench.packing import MISSING as MISSING_TRACE
@@ -74,6 +75,11 @@ def _decisions(results: Results, options: Options) -> None:
         results.parity = compare(results.nova)
 
 
+def _kernel(results: Results, options: Options) -> None:
+    say(f"kernel: {options.cases.kernel.hosts:,} hosts, with the kernel and without")
+    results.kernel = measure_kernel(_NOVA, options.cases.kernel)
+
+
 def _grouped(results: Results, options: Options) -> None:
     cases = options.cases.grouped
     say(f"grouped: {cases.hosts:,} hosts, {cases.members} members, {cases.aggregates} aggregates")
@@ -112,6 +118,7 @@ def _packing(results: Results, options: Options) -> None:
 
 PARTS: dict[str, Callable[[Results, Options], None]] = {
     "decisions": _decisions,
+    "kernel": _kernel,
     "grouped": _grouped,
     "pinned": _pinned,
     "memory": _memory,

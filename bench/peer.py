@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -104,7 +105,12 @@ class TimedPeer:
         """
         command = [str(PYTHON), str(TURNS_SCRIPT), what, "--hosts", str(hosts)]
         self._process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            # Nothing is kept back, so that closing the pipe of a peer that has ended is no error.
+            command,
+            bufsize=0,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         self.passing = self._read(_Ready).passing
 
@@ -127,9 +133,8 @@ class TimedPeer:
         Raises:
             PeerError: its script failed.
         """
-        into = _open(self._process.stdin)
-        into.write(b"\n")
-        into.flush()
+        with suppress(BrokenPipeError):  # it has ended, which reading tells
+            _open(self._process.stdin).write(b"\n")
         return self._read(Sample)
 
     def _read(self, kind: type[T]) -> T:

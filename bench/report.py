@@ -9,6 +9,7 @@ from rich.text import Text
 from bench.decisions import DecisionTimes
 from bench.floors import Verdict
 from bench.grouped import GroupedTimes
+from bench.kernel import KernelTimes
 from bench.memory import MemoryUse
 from bench.packing import PackingResult
 from bench.pinned import PinnedTimes
@@ -41,6 +42,8 @@ def _parts(results: Results) -> Iterator[RenderableType]:
         yield _batches(results)
     if results.parity:
         yield _parity(results)
+    if results.kernel is not None:
+        yield _kernel(results.kernel)
     if results.grouped is not None:
         yield _grouped(results.grouped)
     if results.pinned is not None:
@@ -113,6 +116,14 @@ def _batches(results: Results) -> Table:
     return table
 
 
+def _kernel(times: KernelTimes) -> Table:
+    table = Table(title=f"The engine's kernel, {times.hosts:,} hosts: warm, CPU time (wall)")
+    for heading in ("with the kernel", "with numpy alone", "numpy ÷ kernel (quartiles)"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_row(_times(times.compiled), _times(times.numpy), _ratio(times.ratio))
+    return table
+
+
 def _grouped(grouped: GroupedTimes) -> Table:
     table = Table(title=f"Groups and aggregates, {grouped.hosts:,} hosts: warm, CPU time (wall)")
     for heading in ("what", "warm", "÷ plain"):
@@ -162,7 +173,7 @@ def _times(times: Times) -> str:
 
 
 def _ratio(ratio: Ratio) -> str:
-    return f"{ratio.median:,.0f} × ({ratio.low:,.0f}–{ratio.high:,.0f})"
+    return f"{_digits(ratio.median)} × ({_digits(ratio.low)}–{_digits(ratio.high)})"
 
 
 def duration(us: float) -> str:

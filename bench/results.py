@@ -17,6 +17,7 @@ from bench.creates import CreateTimes
 from bench.decisions import DecisionTimes
 from bench.floors import Verdict
 from bench.grouped import GroupedTimes
+from bench.kernel import KernelTimes
 from bench.library import LibraryTimes
 from bench.memory import MemoryUse
 from bench.packing import PackingResult, packing_measures
@@ -57,6 +58,7 @@ class Results:
     nova: PeerReport | None = None
     nova_weighers_missing: tuple[str, ...] = ()
     parity: tuple[Parity, ...] = ()
+    kernel: KernelTimes | None = None
     grouped: GroupedTimes | None = None
     pinned: PinnedTimes | None = None
     memory: MemoryUse | None = None
@@ -129,6 +131,8 @@ def _decision_measures(results: Results) -> dict[str, float]:
 def _other_measures(results: Results) -> dict[str, float]:
     measures: dict[str, float] = {}
     grouped, pinned = results.grouped, results.pinned
+    if results.kernel is not None:
+        measures |= _spread("kernel.numpy_vs_kernel", results.kernel.ratio)
     if grouped is not None:
         for name in ("group", "aggregates", "both"):
             measures[f"grouped.{name}_vs_plain"] = _ratio(getattr(grouped, name), grouped.plain)

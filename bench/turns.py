@@ -73,4 +73,4 @@ def ratio_of(blocks: Sequence[Sample], calls: Sequence[Sample]) -> Ratio:
         call.cpu_us / fmean((before.cpu_us, after.cpu_us)) for before, call, after in neighbours
     ]
     low, _, high = quantiles(ratios, method="inclusive") if len(ratios) > 1 else ratios * 3
-    return Ratio(round(median(ratios), 1), round(low, 1), round(high, 1))
+    return Ratio(round(median(ratios), 3), round(low, 3), round(high, 3))

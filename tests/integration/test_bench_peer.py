@@ -58,6 +58,15 @@ def test_a_peer_that_ends_is_an_error(script: Path, text: str) -> None:
         TimedPeer("sort", 20).call()
 
 
+def test_a_peer_that_has_ended_before_it_is_asked_is_an_error(script: Path) -> None:
+    """The pipe to it is broken then; what counts is its exit code."""
+    script.write_text(ANSWERING.replace("for ", SILENT + "\nfor "), "utf-8")
+    peer = TimedPeer("sort", 20)
+    assert peer._process.wait(30) == 3
+    with pytest.raises(PeerError, match=r"peer\.py ended with exit code 3"):
+        peer.call()
+
+
 def test_decisions_are_compared_with_their_neighbours(script: Path) -> None:
     """The ratio is that of the turns, whatever was measured before."""
     cases = PeerCases(hosts_max=20, turns=3, decisions=2, batch_estimate=True)

@@ -44,6 +44,11 @@ def alternates_of(
     found: dict[int, tuple[Pair, ...]] = dict.fromkeys(chosen, ())
     if not wanted or not ranked.size:
         return found
+    if len(found) == 1:
+        (row,) = found
+        pairs = _best_beside(hosts, ranked, row, wanted)
+        if pairs is not None:
+            return {row: pairs}
     cell_of = {row: hosts.cell_name(row) for row in found}
     cells = set(cell_of.values())
     rows = _best_others(ranked, found, wanted)
@@ -51,6 +56,22 @@ def alternates_of(
         rows = _best_others(ranked, found, ranked.size)
     by_cell = {cell: _in_cell(hosts, cell, rows, wanted) for cell in cells}
     return {row: by_cell[cell] for row, cell in cell_of.items()}
+
+
+def _best_beside(
+    hosts: HostTable, ranked: Ranked, row: int, wanted: int
+) -> tuple[Pair, ...] | None:
+    """Do it for one row, as long as no host of another cell comes in between."""
+    cell = hosts.cell_name(row)
+    pairs: list[Pair] = []
+    for number in ranked.best(min(wanted + 1, ranked.size)):
+        other = ranked.row(number)
+        if hosts.cell_name(other) != cell:
+            return None
+        if other != row and len(pairs) < wanted:
+            name, node, _ = hosts.identity(other)
+            pairs.append((name, node))
+    return tuple(pairs)
 
 
 def _best_others(ranked: Ranked, chosen: Collection[int], count: int) -> list[int]:

@@ -4,6 +4,7 @@ A rule is a value that holds pure functions over the host table and a query. It 
 its options, by the `build` function of its module, and has no state of its own.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -117,6 +118,13 @@ RawOfOne = Callable[[HostTable, Query, int], float]
 
 It is what `raw` or `share` says of the row alone, from the same operations.
 """
+
+
+def of_one(measure: Raw, hosts: HostTable, query: Query, row: int) -> float:
+    """Return what is measured of one row; not a number where there is nothing to say."""
+    values = measure(hosts, query, np.array((row,), dtype=np.intp))
+    return math.nan if values is None else values.item(0)
+
 
 Limit: TypeAlias = tuple[NDArray[np.int64], int]
 """(column, amount): hosts with less in the column are removed."""

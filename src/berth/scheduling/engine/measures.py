@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from berth.scheduling.engine.readings import Matrix, Readings
 from berth.scheduling.engine.stages import VOLATILE
-from berth.scheduling.rule import Normalisation, Query, Scores, Weigher
-from berth.scheduling.weighing import reader_of
+from berth.scheduling.rule import Normalisation, Query, Scores, Weigher, of_one
+from berth.scheduling.weighing import reader_of, reader_of_one
 from berth.tables.bitsets import Mask, Selection, count_of
 from berth.tables.hosts import HostTable
 
@@ -59,6 +59,7 @@ class Measures:
         self._hosts = hosts
         self._readings = readings
         self._reads = [reader_of(weigher, normalisation) for weigher in weighers]
+        self._reads_of_one = [reader_of_one(weigher, normalisation) for weigher in weighers]
         self._lines = [readings.line(weigher) for weigher in weighers]
         self._are_lines = self._lines == list(range(len(readings.values)))
         self.own = [i for i, line in enumerate(self._lines) if line is None]
@@ -97,13 +98,16 @@ class Measures:
         if self._are_lines:
             return found
         kept = [math.nan if line is None else found[line] for line in self._lines]
-        rows = np.array((row,), dtype=np.intp)
         for index in self.own:
             if known is not None and index not in self._volatile:
                 kept[index] = known[index]
                 continue
-            values = self._reads[index](self._hosts, query, rows)
-            kept[index] = math.nan if values is None else values.item(0)
+            read_one = self._reads_of_one[index]
+            kept[index] = (
+                of_one(self._reads[index], self._hosts, query, row)
+                if read_one is None
+                else read_one(self._hosts, query, row)
+            )
         return kept
 
     def signed(self, index: int, rows: Selection, passes: Mask, sign: int) -> Scores:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
-from berth.scheduling.whole_hosts import FEW, WholeHosts, asked_of
+from berth.scheduling.rule import Query, Reads, Scores, Weigher, of_one
+from berth.scheduling.whole_hosts import FEW, WholeHosts, asked_of, room_of_one
 from berth.tables.bitsets import Selection, count_of
 from berth.tables.hosts import HostTable
 
@@ -32,6 +32,8 @@ def build(*, multiplier: float = 1.0) -> Weigher:
         ceiling=1.0,
         multiplier_key="left_capacity_weight_multiplier",
         share=_share,
+        raw_of_one=_share_of_one,
+        share_of_one=_share_of_one,
     )
 
 
@@ -43,6 +45,22 @@ def _share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
     amounts = {name: asked[name] for name in table.classes if name in asked}
     weigh = _of_few if count_of(rows) <= FEW else _of_many
     return weigh(table, amounts, count_of(rows)) / len(asked)
+
+
+def _share_of_one(hosts: HostTable, query: Query, row: int) -> float:
+    asked = asked_of(query.needs)
+    if len(hosts.trees) or not asked:
+        return of_one(_share, hosts, query, row)
+    left = 0.0
+    for name in hosts.resource_classes:
+        amount = asked.get(name)
+        if amount is None:
+            continue
+        free, capacity = room_of_one(hosts, name, row)
+        share = free / capacity - amount / capacity if capacity else 0.0
+        if share > 0:
+            left += share
+    return left / len(asked)
 
 
 def _of_many(table: WholeHosts, amounts: Mapping[str, int], count: int) -> Scores:

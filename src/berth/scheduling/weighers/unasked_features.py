@@ -9,12 +9,15 @@ them and changes nothing.
 Its share is features / `many`, at most 1.
 """
 
+from collections.abc import Iterable
+from functools import partial
+
 import numpy as np
 
 from berth.domain.flavor import Needs
 from berth.scheduling.row_values import Matrix, row_values
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
-from berth.scheduling.whole_hosts import COMMON_CLASSES, WholeHosts, asked_of
+from berth.scheduling.rule import Query, Reads, Scores, Weigher, of_one
+from berth.scheduling.whole_hosts import COMMON_CLASSES, WholeHosts, asked_of, room_of_one
 from berth.tables.bitsets import Selection
 from berth.tables.hosts import HostTable
 
@@ -47,10 +50,7 @@ def build(
 
     key = f"{NAME} {' '.join(trait_prefixes)}"
 
-    def features(hosts: HostTable, rows: Selection) -> Matrix:
-        special = (name for name in hosts.traits.names if name.startswith(trait_prefixes))
-        counts = hosts.traits.count_among(hosts.traits.words_of(special), rows)
-        return counts.astype(np.float64).reshape(1, -1)
+    features = partial(_special_traits, trait_prefixes)
 
     def raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
         stamp = len(hosts.traits.names)
@@ -71,6 +71,17 @@ def build(
         counts = raw(hosts, query, rows)
         return None if counts is None else np.minimum(counts / many, 1.0)
 
+    def raw_of_one(hosts: HostTable, query: Query, row: int) -> float:
+        if len(hosts.trees) or hosts.pci.kinds or _traits_asked(query.needs):
+            return of_one(raw, hosts, query, row)
+        stamp = len(hosts.traits.names)
+        count = row_values(hosts, key, "traits", features, stamp=stamp).item(0, row)
+        unasked = set(hosts.resource_classes) - common - asked_of(query.needs).keys()
+        return count + _count_free(hosts, unasked, row)
+
+    def share_of_one(hosts: HostTable, query: Query, row: int) -> float:
+        return min(raw_of_one(hosts, query, row) / many, 1.0)
+
     return Weigher(
         name=NAME,
         raw=raw,
@@ -82,7 +93,20 @@ def build(
         floor=0.0,
         multiplier_key="unasked_features_weight_multiplier",
         share=share,
+        raw_of_one=raw_of_one,
+        share_of_one=share_of_one,
     )
+
+
+def _special_traits(prefixes: tuple[str, ...], hosts: HostTable, rows: Selection) -> Matrix:
+    """Count the traits of rows that begin with one of the prefixes, (1, K)."""
+    special = (name for name in hosts.traits.names if name.startswith(prefixes))
+    counts = hosts.traits.count_among(hosts.traits.words_of(special), rows)
+    return counts.astype(np.float64).reshape(1, -1)
+
+
+def _count_free(hosts: HostTable, names: Iterable[str], row: int) -> int:
+    return sum(room_of_one(hosts, name, row)[0] > 0 for name in names)
 
 
 def _traits_asked(needs: Needs) -> frozenset[str]:

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
-from berth.scheduling.whole_hosts import COMMON_CLASSES, FEW, WholeHosts, asked_of
+from berth.scheduling.rule import Query, Reads, Scores, Weigher, of_one
+from berth.scheduling.whole_hosts import COMMON_CLASSES, FEW, WholeHosts, asked_of, room_of_one
 from berth.tables.bitsets import Selection, count_of
 from berth.tables.hosts import HostTable
 
@@ -61,6 +61,24 @@ def build(
         weigh = _of_few if count_of(rows) <= FEW else _of_many
         return weigh(table, asks, count_of(rows), steps)
 
+    def value_of_one(hosts: HostTable, query: Query, row: int) -> float:
+        asked = asked_of(query.needs)
+        if len(hosts.trees) or not asked:
+            return of_one(value, hosts, query, row)
+        counted = asked.keys() - common or asked.keys()
+        before, after, taken = math.inf, math.inf, 0.0
+        for name in hosts.resource_classes:
+            free, capacity = room_of_one(hosts, name, row)
+            amount = asked.get(name, 0)
+            left, share = (free / capacity, amount / capacity) if capacity else (1.0, 0.0)
+            before = min(before, left)
+            after = min(after, left - share)
+            if name in counted:
+                taken = max(taken, share)
+        if math.isinf(before):
+            return 0.0
+        return round(taken / max(before - after + taken, _LEAST) * steps) / steps
+
     return Weigher(
         name=NAME,
         raw=value,
@@ -70,6 +88,8 @@ def build(
         ceiling=1.0,
         multiplier_key="usable_capacity_weight_multiplier",
         share=value,
+        raw_of_one=value_of_one,
+        share_of_one=value_of_one,
     )
 
 
