@@ -137,6 +137,7 @@ class RequestClass:
         """Let the kernel take in rows that changed."""
         if settled:
             self.stages.settle(query, np.array(list(settled), dtype=np.intp))
+            self._raw.clear()  # more than what consumption changes may be another
         own = self._own_values(query, rows)
         if not compiled.take_in(query, rows, own, self._reference):
             self._rescale(query)

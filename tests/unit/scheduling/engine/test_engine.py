@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from berth.scheduling.engine.engine import Engine, engine_of
@@ -87,3 +88,23 @@ def test_a_kind_that_comes_again_is_kept_however_many_come_between() -> None:
     third = [engine.class_of(query, 1) for query in queries]
     assert all(one is not None for one in second)
     assert all(one is two for one, two in zip(second, third, strict=True))
+
+
+def test_what_a_weigher_said_of_a_host_is_asked_again_when_the_host_is_another() -> None:
+    """Of one changed row, too, and although consumption would not change what it says."""
+    likes = Weigher(
+        name="likes",
+        raw=lambda hosts, _, rows: hosts.traits.has("CUSTOM_X", rows).astype(np.float64),
+        reads=Reads(request=("hints.x",), columns=("traits",)),
+    )
+    hosts = table_of(snapshot_of([Box("a"), Box("b")]))
+    engine = engine_of(hosts, policy_of(filters=[fits_resources.build()], weighers=[likes]))
+    query = query_of({})
+    for better in ("b", "a", "b"):
+        for name in ("a", "b"):
+            traits = frozenset({"CUSTOM_X"} if name == better else ())
+            hosts.put_provider(replace(Box(name).provider, traits=traits))
+            found = engine.class_of(query, 1)
+            assert found is not None
+        assert hosts.name(found.best(query, 2)[0]) == better
+        assert found.scored(query, found.best(query, 1)[0], ()).score == 1.0
