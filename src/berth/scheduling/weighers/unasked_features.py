@@ -16,7 +16,7 @@ import numpy as np
 
 from berth.domain.flavor import Needs
 from berth.scheduling.row_values import Matrix, row_values
-from berth.scheduling.rule import Query, Reads, Scores, Weigher, of_one
+from berth.scheduling.rule import Query, Raw, RawOfOne, Reads, Scores, Weigher, of_one
 from berth.scheduling.whole_hosts import COMMON_CLASSES, WholeHosts, asked_of, room_of_one
 from berth.tables.bitsets import Selection
 from berth.tables.hosts import HostTable
@@ -46,8 +46,33 @@ def build(
     """
     if not 1 <= many <= _MOST:
         raise ValueError(f"many: {many} must be 1 to 1,000")
-    common = frozenset(common_classes)
+    raw, raw_of_one = _counting(trait_prefixes, frozenset(common_classes))
 
+    def share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
+        counts = raw(hosts, query, rows)
+        return None if counts is None else np.minimum(counts / many, 1.0)
+
+    def share_of_one(hosts: HostTable, query: Query, row: int) -> float:
+        return min(raw_of_one(hosts, query, row) / many, 1.0)
+
+    return Weigher(
+        name=NAME,
+        raw=raw,
+        reads=Reads(
+            request=tuple(f"needs.{field}" for field in _NEEDS_READ),
+            columns=("host", "traits", "used", "instances"),
+        ),
+        multiplier=multiplier,
+        floor=0.0,
+        multiplier_key="unasked_features_weight_multiplier",
+        share=share,
+        raw_of_one=raw_of_one,
+        share_of_one=share_of_one,
+    )
+
+
+def _counting(trait_prefixes: tuple[str, ...], common: frozenset[str]) -> tuple[Raw, RawOfOne]:
+    """Return how features are counted, of many rows and of one."""
     key = f"{NAME} {' '.join(trait_prefixes)}"
 
     features = partial(_special_traits, trait_prefixes)
@@ -67,10 +92,6 @@ def build(
             counts += hosts.pci.free(rows) > 0
         return counts
 
-    def share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
-        counts = raw(hosts, query, rows)
-        return None if counts is None else np.minimum(counts / many, 1.0)
-
     def raw_of_one(hosts: HostTable, query: Query, row: int) -> float:
         if len(hosts.trees) or hosts.pci.kinds or _traits_asked(query.needs):
             return of_one(raw, hosts, query, row)
@@ -79,23 +100,7 @@ def build(
         unasked = set(hosts.resource_classes) - common - asked_of(query.needs).keys()
         return count + _count_free(hosts, unasked, row)
 
-    def share_of_one(hosts: HostTable, query: Query, row: int) -> float:
-        return min(raw_of_one(hosts, query, row) / many, 1.0)
-
-    return Weigher(
-        name=NAME,
-        raw=raw,
-        reads=Reads(
-            request=tuple(f"needs.{field}" for field in _NEEDS_READ),
-            columns=("host", "traits", "used", "instances"),
-        ),
-        multiplier=multiplier,
-        floor=0.0,
-        multiplier_key="unasked_features_weight_multiplier",
-        share=share,
-        raw_of_one=raw_of_one,
-        share_of_one=share_of_one,
-    )
+    return raw, raw_of_one
 
 
 def _special_traits(prefixes: tuple[str, ...], hosts: HostTable, rows: Selection) -> Matrix:
