@@ -19,7 +19,7 @@
 #include <string.h>
 
 /* Changes with what calls mean; Berth uses no kernel that says another number. */
-#define BERTH_KERNEL_API 1
+#define BERTH_KERNEL_API 2
 
 /* So many of the best are found by insertion; for more, sorting is the caller's. */
 #define BEST_MAX 64
@@ -43,13 +43,14 @@ typedef struct {
 typedef struct {
     Py_ssize_t index; /* -1: idle */
     double value, factor;
+    Py_ssize_t own; /* among those without a line; -1: it has one */
 } Told;
 
 typedef struct {
     PyObject_HEAD
     Py_buffer stage, settled, counts, scores, greatest;
     Py_ssize_t rows, blocks;
-    Py_ssize_t weighers;
+    Py_ssize_t weighers, owns; /* of them, those without a line */
     long *lines;
     Ends *ends;
     Extreme *extremes; /* 2 a weigher: of the greatest, of the least */
@@ -179,6 +180,7 @@ board_init(PyObject *object, PyObject *args, PyObject *names)
             return -1;
         }
         self->ends[i].span = 1.0;
+        self->owns += self->lines[i] < 0;
     }
     return 0;
 }
@@ -383,11 +385,12 @@ typedef struct {
     Py_ssize_t count;
     Py_ssize_t *rows;
     double *values; /* (weighers, count) */
+    double *own;    /* (owns, count) */
     double *scores;
     uint8_t *passes;
     Limit *limits;
     Py_ssize_t limited;
-    Py_buffer rank, kept, stages, own, factors;
+    Py_buffer rank, kept, stages, factors;
 } Change;
 
 static void
@@ -399,7 +402,6 @@ drop(Change *change)
     give_back(&change->rank);
     give_back(&change->kept);
     give_back(&change->stages);
-    give_back(&change->own);
     give_back(&change->factors);
     PyMem_Free(change->limits);
     PyMem_Free(change->rows);
@@ -411,14 +413,16 @@ make_room(Board *self, Change *change, PyObject *rows)
 {
     change->count = PyList_Size(rows);
     size_t count = (size_t)change->count + 1;
-    size_t each = sizeof(Py_ssize_t) + ((size_t)self->weighers + 1) * sizeof(double) + 1;
+    size_t doubles = (size_t)self->weighers + (size_t)self->owns + 1;
+    size_t each = sizeof(Py_ssize_t) + doubles * sizeof(double) + 1;
     change->rows = PyMem_Malloc(count * each);
     if (change->rows == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     change->values = (double *)(change->rows + count);
-    change->scores = change->values + count * (size_t)self->weighers;
+    change->own = change->values + count * (size_t)self->weighers;
+    change->scores = change->own + count * (size_t)self->owns;
     change->passes = (uint8_t *)(change->scores + count);
     for (Py_ssize_t k = 0; k < change->count; k++) {
         Py_ssize_t row = PyLong_AsSsize_t(PyList_GetItem(rows, k));
@@ -466,6 +470,47 @@ take_limits(Board *self, Change *change, PyObject *limits)
     return 0;
 }
 
+/* Read what the weighers without a line say of one row: a list of so many numbers. `step` apart. */
+static int
+take_own(const Board *self, PyObject *from, double *into, Py_ssize_t step)
+{
+    if (!PyList_Check(from) || PyList_Size(from) != self->owns) {
+        PyErr_SetString(PyExc_ValueError, "own: for each row a list of a number a weigher");
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < self->owns; i++) {
+        double value = PyFloat_AsDouble(PyList_GetItem(from, i));
+        if (value == -1.0 && PyErr_Occurred()) {
+            return -1;
+        }
+        into[i * step] = value;
+    }
+    return 0;
+}
+
+/* Return the k-th row's part of `own`, borrowed; NULL with an error set. */
+static PyObject *
+own_of(PyObject *own, Py_ssize_t k, Py_ssize_t count)
+{
+    if (!PyList_Check(own) || PyList_Size(own) != count) {
+        PyErr_SetString(PyExc_ValueError, "own: a list of one list a row");
+        return NULL;
+    }
+    return PyList_GetItem(own, k);
+}
+
+static int
+take_all_own(Board *self, Change *change, PyObject *own)
+{
+    for (Py_ssize_t k = 0; self->owns && k < change->count; k++) {
+        PyObject *one = own_of(own, k, change->count);
+        if (one == NULL || take_own(self, one, change->own + k, change->count) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 /* Give every row its stage; returns whether any has another one. */
 static int
 restage(Board *self, Change *change, int limited_stage)
@@ -505,7 +550,7 @@ restage(Board *self, Change *change, int limited_stage)
 static int
 gather(Board *self, Change *change)
 {
-    const double *kept = change->kept.buf, *own = change->own.buf;
+    const double *kept = change->kept.buf, *own = change->own;
     double *into = change->values;
     int finite = 1;
     for (Py_ssize_t i = 0; i < self->weighers; i++) {
@@ -644,24 +689,18 @@ board_update(PyObject *object, PyObject *changes)
     if (make_room(self, &change, rows) < 0) {
         goto done;
     }
-    Py_ssize_t lines = 0, owns = 0;
+    Py_ssize_t lines = 0;
     for (Py_ssize_t i = 0; i < self->weighers; i++) {
-        if (self->lines[i] < 0) {
-            owns++;
-        }
-        else if (self->lines[i] >= lines) {
-            lines = self->lines[i] + 1;
-        }
+        lines = self->lines[i] >= lines ? self->lines[i] + 1 : lines;
     }
     if (take_or_none(rank, &change.rank, 8, self->rows, "rank") < 0 ||
         take_or_none(kept, &change.kept, 8, lines * self->rows, "kept") < 0 ||
         take_or_none(stages, &change.stages, 1, change.count, "stages") < 0 ||
-        take_or_none(own, &change.own, 8, owns * change.count, "own") < 0 ||
         take_or_none(factors, &change.factors, 8, self->weighers * change.count, "factors") < 0 ||
-        take_limits(self, &change, limits) < 0) {
+        take_limits(self, &change, limits) < 0 || take_all_own(self, &change, own) < 0) {
         goto done;
     }
-    if ((lines && change.kept.buf == NULL) || (owns && change.count && change.own.buf == NULL)) {
+    if (lines && change.kept.buf == NULL) {
         PyErr_SetString(PyExc_ValueError, "some weighers have no values");
         goto done;
     }
@@ -918,11 +957,17 @@ board_set_told(PyObject *object, PyObject *each)
             PyMem_Free(tells);
             return NULL;
         }
-        if (one->index < -1 || one->index >= self->weighers ||
-            (one->index >= 0 && self->lines[one->index] < 0)) {
+        if (one->index < -1 || one->index >= self->weighers) {
             PyMem_Free(tells);
-            PyErr_SetString(PyExc_IndexError, "no such weigher, or one without a line");
+            PyErr_SetString(PyExc_IndexError, "no such weigher");
             return NULL;
+        }
+        one->own = -1;
+        if (one->index >= 0 && self->lines[one->index] < 0) {
+            one->own = 0;
+            for (Py_ssize_t j = 0; j < one->index; j++) {
+                one->own += self->lines[j] < 0;
+            }
         }
     }
     PyMem_Free(self->tells);
@@ -932,7 +977,7 @@ board_set_told(PyObject *object, PyObject *each)
 }
 
 static PyObject *
-told_of(Board *self, const double *kept, Py_ssize_t row)
+told_of(Board *self, const double *kept, const double *own, Py_ssize_t row)
 {
     PyObject *raw = PyTuple_New(self->told), *normalised = PyTuple_New(self->told);
     double score = 0.0;
@@ -944,7 +989,7 @@ told_of(Board *self, const double *kept, Py_ssize_t row)
         double value = one->value, share = 0.0;
         if (one->index >= 0) {
             const Ends *ends = &self->ends[one->index];
-            value = kept[self->lines[one->index] * self->rows + row];
+            value = one->own < 0 ? kept[self->lines[one->index] * self->rows + row] : own[one->own];
             if (!isfinite(value)) {
                 PyErr_SetString(PyExc_ArithmeticError, "a value is not finite");
                 goto failed;
@@ -979,10 +1024,10 @@ static PyObject *
 board_tell(PyObject *object, PyObject *args)
 {
     Board *self = (Board *)object;
-    PyObject *rows, *from;
+    PyObject *rows, *from, *own;
     Py_buffer kept;
     Py_ssize_t lines = 0;
-    if (!PyArg_ParseTuple(args, "O!O", &PyList_Type, &rows, &from)) {
+    if (!PyArg_ParseTuple(args, "O!OO", &PyList_Type, &rows, &from, &own)) {
         return NULL;
     }
     for (Py_ssize_t i = 0; i < self->weighers; i++) {
@@ -993,14 +1038,22 @@ board_tell(PyObject *object, PyObject *args)
     }
     Py_ssize_t count = PyList_Size(rows);
     PyObject *found = PyList_New(count);
+    double *mine = PyMem_Malloc(((size_t)self->owns + 1) * sizeof(double));
+    if (mine == NULL) {
+        Py_CLEAR(found);
+        PyErr_NoMemory();
+    }
     for (Py_ssize_t k = 0; found != NULL && k < count; k++) {
         Py_ssize_t row = PyLong_AsSsize_t(PyList_GetItem(rows, k));
-        PyObject *one = NULL;
-        if (row >= 0 && row < self->rows) {
-            one = told_of(self, kept.buf, row);
+        PyObject *one = NULL, *given = NULL;
+        if (row < 0 || row >= self->rows) {
+            if (!PyErr_Occurred()) {
+                PyErr_Format(PyExc_IndexError, "row %zd of %zd", row, self->rows);
+            }
         }
-        else if (!PyErr_Occurred()) {
-            PyErr_Format(PyExc_IndexError, "row %zd of %zd", row, self->rows);
+        else if (!self->owns || ((given = own_of(own, k, count)) != NULL &&
+                                 take_own(self, given, mine, 1) == 0)) {
+            one = told_of(self, kept.buf, mine, row);
         }
         if (one == NULL) {
             Py_CLEAR(found);
@@ -1008,6 +1061,7 @@ board_tell(PyObject *object, PyObject *args)
         }
         PyList_SetItem(found, k, one);
     }
+    PyMem_Free(mine);
     PyBuffer_Release(&kept);
     return found;
 }
@@ -1030,7 +1084,7 @@ static PyMethodDef board_methods[] = {
     {"set_told", board_set_told, METH_O,
      "set_told(each): what `tell` says; (index, idle value, factor), idle ones with index -1."},
     {"tell", board_tell, METH_VARARGS,
-     "tell(rows, kept): (score, raw values, normalised values) of each row."},
+     "tell(rows, kept, own): (score, raw values, normalised values) of each row."},
     {"best", board_best, METH_VARARGS,
      "best(count, order): the positions of the greatest scores, or what `order` has there."},
     {NULL, NULL, 0, NULL},

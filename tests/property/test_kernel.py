@@ -117,7 +117,7 @@ class Small:
         stages[(self.room < 5) & (stages > LIMITED)] = LIMITED
         limits: list[Limit] | None = [(self.room, 5)] if draw.random() < 0.7 else None
         asked = None if limits else stages[rows]
-        own = self.mine[rows].reshape(1, -1) if self.own else None
+        own = [[float(self.mine[row])] for row in rows] if self.own else []
         search = cast("Search", lambda i, sign, a, b: self.signed(i, sign)[a:b].copy())
         rank = self.rank if self.ordered else None
         return self.board.update(
@@ -166,7 +166,7 @@ def test_a_board_is_what_its_rows_are(
             assert bool(flags & the_kernel().EXTREMES_MOVED) == (ends != before[1])
     everyone = list(range(small.rows))
     stages = small.stage.copy()
-    own_values = small.mine.reshape(1, -1) if own else None
+    own_values = [[value] for value in small.mine.tolist()] if own else []
     search = cast("Search", lambda i, sign, a, b: small.signed(i, sign)[a:b].copy())
     rank = small.rank if ordered else None
     small.board.update(
@@ -179,6 +179,11 @@ def test_a_board_is_what_its_rows_are(
         small.scores[:] = small.greatest[:] = 0.0
         assert small.board.rescale(small.order if ordered else None, small.kept) == 0
         assert small.scores.tolist() == again.tolist()
+    small.board.set_told(tuple((i, 0.0, ends[-1]) for i, ends in enumerate(small.ends)))
+    for row, (score, raw, shares) in enumerate(small.board.tell(everyone, small.kept, own_values)):
+        assert score == expected[row] or small.stage[row] != PASSED
+        assert raw == tuple(float(small.line(i)[row]) for i in range(len(small.lines)))
+        assert not by_share or shares == raw
     blocks = small.scores.reshape(-1, 1 << SHIFT).max(axis=1)
     assert small.greatest.tolist() == blocks.tolist()
     for count in (1, 3, 64):
@@ -195,11 +200,11 @@ def test_values_that_are_not_finite_are_told() -> None:
     """Before anything is made of them, so that the class can be evaluated in full."""
     small = Small(Random(3), own=False, by_share=False, ordered=False)
     small.kept[0, 0] = np.nan
-    changes = Changes([0], None, small.kept, [], LIMITED, None, None, None, lambda *_: np.zeros(0))
+    changes = Changes([0], None, small.kept, [], LIMITED, None, [], None, lambda *_: np.zeros(0))
     assert small.board.update(changes) & the_kernel().VALUES_UNFIT
     small.board.set_told(((0, 0.0, 1.0), (1, 0.0, 1.0)))
     with pytest.raises(ArithmeticError):
-        small.board.tell([0], small.kept)
+        small.board.tell([0], small.kept, [])
 
 
 @needs_kernel
@@ -218,6 +223,11 @@ def test_values_that_are_not_finite_are_told() -> None:
         ("limits", [(np.zeros(0, dtype=np.int64), 1)], ValueError),
         ("stages", np.zeros(0, dtype=np.uint8), ValueError),
         ("own", None, ValueError),
+        ("own", [], ValueError),
+        ("own", [[]], ValueError),
+        ("own", [[0.0, 0.0]], ValueError),
+        ("own", [["x"]], TypeError),
+        ("own", [[0.0], [0.0]], ValueError),
         ("factors", np.zeros(0), ValueError),
     ],
 )
@@ -226,9 +236,7 @@ def test_what_does_not_fit_is_an_error_and_no_crash(
 ) -> None:
     """Sizes, types and row numbers are looked at before anything is read."""
     small = Small(Random(1), own=True, by_share=False, ordered=False)
-    good = Changes(
-        [0], None, small.kept, [], LIMITED, None, np.zeros((1, 1)), None, lambda *_: np.zeros(0)
-    )
+    good = Changes([0], None, small.kept, [], LIMITED, None, [[0.0]], None, lambda *_: np.zeros(0))
     other: Any = {field_: value}
     with pytest.raises(error):
         small.board.update(good._replace(**other))
@@ -236,9 +244,11 @@ def test_what_does_not_fit_is_an_error_and_no_crash(
         with pytest.raises(ValueError, match="count"):
             small.board.best(bad, None)
     with pytest.raises(IndexError):
-        small.board.tell([small.rows], small.kept)
+        small.board.tell([small.rows], small.kept, [[0.0]])
+    with pytest.raises(ValueError, match="own"):
+        small.board.tell([0], small.kept, [])
     with pytest.raises(IndexError):
-        small.board.set_told(((1, 0.0, 1.0),))
+        small.board.set_told(((3, 0.0, 1.0),))
 
 
 @needs_kernel
@@ -252,7 +262,7 @@ def test_an_error_of_whoever_is_asked_for_values_is_handed_on() -> None:
     def fails(*_: int) -> np.ndarray:
         raise RuntimeError("asked")
 
-    changes = Changes([0], None, small.kept, [], LIMITED, None, np.full((1, 1), -9.0), None, fails)
+    changes = Changes([0], None, small.kept, [], LIMITED, None, [[-9.0]], None, fails)
     with pytest.raises(RuntimeError, match="asked"):
         small.board.update(changes)
 

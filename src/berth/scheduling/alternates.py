@@ -62,11 +62,11 @@ def _best_beside(
     hosts: HostTable, ranked: Ranked, row: int, wanted: int
 ) -> tuple[Pair, ...] | None:
     """Do it for one row, as long as no host of another cell comes in between."""
-    cell = hosts.cell_name(row)
+    cell = hosts.cell_name(row) if hosts.has_cells else None
     pairs: list[Pair] = []
     for number in ranked.best(min(wanted + 1, ranked.size)):
         other = ranked.row(number)
-        if hosts.cell_name(other) != cell:
+        if cell is not None and hosts.cell_name(other) != cell:
             return None
         if other != row and len(pairs) < wanted:
             name, node, _ = hosts.identity(other)

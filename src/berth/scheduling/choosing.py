@@ -38,6 +38,8 @@ def choose(
     """
     size = max(subset_size, 1)
     order = ranked.best(size + shown)
+    if size == 1 and not shuffle:
+        return order[0], order[1:]
     if shuffle:
         order = _shuffled_best(ranked, order, chance.random)
     chosen = order[chance.random.randrange(min(size, len(order)))] if size > 1 else order[0]

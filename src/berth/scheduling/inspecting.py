@@ -242,7 +242,7 @@ def _inspect_instance(
             replace(
                 _inspect_host(scene, query, verdicts, int(ranking.rows[index])),
                 place=place,
-                scored=ranking.scored(index),
+                scored=ranking.scored((index,))[0],
             )
             for place, index in listed
         ),
@@ -291,4 +291,4 @@ def _place(hosts: HostTable, ranking: Ranking, index: int) -> int:
 def _is_weighed(hosts: HostTable, ranking: Ranking, placement: Placement) -> bool:
     """Tell whether the driver gave the chosen host the score that weighing gives it."""
     indices = _indices(ranking, hosts.row_of(placement.provider_uuid))
-    return any(ranking.scored(index) == placement.chosen for index in indices)
+    return placement.chosen in ranking.scored(indices)

@@ -105,11 +105,9 @@ def _plan(hosts: HostTable, first: Query, scene: Scene, way: _Way) -> Plan:
                 trial.place(choice.row, query.resident_with(choice.assignment))
         counts = () if outlook is None else outlook.counts()
         alternates = _alternates(hosts, query, scene, outlook, [one.row for one in choices], way)
-    placements = tuple(
-        _placement(hosts, uuid, choice, alternates.get(choice.row, ()))
-        for uuid, choice in zip(uuids, choices, strict=True)
-    )
-    return Plan(first.needs.amounts, placements=placements, filters=counts)
+    each = zip(uuids, choices, strict=True)
+    placements = [_placement(hosts, uuid, one, alternates.get(one.row, ())) for uuid, one in each]
+    return Plan(first.needs.amounts, placements=tuple(placements), filters=counts)
 
 
 def _choose(hosts: HostTable, query: Query, scene: Scene, ranked: Ranked, way: _Way) -> _Choice:
@@ -117,7 +115,7 @@ def _choose(hosts: HostTable, query: Query, scene: Scene, ranked: Ranked, way: _
     numbers = _picked(hosts, query.request, ranked, way)
     row = ranked.row(numbers[0])
     assignment = scene.assigning(hosts, query, row)
-    return _Choice(row, ranked.size, [ranked.scored(number) for number in numbers], assignment)
+    return _Choice(row, ranked.size, ranked.scored(numbers), assignment)
 
 
 def _picked(hosts: HostTable, request: Request, ranked: Ranked, way: _Way) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """Rankings: hosts with scores, and how the few best are found without sorting all."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,8 +43,8 @@ class Ranked(Protocol):
         """Return the number of the host in a table row; None when it is not ranked."""
         ...
 
-    def scored(self, number: int) -> ScoredHost:
-        """Return a host with its score part by part."""
+    def scored(self, numbers: Sequence[int]) -> list[ScoredHost]:
+        """Return hosts with their scores part by part."""
         ...
 
 
@@ -106,8 +107,11 @@ class Ranking:
         found: list[int] = np.flatnonzero(self.rows == row).tolist()
         return found[0] if found else None
 
-    def scored(self, number: int) -> ScoredHost:
+    def scored(self, numbers: Sequence[int]) -> list[ScoredHost]:
         """See `Ranked.scored`."""
+        return [self._scored(number) for number in numbers]
+
+    def _scored(self, number: int) -> ScoredHost:
         name, node, _ = self.hosts.identity(self.row(number))
         parts = (part.part(number) for part in self.parts)
         return ScoredHost.of(name, node, float(self.scores[number]), parts)

@@ -113,17 +113,30 @@ None when the weigher has nothing to say of the query, whatever the hosts are. T
 must not depend on which other rows are looked at.
 """
 
-RawOfOne = Callable[[HostTable, Query, int], float]
-"""(hosts, query, row) -> the value of one row, as a plain number.
+ReadOne = Callable[[int], float]
+"""(row) -> the value of one row, as a plain number."""
 
-It is what `raw` or `share` says of the row alone, from the same operations.
+OfOne = Callable[[HostTable, Query], ReadOne]
+"""(hosts, query) -> how to read one row of the table, for requests of that kind.
+
+What is read is what `raw` or `share` says of the row alone, from the same operations. It holds for
+the table as long as its `form` does.
 """
 
 
-def of_one(measure: Raw, hosts: HostTable, query: Query, row: int) -> float:
-    """Return what is measured of one row; not a number where there is nothing to say."""
-    values = measure(hosts, query, np.array((row,), dtype=np.intp))
-    return math.nan if values is None else values.item(0)
+def always(value: float) -> ReadOne:
+    """Return how to read what is the same for every row."""
+    return lambda _: value
+
+
+def by_array(measure: Raw, hosts: HostTable, query: Query) -> ReadOne:
+    """Return how to read one row by way of arrays; not a number where there is nothing to say."""
+
+    def read(row: int) -> float:
+        values = measure(hosts, query, np.array((row,), dtype=np.intp))
+        return math.nan if values is None else values.item(0)
+
+    return read
 
 
 Limit: TypeAlias = tuple[NDArray[np.int64], int]
@@ -191,9 +204,9 @@ class Weigher:
     is_penalty: bool = False
     """The policy gives the multiplier as a penalty, so aggregate metadata is negated too."""
     share: Raw | None = None
-    raw_of_one: RawOfOne | None = None
+    raw_of_one: OfOne | None = None
     """For weighers that are asked about a row or two after every placement: arrays cost more."""
-    share_of_one: RawOfOne | None = None
+    share_of_one: OfOne | None = None
 
 
 EXAMPLES_MAX = 3

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from berth.scheduling.ranking import Ranking, Weighed
-from berth.scheduling.rule import Normalisation, Query, Raw, RawOfOne, Scores, Weigher
+from berth.scheduling.rule import Normalisation, OfOne, Query, Raw, Scores, Weigher
 from berth.tables.bitsets import Rows, Selection
 from berth.tables.hosts import HostTable
 
@@ -95,8 +95,8 @@ def reader_of(weigher: Weigher, normalisation: Normalisation) -> Raw:
     return weigher.share
 
 
-def reader_of_one(weigher: Weigher, normalisation: Normalisation) -> RawOfOne | None:
-    """Return how a weigher measures one row; None where it has no form of its own for that."""
+def reader_of_one(weigher: Weigher, normalisation: Normalisation) -> OfOne | None:
+    """Return how a weigher reads one row; None where it has no form of its own for that."""
     return weigher.raw_of_one if normalisation is Normalisation.NOVA else weigher.share_of_one
 
 

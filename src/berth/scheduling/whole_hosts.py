@@ -112,15 +112,6 @@ class WholeHosts:
         return columns
 
 
-def room_of_one(hosts: HostTable, name: str, row: int) -> tuple[int, int]:
-    """Return what is free of a class on a row's own provider, and its capacity."""
-    columns = hosts.resource(name)
-    if columns is None:
-        return 0, 0
-    capacity = columns.capacity.item(row)
-    return capacity - columns.used.item(row), capacity
-
-
 class _Columns(NamedTuple):
     """A class by row, with what hangs below."""
 

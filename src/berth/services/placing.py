@@ -83,7 +83,11 @@ class Placing:
         try:
             # A repeat must not be decided anew: its holds would get in the way of the first's.
             earlier = await self._ledger.get(Decision, request_id) if repeated else None
-            return earlier or await self._place_in_turn(order)
+            if earlier is not None:
+                return earlier
+            if order.request.group_uuid is None:
+                return await self._place(order, guard=None)
+            return await self._place_member(order, order.request.group_uuid)
         finally:
             done = self._at_work.pop(request_id)
             if done is not None:
@@ -96,15 +100,12 @@ class Placing:
             done = self._at_work[request_id] = asyncio.Event()
         await done.wait()
 
-    async def _place_in_turn(self, order: PlaceOrder) -> Decision:
-        """Place an order; those of one server group with a hard policy come one after another.
+    async def _place_member(self, order: PlaceOrder, group_uuid: str) -> Decision:
+        """Place an order for members of a server group.
 
-        Where one member may go depends on where all others are, so each is decided on a table
-        that knows the one before.
+        With a hard policy they come one after another: where one may go depends on where all
+        others are, so each is decided on a table that knows the one before.
         """
-        group_uuid = order.request.group_uuid
-        if group_uuid is None:
-            return await self._place(order, guard=None)
         if group_uuid not in self._replica.hosts.server_groups:
             # It may be newer than the replica, which would place its members as if in none.
             await self._follower.catch_up()

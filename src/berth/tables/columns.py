@@ -45,11 +45,11 @@ class ClassColumns(ColumnSet):
         )
         self.physical_free = DerivedInts(
             lambda at: self.total[at] - self.taken(at),
-            lambda row: self.total.item(row) - self._taken_of(row),
+            self._physical_free_of,
         )
         self.ratio_free = DerivedFloats(
             lambda at: self.total[at] * self.ratio[at] - self.taken(at),
-            lambda row: self.total.item(row) * self._ratio_of(row) - self._taken_of(row),
+            self._ratio_free_of,
         )
 
     def put(self, row: int, inventory: Inventory, amount: int = 0) -> None:
@@ -66,10 +66,12 @@ class ClassColumns(ColumnSet):
 
     def put_used(self, row: int, amount: int) -> None:
         """Set what is used of a row, and what there is room for."""
+        room = self.capacity.item(row) - amount
         unit_max = self._terms.all[self.terms.item(row)].unit_max or self.total.item(row)
-        free = self.capacity.item(row) - amount
+        if room > unit_max:  # noqa: PLR1730 - calling `min` takes a quarter of the time
+            room = unit_max
         self.used[row] = amount
-        self.room[row] = min(unit_max, free)
+        self.room[row] = room
 
     def inventory(self, row: int) -> Inventory:
         """Return the inventory of a row; `max_unit` is filled in."""
@@ -108,11 +110,14 @@ class ClassColumns(ColumnSet):
         taken: Ints = self.reserved[at] + self.used[at]
         return taken
 
-    def _taken_of(self, row: int) -> int:
-        return self._terms.all[self.terms.item(row)].reserved + self.used.item(row)
+    def _physical_free_of(self, row: int) -> int:
+        reserved = self._terms.all[self.terms.item(row)].reserved
+        return self.total.item(row) - (reserved + self.used.item(row))
 
-    def _ratio_of(self, row: int) -> float:
-        return self._terms.all[self.terms.item(row)].ratio
+    def _ratio_free_of(self, row: int) -> float:
+        terms = self._terms.all[self.terms.item(row)]
+        taken = terms.reserved + self.used.item(row)
+        return self.total.item(row) * terms.ratio - taken
 
     def _unit_max(self, at: Place) -> Ints:
         asked = self._terms.unit_max.take(self.terms[at])

@@ -126,6 +126,11 @@ class FixedColumns:
         """What an attestation service says of the hosts."""
         return self._columns.attestations
 
+    @property
+    def has_cells(self) -> bool:
+        """Whether any host has ever said that it is in a cell."""
+        return self._columns.has_cells
+
     def in_cell(self, cell: str, rows: Selection) -> Mask:
         """Tell for each of the rows whether its host is in that cell."""
         return self._columns.in_cell(cell, rows, count_of(rows))

@@ -170,6 +170,11 @@ class HostColumns(ColumnSet):
             put(host, values[field])
         return host
 
+    @property
+    def has_cells(self) -> bool:
+        """Whether any host has ever said that it is in a cell."""
+        return len(self._cell_names) > 1
+
     def cell_name(self, row: int) -> str:
         """Return the cell of a row's host."""
         return self._cell_names[self.cell.item(row)]

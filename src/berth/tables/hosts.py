@@ -5,7 +5,7 @@ rules. What this process has decided but the ledger has not yet told is *held*: 
 on top of what the ledger says, so that the next decision sees it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import ItemsView, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -107,6 +107,18 @@ class HostTable(NamedHosts):
     def resource_classes(self) -> tuple[str, ...]:
         """The names of all classes that any host has had."""
         return tuple(self._stock.classes)
+
+    def resources(self) -> ItemsView[str, ClassColumns]:
+        """Return every class that any host has had, with its columns (see `resource`)."""
+        return self._stock.classes.items()
+
+    @property
+    def form(self) -> tuple[int, int, int]:
+        """How many classes, child providers and kinds of PCI devices there are in all.
+
+        What rules work out of the table as a whole holds as long as this is the same.
+        """
+        return len(self._stock.classes), len(self.trees), len(self.pci.kinds)
 
     # ---- look up ------------------------------------------------------------------------
 
@@ -357,11 +369,12 @@ class HostTable(NamedHosts):
         )
 
     def _add_occupant(self, occupant: Occupant) -> None:
+        resident, row = occupant
         self.occupants.put(occupant)
-        self._columns.num_instances[occupant.row] += 1
-        self._columns.take(occupant.row, occupant.resident.assignment)
-        self._columns.num_io_ops[occupant.row] += occupant.building
-        self.journal.note(occupant.row, "instances")
+        self._columns.num_instances[row] += 1
+        self._columns.take(row, resident.assignment)
+        self._columns.num_io_ops[row] += resident.building
+        self.journal.note(row, "instances")
 
     def _new_row(self) -> int:
         if self._unused:

@@ -13,6 +13,9 @@ too; `traits` the traits; `service` what the compute service says, `seen` its he
 members. A row that gets a host or loses it changes in all groups.
 """
 
+VOLATILE: Final = frozenset({"used", "instances"})
+"""Groups of columns that change with every placement."""
+
 KEPT: Final = 65_536
 """Changes of a group that are remembered, at least."""
 
@@ -25,10 +28,12 @@ class Journal:
 
     Attributes:
         step: a count of all changes, in whatever group.
+        lasting: a count of those in groups that are not volatile.
     """
 
     def __init__(self, kept: int = KEPT) -> None:
         self.step = 0
+        self.lasting = 0
         self._kept = kept
         self._rows = {group: array("i") for group in GROUPS}
         self._forgotten: dict[str, int] = dict.fromkeys(GROUPS, 0)
@@ -36,6 +41,8 @@ class Journal:
     def note(self, row: int, group: str) -> None:
         """Record that a row changed."""
         self.step += 1
+        if group not in VOLATILE:
+            self.lasting += 1
         rows = self._rows[group]
         rows.append(row)
         if len(rows) > 2 * self._kept:
@@ -44,6 +51,8 @@ class Journal:
     def note_rows(self, rows: Sequence[int], group: str) -> None:
         """Record that rows changed."""
         self.step += len(rows)
+        if group not in VOLATILE:
+            self.lasting += len(rows)
         noted = self._rows[group]
         noted.extend(rows)
         while len(noted) > 2 * self._kept:
@@ -52,6 +61,7 @@ class Journal:
     def note_all(self, row: int) -> None:
         """Record that a row changed in every group."""
         self.step += len(self._rows)
+        self.lasting += len(self._rows) - len(VOLATILE)
         for group, rows in self._rows.items():
             rows.append(row)
             if len(rows) > 2 * self._kept:

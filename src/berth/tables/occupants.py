@@ -88,15 +88,16 @@ class Occupants:
 
     def put(self, occupant: Occupant) -> None:
         """Add an instance; it must not be there."""
-        self._by_uuid[occupant.uuid] = occupant
-        self._by_row.setdefault(occupant.row, set()).add(occupant.uuid)
-        if occupant.group_uuid is not None:
-            rows = self._group_rows.setdefault(occupant.group_uuid, {})
-            rows[occupant.row] = rows.get(occupant.row, 0) + 1
+        resident, row = occupant
+        self._by_uuid[resident.uuid] = occupant
+        self._by_row.setdefault(row, set()).add(resident.uuid)
+        if resident.group_uuid is not None:
+            rows = self._group_rows.setdefault(resident.group_uuid, {})
+            rows[row] = rows.get(row, 0) + 1
         if self._images.is_kept:
-            self._images.add(occupant.row, occupant.resident.image_properties)
+            self._images.add(row, resident.image_properties)
         if self._flavors is not None:
-            self._flavors.add(occupant.resident.flavor_id, occupant.row)
+            self._flavors.add(resident.flavor_id, row)
 
     def remove(self, uuid: str) -> Occupant | None:
         """Take an instance away and return it; None when it is not there."""

@@ -76,7 +76,20 @@ class Stock:
 
     def hold(self, row: int, amounts: Mapping[str, int]) -> None:
         """Count amounts as used on top of what the ledger says."""
-        self._add_held(row, amounts, 1)
+        held = self._held.get(row)
+        if held is None:
+            held = self._held[row] = {}
+        for name, amount in amounts.items():
+            left = held.get(name, 0) + amount
+            if left:
+                held[name] = left
+            else:
+                held.pop(name, None)
+            columns = self.classes.get(name)
+            if columns is not None:
+                columns.put_used(row, columns.used.item(row) + amount)
+        if not held:
+            del self._held[row]
 
     def unhold(self, row: int, amounts: Mapping[str, int] | None = None) -> None:
         """Undo `hold`; None is all. What is not held there any more is left alone."""
@@ -84,7 +97,7 @@ class Stock:
         if held is None:
             return
         wanted = dict(held) if amounts is None else amounts
-        self._add_held(row, {n: min(a, held.get(n, 0)) for n, a in wanted.items()}, -1)
+        self.hold(row, {n: -min(a, held.get(n, 0)) for n, a in wanted.items()})
 
     def lend(self, row: int, amounts: Mapping[str, int]) -> Loan:
         """Use more of a row for a moment, faster than `hold` does; `take_in` undoes it."""
@@ -119,23 +132,6 @@ class Stock:
             columns = self.classes.get(name)
             if columns is not None:
                 columns.put_used(row, columns.used.item(row) - amount)
-
-    def _add_held(self, row: int, amounts: Mapping[str, int], sign: int) -> None:
-        held = self._held.get(row)
-        if held is None:
-            held = self._held[row] = {}
-        for name, amount in amounts.items():
-            more = sign * amount
-            left = held.get(name, 0) + more
-            if left:
-                held[name] = left
-            else:
-                held.pop(name, None)
-            columns = self.classes.get(name)
-            if columns is not None:
-                columns.put_used(row, columns.used.item(row) + more)
-        if not held:
-            del self._held[row]
 
     def _add_classes(self, names: Iterable[str]) -> None:
         for name in names:

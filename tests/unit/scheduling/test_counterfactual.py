@@ -34,7 +34,7 @@ def ranking(**values: tuple[float, float, float]) -> Ranking:
 def test_without_a_weigher_another_host_wins() -> None:
     """Each weigher is left out in turn; the others stay as they are."""
     ranked = ranking(X=(0.0, 4.0, 3.0), Y=(1.0, 0.0, 0.9))
-    assert [ranked.scored(number).host for number in ranked.best(3)] == ["c", "a", "b"]
+    assert [scored.host for scored in ranked.scored(ranked.best(3))] == ["c", "a", "b"]
     assert counterfactual.counterfactuals(ranked) == (
         Counterfactual("X", "b", "b", 1.0),
         Counterfactual("Y", "a", "a", 1.0),
@@ -50,7 +50,7 @@ def test_without_the_only_weigher_the_first_by_name_wins() -> None:
 def test_a_record_tells_the_same_of_its_hosts() -> None:
     """From the parts of the scores that it holds."""
     ranked = ranking(X=(0.0, 4.0, 3.0), Y=(1.0, 0.0, 0.9))
-    recorded = [ranked.scored(number) for number in ranked.best(3)]
+    recorded = ranked.scored(ranked.best(3))
     found = counterfactuals(recorded)
     assert [(one.weigher, one.host) for one in found] == [("X", "b"), ("Y", "a")]
     assert [one.score for one in found] == pytest.approx([1.0, 1.0])

@@ -73,7 +73,7 @@ def test_scores_are_sums_of_multiplied_parts(hosts: HostTable) -> None:
     weighers = (fixed("X", 1, 2, 3, multiplier=2.0), fixed("Y", 5, 0, 10, multiplier=-1.0))
     ranking = weigh(hosts, QUERY, hosts.alive_rows(), weighers)
     assert ranking.scores.tolist() == [-0.5, 1.0, 1.0]
-    scored = ranking.scored(0)
+    (scored,) = ranking.scored([0])
     assert (scored.host, scored.node, scored.score) == ("a", "a", -0.5)
     assert [(p.weigher, p.raw, p.normalised, p.multiplier, p.score) for p in scored.parts] == [
         ("X", 1.0, 0.0, 2.0, 0.0),
@@ -112,5 +112,5 @@ def test_a_share_that_is_no_number_counts_as_none(hosts: HostTable) -> None:
         ranking = weigh(hosts, QUERY, hosts.alive_rows(), weighers, normalisation)
         assert ranking.scores.tolist() == scores
         for number in range(3):
-            told = ranking.scored(number)
+            (told,) = ranking.scored([number])
             assert msgspec.json.decode(msgspec.json.encode(told), type=ScoredHost) == told

@@ -7,7 +7,6 @@ import numpy as np
 from berth.scheduling.engine.blocks import BlockedScores
 from berth.scheduling.engine.kernel import Changes, Kernel
 from berth.scheduling.engine.measures import UnfitError
-from berth.scheduling.engine.readings import Matrix
 from berth.scheduling.engine.scales import Scales
 from berth.scheduling.engine.scoring import Scoring
 from berth.scheduling.engine.setting import Setting
@@ -26,7 +25,7 @@ class Compiled:
 
     Attributes:
         rescales: it can score everybody, as all values are kept and all multipliers the same.
-        tells: it can tell all that weighers gave a host, for the same reason.
+        tells: it can tell all that weighers gave a host, as all multipliers are the same.
     """
 
     def __init__(
@@ -74,13 +73,15 @@ class Compiled:
         if self.board.rescale(self._order, self._readings.values):
             raise UnfitError
 
-    def take_in(self, query: Query, rows: list[int], own: Matrix | None, scales: Scales) -> bool:
+    def take_in(
+        self, query: Query, rows: list[int], own: list[list[float]], scales: Scales
+    ) -> bool:
         """Make stages, extremes and scores true to rows that changed.
 
         Args:
             query: the request at hand, of the class.
             rows: each once; what is settled of them has been looked at.
-            own: (M, K) values of the weighers that read the request; None without any.
+            own: for each row the values of the weighers that read the request, if there are any.
             scales: those that scores are on.
 
         Returns:
@@ -129,14 +130,18 @@ class Compiled:
         """Return the rows at those positions."""
         return self.board.best(count, self._order)
 
-    def tell(self, rows: list[int]) -> Iterator[Told]:
+    def tell(self, rows: list[int], own: list[list[float]]) -> Iterator[Told]:
         """Tell of rows what each weigher gave them, while `tells` and on the scales of scores.
+
+        Args:
+            rows: their numbers.
+            own: for each row the values of the weighers that read the request, if there are any.
 
         Raises:
             UnfitError: a value is not finite.
         """
         try:
-            told = self.board.tell(rows, self._readings.values)
+            told = self.board.tell(rows, self._readings.values, own)
         except ArithmeticError:
             raise UnfitError from None
         for row, (score, raw, normalised) in zip(rows, told, strict=True):

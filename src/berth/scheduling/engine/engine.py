@@ -1,7 +1,7 @@
 """The engine: request classes of one policy on one table, made when they pay and kept a while."""
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from itertools import count
 from typing import Final
 
@@ -298,10 +298,10 @@ class ClassRanking:
         (passes,) = self._class.stages.passing(np.array([row]))
         return row if passes else None
 
-    def scored(self, number: int) -> ScoredHost:
+    def scored(self, numbers: Sequence[int]) -> list[ScoredHost]:
         """See `Ranked.scored`."""
         try:
-            return self._class.scored(self._query, number, self._ordered)
+            return self._class.scored(self._query, numbers)
         except BaseException:
             self._engine.drop(self._class)
             raise

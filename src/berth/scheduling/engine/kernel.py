@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from berth.scheduling.rule import Limit
 from berth.tables.bitsets import Rows
 
-API: Final = 1
+API: Final = 2
 """What calls of the kernel mean; one that says another number is not used."""
 
 _MODULE: Final = "berth_kernel"
@@ -34,7 +34,7 @@ class Changes(NamedTuple):
         limits: of the one filter whose verdicts a placement changes; None to use `stages`.
         limited_stage: the index of that filter.
         stages: (K,) the stages of the rows, in place of limits.
-        own: (M, K) values of weighers without a line, in their order; None without any.
+        own: for each row the values of the weighers without a line, in their order.
         factors: (W, K) multipliers, where they differ between hosts.
         search: asked for values of weighers without a line.
     """
@@ -45,7 +45,7 @@ class Changes(NamedTuple):
     limits: list[Limit] | None
     limited_stage: int
     stages: NDArray[np.uint8] | None
-    own: NDArray[np.float64] | None
+    own: list[list[float]]
     factors: NDArray[np.float64] | None
     search: Search
 
@@ -99,9 +99,11 @@ class Board(Protocol):
         ...
 
     def tell(
-        self, rows: list[int], kept: NDArray[np.float64], /
+        self, rows: list[int], kept: NDArray[np.float64], own: list[list[float]], /
     ) -> list[tuple[float, tuple[float, ...], tuple[float, ...]]]:
         """Return (score, raw values, normalised values) of rows, on the scales of `set_ends`.
+
+        `own` has for each row the values of the weighers without a line, in their order.
 
         Raises:
             ArithmeticError: a value is not finite.

@@ -102,13 +102,13 @@ def frozen(value: object) -> Hashable:
     Raises:
         TypeError: it holds something that has no such form.
     """
-    if isinstance(value, _PLAIN):
+    if value is None or isinstance(value, _PLAIN):
         return value
+    if isinstance(value, list | tuple):
+        return tuple([frozen(one) for one in cast("list[object]", value)]) if value else ()
     if isinstance(value, Mapping):
         items = cast("Mapping[Hashable, object]", value).items()
         return frozenset((key, frozen(one)) for key, one in items)
-    if isinstance(value, list | tuple):
-        return tuple(frozen(one) for one in cast("list[object]", value))
     if is_dataclass(value):
         return tuple(frozen(getattr(value, one.name)) for one in fields(value))
     hash(value)

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.scheduling.engine.readings import Matrix, Readings
-from berth.scheduling.engine.stages import VOLATILE
-from berth.scheduling.rule import Normalisation, Query, Scores, Weigher, of_one
+from berth.scheduling.rule import Normalisation, Query, ReadOne, Scores, Weigher, by_array
 from berth.scheduling.weighing import reader_of, reader_of_one
-from berth.tables.bitsets import Mask, Selection, count_of
+from berth.tables.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.hosts import HostTable
+from berth.tables.journal import VOLATILE
 
 
 class UnfitError(Exception):
@@ -43,7 +43,7 @@ class Measures:
     """The values of some weighers: kept by `Readings`, or asked for where they read the request.
 
     Attributes:
-        own: the indices of those that read the request.
+        own: the indices of those that read the request; what they say are own values.
         asks: there are some, so values cost more than a look at what is kept.
         lines: the line that each has in the readings, -1 for those of `own`.
     """
@@ -65,7 +65,10 @@ class Measures:
         self.own = [i for i, line in enumerate(self._lines) if line is None]
         self.asks = bool(self.own)
         self.lines = tuple(-1 if line is None else line for line in self._lines)
-        self._volatile = [i for i in self.own if _is_volatile(weighers[i])]
+        self._volatile = [_is_volatile(weighers[i]) for i in self.own]
+        self._form: tuple[int, int, int] | None = None
+        self._each: list[ReadOne] = []
+        """How each weigher of `own` reads one row of a table of that form."""
         self._query = query
 
     def values(self, query: Query, rows: Selection) -> Matrix:
@@ -83,32 +86,53 @@ class Measures:
             found[index] = np.nan if values is None else values
         return found
 
-    def values_of_one(
+    def own_values(self, query: Query, rows: Rows) -> list[list[float]]:
+        """Return own values: for each of the rows one of each weigher of `own`."""
+        self._query = query
+        found = np.empty((len(self.own), rows.size), dtype=np.float64)
+        for line, index in enumerate(self.own):
+            values = self._reads[index](self._hosts, query, rows)
+            found[line] = np.nan if values is None else values
+        listed: list[list[float]] = found.T.tolist()
+        return listed
+
+    def own_values_of_one(
         self, query: Query, row: int, known: Sequence[float] | None = None
     ) -> list[float]:
-        """Return the values of one row.
+        """Return the own values of one row.
 
         Args:
             query: the request at hand.
             row: the row.
-            known: its values before it was consumed; only weighers that see that are asked then.
+            known: those before it was consumed; only weighers that see that are asked then.
         """
         self._query = query
-        found: list[float] = self._readings.values[:, row].tolist()
+        if self._form != self._hosts.form:
+            self._learn_to_read(query)
+        if known is None:
+            return [read(row) for read in self._each]
+        each = zip(self._each, self._volatile, known, strict=True)
+        return [read(row) if sees else value for read, sees, value in each]
+
+    def whole(self, row: int, own: Sequence[float]) -> list[float]:
+        """Return the values of all weighers for a row of which the own values are known."""
+        kept: list[float] = self._readings.values[:, row].tolist()
         if self._are_lines:
-            return found
-        kept = [math.nan if line is None else found[line] for line in self._lines]
+            return kept
+        mine = iter(own)
+        return [next(mine) if line is None else kept[line] for line in self._lines]
+
+    def _learn_to_read(self, query: Query) -> None:
+        hosts = self._hosts
+        self._form = hosts.form
+        self._each.clear()
         for index in self.own:
-            if known is not None and index not in self._volatile:
-                kept[index] = known[index]
-                continue
-            read_one = self._reads_of_one[index]
-            kept[index] = (
-                of_one(self._reads[index], self._hosts, query, row)
-                if read_one is None
-                else read_one(self._hosts, query, row)
+            of_one = self._reads_of_one[index]
+            self._each.append(
+                by_array(self._reads[index], hosts, query)
+                if of_one is None
+                else of_one(hosts, query)
             )
-        return kept
 
     def signed(self, index: int, rows: Selection, passes: Mask, sign: int) -> Scores:
         """Return one weigher's values, or their negatives; -inf for rows that do not pass."""

@@ -29,7 +29,7 @@ class _OfOne(NamedTuple):
     One that has neither has nothing to say, of whatever host.
     """
 
-    read: Callable[[HostTable, Query, int], float | None]
+    read: Callable[[int], float | None]
     line: Scores | None
     idle: float | None
 
@@ -65,6 +65,8 @@ class Readings:
         self.values: Matrix = np.zeros((0, 0), dtype=np.float64)
         self._each: list[Scores] = []
         self._of_one: dict[tuple[str, ...], list[_OfOne]] = {}
+        self._form: tuple[int, int, int] | None = None
+        """How one row is read after changes in some groups, on a table of that form."""
         self.epoch = 0
 
     def line(self, weigher: Weigher) -> int | None:
@@ -94,8 +96,7 @@ class Readings:
             return True
         changed = {row for rows in found.values() for row in rows}
         if len(changed) <= _ONE_BY_ONE:
-            groups = tuple(found)
-            return all(self._read_one(query, row, groups) for row in changed)
+            return self._read_few(query, changed, tuple(found))
         if len(changed) * _CHANGED_SHARE > len(self._hosts):
             return False
         rows = np.array(list(changed), dtype=np.intp)
@@ -109,30 +110,36 @@ class Readings:
                     return False
         return True
 
-    def _read_one(self, query: Query, row: int, groups: tuple[str, ...]) -> bool:
-        """Do what `_read_changed` does for one row that changed in some groups."""
+    def _read_few(self, query: Query, rows: set[int], groups: tuple[str, ...]) -> bool:
+        """Do what `_read_changed` does for a few rows that changed in some of the groups."""
         hosts = self._hosts
-        for read_one, line, idle in self._concerned_by(groups):
-            value = read_one(hosts, query, row)
-            if line is not None and value is not None:
-                line[row] = value
-            elif value != idle and (idle is None or hosts.alive.item(row)):
-                return False
+        if self._form != hosts.form:
+            self._of_one.clear()
+            self._form = hosts.form
+        concerned = self._of_one.get(groups)
+        if concerned is None:
+            concerned = self._concerned_by(groups, query)
+        for row in rows:
+            for read_one, line, idle in concerned:
+                value = read_one(row)
+                if line is not None and value is not None:
+                    line[row] = value
+                elif value != idle and (idle is None or hosts.alive.item(row)):
+                    return False
         return True
 
-    def _concerned_by(self, groups: tuple[str, ...]) -> list[_OfOne]:
+    def _concerned_by(self, groups: tuple[str, ...], query: Query) -> list[_OfOne]:
         """Return how to read one row, for each weigher that reads some of the groups."""
-        found = self._of_one.get(groups)
-        if found is None:
-            found = self._of_one[groups] = [
-                _OfOne(
-                    read_one or _one_by_array(read),
-                    self._each[self._lines[number]] if number in self._lines else None,
-                    self._idle.get(number),
-                )
-                for number, (weigher, read, read_one) in self._reads.items()
-                if not set(groups).isdisjoint(weigher.reads.columns)
-            ]
+        hosts = self._hosts
+        found = self._of_one[groups] = [
+            _OfOne(
+                _one_by_array(read, hosts, query) if of_one is None else of_one(hosts, query),
+                self._each[self._lines[number]] if number in self._lines else None,
+                self._idle.get(number),
+            )
+            for number, (weigher, read, of_one) in self._reads.items()
+            if not set(groups).isdisjoint(weigher.reads.columns)
+        ]
         return found
 
     def _sleeps_on(self, number: int, rows: Rows, values: Scores | None) -> bool:
@@ -180,8 +187,10 @@ class Readings:
         return first if math.isfinite(first) and bool((values == first).all()) else None
 
 
-def _one_by_array(read: Raw) -> Callable[[HostTable, Query, int], float | None]:
-    def read_one(hosts: HostTable, query: Query, row: int) -> float | None:
+def _one_by_array(read: Raw, hosts: HostTable, query: Query) -> Callable[[int], float | None]:
+    """Return how to read one row by way of arrays; unlike `by_array` it tells None apart."""
+
+    def read_one(row: int) -> float | None:
         values = read(hosts, query, np.array((row,), dtype=np.intp))
         return None if values is None else values.item(0)
 

@@ -11,15 +11,15 @@ from berth.scheduling.engine.blocks import BlockedScores
 from berth.scheduling.engine.compiled import Compiled
 from berth.scheduling.engine.kernel import Kernel, kernel
 from berth.scheduling.engine.measures import UnfitError, are_finite, check_finite
-from berth.scheduling.engine.readings import Matrix
 from berth.scheduling.engine.scales import Scales, drift, prepared
 from berth.scheduling.engine.scoring import Scoring
 from berth.scheduling.engine.setting import Setting
-from berth.scheduling.engine.stages import VOLATILE, Stages
+from berth.scheduling.engine.stages import Stages
 from berth.scheduling.engine.timed import Positions, TimedVerdicts
 from berth.scheduling.rule import Normalisation, Query, Scores, Weigher
 from berth.scheduling.weighing import Scale, is_off, values_of
 from berth.tables.bitsets import Rows
+from berth.tables.journal import VOLATILE
 
 _FEW: Final = 256
 """Candidates that are looked at one by one, before it is cheaper to rescale everything."""
@@ -70,7 +70,8 @@ class RequestClass:
         self._scoring.begin(None if self._compiled is None else self._compiled.board)
         self._told: dict[int, ScoredHost] = {}
         self._told_on: tuple[Scale, ...] = ()
-        self._raw: dict[int, list[float]] = {}
+        self._own: dict[int, list[float]] = {}
+        """What weighers that read the request say of rows; see `Measures.own_values`."""
         groups = self.stages.groups.union(
             *(weigher.reads.columns for weigher in concerned),
             {"aggregates"} if any(weigher.multiplier_key for weigher in concerned) else (),
@@ -115,9 +116,7 @@ class RequestClass:
         scores = self._scoring.scores(values, self._reference, rows)
         check_finite(values)
         self._forget(listed)
-        if self._scoring.measures.asks and len(listed) <= _TOLD_MAX // 2:
-            # The best of them are soon asked for again.
-            self._remember(listed, values.T.tolist())
+        self._remember(listed, values[self._scoring.measures.own].T.tolist())
         self._scoring.note(rows, changed, values, passes)
         if not are_finite(scores):
             # Values far off the scale they are put on; only a new one can hold them.
@@ -137,42 +136,33 @@ class RequestClass:
         """Let the kernel take in rows that changed."""
         if settled:
             self.stages.settle(query, np.array(list(settled), dtype=np.intp))
-            self._raw.clear()  # more than what consumption changes may be another
+            self._own.clear()  # more than what consumption changes may be another
         own = self._own_values(query, rows)
+        self._forget(rows)
+        self._remember(rows, own)
         if not compiled.take_in(query, rows, own, self._reference):
             self._rescale(query)
 
-    def _own_values(self, query: Query, rows: list[int]) -> Matrix | None:
-        """Forget what was told of rows; return their values by weighers that read the request."""
-        scoring = self._scoring
-        if not scoring.measures.asks:
-            self._forget(rows)
-            return None
+    def _own_values(self, query: Query, rows: list[int]) -> list[list[float]]:
+        """Return what weighers that read the request say of rows; none at all without any."""
+        measures, known = self._scoring.measures, self._own
+        if not measures.asks:
+            return []
         if len(rows) <= _ONE_BY_ONE:
-            each = [scoring.measures.values_of_one(query, row, self._raw.get(row)) for row in rows]
-            self._forget(rows)
-            self._remember(rows, each)
-            return np.array([[values[index] for values in each] for index in scoring.measures.own])
-        self._forget(rows)
-        values = scoring.measures.values(query, np.array(rows, dtype=np.intp))
-        if len(rows) <= _TOLD_MAX // 2:
-            # The best of them are soon asked for again.
-            self._remember(rows, values.T.tolist())
-        return values[scoring.measures.own]
+            return [measures.own_values_of_one(query, row, known.get(row)) for row in rows]
+        return measures.own_values(query, np.array(rows, dtype=np.intp))
 
     def _catch_up_one(self, query: Query, row: int) -> None:
         """Make the class true to one row that was consumed."""
         scoring = self._scoring
         passes = self.stages.update_one(query, row)
-        values = scoring.measures.values_of_one(query, row, self._raw.get(row))
+        own = self._own_values(query, [row])
+        values = scoring.measures.whole(row, own[0] if own else ())
         if not all(map(math.isfinite, values)):
             raise UnfitError
         score = scoring.score_of_one(values, self._reference, row)
-        if len(self._raw) >= _TOLD_MAX:
-            self._raw.clear()
-            self._told.clear()
-        self._told.pop(row, None)
-        self._raw[row] = values
+        self._forget([row])
+        self._remember([row], own)
         scoring.note_one(row, values, passes=passes)
         if not math.isfinite(score):
             self._rescale(query)
@@ -213,83 +203,82 @@ class RequestClass:
         (first,) = self._top(1)
         return self._rows_of(self._scores.at_least(float(self._scores.values[first])).tolist())
 
-    def scored(self, query: Query, row: int, others: Sequence[int]) -> ScoredHost:
-        """Return a host with its score part by part; what is told of a row holds until it changes.
+    def scored(self, query: Query, rows: Sequence[int]) -> list[ScoredHost]:
+        """Return hosts with their scores part by part; what is told of one holds until it changes.
 
         By Nova's rule a single host is not weighed.
 
         Args:
             query: the request at hand, of this class.
-            row: of the host.
-            others: rows that are likely to be asked for next.
+            rows: of the hosts.
         """
         if self.count <= 1 and self._normalisation is Normalisation.NOVA:
-            name, node, _ = self._hosts.identity(row)
-            return ScoredHost(name, node, 0.0)
-        scales = self._scoring.scales()
+            named = map(self._hosts.identity, rows)
+            return [ScoredHost(name, node, 0.0) for name, node, _ in named]
+        scales, told = self._scoring.scales(), self._told
         if scales is not self._told_on and scales != self._told_on:
-            self._told.clear()
+            told.clear()
         self._told_on = scales
-        told = self._told.get(row)
-        if told is None:
-            if len(self._told) > _TOLD_MAX:
-                self._raw.clear()
-                self._told.clear()
-            self._tell(query, [row, *(o for o in others if o != row and o not in self._told)])
-            told = self._told[row]
-        return told
+        unknown = [row for row in rows if row not in told]
+        if unknown:
+            if len(told) > _TOLD_MAX:
+                self._own.clear()
+                told.clear()
+                unknown = list(rows)
+            self._tell(query, unknown)
+        return [told[row] for row in rows]
 
     def _tell(self, query: Query, rows: list[int]) -> None:
         """Work out what each weigher gave rows; values that hold still are not asked for again."""
         scoring, hosts, compiled = self._scoring, self._hosts, self._compiled
+        own = self._known_values(query, rows) if scoring.measures.asks else []
         if compiled is not None and compiled.tells and scoring.scales() == self._reference.all:
-            for row, score, given, normalised in compiled.tell(rows):
+            for row, score, given, normalised in compiled.tell(rows, own):
                 name, node, _ = hosts.identity(row)
                 self._told[row] = ScoredHost(
                     name, node, score, scoring.names, given, normalised, scoring.plain_factors
                 )
             return
-        if self._scoring.measures.asks:
-            raw = self._known_values(query, rows)
+        if scoring.measures.asks:
+            raw = [scoring.measures.whole(*one) for one in zip(rows, own, strict=True)]
+            check_finite(np.array(raw))
         else:
-            values = self._scoring.measures.values(query, np.array(rows, dtype=np.intp))
+            values = scoring.measures.values(query, np.array(rows, dtype=np.intp))
             check_finite(values)
             raw = values.T.tolist()
-        parts = self._scoring.parts(rows, raw)
-        for row, part in zip(rows, parts, strict=True):
-            name, node, _ = self._hosts.identity(row)
+        for row, part in zip(rows, scoring.parts(rows, raw), strict=True):
+            name, node, _ = hosts.identity(row)
             self._told[row] = ScoredHost(
-                name, node, part.score, self._scoring.names,
+                name, node, part.score, scoring.names,
                 raw=part.raw, normalised=part.normalised, multipliers=part.factors,
             )  # fmt: skip
 
     def _known_values(self, query: Query, rows: list[int]) -> list[list[float]]:
-        """Return the values of rows; those of weighers that read the request are remembered."""
-        raw = self._raw
-        unknown = [row for row in rows if row not in raw]
+        """Return what weighers that read the request say of rows; it is remembered."""
+        known = self._own
+        unknown = [row for row in rows if row not in known]
         if unknown:
             if len(query.request.instance_uuids) > 1:
                 # The request's other instances go to the hosts that are next; one look for all.
                 ahead = self._top_rows(_AHEAD)
-                unknown.extend(row for row in ahead if row not in raw and row not in rows)
-            values = self._scoring.measures.values(query, np.array(unknown, dtype=np.intp))
-            check_finite(values)
-            raw.update(zip(unknown, values.T.tolist(), strict=True))
-        return [raw[row] for row in rows]
+                unknown.extend(row for row in ahead if row not in known and row not in rows)
+            known.update(zip(unknown, self._own_values(query, unknown), strict=True))
+        return [known[row] for row in rows]
 
-    def _remember(self, rows: list[int], values: list[list[float]]) -> None:
-        if len(self._raw) + len(rows) > _TOLD_MAX:
-            self._raw.clear()
+    def _remember(self, rows: list[int], own: list[list[float]]) -> None:
+        """Remember values of rows that changed: the best of them are soon asked for again."""
+        if not self._scoring.measures.asks or len(rows) > _TOLD_MAX // 2:
+            return
+        if len(self._own) + len(rows) > _TOLD_MAX:
+            self._own.clear()
             self._told.clear()
-        self._raw.update(zip(rows, values, strict=True))
+        self._own.update(zip(rows, own, strict=True))
 
     def _forget(self, rows: list[int]) -> None:
         """Forget what is told of rows that have changed."""
-        for row in self._told.keys() & rows:
-            del self._told[row]
-        if self._raw:
-            for row in self._raw.keys() & rows:
-                del self._raw[row]
+        for known in (self._told, self._own):
+            for row in known.keys() & rows if len(rows) > 1 else rows:
+                known.pop(row, None)
 
     def _concerns(self, weigher: Weigher, query: Query) -> bool:
         """Tell whether a weigher has anything to say of the class."""
@@ -309,11 +298,14 @@ class RequestClass:
         for group, rows in found.items():
             (volatile if group in VOLATILE else settled).update(rows)
         for index, one in enumerate(self._timed):
+            position = one.position
+            if position == self._timed_at[index]:
+                continue
             turned = one.since(self._timed_at[index])
             if turned is None:
                 raise OutdatedError
             settled.update(turned)
-            self._timed_at[index] = one.position
+            self._timed_at[index] = position
         return volatile, settled
 
     def _best_of_drifted(

@@ -139,7 +139,7 @@ class Scoring:
 
     def told(self) -> tuple[tuple[int, float, float], ...] | None:
         """Return what `kernel.Board.set_told` takes; None when there is more to it."""
-        if self.measures.asks or self.varies:
+        if self.varies:
             return None
         indices = count()
         return tuple(

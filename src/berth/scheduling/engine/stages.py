@@ -12,15 +12,12 @@ from berth.scheduling.engine.timed import TimedVerdicts
 from berth.scheduling.rule import Filter, Limit, Query
 from berth.tables.bitsets import Mask, Rows, Selection
 from berth.tables.hosts import HostTable
+from berth.tables.journal import VOLATILE
 
 Small = NDArray[np.uint8]
 
 FILTERS_MAX: Final = 250
 """So many stages fit in a byte, with some to spare."""
-
-VOLATILE: Final = frozenset({"used", "instances"})
-"""Groups of columns that change with every placement."""
-
 
 class Stages:
     """The chain's verdicts on all rows of one request class.

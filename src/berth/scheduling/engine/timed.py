@@ -8,18 +8,23 @@ import numpy as np
 from berth.scheduling.rule import Filter, Query
 from berth.tables.bitsets import Mask, Rows
 from berth.tables.hosts import HostTable
-from berth.tables.journal import Journal
+from berth.tables.journal import VOLATILE, Journal
 
 _LOG_MAX: Final = 65_536
 
 
 class Positions:
-    """Where a reader of the journal stands, in each group that it reads."""
+    """Where a reader of the journal stands, in each group that it reads.
+
+    Groups that change with every placement are looked at apart, since the others seldom do.
+    """
 
     def __init__(self, journal: Journal, groups: Iterable[str]) -> None:
         self._journal = journal
-        self._step = journal.step
-        self._at = {group: journal.position(group) for group in groups}
+        self._step, self._lasting_step = journal.step, journal.lasting
+        at = {group: journal.position(group) for group in groups}
+        self._volatile = {group: at.pop(group) for group in VOLATILE & at.keys()}
+        self._lasting = at
 
     def changed(self) -> dict[str, list[int]] | None:
         """Return the rows that changed since the last call, by group; None when forgotten."""
@@ -27,7 +32,12 @@ class Positions:
         if journal.step == self._step:
             return {}
         self._step = journal.step
-        return journal.advance(self._at)
+        found = journal.advance(self._volatile)
+        if found is None or journal.lasting == self._lasting_step:
+            return found
+        self._lasting_step = journal.lasting
+        more = journal.advance(self._lasting)
+        return None if more is None else found | more
 
 
 class TimedVerdicts:

@@ -6,7 +6,7 @@ Its share is free / (total x ratio - reserved): 0 for a host without CPUs or wit
 import numpy as np
 
 from berth.domain.resources import VCPU, check_name
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
+from berth.scheduling.rule import Query, ReadOne, Reads, Scores, Weigher, always
 from berth.scheduling.shares import part
 from berth.tables.bitsets import Selection, count_of
 from berth.tables.hosts import HostTable
@@ -30,9 +30,9 @@ def build(*, multiplier: float = 1.0, resource_class: str = VCPU) -> Weigher:
             return np.zeros(count_of(rows), dtype=np.float64)
         return columns.ratio_free[rows]
 
-    def raw_of_one(hosts: HostTable, query: Query, row: int) -> float:
+    def raw_of_one(hosts: HostTable, query: Query) -> ReadOne:
         columns = hosts.resource(resource_class)
-        return 0.0 if columns is None else columns.ratio_free.item(row)
+        return always(0.0) if columns is None else columns.ratio_free.item
 
     def share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
         columns = hosts.resource(resource_class)

@@ -5,7 +5,7 @@ Its share is its value / 100: 1 for a host without free devices, 1/100 with 99 o
 
 import numpy as np
 
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
+from berth.scheduling.rule import Query, ReadOne, Reads, Scores, Weigher, always
 from berth.tables.bitsets import Selection, count_of
 from berth.tables.hosts import HostTable
 
@@ -51,12 +51,17 @@ def _share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
     return None if values is None else values / _DEVICES_MAX
 
 
-def _raw_of_one(hosts: HostTable, query: Query, row: int) -> float:
+def _raw_of_one(hosts: HostTable, query: Query) -> ReadOne:
     if not hosts.pci.kinds:
-        return float(_DEVICES_MAX)
-    free = int(hosts.pci.free(np.array((row,), dtype=np.intp)).item(0))
-    return float(_DEVICES_MAX - min(max(free, 0), _DEVICES_MAX - 1))
+        return always(float(_DEVICES_MAX))
+
+    def read(row: int) -> float:
+        free = int(hosts.pci.free(np.array((row,), dtype=np.intp)).item(0))
+        return float(_DEVICES_MAX - min(max(free, 0), _DEVICES_MAX - 1))
+
+    return read
 
 
-def _share_of_one(hosts: HostTable, query: Query, row: int) -> float:
-    return _raw_of_one(hosts, query, row) / _DEVICES_MAX
+def _share_of_one(hosts: HostTable, query: Query) -> ReadOne:
+    read = _raw_of_one(hosts, query)
+    return lambda row: read(row) / _DEVICES_MAX

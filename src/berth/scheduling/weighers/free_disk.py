@@ -6,7 +6,7 @@ Its share is free / (total - reserved): 0 for a host without a disk or with none
 import numpy as np
 
 from berth.domain.resources import DISK_GB
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
+from berth.scheduling.rule import Query, ReadOne, Reads, Scores, Weigher, always
 from berth.scheduling.shares import part
 from berth.tables.bitsets import Selection, count_of
 from berth.tables.hosts import HostTable
@@ -41,9 +41,12 @@ def _raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
     return columns.physical_free[rows].astype(np.float64) * _MB_PER_GB
 
 
-def _raw_of_one(hosts: HostTable, query: Query, row: int) -> float:
+def _raw_of_one(hosts: HostTable, query: Query) -> ReadOne:
     columns = hosts.resource(DISK_GB)
-    return 0.0 if columns is None else float(columns.physical_free.item(row)) * _MB_PER_GB
+    if columns is None:
+        return always(0.0)
+    free = columns.physical_free
+    return lambda row: float(free.item(row)) * _MB_PER_GB
 
 
 def _share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:

@@ -6,7 +6,7 @@ Its share is free / (total - reserved): 0 for a host without memory or with none
 import numpy as np
 
 from berth.domain.resources import MEMORY_MB
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
+from berth.scheduling.rule import Query, ReadOne, Reads, Scores, Weigher, always
 from berth.scheduling.shares import part
 from berth.tables.bitsets import Selection, count_of
 from berth.tables.hosts import HostTable
@@ -42,9 +42,12 @@ def _raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
     return columns.physical_free[rows].astype(np.float64)
 
 
-def _raw_of_one(hosts: HostTable, query: Query, row: int) -> float:
+def _raw_of_one(hosts: HostTable, query: Query) -> ReadOne:
     columns = hosts.resource(MEMORY_MB)
-    return 0.0 if columns is None else float(columns.physical_free.item(row))
+    if columns is None:
+        return always(0.0)
+    free = columns.physical_free
+    return lambda row: float(free.item(row))
 
 
 def _share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:

@@ -5,7 +5,7 @@ Its share is builds / (builds + scale): 1/2 at `scale` builds.
 
 import numpy as np
 
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
+from berth.scheduling.rule import Query, ReadOne, Reads, Scores, Weigher
 from berth.scheduling.shares import check_scale, filled, filled_by
 from berth.tables.bitsets import Selection
 from berth.tables.hosts import HostTable
@@ -28,8 +28,8 @@ def build(*, multiplier: float = -1.0, scale: float = 8.0) -> Weigher:
     def share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
         return filled(hosts.num_io_ops[rows], scale)
 
-    def share_of_one(hosts: HostTable, query: Query, row: int) -> float:
-        return filled_by(hosts.num_io_ops.item(row), scale)
+    def share_of_one(hosts: HostTable, query: Query) -> ReadOne:
+        return lambda row: filled_by(hosts.num_io_ops.item(row), scale)
 
     return Weigher(
         name=NAME,
@@ -48,5 +48,5 @@ def _raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
     return hosts.num_io_ops[rows].astype(np.float64)
 
 
-def _raw_of_one(hosts: HostTable, query: Query, row: int) -> float:
-    return float(hosts.num_io_ops.item(row))
+def _raw_of_one(hosts: HostTable, query: Query) -> ReadOne:
+    return lambda row: float(hosts.num_io_ops.item(row))

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from berth.scheduling.rule import Query, Reads, Scores, Weigher, of_one
-from berth.scheduling.whole_hosts import FEW, WholeHosts, asked_of, room_of_one
+from berth.scheduling.rule import Query, ReadOne, Reads, Scores, Weigher, by_array
+from berth.scheduling.whole_hosts import FEW, WholeHosts, asked_of
 from berth.tables.bitsets import Selection, count_of
 from berth.tables.hosts import HostTable
 
@@ -47,20 +47,23 @@ def _share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
     return weigh(table, amounts, count_of(rows)) / len(asked)
 
 
-def _share_of_one(hosts: HostTable, query: Query, row: int) -> float:
+def _share_of_one(hosts: HostTable, query: Query) -> ReadOne:
     asked = asked_of(query.needs)
     if len(hosts.trees) or not asked:
-        return of_one(_share, hosts, query, row)
-    left = 0.0
-    for name in hosts.resource_classes:
-        amount = asked.get(name)
-        if amount is None:
-            continue
-        free, capacity = room_of_one(hosts, name, row)
-        share = free / capacity - amount / capacity if capacity else 0.0
-        if share > 0:
-            left += share
-    return left / len(asked)
+        return by_array(_share, hosts, query)
+    asks = [(columns, asked[name]) for name, columns in hosts.resources() if name in asked]
+
+    def read(row: int) -> float:
+        left = 0.0
+        for columns, amount in asks:
+            capacity = columns.capacity.item(row)
+            if capacity:
+                share = (capacity - columns.used.item(row)) / capacity - amount / capacity
+                if share > 0:
+                    left += share
+        return left / len(asked)
+
+    return read
 
 
 def _of_many(table: WholeHosts, amounts: Mapping[str, int], count: int) -> Scores:

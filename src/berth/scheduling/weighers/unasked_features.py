@@ -9,15 +9,14 @@ them and changes nothing.
 Its share is features / `many`, at most 1.
 """
 
-from collections.abc import Iterable
 from functools import partial
 
 import numpy as np
 
 from berth.domain.flavor import Needs
 from berth.scheduling.row_values import Matrix, row_values
-from berth.scheduling.rule import Query, Raw, RawOfOne, Reads, Scores, Weigher, of_one
-from berth.scheduling.whole_hosts import COMMON_CLASSES, WholeHosts, asked_of, room_of_one
+from berth.scheduling.rule import OfOne, Query, Raw, ReadOne, Reads, Scores, Weigher, by_array
+from berth.scheduling.whole_hosts import COMMON_CLASSES, WholeHosts, asked_of
 from berth.tables.bitsets import Selection
 from berth.tables.hosts import HostTable
 
@@ -52,8 +51,9 @@ def build(
         counts = raw(hosts, query, rows)
         return None if counts is None else np.minimum(counts / many, 1.0)
 
-    def share_of_one(hosts: HostTable, query: Query, row: int) -> float:
-        return min(raw_of_one(hosts, query, row) / many, 1.0)
+    def share_of_one(hosts: HostTable, query: Query) -> ReadOne:
+        read = raw_of_one(hosts, query)
+        return lambda row: min(read(row) / many, 1.0)
 
     return Weigher(
         name=NAME,
@@ -71,7 +71,7 @@ def build(
     )
 
 
-def _counting(trait_prefixes: tuple[str, ...], common: frozenset[str]) -> tuple[Raw, RawOfOne]:
+def _counting(trait_prefixes: tuple[str, ...], common: frozenset[str]) -> tuple[Raw, OfOne]:
     """Return how features are counted, of many rows and of one."""
     key = f"{NAME} {' '.join(trait_prefixes)}"
 
@@ -92,13 +92,20 @@ def _counting(trait_prefixes: tuple[str, ...], common: frozenset[str]) -> tuple[
             counts += hosts.pci.free(rows) > 0
         return counts
 
-    def raw_of_one(hosts: HostTable, query: Query, row: int) -> float:
+    def raw_of_one(hosts: HostTable, query: Query) -> ReadOne:
         if len(hosts.trees) or hosts.pci.kinds or _traits_asked(query.needs):
-            return of_one(raw, hosts, query, row)
-        stamp = len(hosts.traits.names)
-        count = row_values(hosts, key, "traits", features, stamp=stamp).item(0, row)
-        unasked = set(hosts.resource_classes) - common - asked_of(query.needs).keys()
-        return count + _count_free(hosts, unasked, row)
+            return by_array(raw, hosts, query)
+        known = common | asked_of(query.needs).keys()
+        unasked = [columns for name, columns in hosts.resources() if name not in known]
+
+        def read(row: int) -> float:
+            stamp = len(hosts.traits.names)
+            count = row_values(hosts, key, "traits", features, stamp=stamp).item(0, row)
+            for columns in unasked:
+                count += columns.capacity.item(row) > columns.used.item(row)
+            return count
+
+        return read
 
     return raw, raw_of_one
 
@@ -108,10 +115,6 @@ def _special_traits(prefixes: tuple[str, ...], hosts: HostTable, rows: Selection
     special = (name for name in hosts.traits.names if name.startswith(prefixes))
     counts = hosts.traits.count_among(hosts.traits.words_of(special), rows)
     return counts.astype(np.float64).reshape(1, -1)
-
-
-def _count_free(hosts: HostTable, names: Iterable[str], row: int) -> int:
-    return sum(room_of_one(hosts, name, row)[0] > 0 for name in names)
 
 
 def _traits_asked(needs: Needs) -> frozenset[str]:

@@ -108,4 +108,4 @@ def test_what_a_weigher_said_of_a_host_is_asked_again_when_the_host_is_another()
         found = engine.class_of(query, 1)
         assert found is not None
         assert hosts.name(found.best(query, 2)[0]) == better
-        assert found.scored(query, found.best(query, 1)[0], ()).score == 1.0
+        assert found.scored(query, found.best(query, 1))[0].score == 1.0
