@@ -1,14 +1,16 @@
 """Records and events as JSON text. The one module that knows which library does it."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
-from operator import itemgetter
-from types import GenericAlias, NoneType
-from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
+from operator import attrgetter, itemgetter
+from types import GenericAlias
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from berth.adapters.ledger.damage import has_numbers, may_be_damaged
 from berth.domain.change import Alive, Change, Event, Gone, Usage
+from berth.domain.decision import Decision, Placement
 from berth.domain.errors import LedgerError
 from berth.domain.host import Service
 from berth.domain.provider import Provider
@@ -55,14 +57,13 @@ def event_kind(event: Event) -> str:
 def encode_event(event: Event) -> str:
     """Write a record or other event so that it can be read again, which is made sure of.
 
-    JSON has no infinity and no NaN: msgspec writes null for them, and one such record in the
-    feed would stop every follower for good.
+    A record with a number that is none would stop every follower of the feed for good.
 
     Raises:
         LedgerError: it holds what JSON cannot.
     """
     body = encode(event)
-    if not _may_be_damaged(type(event), body):
+    if not may_be_damaged(event, body):
         return body
     try:
         _EVENTS[_EVENT_KINDS[type(event)]].decode(body)
@@ -71,59 +72,84 @@ def encode_event(event: Event) -> str:
     return body
 
 
-def _may_be_damaged(noun: type[Event], body: str) -> bool:
-    """Tell whether there may be a null where a number has to be; reading it would tell for sure."""
-    marks = _MARKS[noun]
-    for mark in marks:
-        if mark in body:
-            return True
-    if marks:
-        return False
-    # Looking at every null takes less than looking for marks that stand everywhere.
-    ends = _BEFORE_FLOATS[noun]
-    at = body.find(_NULL)
-    while at >= 0:
-        if body.endswith(ends, 0, at):
-            return True
-        at = body.find(_NULL, at + len(_NULL))
-    return False
+class Scribe:
+    """Writes the events of a batch as `encode_event` does, and what they share only once.
 
-
-def _is_name(end: str) -> bool:
-    return end.startswith('"')
-
-
-def _before_floats(hint: Any, above: tuple[Any, ...] = ()) -> set[str]:  # noqa: ANN401 - a type
-    """Return what may stand before a float in the text of a type: the end of it.
-
-    That is the name of a field, which nothing else looks like but a key of a free mapping, as
-    quotes in strings are escaped; what parts the items of a list; or any key of a mapping.
-
-    Args:
-        hint: the type, as hints have it.
-        above: the types that hold this one; some may hold themselves.
+    Decisions that were made together tell of the same filters, and of the same hosts again and
+    again. Parts are known by identity, so these records must not change.
     """
-    if hint in above:
-        return set()
-    above = (*above, hint)
-    if is_dataclass(hint):
-        hints = get_type_hints(hint)
-        own = {f'"{field.name}":' for field in fields(hint) if hints[field.name] is float}
-        return own.union(*(_before_floats(hints[field.name], above) for field in fields(hint)))
-    inner = get_args(hint)
-    found = {end for argument in inner for end in _before_floats(argument, above)}
-    if float in inner and NoneType not in inner:
-        found |= {":"} if get_origin(hint) is Mapping else {"[", ","}
-    return found
+
+    def __init__(self) -> None:
+        self._texts: dict[int, msgspec.Raw] = {}
+        """Parts that were written, by their identity."""
+        self._parts: list[object] = []
+        """Those parts: as long as they are kept, nothing else has their identity."""
+
+    def encode_event(self, event: Event) -> str:
+        """Write a record or other event; see `encode_event`."""
+        body = self._decision(event) if type(event) is Decision else None
+        return encode_event(event) if body is None else body
+
+    def _decision(self, decision: Decision) -> str | None:
+        """Write a decision; None when it may not be sound.
+
+        All floats of a decision are fields of its own, or of hosts with their scores.
+        """
+        if not has_numbers(decision):
+            return None
+        values = [*_DECISION.read(decision)]
+        try:
+            values[_FILTERS] = self._part(decision.filters)
+            values[_PLACEMENTS] = [self._placement(one) for one in decision.placements]
+            return encode(_DECISION.text(*values))
+        except LedgerError:
+            return None
+
+    def _placement(self, placement: Placement) -> msgspec.Struct:
+        values, known = [*_PLACEMENT.read(placement)], self._texts.get
+        values[_CHOSEN] = self._part(placement.chosen)
+        values[_RUNNERS_UP] = [known(id(host)) or self._part(host) for host in placement.runners_up]
+        return _PLACEMENT.text(*values)
+
+    def _part(self, part: object) -> msgspec.Raw:
+        """Write what has no null in it when it is sound, unless that was done before.
+
+        Raises:
+            LedgerError: there is a null, or something that JSON cannot hold.
+        """
+        known = self._texts.get(id(part))
+        if known is None:
+            text = encode(part)
+            if _NULL in text:
+                raise LedgerError("a part may be damaged")
+            known = self._texts[id(part)] = msgspec.Raw(text)
+            self._parts.append(part)
+        return known
 
 
-_BEFORE_FLOATS: Final = {noun: tuple(sorted(_before_floats(noun))) for noun in _EVENT_KINDS}
+class _Form(NamedTuple):
+    """How to read all fields of a noun, and what is written as it, field by field."""
 
-_MARKS: Final = {
-    noun: tuple(f"{end}{_NULL}" for end in ends if all(map(_is_name, ends)))
-    for noun, ends in _BEFORE_FLOATS.items()
-}
-"""What a damaged body must hold, where all floats of an event are fields with a name."""
+    read: Callable[[object], tuple[Any, ...]]
+    text: Callable[..., msgspec.Struct]
+
+
+def _form_of(noun: type[Any]) -> _Form:
+    names = [field.name for field in fields(noun)]
+    text = msgspec.defstruct(noun.__name__, [(name, Any) for name in names], gc=False)
+    return _Form(attrgetter(*names), text)
+
+
+def _index(noun: type[Any], name: str) -> int:
+    return [field.name for field in fields(noun)].index(name)
+
+
+_DECISION: Final = _form_of(Decision)
+_FILTERS: Final = _index(Decision, "filters")
+_PLACEMENTS: Final = _index(Decision, "placements")
+_PLACEMENT: Final = _form_of(Placement)
+_CHOSEN: Final = _index(Placement, "chosen")
+_RUNNERS_UP: Final = _index(Placement, "runners_up")
 
 
 def decode_event(kind: str, body: str | bytes | msgspec.Raw) -> Event:

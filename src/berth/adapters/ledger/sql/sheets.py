@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from berth.adapters.ledger.books import Books, Dirt
-from berth.adapters.ledger.codec import encode, encode_event, event_kind
+from berth.adapters.ledger.codec import Scribe, encode, encode_event, event_kind
 from berth.adapters.ledger.listing import is_live
 from berth.adapters.ledger.sql import schema
 from berth.domain.aggregate import Aggregate
@@ -80,24 +80,31 @@ def _write_records(sheets: Sheets, books: Books, dirt: Dirt) -> dict[int, str]:
 
     A record is encoded once, although it is stored and told to the feed too.
     """
+    write = Scribe().encode_event
     bodies: dict[int, str] = {}
-    upserts = sheets.upserts
+    rows_of: dict[Kind, list[Row]] = {}
     for (kind, key), record in dirt.puts.items():
-        if kind is Kind.PROVIDER:
-            sheets.emptied.append(key)
         if record is None:
             sheets.removed.setdefault(kind, []).append(key)
             continue
-        body = bodies[id(record)] = encode_event(record)
+        body = bodies[id(record)] = write(record)
         row = (*_COLUMNS[kind](record), body)
-        table = _TABLES[kind]
-        if table in upserts:
-            upserts[table].append(row)
+        if kind in rows_of:
+            rows_of[kind].append(row)
         else:
-            upserts[table] = [row]
-        if kind is Kind.PROVIDER and isinstance(record, Provider):
-            sheets.inserts.setdefault(INVENTORIES, []).extend(_inventories(books, record))
+            rows_of[kind] = sheets.upserts[_TABLES[kind]] = [row]
+    if Kind.PROVIDER in rows_of or Kind.PROVIDER in sheets.removed:
+        _write_inventories(sheets, books, dirt)
     return bodies
+
+
+def _write_inventories(sheets: Sheets, books: Books, dirt: Dirt) -> None:
+    for (kind, key), record in dirt.puts.items():
+        if kind is Kind.PROVIDER:
+            sheets.emptied.append(key)
+            if isinstance(record, Provider):
+                rows = sheets.inserts.setdefault(INVENTORIES, [])
+                rows.extend(_inventories(books, record))
 
 
 def _inventories(books: Books, provider: Provider) -> list[Row]:
