@@ -118,7 +118,8 @@ async def test_inventories_defend_themselves(sqlite: SqliteLedger) -> None:
     """Even a batch that was judged wrong cannot use more than there is: all of it is undone."""
     await sqlite.commit(make_fleet(1, vcpus=4))
     connection = sqlite._writer._connection
-    wrong = Sheets(first=2, version=2, spent=[(make_uuid("host", 1), "VCPU", 5, 5)])
+    spent = [(make_uuid("host", 1), "VCPU", 5, 5)]
+    wrong = Sheets(first=2, version=2, spent=spent, generations=[1])
     connection.execute("BEGIN IMMEDIATE")
     with pytest.raises(LedgerError, match="damaged"):
         write(connection, wrong)

@@ -21,7 +21,17 @@ from berth.adapters.ledger import migrate, open_ledger
 from berth.adapters.ledger.migrating import SCHEMA
 from berth.adapters.ledger.sql.schema import metadata
 from berth.adapters.ledger.sql.sqlite_file import connect
-from berth.domain.errors import LedgerError
+from berth.domain.change import Change, Usage
+from berth.domain.errors import FeedGapError, LedgerError
+from berth.domain.provider import Provider
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.write import Committed, Guard, Reallocate
+from berth.ports.ledger import InstanceQuery
+from berth.testing.builders import CREATED_AT_S, make_share, make_take, make_uuid
+from berth.testing.ledger_conformance.fixtures import commit, refused
+
+_OLD = Path(__file__).with_name("ledger_0002.sql")
+"""The dump of a file with schema 0002 that has pages."""
 
 
 def journal_mode_of_new(path: Path, starts: threading.Barrier) -> str:
@@ -65,6 +75,77 @@ async def test_migrations_make_the_postgres_schema(postgres_url: str) -> None:
     async with engine.connect() as connection:
         assert await connection.run_sync(differences) == []
     await engine.dispose()
+
+
+def old_file(folder: Path) -> str:
+    """Return the URL of a file as the Berth before the Placement API left it when it was killed.
+
+    The newest five of its ten versions stand in three pages of the daybook only: instance 2 was
+    placed on the first host, instance 3 on the second and instance 4 there without a record, and
+    instance 1 was freed. Before them the first host's provider was put twice.
+    """
+    path = folder / "old.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(_OLD.read_text("utf-8"))
+        pages = connection.execute("SELECT first, last FROM daybook ORDER BY first").fetchall()
+        assert pages == [(6, 6), (7, 8), (9, 10)]
+    return f"sqlite:///{path}"
+
+
+async def test_an_older_file_goes_on_with_all_that_is_in_its_pages(tmp_path: Path) -> None:
+    """What was claimed stands; generations begin at those of the records, and go on from there."""
+    ledger = await open_ledger(old_file(tmp_path))
+    try:
+        providers = {one.name: one for one in await ledger.all(Provider)}
+        used = {name: one.used for name, one in providers.items()}
+        assert used == {
+            "host-1": {VCPU: 2, MEMORY_MB: 64, DISK_GB: 0},
+            "host-2": {VCPU: 5, MEMORY_MB: 0, DISK_GB: 0},
+        }
+        assert [one.generation for one in providers.values()] == [1, 0]
+        names = [(one.name, one.revision) for one in await ledger.instances(InstanceQuery())]
+        assert names == [("vm-3", 1), ("vm-2", 1), ("vm-1", 2)]
+        holding = await ledger.holding(make_uuid("instance", 2))
+        assert holding is not None
+        assert holding.consumer.project_id == "project-1"
+        assert await ledger.holding(make_uuid("instance", 1)) is None
+        await commit(ledger, (make_take(5),), (Reallocate((make_share(1, on_2=3),)),))
+        assert [one.generation for one in await ledger.all(Provider)] == [2, 1]
+        assert (await refused(ledger, (make_take(6, on=2),))).shortages
+    finally:
+        await ledger.close()
+
+
+async def test_followers_of_an_older_file_begin_anew(tmp_path: Path) -> None:
+    """What its feed told of usage had no generation, so the feed begins after it."""
+    ledger = await open_ledger(old_file(tmp_path))
+    try:
+        assert await ledger.version() == 10
+        for after in (0, 5, 9):
+            with pytest.raises(FeedGapError):
+                await ledger.changes(after)
+        assert await ledger.changes(10) == []
+        snapshot = await ledger.snapshot(0.0)
+        assert (snapshot.version, len(snapshot.instances)) == (10, 3)
+        assert {one.last_seen_s for one in snapshot.services} == {CREATED_AT_S, CREATED_AT_S + 7}
+        await commit(ledger, (make_take(5),))
+        used = {VCPU: 3, MEMORY_MB: 64, DISK_GB: 0}
+        assert await ledger.changes(10) == [Change(11, Usage(make_uuid("host", 1), used, 2))]
+    finally:
+        await ledger.close()
+
+
+async def test_claims_and_guards_of_an_older_file_are_known(tmp_path: Path) -> None:
+    """Those in its pages, too: a retry is answered as before, and who is stale is told so."""
+    ledger = await open_ledger(old_file(tmp_path))
+    try:
+        again = [(make_take(number, on=2),) for number in (1, 3, 4)]
+        outcomes = await ledger.commit(again)
+        assert outcomes == [Committed(n, repeated=True) for n in (4, 7, 10)]
+        assert (await refused(ledger, (Guard("group", 7), make_take(5)))).stale
+        await commit(ledger, (Guard("group", 8, is_shared=True), make_take(5)))
+    finally:
+        await ledger.close()
 
 
 async def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from berth.testing.builders import (
     make_pending_request,
     make_uuid,
 )
+from tests.property.ledger_writes import frees, reallocates
 
 _numbers = st.integers(1, 3)
 _amounts = st.dictionaries(st.sampled_from((VCPU, MEMORY_MB, "X")), st.integers(0, 3), min_size=1)
@@ -45,7 +46,9 @@ _puts = st.one_of(
     _numbers.map(make_pending_request).map(Put),
 )
 _frees = st.builds(Free, _numbers.map(lambda number: make_uuid("instance", number)))
-_writes: st.SearchStrategy[Write] = st.one_of(_takes, _puts, _puts, _frees)
+_writes: st.SearchStrategy[Write] = st.one_of(
+    _takes, _takes, _puts, _puts, _frees, reallocates(), frees()
+)
 _units: st.SearchStrategy[Unit] = st.lists(_writes, max_size=3).map(tuple)
 
 

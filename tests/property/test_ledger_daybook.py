@@ -18,15 +18,18 @@ from berth.adapters.ledger import MemoryLedger, SqliteLedger, migrate, open_ledg
 from berth.adapters.ledger.retention import Retention
 from berth.adapters.ledger.sql import clerk as clerk_module
 from berth.adapters.ledger.sql.clerk import Clerk
+from berth.adapters.ledger.sql.daybook import merged
 from berth.adapters.ledger.sql.schema import metadata
+from berth.adapters.ledger.sql.sheets import Sheets
 from berth.adapters.ledger.sql.sqlite_file import connect
+from berth.domain.consumer import Consumer
 from berth.domain.decision import Decision
 from berth.domain.host import Service
 from berth.domain.instance import Instance, Status
 from berth.domain.provider import Provider
 from berth.domain.record import KINDS, Kind, PendingRequest, Record
 from berth.domain.resources import VCPU
-from berth.domain.write import Add, Free, Guard, Put, Remove, Seen, Take, Unit, Write
+from berth.domain.write import Add, Free, Put, Remove, Seen, Take, Unit, Write
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.testing.builders import (
     make_claim,
@@ -38,6 +41,7 @@ from berth.testing.builders import (
     make_provider,
     make_uuid,
 )
+from tests.property.ledger_writes import CONSUMERS, frees, guards, reallocates, revises
 
 HOSTS = 2
 NUMBERS = range(1, 4)
@@ -55,6 +59,7 @@ _instances = st.builds(
     st.sampled_from(Status),
     st.sampled_from(("one", "other")),
 )
+_providers = st.sampled_from((1, 2)).map(lambda number: make_provider(number, vcpus=6))
 _waiting: st.SearchStrategy[Write] = st.one_of(
     st.builds(
         lambda number, key, on, vcpus: Take(
@@ -75,11 +80,15 @@ _waiting: st.SearchStrategy[Write] = st.one_of(
         Remove, st.just(Kind.INSTANCE), _numbers.map(lambda number: make_uuid("instance", number))
     ),
     st.builds(Seen, st.just(("host-1", "host-2")), st.floats(0, 1e9, allow_nan=False)),
-    st.builds(Guard, st.sampled_from(("g", "h")), st.integers(0, 20)),
+    reallocates(),
+    reallocates(),
+    frees(),
+    guards(),
 )
 _rare: st.SearchStrategy[Write] = st.one_of(
     st.builds(Put, _numbers.map(make_flavor)),
-    st.builds(Put, st.sampled_from((1, 2)).map(lambda number: make_provider(number, vcpus=6))),
+    st.builds(Put, _providers),
+    revises(_providers),
 )
 _units: st.SearchStrategy[Unit] = st.lists(
     st.one_of(*[_waiting] * 9, _rare), min_size=1, max_size=3
@@ -91,6 +100,7 @@ _KEYS: list[tuple[type[Record], str]] = [
     *((Instance, make_uuid("instance", number)) for number in NUMBERS),
     *((Provider, make_uuid("host", number)) for number in (1, 2)),
     *((Service, f"host-{number}") for number in (1, 2)),
+    *((Consumer, uuid) for uuid in CONSUMERS),
 ]
 
 
@@ -108,6 +118,9 @@ async def _check_all_equal(ledger: Ledger, memory: Ledger) -> None:
     assert await ledger.snapshot(0.0) == await memory.snapshot(0.0)
     assert await ledger.allocations() == await memory.allocations()
     assert await ledger.all(Decision) == await memory.all(Decision)
+    assert await ledger.all(Consumer) == await memory.all(Consumer)
+    for uuid in CONSUMERS:
+        assert await ledger.holding(uuid) == await memory.holding(uuid)
     query = InstanceQuery(deleted=None)
     assert await ledger.instances(query) == await memory.instances(query)
     for name in ("one", "other"):
@@ -242,8 +255,15 @@ def test_pages_are_found_after_a_crash(
 
 
 def _tables_of(path: Path) -> dict[str, list[list[object]]]:
-    """Read all tables; JSON is read too, since the order of its keys says nothing."""
+    """Read all tables; JSON is read too, since the order of its keys says nothing.
+
+    Of the generations beside inventories only the highest of a provider counts.
+    """
     with closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "UPDATE inventories SET generation = (SELECT max(generation) FROM inventories AS others"
+            " WHERE others.provider_uuid = inventories.provider_uuid)"
+        )
         return {
             table.name: sorted(
                 (
@@ -279,6 +299,21 @@ def test_pages_come_together_to_what_they_are_one_by_one(
     together, stepwise, apart = found
     assert together == stepwise == apart
     assert together["daybook"] == []
+
+
+def test_the_newest_generation_is_written_whatever_came_to_nothing() -> None:
+    """A class that was taken and given back may be the only one that bears it."""
+    pages = [
+        Sheets(1, 1, spent=[("p", "A", 1, 1)], generations=[1]),
+        Sheets(2, 2, spent=[("p", "B", 1, 1), ("q", "A", 2, 2)], generations=[2, 5]),
+        Sheets(3, 3, spent=[("p", "A", -1, 0)], generations=[3]),
+        Sheets(4, 4, spent=[("q", "A", -1, 1)]),
+    ]
+    found = merged(pages)
+    rows = set(zip(found.spent, found.generations, strict=True))
+    assert rows == {(("p", "B", 1, 1), 2), (("p", "A", 0, 0), 3), (("q", "A", 1, 1), 5)}
+    found = merged(pages[:1])
+    assert (found.spent, found.generations) == (pages[0].spent, [1])
 
 
 def test_only_what_the_daybook_has_is_not_flushed(empty_file: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +16,13 @@ from berth.adapters.ledger.codec import decode_event, encode, event_kind
 from berth.adapters.ledger.listing import is_live
 from berth.domain.allocation import Claim
 from berth.domain.change import Alive, Change, Gone, Snapshot, Usage
+from berth.domain.consumer import Consumer
 from berth.domain.host import Service
 from berth.domain.instance import Instance, Status
 from berth.domain.provider import Provider
 from berth.domain.record import Kind, Record, key_of, kind_of
 from berth.domain.resources import MEMORY_MB, VCPU, Inventory
+from berth.domain.vocabulary import ResourceClass, Trait
 from berth.domain.write import (
     Add,
     Committed,
@@ -40,6 +42,7 @@ from berth.testing.builders import (
     make_allocation,
     make_decision,
     make_flavor,
+    make_fleet,
     make_host,
     make_instance,
     make_pending_request,
@@ -50,6 +53,7 @@ from berth.testing.builders import (
 )
 from berth.testing.emptying import empty
 from berth.testing.strategies import records
+from tests.property.ledger_writes import CONSUMERS, frees, guards, reallocates, revises
 
 NOW_S = 1_000.0
 
@@ -92,6 +96,8 @@ _plain: st.SearchStrategy[Record] = st.one_of(
     _numbers.map(make_flavor),
     _numbers.map(make_pending_request),
     _numbers.map(make_decision),
+    _numbers.map(lambda number: ResourceClass(f"CUSTOM_{number}", number)),
+    _numbers.map(lambda number: Trait(f"CUSTOM_{number}", number)),
 )
 _records: st.SearchStrategy[Record] = _providers | _instances | _plain
 _takes = st.builds(
@@ -111,6 +117,11 @@ _writes: st.SearchStrategy[Write] = st.one_of(
     st.builds(Add, _records),
     _removals,
     st.builds(Free, _numbers.map(lambda number: make_uuid("instance", number))),
+    reallocates(),
+    reallocates(),
+    revises(_providers),
+    frees(),
+    guards(),
     st.builds(
         Seen,
         st.lists(_numbers.map("host-{}".format), max_size=3).map(tuple),
@@ -118,7 +129,10 @@ _writes: st.SearchStrategy[Write] = st.one_of(
     ),
 )
 _units: st.SearchStrategy[Unit] = st.lists(_writes, max_size=4).map(tuple)
-_histories = st.lists(st.lists(_units, max_size=6), max_size=8)
+_batches = st.lists(_units, max_size=6)
+_histories = st.lists(_batches, max_size=8) | st.lists(_batches, min_size=1, max_size=6).map(
+    lambda batches: [make_fleet(2, vcpus=6), *batches]
+)
 
 # --- what follows from the feed ---
 
@@ -139,12 +153,15 @@ class Follower:
 
     def _apply(self, change: Change) -> None:
         match change.event:
-            case Usage(uuid, used):
+            case Usage(uuid, used, generation):
                 provider = self._provider(uuid)
+                assert generation is not None
+                assert generation >= provider.generation
                 for name, amount in used.items():
                     if amount > provider.used.get(name, 0):
                         assert amount <= provider.inventories[name].capacity
-                self.records[Kind.PROVIDER][uuid] = replace(provider, used=used)
+                now = replace(provider, used=used, generation=generation)
+                self.records[Kind.PROVIDER][uuid] = now
             case Alive(hosts, at_s):
                 for host in hosts:
                     service = self.records[Kind.SERVICE][host]
@@ -171,6 +188,8 @@ class Follower:
             (Kind.SERVER_GROUP, snapshot.server_groups),
             (Kind.FLAVOR, snapshot.flavors),
             (Kind.PENDING_REQUEST, snapshot.pending_requests),
+            (Kind.RESOURCE_CLASS, snapshot.resource_classes),
+            (Kind.TRAIT, snapshot.traits),
         ):
             assert {key_of(record): record for record in found} == self.records[kind]
         instances = self.records[Kind.INSTANCE].values()
@@ -202,6 +221,7 @@ async def check_laws(ledger: Ledger, history: Sequence[Sequence[Unit]]) -> list[
     snapshot = await ledger.snapshot(NOW_S)
     await _check_feed(ledger, snapshot)
     await _check_used(ledger, snapshot)
+    await _check_holdings(ledger)
     return answers
 
 
@@ -219,6 +239,31 @@ async def _check_used(ledger: Ledger, snapshot: Snapshot) -> None:
             taken[allocation.provider_uuid, name] += amount
     used = {(p.uuid, name): n for p in snapshot.providers for name, n in p.used.items()}
     assert {place: amount for place, amount in used.items() if amount} == dict(taken)
+
+
+async def _check_holdings(ledger: Ledger) -> None:
+    """Check that holdings are the allocations, and that nobody else has a record as a consumer."""
+    held: dict[str, dict[str, Mapping[str, int]]] = {}
+    for one in await ledger.allocations():
+        held.setdefault(one.consumer_uuid, {})[one.provider_uuid] = one.amounts
+    for uuid, allocations in held.items():
+        holding = await ledger.holding(uuid)
+        assert holding is not None
+        assert (holding.consumer.uuid, holding.allocations) == (uuid, allocations)
+        assert holding.consumer.generation > 0
+    assert {consumer.uuid for consumer in await ledger.all(Consumer)} <= held.keys()
+
+
+async def _all_holdings(ledger: Ledger) -> list[object]:
+    providers = await ledger.all(Provider)
+    return [
+        await ledger.all(Consumer),
+        [await ledger.holding(uuid) for uuid in CONSUMERS],
+        [await ledger.holders(provider.uuid) for provider in providers],
+        [await ledger.project_holdings("project-1", user) for user in (None, "user-2")],
+        providers,
+        [await ledger.get(Provider, provider.uuid) for provider in providers],
+    ]
 
 
 # --- the tests ---
@@ -257,6 +302,7 @@ async def _check_like_memory(url: str, history: Sequence[Sequence[Unit]]) -> Non
         assert await ledger.snapshot(NOW_S) == await memory.snapshot(NOW_S)
         assert await ledger.changes(0) == await memory.changes(0)
         assert await ledger.allocations() == await memory.allocations()
+        assert await _all_holdings(ledger) == await _all_holdings(memory)
     finally:
         await ledger.close()
 

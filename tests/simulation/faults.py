@@ -11,6 +11,7 @@ from berth.adapters.ledger import MemoryLedger
 from berth.adapters.virt.fake import FakeDriver
 from berth.domain.allocation import Allocation
 from berth.domain.change import Change, Snapshot
+from berth.domain.consumer import Holding
 from berth.domain.errors import BuildError, UnavailableError
 from berth.domain.instance import Instance
 from berth.domain.record import Kind, Record
@@ -132,6 +133,21 @@ class Line:
         return await self._ledger.allocations(
             consumer_uuid=consumer_uuid, provider_uuid=provider_uuid
         )
+
+    async def holding(self, consumer_uuid: str) -> Holding | None:
+        """See `Holdings.holding`."""
+        await self._ask()
+        return await self._ledger.holding(consumer_uuid)
+
+    async def holders(self, provider_uuid: str) -> list[Holding]:
+        """See `Holdings.holders`."""
+        await self._ask()
+        return await self._ledger.holders(provider_uuid)
+
+    async def project_holdings(self, project_id: str, user_id: str | None = None) -> list[Holding]:
+        """See `Holdings.project_holdings`."""
+        await self._ask()
+        return await self._ledger.project_holdings(project_id, user_id)
 
     async def next_id(self, kind: Kind) -> int:
         """See `Records.next_id`."""

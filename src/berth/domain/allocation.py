@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,18 @@ class Claim:
     allocations: tuple[Allocation, ...]
 
 
+class ShortageRule(StrEnum):
+    """What stood in the way of an amount."""
+
+    NO_PROVIDER = "no_provider"
+    NO_INVENTORY = "no_inventory"
+    """The provider has nothing of the class."""
+    UNITS = "units"
+    """Below `min_unit`, above `max_unit`, or no multiple of `step_size`."""
+    CAPACITY = "capacity"
+    """All allocations together would be more than the capacity."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shortage:
     """Why a claim was refused: one class of one provider has less left than was asked."""
@@ -33,3 +46,4 @@ class Shortage:
     resource_class: str
     asked: int
     left: int
+    rule: ShortageRule = ShortageRule.CAPACITY

@@ -10,6 +10,7 @@ from berth.domain.instance import Instance
 from berth.domain.provider import Provider
 from berth.domain.record import Kind, PendingRequest, Record
 from berth.domain.server_group import ServerGroup
+from berth.domain.vocabulary import ResourceClass, Trait
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +18,12 @@ class Usage:
     """All that is used of one provider after a version, by class (absolute, not a difference).
 
     Every class of the provider's inventories is named, with 0 where nothing is used.
+    `generation` is that of the provider; None in what was told before it was counted here.
     """
 
     provider_uuid: str
     used: Mapping[str, int]
+    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class Snapshot:
     """The whole state that decisions depend on, as of one version: also the state file.
 
     `now_s` is the time that heartbeats are compared with (Unix seconds). Instances are those
-    that occupy a host or wait for one; history stays in the ledger.
+    that occupy a host or wait for one; history stays in the ledger, and so do consumers.
     """
 
     version: int
@@ -72,4 +75,6 @@ class Snapshot:
     flavors: tuple[Flavor, ...] = ()
     instances: tuple[Instance, ...] = ()
     pending_requests: tuple[PendingRequest, ...] = ()
+    resource_classes: tuple[ResourceClass, ...] = ()
+    traits: tuple[Trait, ...] = ()
     format: str = field(default="berth-state/1")

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from berth.domain.aggregate import Aggregate
+from berth.domain.consumer import Consumer
 from berth.domain.decision import Decision
 from berth.domain.flavor import Flavor
 from berth.domain.host import Host, Service
@@ -14,6 +15,7 @@ from berth.domain.instance import Instance
 from berth.domain.provider import Provider
 from berth.domain.request import Request
 from berth.domain.server_group import ServerGroup
+from berth.domain.vocabulary import ResourceClass, Trait
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,9 @@ Record = (
     | Instance
     | PendingRequest
     | Decision
+    | Consumer
+    | ResourceClass
+    | Trait
 )
 
 
@@ -55,6 +60,9 @@ class Kind(StrEnum):
     INSTANCE = "instance"
     PENDING_REQUEST = "pending_request"
     DECISION = "decision"
+    CONSUMER = "consumer"
+    RESOURCE_CLASS = "resource_class"
+    TRAIT = "trait"
 
 
 RECORD_TYPES: dict[Kind, type[Record]] = {
@@ -67,6 +75,9 @@ RECORD_TYPES: dict[Kind, type[Record]] = {
     Kind.INSTANCE: Instance,
     Kind.PENDING_REQUEST: PendingRequest,
     Kind.DECISION: Decision,
+    Kind.CONSUMER: Consumer,
+    Kind.RESOURCE_CLASS: ResourceClass,
+    Kind.TRAIT: Trait,
 }
 
 KINDS: dict[type[Record], Kind] = {noun: kind for kind, noun in RECORD_TYPES.items()}
@@ -96,4 +107,7 @@ _KEYS: Final[Mapping[type[Record], Callable[[Any], str]]] = {
     Instance: attrgetter("uuid"),
     PendingRequest: attrgetter("request.request_id"),
     Decision: attrgetter("request_id"),
+    Consumer: attrgetter("uuid"),
+    ResourceClass: attrgetter("name"),
+    Trait: attrgetter("name"),
 }

@@ -4,9 +4,13 @@ A unit is a tuple of writes that take effect together or not at all. The ledger 
 committed unit a version of its own, one above the last; versions order everything.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from berth.domain.allocation import Claim, Shortage
+from berth.domain.consumer import Consumer
+from berth.domain.provider import Provider
 from berth.domain.record import Kind, Record
 
 
@@ -26,6 +30,7 @@ class Put:
     the revision raised by one, so a first save stores 1.
     A Provider keeps its stored `used` and has its generation raised; a class that is in use and
     no longer reported stays, with total 0, so that nothing in use is forgotten.
+    A Consumer is refused: only `Reallocate` makes them.
     """
 
     record: Record
@@ -51,9 +56,58 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Release all that a consumer holds; freeing nothing is not an error."""
+    """Release all that a consumer holds; freeing nothing is an error only with `must_hold`.
+
+    Generations of providers stay as they are.
+    """
 
     consumer_uuid: str
+    must_hold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Revise:
+    """Replace a provider that is there, as the Placement API does.
+
+    It keeps its stored `used`, and its generation is raised by `raises`. The unit is refused
+    when the stored generation is not `generation` (None: whatever it is), or when a class that
+    is in use is left out.
+    """
+
+    record: Provider
+    generation: int | None = None
+    raises: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """All that one consumer is to hold from now on; nothing at all frees it.
+
+    Args:
+        consumer: as it is to be stored; its `generation` is ignored.
+        allocations: amounts by provider and class.
+        seen: the generation that the caller has seen; None says that there must be no such
+            consumer.
+        is_checked: without it, whatever generation there is will do.
+        keeps_type: a type that is stored already stays.
+    """
+
+    consumer: Consumer
+    allocations: Mapping[str, Mapping[str, int]]
+    seen: int | None = None
+    is_checked: bool = True
+    keeps_type: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reallocate:
+    """Replace what some consumers hold, all together.
+
+    What they held before is room for what they are to hold. A class may stay above its capacity
+    as long as no more of it is used than before.
+    """
+
+    shares: tuple[Share, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +125,17 @@ class Guard:
     Whoever decides on more than the unit itself holds (the members of a server group, the names
     that are taken) names what it read by a guard, and the version that it read it at. So of two
     that decide at once on the same thing the second is refused as stale, and decides anew.
+
+    Shared uses do not stand in each other's way: one is refused only after an exclusive use, and
+    an exclusive one after any.
     """
 
     name: str
     seen: int
+    is_shared: bool = False
 
 
-Write = Add | Put | Remove | Take | Free | Seen | Guard
+Write = Add | Put | Remove | Take | Free | Seen | Guard | Revise | Reallocate
 Unit = tuple[Write, ...]
 
 
@@ -93,16 +151,35 @@ class Committed:
     repeated: bool = False
 
 
+class Cause(StrEnum):
+    """What a record was that it should not have been."""
+
+    MISSING = "missing"
+    GENERATION = "generation"
+    """Of a provider."""
+    CONSUMER_GENERATION = "consumer_generation"
+    IN_USE = "in_use"
+    """Classes of an inventory that have allocations."""
+    NOT_HELD = "not_held"
+    """The consumer holds nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """Nothing of the unit took effect: room was short, or a record was not as expected.
 
-    `stale` says that a guard refused it: read again, decide anew, try again.
+    `stale` says that a guard refused it: read again, decide anew, try again. Where there is a
+    `cause`, `subject` is the key of the record, `actual` the generation that it has (None: there
+    is no such consumer), and `names` are the classes in use.
     """
 
     shortages: tuple[Shortage, ...] = ()
     conflict: str | None = None
     stale: bool = False
+    cause: Cause | None = None
+    subject: str = ""
+    actual: int | None = None
+    names: tuple[str, ...] = ()
 
 
 Outcome = Committed | Rejected

@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 
 from berth.domain.allocation import Allocation
 from berth.domain.change import Change, Snapshot
+from berth.domain.consumer import Holding
 from berth.domain.instance import Instance, Status
 from berth.domain.record import Kind, Record
 from berth.domain.write import Outcome, Unit
@@ -85,6 +86,22 @@ class Records(Protocol):
         ...
 
 
+class Holdings(Protocol):
+    """Reads who holds what, as of now; sees every write acknowledged before the call."""
+
+    async def holding(self, consumer_uuid: str) -> Holding | None:
+        """Return a consumer with all that it holds; None when it holds nothing."""
+        ...
+
+    async def holders(self, provider_uuid: str) -> list[Holding]:
+        """Return who holds something of a provider, and only that, in order of consumers."""
+        ...
+
+    async def project_holdings(self, project_id: str, user_id: str | None = None) -> list[Holding]:
+        """Return all that consumers of a project hold, or those of one user in it."""
+        ...
+
+
 class Feed(Protocol):
     """The ledger's change feed; versions are gapless in order of commit."""
 
@@ -118,7 +135,7 @@ class Feed(Protocol):
         ...
 
 
-class Ledger(Writer, Records, Feed, Protocol):
+class Ledger(Writer, Records, Holdings, Feed, Protocol):
     """The whole ledger, as adapters build it."""
 
     async def close(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from berth.domain.aggregate import Aggregate
 from berth.domain.allocation import Allocation, Claim
+from berth.domain.consumer import INSTANCE_TYPE, Consumer
 from berth.domain.decision import Decision, Verdict
 from berth.domain.flavor import Flavor
 from berth.domain.host import Host, Service
@@ -16,7 +17,7 @@ from berth.domain.record import PendingRequest
 from berth.domain.request import Request
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.write import Put, Take, Unit
+from berth.domain.write import Put, Share, Take, Unit
 
 CREATED_AT_S = 1_700_000_000.0
 
@@ -115,6 +116,34 @@ def make_claim(number: int = 1, *, on: int = 1, amounts: Mapping[str, int] | Non
 def make_take(number: int = 1, *, on: int = 1, amounts: Mapping[str, int] | None = None) -> Take:
     """Return the write that takes the claim of `vm-N` on a host."""
     return Take(make_claim(number, on=on, amounts=amounts))
+
+
+def make_consumer(number: int = 1) -> Consumer:
+    """Return consumer N, an instance by its type, as clients of the Placement API tell of it."""
+    return Consumer(
+        uuid=make_uuid("consumer", number),
+        project_id="project-1",
+        user_id="user-1",
+        consumer_type=INSTANCE_TYPE,
+        created_at_s=CREATED_AT_S + number,
+        updated_at_s=CREATED_AT_S + number,
+    )
+
+
+def make_share(
+    number: int = 1, *, seen: int | None = None, **vcpus: int | Mapping[str, int]
+) -> Share:
+    """Return what consumer N is to hold, for `make_share(1, on_1=2)` two VCPUs of `host-1`."""
+    return Share(
+        consumer=make_consumer(number),
+        allocations={
+            make_uuid("host", int(name.removeprefix("on_"))): (
+                {VCPU: amounts} if isinstance(amounts, int) else amounts
+            )
+            for name, amounts in vcpus.items()
+        },
+        seen=seen,
+    )
 
 
 def make_request(number: int = 1, *, count: int = 1) -> Request:

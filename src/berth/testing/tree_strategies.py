@@ -17,7 +17,12 @@ TREE_TRAITS = ("CUSTOM_A", "CUSTOM_B")
 SUFFIXES = ("1", "2", "_GPU", "-x")
 
 _STOCKS: Mapping[str, tuple[Inventory, ...]] = {
-    VCPU: (Inventory(4), Inventory(4, allocation_ratio=2.0), Inventory(2)),
+    VCPU: (
+        Inventory(4),
+        Inventory(4, allocation_ratio=2.0),
+        Inventory(2),
+        Inventory(4, allocation_ratio=-1.0),
+    ),
     GPU_MILLI: (
         Inventory(1000),
         Inventory(1000),
@@ -25,7 +30,13 @@ _STOCKS: Mapping[str, tuple[Inventory, ...]] = {
         Inventory(1000, step_size=500),
         Inventory(1000, min_unit=300),
     ),
-    NIC: (Inventory(1), Inventory(2), Inventory(0)),
+    NIC: (
+        Inventory(1),
+        Inventory(2),
+        Inventory(0),
+        Inventory(2, allocation_ratio=0.0),
+        Inventory(1, reserved=2),
+    ),
 }
 _AMOUNTS: Mapping[str, tuple[int, ...]] = {
     VCPU: (0, 1, 2, 4),

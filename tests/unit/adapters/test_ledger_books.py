@@ -43,7 +43,7 @@ def test_what_is_used_is_told_once_after_everything_else() -> None:
     draft.tell(make_flavor(1))
     draft.spend("p", {VCPU: -2})
     assert draft.commit() == Committed(8)
-    assert books.dirt.changes == [Change(8, make_flavor(1)), Change(8, Usage("p", {VCPU: 3}))]
+    assert books.dirt.changes == [Change(8, make_flavor(1)), Change(8, Usage("p", {VCPU: 3}, 1))]
 
 
 def test_a_provider_that_went_in_the_same_unit_is_not_told_of_as_used() -> None:
@@ -72,22 +72,28 @@ def test_what_was_told_does_not_change_with_later_units() -> None:
         draft.spend("p", {VCPU: amount})
         draft.commit()
     assert [change.event for change in books.dirt.changes] == [
-        Usage("p", {VCPU: 1}),
-        Usage("p", {VCPU: 3}),
+        Usage("p", {VCPU: 1}, 1),
+        Usage("p", {VCPU: 3}, 1),
     ]
 
 
 def test_only_differences_of_a_whole_batch_are_spent() -> None:
-    """What was drawn and given back needs no write; neither does a provider that is put."""
+    """Of what was drawn and given back one row stays, to bear the provider's generation.
+
+    A provider that is put is written down anew, so nothing of it is spent.
+    """
     books = books_with(used=4)
     for amount in (3, -3):
         draft = Draft(books, ())
         draft.spend("p", {VCPU: amount})
         draft.commit()
-    assert books.spent(books.dirt) == []
+    assert books.spent(books.dirt) == [("p", VCPU, 0, 4)]
+    assert books.generations(books.spent(books.dirt)) == [1]
     draft = Draft(books, ())
-    draft.spend("p", {VCPU: 2})
+    draft.spend("p", {VCPU: 2}, raises=True)
+    draft.spend("p", {VCPU: 0}, raises=True)
     draft.commit()
     assert books.spent(books.dirt) == [("p", VCPU, 2, 6)]
+    assert books.generations(books.spent(books.dirt)) == [2]
     books.dirt.puts[Kind.PROVIDER, "p"] = None
     assert books.spent(books.dirt) == []

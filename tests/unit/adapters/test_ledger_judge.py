@@ -1,12 +1,23 @@
 """Judging: which keys a batch needs, and what it leaves to be written down."""
 
-from berth.adapters.ledger.books import Books, Dirt, Needs
+from berth.adapters.ledger.books import Books, Dirt, Needs, guard_key, shared_key
 from berth.adapters.ledger.judge import judge, needs_of
-from berth.domain.allocation import Claim, Shortage
+from berth.domain.allocation import Claim, Shortage, ShortageRule
 from berth.domain.change import Change, Usage
 from berth.domain.record import Kind
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.domain.write import Add, Committed, Free, Put, Rejected, Remove, Seen, Take, Unit
+from berth.domain.write import (
+    Add,
+    Committed,
+    Free,
+    Guard,
+    Put,
+    Rejected,
+    Remove,
+    Seen,
+    Take,
+    Unit,
+)
 from berth.testing.builders import (
     make_allocation,
     make_decision,
@@ -37,16 +48,17 @@ def test_a_batch_names_all_that_it_needs() -> None:
     """Claims need keys, consumers and providers; guarded writes the records they guard."""
     units: list[Unit] = [
         (make_take(1), Put(make_instance(1)), Put(make_decision(1))),
-        (Free("c-2"), Seen(("host-1",), 1.0), Add(make_flavor(7))),
+        (Free("c-2"), Seen(("host-1",), 1.0), Add(make_flavor(7)), Guard("g", 1)),
         (Remove(Kind.PROVIDER, "p-3"), Remove(Kind.INSTANCE, "c-4"), Put(make_host(1))),
     ]
     assert needs_of(units) == Needs(
-        claim_keys={"claim-1"},
+        claim_keys={"claim-1", guard_key("g"), shared_key("g")},
         records={
             Kind.INSTANCE: {VM_1, "c-4"},
             Kind.SERVICE: {"host-1"},
             Kind.FLAVOR: {"7"},
             Kind.HOST: {"p-3"},
+            Kind.CONSUMER: {"c-2"},
         },
         providers={HOST_1, "p-3"},
         consumers={VM_1, "c-2", "c-4"},
@@ -85,8 +97,8 @@ def test_what_is_spent_is_netted_over_the_batch() -> None:
     assert dirt.claimed == {"claim-2": 4}
     zeros = {MEMORY_MB: 0, DISK_GB: 0}
     assert dirt.changes == [
-        Change(3, Usage(HOST_1, {VCPU: 0, **zeros})),
-        Change(4, Usage(HOST_1, {VCPU: 3, **zeros})),
+        Change(3, Usage(HOST_1, {VCPU: 0, **zeros}, 1)),
+        Change(4, Usage(HOST_1, {VCPU: 3, **zeros}, 2)),
     ]
 
 
@@ -106,14 +118,15 @@ def test_a_claim_on_one_provider_may_take_all_that_is_left() -> None:
         ({VCPU: 1}, ()),
         ({VCPU: 1, MEMORY_MB: 32_768}, ()),
         ({VCPU: 2}, (Shortage(HOST_1, VCPU, 2, 1),)),
-        ({VCPU: 5}, (Shortage(HOST_1, VCPU, 5, 1),)),
-        ({VCPU: 0}, (Shortage(HOST_1, VCPU, 0, 0),)),
-        ({"NOTHING": 1}, (Shortage(HOST_1, "NOTHING", 1, 0),)),
+        ({VCPU: 5}, (Shortage(HOST_1, VCPU, 5, 1, ShortageRule.UNITS),)),
+        ({VCPU: 0}, (Shortage(HOST_1, VCPU, 0, 0, ShortageRule.UNITS),)),
+        ({"NOTHING": 1}, (Shortage(HOST_1, "NOTHING", 1, 0, ShortageRule.NO_INVENTORY),)),
     ):
         (outcome,) = judge(judged(*before), [(make_take(2, amounts=amounts),)])
         assert outcome == (Rejected(shortages=short) if short else Committed(3))
     (outcome,) = judge(judged(*before), [(make_take(2, on=9),)])
-    assert outcome == Rejected(shortages=(Shortage(make_uuid("host", 9), VCPU, 1, 0),))
+    nowhere = Shortage(make_uuid("host", 9), VCPU, 1, 0, ShortageRule.NO_PROVIDER)
+    assert outcome == Rejected(shortages=(nowhere,))
 
 
 def test_allocations_of_one_claim_add_up() -> None:

@@ -14,7 +14,7 @@ LOADED = (
     '[["claim",3]]',
     '[["vm","other",{"VCPU":1}]]',
     '[["host",0],["other",5]]',
-    '[["host","VCPU",8,4,1,1,2],["other","VCPU",8,8,1,1,1]]',
+    '[["host","VCPU",8,4,1,1,2,3],["other","VCPU",8,8,1,1,1,2]]',
     '[["vm",7]]',
 )
 
@@ -40,7 +40,7 @@ def test_what_is_known_stays_when_it_is_loaded_again() -> None:
     knowledge.learn(NEEDS, NEEDS, 2, LOADED)
     books = knowledge.books
     assert books.rooms["other"].used == {"VCPU": 4}
-    assert (books.rooms["host"].used, books.rooms["host"].generation) == ({"VCPU": 2}, 0)
+    assert (books.rooms["host"].used, books.rooms["host"].generation) == ({"VCPU": 2}, 3)
     assert books.held == {"vm": {"other": {"VCPU": 1}}}
     assert books.claimed == {"claim": 3}
     assert books.revisions == {(Kind.INSTANCE, "vm"): 7}

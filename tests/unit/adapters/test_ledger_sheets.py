@@ -88,15 +88,16 @@ def test_what_is_taken_and_freed_in_one_batch_is_not_inserted() -> None:
     sheets = written((make_take(1),), (Free(VM_1.uuid),), before=(*make_fleet(),))
     assert sheets.inserts[ALLOCATIONS] == []
     assert sheets.freed == [VM_1.uuid]
-    assert sheets.spent == []
+    assert sheets.spent == [(HOST_1, VCPU, 0, 0)]
+    assert sheets.generations == [1]
     assert sheets.inserts[CLAIM_KEYS] == [("claim-1", 2, 1000.0)]
 
 
 def test_a_provider_is_written_with_what_is_used_at_the_end() -> None:
     """Its inventories are replaced as a whole, also by a claim that comes after it."""
     sheets = written(*make_fleet(), (make_take(1),))
-    used = {row[1]: row[-1] for row in sheets.inserts[INVENTORIES]}
-    assert used[VCPU] == 1
+    used = {row[1]: row[-2:] for row in sheets.inserts[INVENTORIES]}
+    assert used[VCPU] == (1, 1)
     assert sheets.emptied == [HOST_1]
     assert sheets.spent == []
 

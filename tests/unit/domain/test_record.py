@@ -1,9 +1,11 @@
 """Records: kinds and keys."""
 
+from berth.domain.consumer import Consumer
 from berth.domain.decision import Decision, Verdict
 from berth.domain.flavor import Flavor
 from berth.domain.record import KINDS, RECORD_TYPES, Kind, PendingRequest, Record, key_of, kind_of
 from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.vocabulary import ResourceClass, Trait
 from berth.testing.fleets import Box, asking, resident, zone
 
 BOX = Box("h")
@@ -16,6 +18,9 @@ RECORDS: dict[Kind, tuple[Record, str]] = {
     Kind.FLAVOR: (Flavor("42", "n", 1, 1), "42"),
     Kind.INSTANCE: (resident("i", BOX), "i"),
     Kind.PENDING_REQUEST: (PendingRequest(asking(), 0.0), "req-1"),
+    Kind.CONSUMER: (Consumer("c", "p", "u"), "c"),
+    Kind.RESOURCE_CLASS: (ResourceClass("CUSTOM_A", 1), "CUSTOM_A"),
+    Kind.TRAIT: (Trait("CUSTOM_B", 1), "CUSTOM_B"),
     Kind.DECISION: (Decision("req-1", Verdict.PLACED, "p", "h", "d", 0, 0, 0.0, 0), "req-1"),
 }
 

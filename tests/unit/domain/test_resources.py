@@ -1,11 +1,19 @@
 """Inventories and amounts."""
 
 import math
+import re
 
 import pytest
 
 from berth.domain.errors import InvalidInputError
-from berth.domain.resources import AMOUNT_MAX, Inventory, add_amounts, check_name
+from berth.domain.resources import (
+    AMOUNT_MAX,
+    RATIO_BOUND,
+    Inventory,
+    add_amounts,
+    check_name,
+    check_reported,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,12 +25,20 @@ from berth.domain.resources import AMOUNT_MAX, Inventory, add_amounts, check_nam
         (Inventory(3, allocation_ratio=1.5), 4),
         (Inventory(3, allocation_ratio=0.5), 1),
         (Inventory(0), 0),
+        (Inventory(10, allocation_ratio=0.0), 0),
+        (Inventory(10, allocation_ratio=-1.5), -15),
+        (Inventory(3, allocation_ratio=-0.1), 0),
+        (Inventory(1, reserved=3), -2),
+        (Inventory(1, reserved=3, allocation_ratio=-2.0), 4),
+        (Inventory(10, allocation_ratio=RATIO_BOUND), AMOUNT_MAX),
+        (Inventory(0, reserved=10, allocation_ratio=RATIO_BOUND), -AMOUNT_MAX),
+        (Inventory(AMOUNT_MAX, allocation_ratio=-RATIO_BOUND), -AMOUNT_MAX),
     ],
 )
 def test_capacity_is_what_is_not_reserved_times_the_ratio(
     inventory: Inventory, capacity: int
 ) -> None:
-    """Rounded down, as an amount is whole."""
+    """Without a fraction, as an amount is whole; it may be below 0, and is never too large."""
     assert inventory.capacity == capacity
 
 
@@ -37,23 +53,38 @@ def test_one_allocation_gets_no_more_than_the_total() -> None:
     [
         {"total": -1},
         {"total": AMOUNT_MAX + 1},
-        {"reserved": 11},
         {"reserved": -1},
         {"min_unit": 0},
         {"step_size": 0},
         {"max_unit": -1},
-        {"allocation_ratio": 0.0},
-        {"allocation_ratio": -1.0},
         {"allocation_ratio": math.nan},
         {"allocation_ratio": math.inf},
-        {"allocation_ratio": 10_001.0},
+        {"allocation_ratio": -math.inf},
+        {"allocation_ratio": 3.5e38},
+        {"allocation_ratio": -3.5e38},
     ],
 )
 def test_what_could_not_be_an_inventory_is_refused(changes: dict[str, int]) -> None:
-    """Negative amounts, a reserve above the total, zero units, and ratios that are none."""
+    """Negative amounts, zero units, and ratios that are none."""
     with pytest.raises(InvalidInputError) as caught:
         Inventory(**{"total": 10, **changes})
     assert next(iter(changes)) in caught.value.field
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"reserved": 11}, "reserved: 11 is above the total 10"),
+        ({"allocation_ratio": 0.0}, "allocation_ratio: 0.0 must be above 0 and at most 10000.0"),
+        ({"allocation_ratio": -1.0}, "allocation_ratio: -1.0 must be above 0"),
+        ({"allocation_ratio": 10_001.0}, "allocation_ratio: 10001.0 must be above 0"),
+    ],
+)
+def test_agents_may_not_report_all_that_there_can_be(changes: dict[str, int], says: str) -> None:
+    """The Placement API takes such inventories; of an agent they are a mistake."""
+    check_reported(Inventory(10, reserved=10, allocation_ratio=10_000.0))
+    with pytest.raises(InvalidInputError, match=re.escape(says)):
+        check_reported(Inventory(**{"total": 10, **changes}))
 
 
 def test_amounts_are_summed_class_by_class() -> None:

@@ -75,7 +75,7 @@ def _only_one(books: Books, claim: Claim) -> Allocation | None:
     if len(claim.allocations) != 1 or claim.key in books.claimed:
         return None
     allocation = claim.allocations[0]
-    if books.held.get(allocation.consumer_uuid):
+    if books.held.get(allocation.consumer_uuid) or not allocation.amounts:
         return None
     room = books.rooms.get(allocation.provider_uuid)
     return None if room is None or not room.fits(allocation.amounts) else allocation
@@ -91,11 +91,12 @@ def _take(books: Books, key: str, allocation: Allocation) -> Usage:
     for name, amount in allocation.amounts.items():
         used[name] += amount
     room.used = used
+    room.generation += 1
     books.held[consumer] = {provider: dict(allocation.amounts)}
     dirt.taken[consumer] = None
     books.claimed[key] = version
     dirt.claimed[key] = version
-    return Usage(provider, used)
+    return Usage(provider, used, room.generation)
 
 
 def _put_instance(books: Books, ref: Ref, instance: Instance) -> Instance:

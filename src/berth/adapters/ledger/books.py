@@ -5,11 +5,13 @@ down what the books say is new. Every change goes through a `Draft`, so that a u
 out to be refused leaves no trace.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from berth.domain.change import Alive, Change, Event, Usage
+from berth.domain.consumer import Consumer
 from berth.domain.record import Kind, Record
 from berth.domain.resources import Inventory
 from berth.domain.write import Committed, Unit
@@ -52,7 +54,8 @@ class Limits(NamedTuple):
 class Room:
     """A provider as far as claims go: limits and use of each class in its inventories.
 
-    A mapping of what is used is replaced and never changed, so whoever has it may keep it.
+    A mapping of what is used is replaced and never changed, so whoever has it may keep it. The
+    generation counts what was done to the provider's record, and how often something was taken.
     """
 
     generation: int
@@ -81,6 +84,11 @@ class Room:
 def guard_key(name: str) -> str:
     """Return the key of a guard; it stands among the claim keys, and is forgotten like them."""
     return f"\x1fguard:{name}"
+
+
+def shared_key(name: str) -> str:
+    """Return the key of a guard's shared uses; those of both kinds must be loaded together."""
+    return f"\x1fshared:{name}"
 
 
 @dataclass(slots=True)
@@ -119,7 +127,7 @@ class Dirt:
     claimed: dict[str, int] = field(default_factory=dict[str, int])
     """Versions by new claim key."""
     guarded: dict[str, int] = field(default_factory=dict[str, int])
-    """Newest versions by the key of a guard, see `guard_key`."""
+    """Newest versions by the key of a guard, see `guard_key` and `shared_key`."""
     changes: list[Change] = field(default_factory=list[Change])
     """The feed, in order."""
 
@@ -129,7 +137,8 @@ class Books:
     """What is known of the ledger, and what a batch has changed of it.
 
     `version` is the newest. A key that is not in a mapping is not in the ledger. `revisions`
-    holds the revision of an instance and 1 for a record of any other kind (no providers).
+    holds the revision of an instance and 1 for a record of any other kind, but for providers and
+    consumers.
     """
 
     version: int = 0
@@ -137,21 +146,33 @@ class Books:
     revisions: dict[Ref, int] = field(default_factory=dict[Ref, int])
     rooms: dict[str, Room] = field(default_factory=dict[str, Room])
     held: dict[str, Holding] = field(default_factory=dict[str, Holding])
+    consumers: dict[str, Consumer] = field(default_factory=dict[str, Consumer])
     dirt: Dirt = field(default_factory=Dirt)
 
     def spent(self, dirt: Dirt) -> list[tuple[str, str, int, int]]:
         """Return how much more is used than before a batch: (provider, class, difference, used).
 
-        What did not change is left out, and so are providers that were put or removed: what is
-        used of them is stored as it is.
+        What did not change is left out, but for one class of a provider of which nothing did: its
+        generation stands beside what is used. Providers that were put or removed are left out:
+        what is used of them is stored as it is.
         """
-        return [
-            (uuid, name, used - before.get(name, 0), used)
-            for uuid, before in dirt.drawn.items()
-            if (Kind.PROVIDER, uuid) not in dirt.puts
-            for name, used in self.rooms[uuid].used.items()
-            if used != before.get(name, 0)
-        ]
+        rows: list[tuple[str, str, int, int]] = []
+        puts, rooms = dirt.puts, self.rooms
+        for uuid, before in dirt.drawn.items():
+            if (Kind.PROVIDER, uuid) in puts:
+                continue
+            count, now = len(rows), rooms[uuid].used
+            for name, used in now.items():
+                if used != (was := before.get(name, 0)):
+                    rows.append((uuid, name, used - was, used))
+            if len(rows) == count:
+                rows += [(uuid, name, 0, used) for name, used in islice(now.items(), 1)]
+        return rows
+
+    def generations(self, spent: Iterable[tuple[str, str, int, int]]) -> list[int]:
+        """Return the generation of the provider of each row that `spent` returned."""
+        rooms = self.rooms
+        return [rooms[row[0]].generation for row in spent]
 
     def settle(self) -> Dirt:
         """Hand over what the batch has done and start clean."""
@@ -162,14 +183,15 @@ class Books:
 class Draft:
     """One unit on its way into the books; what it does can be undone until it is committed."""
 
-    __slots__ = ("_events", "_touched", "_undo", "books", "unit")
+    __slots__ = ("_events", "_raised", "_touched", "_undo", "books", "unit")
 
     def __init__(self, books: Books, unit: Unit) -> None:
         self.books = books
         self.unit = unit
         self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
         self._events: list[Event] = []
-        self._touched: dict[str, tuple[Room, Mapping[str, int]]] = {}
+        self._touched: dict[str, tuple[Room, Mapping[str, int], int]] = {}
+        self._raised: set[str] = set()
 
     @property
     def version(self) -> int:
@@ -190,22 +212,30 @@ class Draft:
         """Add an event to the feed."""
         self._events.append(event)
 
-    def spend(self, provider_uuid: str, amounts: Mapping[str, int]) -> None:
-        """Use more of a provider by class, or less where an amount is negative."""
+    def spend(
+        self, provider_uuid: str, amounts: Mapping[str, int], *, raises: bool = False
+    ) -> None:
+        """Use more of a provider by class, or less where an amount is negative.
+
+        `raises` says whether its generation is to grow, which it does once in a unit.
+        """
         room, drawn = self.books.rooms[provider_uuid], self.books.dirt.drawn
         if provider_uuid not in self._touched:
-            self._touched[provider_uuid] = (room, room.used)
+            self._touched[provider_uuid] = (room, room.used, room.generation)
             if provider_uuid not in drawn:
                 self.set(drawn, provider_uuid, room.used)
         used = dict(room.used)
         for name, amount in amounts.items():
             used[name] += amount
         room.used = used
+        if raises and amounts and provider_uuid not in self._raised:
+            self._raised.add(provider_uuid)
+            room.generation += 1
 
     def undo(self) -> None:
         """Take back all that the unit did."""
-        for room, used in self._touched.values():
-            room.used = used
+        for room, used, generation in self._touched.values():
+            room.used, room.generation = used, generation
         for mapping, key, old in reversed(self._undo):
             if old is _MISSING:
                 del mapping[key]
@@ -221,7 +251,10 @@ class Draft:
         books = self.books
         rooms = books.rooms
         events = self._events
-        events.extend([Usage(uuid, rooms[uuid].used) for uuid in self._touched if uuid in rooms])
+        for uuid in self._touched:
+            room = rooms.get(uuid)
+            if room is not None:
+                events.append(Usage(uuid, room.used, room.generation))
         version = books.version = books.version + 1
         changes = books.dirt.changes
         changes.extend([Change(version, event) for event in events or (NOTHING,)])

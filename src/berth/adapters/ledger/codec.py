@@ -32,7 +32,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 _EVENTS: Final = {kind: msgspec.json.Decoder(noun) for kind, noun in _EVENT_TYPES.items()}
 _LISTS: Final = {noun: msgspec.json.Decoder[Any](GenericAlias(list, noun)) for noun in KINDS}
 _SERVICES: Final = msgspec.json.Decoder(list[tuple[Service, float]])
-_PROVIDERS: Final = msgspec.json.Decoder(list[tuple[Provider, dict[str, int]]])
+_PROVIDERS: Final = msgspec.json.Decoder(list[tuple[Provider, dict[str, int], int]])
 _CHANGES: Final = msgspec.json.Decoder(list[tuple[int, int, str, msgspec.Raw]])
 _DECODERS: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
 
@@ -189,17 +189,21 @@ def changes_of(rows: Iterable[Sequence[Any]]) -> list[Change]:
 def decode_records(noun: type[R], text: str) -> list[R]:
     """Read an array of records of one kind.
 
-    Services are written as `[body, last_seen_s]`, providers as `[body, used]`: what stands
-    beside the body counts.
+    Services are written as `[body, last_seen_s]`, providers as `[body, used, generation]`: what
+    stands beside the body counts, of generations the higher one.
     """
     if noun is Service:
         services = _decode(_SERVICES, text)
         return cast("list[R]", [replace(s, last_seen_s=at_s) for s, at_s in services])
     if noun is Provider:
         providers = _decode(_PROVIDERS, text)
-        return cast("list[R]", [replace(p, used=used) for p, used in providers])
+        return cast("list[R]", [_with_use(*provider) for provider in providers])
     records: list[R] = _decode(_LISTS[cast("type[Record]", noun)], text)
     return records
+
+
+def _with_use(provider: Provider, used: dict[str, int], generation: int) -> Provider:
+    return replace(provider, used=used, generation=max(provider.generation, generation))
 
 
 def decode_json(noun: type[T], text: str) -> T:

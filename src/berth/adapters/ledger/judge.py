@@ -10,14 +10,24 @@ An adapter that commits a batch of units
 So capacity is summed over the whole batch, and every store refuses and commits the same.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from berth.adapters.ledger.at_once import commit_at_once
-from berth.adapters.ledger.books import Books, Draft, Holding, Limits, Needs, Room, guard_key
-from berth.domain.allocation import Allocation, Shortage
+from berth.adapters.ledger.books import (
+    Books,
+    Draft,
+    Limits,
+    Needs,
+    Room,
+    guard_key,
+    shared_key,
+)
+from berth.adapters.ledger.reallocating import reallocate
+from berth.adapters.ledger.taking import free, take
 from berth.domain.change import Alive, Gone
+from berth.domain.consumer import Consumer
 from berth.domain.instance import Instance
 from berth.domain.provider import Provider
 from berth.domain.record import KINDS, Kind, key_of
@@ -25,13 +35,16 @@ from berth.domain.resources import Inventory
 from berth.domain.revising import revised
 from berth.domain.write import (
     Add,
+    Cause,
     Committed,
     Free,
     Guard,
     Outcome,
     Put,
+    Reallocate,
     Rejected,
     Remove,
+    Revise,
     Seen,
     Take,
     Unit,
@@ -89,6 +102,18 @@ def _need_removal(needs: Needs, write: Remove) -> None:
 
 def _need_consumer(needs: Needs, write: Free) -> None:
     needs.consumers.add(write.consumer_uuid)
+    needs.record(Kind.CONSUMER, write.consumer_uuid)
+
+
+def _need_shares(needs: Needs, write: Reallocate) -> None:
+    for share in write.shares:
+        needs.consumers.add(share.consumer.uuid)
+        needs.record(Kind.CONSUMER, share.consumer.uuid)
+        needs.providers.update(share.allocations)
+
+
+def _need_revised(needs: Needs, write: Revise) -> None:
+    needs.providers.add(write.record.uuid)
 
 
 def _need_services(needs: Needs, write: Seen) -> None:
@@ -98,6 +123,7 @@ def _need_services(needs: Needs, write: Seen) -> None:
 
 def _need_guard(needs: Needs, write: Guard) -> None:
     needs.claim_keys.add(guard_key(write.name))
+    needs.claim_keys.add(shared_key(write.name))
 
 
 _NEEDS: Final[Mapping[type[Write], Callable[[Needs, Any], None]]] = {
@@ -108,6 +134,8 @@ _NEEDS: Final[Mapping[type[Write], Callable[[Needs, Any], None]]] = {
     Free: _need_consumer,
     Seen: _need_services,
     Guard: _need_guard,
+    Revise: _need_revised,
+    Reallocate: _need_shares,
 }
 
 
@@ -148,6 +176,8 @@ def _is_there(books: Books, kind: Kind, key: str) -> bool:
 
 # --- records ---
 
+_NOT_DIRECTLY: Final = "follows from what it holds, and is not saved or removed by itself"
+
 
 def _add(draft: Draft, write: Add) -> Rejected | None:
     record = write.record
@@ -165,6 +195,8 @@ def _put(draft: Draft, write: Put | Add) -> Rejected | None:
         _put_provider(draft, record)
         return None
     books, kind, key = draft.books, KINDS[type(record)], key_of(record)
+    if isinstance(record, Consumer):
+        return _conflict(kind, key, _NOT_DIRECTLY)
     ref = (kind, key)
     draft.set(books.revisions, ref, 1)
     if kind is Kind.SERVICE:
@@ -193,13 +225,42 @@ def _put_instance(draft: Draft, instance: Instance) -> Rejected | None:
 def _put_provider(draft: Draft, provider: Provider) -> None:
     books = draft.books
     room = books.rooms.get(provider.uuid)
-    used = {} if room is None else {name: n for name, n in room.used.items() if n}
+    used: Mapping[str, int] = {} if room is None else room.used
     generation = provider.generation if room is None else room.generation + 1
-    inventories = {name: Inventory(total=0) for name in used} | dict(provider.inventories)
+    forgotten = {name: Inventory(total=0) for name, amount in used.items() if amount}
+    _store(draft, replace(provider, inventories=forgotten | dict(provider.inventories)), generation)
+
+
+def _revise(draft: Draft, write: Revise) -> Rejected | None:
+    provider, room = write.record, draft.books.rooms.get(write.record.uuid)
+    uuid = provider.uuid
+    if room is None:
+        return replace(
+            _conflict(Kind.PROVIDER, uuid, "is not there"), cause=Cause.MISSING, subject=uuid
+        )
+    actual = room.generation
+    if write.generation not in {None, actual}:
+        why = f"is at generation {actual}, not {write.generation}; read it again"
+        refusal = _conflict(Kind.PROVIDER, uuid, why)
+        return replace(refusal, cause=Cause.GENERATION, subject=uuid, actual=actual)
+    left_out = [name for name, amount in room.used.items() if amount]
+    left_out = [name for name in left_out if name not in provider.inventories]
+    if left_out:
+        refusal = _conflict(Kind.PROVIDER, uuid, f"has {', '.join(left_out)} in use")
+        names = tuple(left_out)
+        return replace(refusal, cause=Cause.IN_USE, subject=uuid, actual=actual, names=names)
+    _store(draft, provider, actual + write.raises)
+    return None
+
+
+def _store(draft: Draft, provider: Provider, generation: int) -> None:
+    """Store a provider, with what is used of it left as it is."""
+    books, inventories = draft.books, provider.inventories
+    room = books.rooms.get(provider.uuid)
+    used: Mapping[str, int] = {} if room is None else room.used
     stored = replace(
         provider,
         generation=generation,
-        inventories=inventories,
         used={name: used.get(name, 0) for name in inventories},
     )
     limits = {name: Limits.of(inventory) for name, inventory in inventories.items()}
@@ -210,6 +271,8 @@ def _put_provider(draft: Draft, provider: Provider) -> None:
 
 def _remove(draft: Draft, write: Remove) -> Rejected | None:
     books, kind, key = draft.books, write.kind, write.key
+    if kind is Kind.CONSUMER:
+        return _conflict(kind, key, _NOT_DIRECTLY)
     if not _is_there(books, kind, key):
         return _conflict(kind, key, "is not there")
     if kind is Kind.PROVIDER:
@@ -231,13 +294,15 @@ def _remove(draft: Draft, write: Remove) -> Rejected | None:
 
 
 def _guard(draft: Draft, guard: Guard) -> Rejected | None:
-    books, key = draft.books, guard_key(guard.name)
-    newest = books.claimed.get(key, 0)
+    claimed, is_shared = draft.books.claimed, guard.is_shared
+    key, shared = guard_key(guard.name), shared_key(guard.name)
+    newest = claimed.get(key, 0) if is_shared else max(claimed.get(key, 0), claimed.get(shared, 0))
     if newest > guard.seen:
         why = f"{guard.name} changed in version {newest}, after {guard.seen}"
         return Rejected(conflict=f"{why}; read it again", stale=True)
-    draft.set(books.claimed, key, draft.version)
-    draft.set(books.dirt.guarded, key, draft.version)
+    used = shared if is_shared else key
+    draft.set(claimed, used, draft.version)
+    draft.set(draft.books.dirt.guarded, used, draft.version)
     return None
 
 
@@ -250,81 +315,14 @@ def _see(draft: Draft, seen: Seen) -> None:
         draft.tell(Alive(known, seen.at_s))
 
 
-# --- claims ---
-
-
-def _take(draft: Draft, take: Take) -> Rejected | None:
-    books, claim = draft.books, take.claim
-    holdings = _holdings(claim.allocations)
-    if holdings is None:
-        return Rejected(conflict=f"claim {claim.key!r} names a consumer and provider twice")
-    for consumer_uuid in holdings:
-        if books.held.get(consumer_uuid):
-            return Rejected(conflict=f"consumer {consumer_uuid!r} holds allocations already")
-    shortages = _shortages(books, claim.allocations)
-    if shortages:
-        return Rejected(shortages=shortages)
-    for consumer_uuid, holding in holdings.items():
-        draft.set(books.held, consumer_uuid, holding)
-        draft.set(books.dirt.taken, consumer_uuid, None)
-    for allocation in claim.allocations:
-        draft.spend(allocation.provider_uuid, allocation.amounts)
-    draft.set(books.claimed, claim.key, draft.version)
-    draft.set(books.dirt.claimed, claim.key, draft.version)
-    return None
-
-
-def _holdings(allocations: Sequence[Allocation]) -> dict[str, Holding] | None:
-    holdings: dict[str, dict[str, dict[str, int]]] = {}
-    for allocation in allocations:
-        holding = holdings.setdefault(allocation.consumer_uuid, {})
-        if allocation.provider_uuid in holding:
-            return None
-        holding[allocation.provider_uuid] = dict(allocation.amounts)
-    return dict(holdings)
-
-
-def _shortages(books: Books, allocations: Sequence[Allocation]) -> tuple[Shortage, ...]:
-    """Find what is short: first amounts that no one may ask for, then sums above the room."""
-    never: list[Shortage] = []
-    asked: dict[tuple[str, str], int] = {}
-    for allocation in allocations:
-        uuid = allocation.provider_uuid
-        room = books.rooms.get(uuid)
-        for name, amount in allocation.amounts.items():
-            limits = None if room is None else room.limits.get(name)
-            if room is None or limits is None:
-                never.append(Shortage(uuid, name, amount, 0))
-            elif not limits.allow(amount):
-                left = min(limits.capacity - room.used[name], limits.unit_max)
-                never.append(Shortage(uuid, name, amount, max(left, 0) if amount > left else 0))
-            else:
-                asked[uuid, name] = asked.get((uuid, name), 0) + amount
-    summed = [
-        Shortage(uuid, name, amount, max(left, 0))
-        for (uuid, name), amount in asked.items()
-        if amount > (left := books.rooms[uuid].left(name))
-    ]
-    return (*never, *summed)
-
-
-def _free(draft: Draft, write: Free) -> None:
-    books, consumer_uuid = draft.books, write.consumer_uuid
-    holding = books.held.get(consumer_uuid)
-    if not holding:
-        return
-    for provider_uuid, amounts in holding.items():
-        draft.spend(provider_uuid, {name: -amount for name, amount in amounts.items()})
-    draft.drop(books.held, consumer_uuid)
-    draft.set(books.dirt.freed, consumer_uuid, None)
-
-
 _DEEDS: Final[Mapping[type[Write], Callable[[Draft, Any], Rejected | None]]] = {
-    Take: _take,
+    Take: take,
     Put: _put,
     Add: _add,
     Remove: _remove,
-    Free: _free,
+    Free: free,
     Seen: _see,
     Guard: _guard,
+    Revise: _revise,
+    Reallocate: reallocate,
 }

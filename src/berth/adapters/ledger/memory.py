@@ -2,11 +2,12 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 from berth.adapters.ledger.books import Books, Dirt
+from berth.adapters.ledger.holding import derived_consumer, gathered, owner_of
 from berth.adapters.ledger.judge import judge
 from berth.adapters.ledger.listing import (
     check_in_feed,
@@ -21,6 +22,7 @@ from berth.adapters.ledger.watch import Watch
 from berth.domain.aggregate import Aggregate
 from berth.domain.allocation import Allocation
 from berth.domain.change import Change, Snapshot
+from berth.domain.consumer import Consumer, Holding
 from berth.domain.decision import Decision
 from berth.domain.errors import NotFoundError, UnavailableError
 from berth.domain.flavor import Flavor
@@ -29,6 +31,7 @@ from berth.domain.instance import Instance, Status
 from berth.domain.provider import Provider
 from berth.domain.record import RECORD_TYPES, Kind, PendingRequest, Record
 from berth.domain.server_group import ServerGroup
+from berth.domain.vocabulary import ResourceClass, Trait
 from berth.domain.write import Outcome, Unit
 from berth.ports.ledger import InstanceQuery
 
@@ -172,7 +175,8 @@ class MemoryLedger:
 
     def _current(self, record: Record) -> Record:
         if isinstance(record, Provider):
-            return replace(record, used=dict(self._books.rooms[record.uuid].used))
+            room = self._books.rooms[record.uuid]
+            return replace(record, used=dict(room.used), generation=room.generation)
         return record
 
     def _all(self, noun: type[R]) -> list[R]:
@@ -185,6 +189,44 @@ class MemoryLedger:
     def _decisions(self) -> list[Decision]:
         decisions = cast("list[Decision]", list(self._records[Kind.DECISION].values()))
         return sorted(decisions, key=lambda d: (d.decided_at_s, d.request_id), reverse=True)
+
+    # --- Holdings ---
+
+    async def holding(self, consumer_uuid: str) -> Holding | None:
+        """Return a consumer with all that it holds; None when it holds nothing."""
+        found = self._holdings(self._books.held.keys() & {consumer_uuid})
+        return found[0] if found else None
+
+    async def holders(self, provider_uuid: str) -> list[Holding]:
+        """Return who holds something of a provider, and only that, in order of consumers."""
+        held = self._books.held
+        holders = [uuid for uuid, holding in held.items() if provider_uuid in holding]
+        return self._holdings(holders, provider_uuid)
+
+    async def project_holdings(self, project_id: str, user_id: str | None = None) -> list[Holding]:
+        """Return all that consumers of a project hold, or those of one user in it."""
+        return [
+            holding
+            for holding in self._holdings(self._books.held)
+            if holding.consumer.project_id == project_id
+            and user_id in {None, holding.consumer.user_id}
+        ]
+
+    def _holdings(
+        self, consumer_uuids: Iterable[str], provider_uuid: str | None = None
+    ) -> list[Holding]:
+        self._check_open()
+        return gathered(
+            (self._consumer(uuid), provider, dict(amounts))
+            for uuid in consumer_uuids
+            for provider, amounts in self._books.held[uuid].items()
+            if provider_uuid in {None, provider}
+        )
+
+    def _consumer(self, uuid: str) -> Consumer:
+        instance = cast("Instance | None", self._records[Kind.INSTANCE].get(uuid))
+        owner = None if instance is None else owner_of(instance)
+        return self._books.consumers.get(uuid) or derived_consumer(uuid, owner)
 
     # --- Feed ---
 
@@ -208,6 +250,8 @@ class MemoryLedger:
             flavors=tuple(self._all(Flavor)),
             instances=tuple(sorted(instances, key=lambda instance: instance.uuid)),
             pending_requests=tuple(self._all(PendingRequest)),
+            resource_classes=tuple(self._all(ResourceClass)),
+            traits=tuple(self._all(Trait)),
         )
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:

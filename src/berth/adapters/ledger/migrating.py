@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from berth.adapters.ledger.sql.sqlite_file import BUSY_TIMEOUT_S, connect
 from berth.domain.errors import LedgerError
 
-SCHEMA: Final = "0002"
+SCHEMA: Final = "0003"
 """The newest revision in `migrations/versions`."""
 
 _FIND_REVISION: Final = "SELECT version_num FROM alembic_version"

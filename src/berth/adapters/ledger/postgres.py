@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Self, TypeVar
+from typing import Final, Literal, Self, TypeVar
 
 import asyncpg
 
@@ -23,6 +23,7 @@ from berth.adapters.ledger.sql.reads import (
     read_allocations,
     read_changes,
     read_head,
+    read_holdings,
     read_instances,
     read_one,
     read_snapshot,
@@ -30,6 +31,7 @@ from berth.adapters.ledger.sql.reads import (
 from berth.adapters.ledger.watch import Watch
 from berth.domain.allocation import Allocation
 from berth.domain.change import Change, Snapshot
+from berth.domain.consumer import Holding
 from berth.domain.errors import LedgerError, UnavailableError
 from berth.domain.instance import Instance
 from berth.domain.record import Kind, Record
@@ -128,6 +130,27 @@ class PostgresLedger:
     async def next_id(self, kind: Kind) -> int:
         """Return a number that was never returned before for this kind (from 1)."""
         return await self._writer.next_id(kind)
+
+    # --- Holdings ---
+
+    async def holding(self, consumer_uuid: str) -> Holding | None:
+        """Return a consumer with all that it holds; None when it holds nothing."""
+        found = await self._holdings("consumer_uuid", consumer_uuid)
+        return found[0] if found else None
+
+    async def holders(self, provider_uuid: str) -> list[Holding]:
+        """Return who holds something of a provider, and only that, in order of consumers."""
+        return await self._holdings("provider_uuid", provider_uuid)
+
+    async def project_holdings(self, project_id: str, user_id: str | None = None) -> list[Holding]:
+        """Return all that consumers of a project hold, or those of one user in it."""
+        found = await self._holdings("project_id", project_id)
+        return [one for one in found if user_id in {None, one.consumer.user_id}]
+
+    async def _holdings(
+        self, by: Literal["consumer_uuid", "provider_uuid", "project_id"], key: str
+    ) -> list[Holding]:
+        return await self._ask(read_holdings(self._queries, by, key))
 
     # --- Feed ---
 

@@ -19,12 +19,26 @@ from berth.testing.ledger_conformance.claims import ClaimTests
 from berth.testing.ledger_conformance.durability import DurableLedgerConformance
 from berth.testing.ledger_conformance.feed import FeedTests
 from berth.testing.ledger_conformance.fixtures import LedgerFactory, LedgerFixtures
+from berth.testing.ledger_conformance.guards import GuardTests
+from berth.testing.ledger_conformance.holdings import HoldingTests
 from berth.testing.ledger_conformance.listing import ListingTests
+from berth.testing.ledger_conformance.reallocations import ReallocationTests
 from berth.testing.ledger_conformance.records import RecordTests
+from berth.testing.ledger_conformance.revisions import RevisionTests
 from berth.testing.ledger_conformance.trees import TreeTests
 
 __all__ = ["DurableLedgerConformance", "LedgerConformance", "LedgerFactory", "LedgerFixtures"]
 
 
-class LedgerConformance(ClaimTests, TreeTests, RecordTests, ListingTests, FeedTests):
+class LedgerConformance(
+    ClaimTests,
+    TreeTests,
+    ReallocationTests,
+    HoldingTests,
+    RevisionTests,
+    GuardTests,
+    RecordTests,
+    ListingTests,
+    FeedTests,
+):
     """Everything that holds for any ledger."""

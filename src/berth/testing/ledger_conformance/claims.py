@@ -5,10 +5,10 @@
 import asyncio
 from dataclasses import replace
 
-from berth.domain.allocation import Allocation, Claim, Shortage
+from berth.domain.allocation import Allocation, Claim, Shortage, ShortageRule
 from berth.domain.provider import Provider
 from berth.domain.resources import MEMORY_MB, VCPU, Inventory
-from berth.domain.write import Committed, Free, Guard, Put, Rejected, Take
+from berth.domain.write import Committed, Free, Put, Rejected, Take
 from berth.ports.ledger import Ledger
 from berth.testing.builders import (
     make_allocation,
@@ -34,31 +34,6 @@ async def used_of(ledger: Ledger, provider_uuid: str = HOST_1) -> dict[str, int]
 
 class ClaimTests(LedgerFixtures):
     """What `Take` and `Free` do."""
-
-    async def test_a_guard_refuses_who_read_before_the_last_change(self, ledger: Ledger) -> None:
-        """Of two units that read the same thing the second is stale, also in one batch."""
-        seen = await commit(ledger, *make_fleet(1, vcpus=9))
-        first, second = await ledger.commit(
-            [
-                (Guard("group", seen), make_take(1, amounts={VCPU: 1})),
-                (Guard("group", seen), make_take(2, amounts={VCPU: 1})),
-            ]
-        )
-        assert isinstance(first, Committed)
-        assert isinstance(second, Rejected)
-        assert second.stale
-        other = await commit(ledger, (Guard("other", seen), make_take(3, amounts={VCPU: 1})))
-        stale = await refused(ledger, (Guard("group", seen), make_take(4, amounts={VCPU: 1})))
-        assert stale.stale
-        await commit(ledger, (Guard("group", other), make_take(4, amounts={VCPU: 1})))
-        await commit(ledger, (Guard("other", other), make_take(5, amounts={VCPU: 1})))
-        assert await used_of(ledger) == {VCPU: 4}
-
-    async def test_a_refused_unit_passes_no_guard(self, ledger: Ledger) -> None:
-        """What was refused changed nothing, so nobody becomes stale by it."""
-        seen = await commit(ledger, *make_fleet(1, vcpus=1))
-        await refused(ledger, (Guard("g", seen), make_take(1, amounts={VCPU: 2})))
-        await commit(ledger, (Guard("g", seen), make_take(2, amounts={VCPU: 1})))
 
     async def test_a_claim_that_fits_is_used_and_allocated(self, ledger: Ledger) -> None:
         """A committed claim counts as used and can be read as an allocation."""
@@ -110,17 +85,19 @@ class ClaimTests(LedgerFixtures):
         )
         refusal = await refused(ledger, (Take(Claim("both", allocations)),))
         assert refusal.shortages == (
-            Shortage(HOST_1, VCPU, asked=3, left=2),
-            Shortage(HOST_2, MEMORY_MB, asked=99_999, left=32_768),
+            Shortage(HOST_1, VCPU, 3, 2, ShortageRule.UNITS),
+            Shortage(HOST_2, MEMORY_MB, 99_999, 32_768, ShortageRule.UNITS),
         )
 
     async def test_nothing_is_left_of_what_is_unknown(self, ledger: Ledger) -> None:
         """A provider or class that the ledger does not know has 0 left."""
         await commit(ledger, *make_fleet(1))
         no_class = await refused(ledger, (make_take(1, amounts={"CUSTOM_FPGA": 1}),))
-        assert no_class.shortages == (Shortage(HOST_1, "CUSTOM_FPGA", asked=1, left=0),)
+        assert no_class.shortages == (
+            Shortage(HOST_1, "CUSTOM_FPGA", 1, 0, ShortageRule.NO_INVENTORY),
+        )
         no_host = await refused(ledger, (make_take(1, on=2),))
-        assert no_host.shortages == (Shortage(HOST_2, VCPU, asked=1, left=0),)
+        assert no_host.shortages == (Shortage(HOST_2, VCPU, 1, 0, ShortageRule.NO_PROVIDER),)
 
     async def test_an_allocation_may_not_pass_max_unit(self, ledger: Ledger) -> None:
         """However much is left, one allocation gets no more than `max_unit`, or the total."""
@@ -130,9 +107,9 @@ class ClaimTests(LedgerFixtures):
         }
         await commit(ledger, (Put(replace(make_provider(1), inventories=inventories)),))
         by_total = await refused(ledger, (make_take(1, amounts={VCPU: 9}),))
-        assert by_total.shortages == (Shortage(HOST_1, VCPU, asked=9, left=8),)
+        assert by_total.shortages == (Shortage(HOST_1, VCPU, 9, 8, ShortageRule.UNITS),)
         by_unit = await refused(ledger, (make_take(1, amounts={MEMORY_MB: 257}),))
-        assert by_unit.shortages == (Shortage(HOST_1, MEMORY_MB, asked=257, left=256),)
+        assert by_unit.shortages == (Shortage(HOST_1, MEMORY_MB, 257, 256, ShortageRule.UNITS),)
         both = tuple(make_allocation(n, amounts={VCPU: 8, MEMORY_MB: 256}) for n in (1, 2))
         await commit(ledger, (Take(Claim("two", both)),))
 
@@ -142,7 +119,7 @@ class ClaimTests(LedgerFixtures):
         await commit(ledger, (Put(replace(make_provider(1), inventories=inventories)),))
         for amount in (2, 5, 0, -4):
             refusal = await refused(ledger, (make_take(1, amounts={VCPU: amount}),))
-            assert refusal.shortages == (Shortage(HOST_1, VCPU, asked=amount, left=0),)
+            assert refusal.shortages == (Shortage(HOST_1, VCPU, amount, 0, ShortageRule.UNITS),)
         await commit(ledger, (make_take(1, amounts={VCPU: 6}),))
 
     async def test_a_repeated_claim_takes_once(self, ledger: Ledger) -> None:

@@ -65,7 +65,7 @@ class FeedTests(LedgerFixtures):
         version = await commit(ledger, (Put(make_provider(1)), Put(make_instance(1))))
         used = {VCPU: 1, MEMORY_MB: 0, DISK_GB: 0}
         assert await events_of(ledger, version) == [
-            replace(make_provider(1), generation=1, used=used),
+            replace(make_provider(1), generation=2, used=used),
             replace(make_instance(1), revision=1),
         ]
 
@@ -78,7 +78,7 @@ class FeedTests(LedgerFixtures):
             Put(make_instance(2)),
         )
         version = await commit(ledger, unit)
-        usage = Usage(HOST_1, {VCPU: 2, MEMORY_MB: 64, DISK_GB: 0})
+        usage = Usage(HOST_1, {VCPU: 2, MEMORY_MB: 64, DISK_GB: 0}, generation=2)
         assert await events_of(ledger, version) == [replace(make_instance(2), revision=1), usage]
 
     async def test_heartbeats_are_told_of_known_hosts(self, ledger: Ledger) -> None:

@@ -15,6 +15,7 @@ from berth.domain.instance import Instance, Status, Task
 from berth.domain.provider import Provider
 from berth.domain.record import RECORD_TYPES, Kind, PendingRequest, Record, key_of
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.vocabulary import ResourceClass, Trait
 from berth.domain.write import Add, Committed, Free, Put, Remove, Seen
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.testing.builders import (
@@ -42,6 +43,8 @@ PLAIN: list[Record] = [
     make_flavor(1),
     make_pending_request(1),
     make_decision(1),
+    ResourceClass("CUSTOM_FPGA", 1, CREATED_AT_S),
+    Trait("CUSTOM_RAID", 2, CREATED_AT_S),
 ]
 """A record of every kind that the ledger keeps just as it is given."""
 

@@ -5,8 +5,9 @@ the other tables are brought up to date later, for many batches at once (docs/ad
 """
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Final
 
 import msgspec
@@ -19,10 +20,17 @@ from berth.domain.record import Kind
 _LEVEL: Final = 1
 """Pages are full of the same names, so the quickest compression leaves a tenth of them."""
 
+_Place = tuple[str, str]
+"""A provider and a class."""
+_Spent = tuple[int, int, int]
+"""Difference of what is used, what is used, and the provider's generation."""
+
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Sheets)
 
-WAITING_KINDS: Final = frozenset({Kind.INSTANCE, Kind.PENDING_REQUEST, Kind.DECISION})
+WAITING_KINDS: Final = frozenset(
+    {Kind.INSTANCE, Kind.PENDING_REQUEST, Kind.DECISION, Kind.CONSUMER}
+)
 """Kinds whose records may be in the daybook before they are in their tables."""
 
 _INSTANCES: Final = schema.instances.name
@@ -35,8 +43,8 @@ _MAY_WAIT: Final = frozenset(
 def may_wait(sheets: Sheets) -> bool:
     """Tell whether a batch did only what a page can be made of.
 
-    That is what the lives of instances are made of. Whatever changes the fleet is rare, and is
-    written to its tables at once.
+    That is what the lives of instances and consumers are made of. Whatever changes the fleet is
+    rare, and is written to its tables at once.
     """
     return (
         not sheets.emptied
@@ -95,21 +103,26 @@ def merged(pages: Sequence[Sheets], *, in_doubt: bool = False) -> Sheets:
             undo it.
     """
     total = Sheets(pages[0].first, pages[-1].version)
-    spent: dict[tuple[str, str], tuple[int, int]] = {}
+    spent: dict[_Place, _Spent] = {}
     records: dict[str, dict[Value, Row | None]] = {}
     allocations: dict[Value, list[Row]] = {}
     freed: dict[Value, None] = {}
     seen: dict[str, str] = {}
     for page in pages:
-        for provider, name, more, used in page.spent:
-            spent[provider, name] = (spent.get((provider, name), _NOTHING)[0] + more, used)
+        generations = page.generations or repeat(0, len(page.spent))
+        for (provider, name, more, used), generation in zip(page.spent, generations, strict=True):
+            place = (provider, name)
+            before, _, known = spent.get(place, _NOTHING)
+            spent[place] = (before + more, used, generation or known)
         _merge_records(records, page, total.born)
         _merge_allocations(allocations, page, freed)
         for name in (CLAIM_KEYS, CHANGES):
             if rows := page.inserts.get(name):
                 total.inserts.setdefault(name, []).extend(rows)
         seen.update(page.seen)
-    total.spent = [(p, c, more, used) for (p, c), (more, used) in spent.items() if more or in_doubt]
+    written = _worth_writing(spent, in_doubt=in_doubt)
+    total.spent = [(p, c, more, used) for (p, c), (more, used, _) in written.items()]
+    total.generations = [generation for _, _, generation in written.values()]
     for table, rows_by_key in records.items():
         total.upserts[table] = [row for row in rows_by_key.values() if row is not None]
         kind = schema.KIND_OF_TABLE.get(table)
@@ -123,7 +136,22 @@ def merged(pages: Sequence[Sheets], *, in_doubt: bool = False) -> Sheets:
     return total
 
 
-_NOTHING: Final = (0, 0)
+_NOTHING: Final = (0, 0, 0)
+
+
+def _worth_writing(spent: Mapping[_Place, _Spent], *, in_doubt: bool) -> Mapping[_Place, _Spent]:
+    """Leave out what came to nothing, but for what bears the newest generation of a provider."""
+    if in_doubt or all(more for more, _, _ in spent.values()):
+        return spent
+    kept = {place: row for place, row in spent.items() if row[0]}
+    newest: dict[str, int] = {}
+    for (provider, _), (_, _, generation) in kept.items():
+        newest[provider] = max(newest.get(provider, 0), generation)
+    for place, row in spent.items():
+        if row[-1] > newest.get(place[0], 0):
+            newest[place[0]] = row[-1]
+            kept[place] = row
+    return kept
 
 
 def _merge_records(

@@ -40,6 +40,7 @@ class Knowledge:
         books.claimed.update(loaded.claimed)
         books.revisions.update(loaded.revisions)
         books.held.update(loaded.held)
+        books.consumers.update(loaded.consumers)
         for uuid, room in loaded.rooms.items():
             if uuid not in self._known.providers and uuid not in self._older.providers:
                 books.rooms[uuid] = room
@@ -76,6 +77,8 @@ class Knowledge:
         for kind, keys in older.records.items():
             for key in keys - known.records.get(kind, set()):
                 books.revisions.pop((kind, key), None)
+                if kind is Kind.CONSUMER:
+                    books.consumers.pop(key, None)
         if len(older.providers) <= _ROOMS_MAX:
             known.providers |= older.providers
         else:

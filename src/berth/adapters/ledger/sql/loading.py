@@ -13,6 +13,7 @@ from berth.adapters.ledger.books import Books, Holding, Limits, Needs, Room
 from berth.adapters.ledger.codec import decode_json
 from berth.adapters.ledger.sql import schema
 from berth.adapters.ledger.sql.queries import DialectName
+from berth.domain.consumer import Consumer
 from berth.domain.record import Kind
 
 
@@ -85,7 +86,7 @@ def loading_statement(dialect: DialectName, kinds: tuple[Kind, ...]) -> str:
         gathered(held, "allocations", consumers),
         gathered("uuid, generation", "providers", words.among_providers.format(column="uuid")),
         gathered(
-            f"provider_uuid, resource_class, {limits}, used",
+            f"provider_uuid, resource_class, {limits}, used, generation",
             "inventories",
             words.among_providers.format(column="provider_uuid"),
         ),
@@ -93,37 +94,47 @@ def loading_statement(dialect: DialectName, kinds: tuple[Kind, ...]) -> str:
     for number, kind in enumerate(kinds, start=_FIXED + 1):
         table = schema.RECORD_TABLES[kind]
         key = schema.key_column(table).name
-        revision = "revision" if kind is Kind.INSTANCE else "1"
         where = words.among.format(column=key, number=number)
-        parts.append(gathered(f"{key}, {revision}", table.name, where))
+        if kind is Kind.CONSUMER:
+            columns = words.json.format(column="body")
+        else:
+            columns = f"{key}, {'revision' if kind is Kind.INSTANCE else '1'}"
+        parts.append(gathered(columns, table.name, where))
     return f"{words.ahead}SELECT {', '.join(parts)} FROM head"  # noqa: S608 - own names
 
 
 def books_of(kinds: Sequence[Kind], version: int, texts: Sequence[str]) -> Books:
     """Make books of the row that the statement yields."""
     claims, held, providers, inventories, *records = texts
+    texts_of = dict(zip(kinds, records, strict=True))
+    consumers = decode_json(list[tuple[Consumer]], texts_of.pop(Kind.CONSUMER, "[]"))
     return Books(
         version=version,
         claimed=dict(decode_json(list[tuple[str, int]], claims)),
         revisions={
             (kind, key): revision
-            for kind, text in zip(kinds, records, strict=True)
+            for kind, text in texts_of.items()
             for key, revision in decode_json(list[tuple[str, int]], text)
         },
         rooms=_rooms(providers, inventories),
         held=_held(held),
+        consumers={consumer.uuid: consumer for (consumer,) in consumers},
     )
 
 
 def _rooms(providers: str, inventories: str) -> dict[str, Room]:
     limits: dict[str, dict[str, Limits]] = {}
     used: dict[str, dict[str, int]] = {}
-    rows = decode_json(list[tuple[str, str, int, int, int, int, int]], inventories)
-    for uuid, name, capacity, unit_max, min_unit, step_size, amount in rows:
+    generations: dict[str, int] = {}
+    rows = decode_json(list[tuple[str, str, int, int, int, int, int, int]], inventories)
+    for uuid, name, capacity, unit_max, min_unit, step_size, amount, generation in rows:
         limits.setdefault(uuid, {})[name] = Limits(capacity, unit_max, min_unit, step_size)
         used.setdefault(uuid, {})[name] = amount
+        generations[uuid] = max(generations.get(uuid, 0), generation)
     return {
-        uuid: Room(generation, limits.get(uuid, {}), used.get(uuid, {}))
+        uuid: Room(
+            max(generation, generations.get(uuid, 0)), limits.get(uuid, {}), used.get(uuid, {})
+        )
         for uuid, generation in decode_json(list[tuple[str, int]], providers)
     }
 

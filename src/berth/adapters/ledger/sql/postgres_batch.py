@@ -27,10 +27,11 @@ CHANNEL: Final = "berth_ledger"
 _LOCK: Final = "BEGIN; SELECT 1 FROM head FOR UPDATE"
 
 _SPEND: Final = """
-UPDATE inventories SET used = used + spent.amount
-  FROM unnest($1::text[], $2::text[], $3::bigint[]) AS spent (provider, class, amount)
+UPDATE inventories SET used = used + spent.amount, generation = spent.generation
+  FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
+    AS spent (provider, class, amount, generation)
  WHERE provider_uuid = spent.provider AND resource_class = spent.class
-   AND (spent.amount < 0 OR used + spent.amount <= capacity)"""
+   AND (spent.amount <= 0 OR used + spent.amount <= capacity)"""
 
 _SEE: Final = """
 UPDATE services SET last_seen_s = seen.at_s
@@ -83,7 +84,9 @@ async def _load(connection: asyncpg.Connection, needs: Needs) -> Books:
 
 async def _write(connection: asyncpg.Connection, sheets: Sheets) -> None:
     """Write down what a batch did, but for its version, in the order that constraints want."""
-    changed = await _run(connection, _SPEND, [row[:3] for row in sheets.spent])
+    pairs = zip(sheets.spent, sheets.generations, strict=True)
+    spent = [(*row[:3], generation) for row, generation in pairs]
+    changed = await _run(connection, _SPEND, spent)
     if changed != len(sheets.spent):
         raise LedgerError(
             f"{changed} of {len(sheets.spent)} inventories had the room that was counted on; "

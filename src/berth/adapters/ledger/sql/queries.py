@@ -10,16 +10,20 @@ from functools import cache
 from typing import Any, Final, Literal, cast
 
 from sqlalchemy import (
+    BindParameter,
     ColumnElement,
     Executable,
     Select,
     Text,
+    and_,
     bindparam,
+    case,
     delete,
     func,
     literal_column,
     select,
     tuple_,
+    union_all,
 )
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.dialects import postgresql, sqlite
@@ -47,6 +51,21 @@ _JSON_OBJECT: Final[dict[DialectName, str]] = {
     "sqlite": "json_group_object",
     "postgresql": "json_object_agg",
 }
+
+
+_OWNER: Final[dict[DialectName, str]] = {
+    "sqlite": (
+        "json_extract(instances.body,"
+        " '$.project_id', '$.user_id', '$.created_at_s', '$.updated_at_s')"
+    ),
+    "postgresql": (
+        "CAST(json_build_array("
+        "CAST(instances.body AS json) -> 'project_id', CAST(instances.body AS json) -> 'user_id',"
+        " CAST(instances.body AS json) -> 'created_at_s',"
+        " CAST(instances.body AS json) -> 'updated_at_s') AS text)"
+    ),
+}
+"""What is told of an instance as a consumer; times are taken from the text as they stand there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +120,7 @@ class Queries:
         self.every = cache(self._every)
         self.live_instances = cache(self._live_instances)
         self.allocations = cache(self._allocations)
+        self.holdings = cache(self._holdings)
         self.trims = cache(self._trims)
         self._instances_with = cache(self._instances_of)
 
@@ -150,7 +170,11 @@ class Queries:
         )
 
     def _record(self, kind: Kind) -> Select[Any]:
-        """Services are `[body, last_seen_s]`, providers `[body, used]`, others their body."""
+        """Return the items of a kind: mostly bodies.
+
+        Services are `[body, last_seen_s]`, and providers `[body, used, generation]`, the last
+        being that of their inventories.
+        """
         table = schema.RECORD_TABLES[kind]
         if kind is Kind.SERVICE:
             return select(_item(table.c.body, table.c.last_seen_s))
@@ -158,12 +182,14 @@ class Queries:
             return select(table.c.body.label("item"))
         inventories = schema.inventories.c
         gather = getattr(func, _JSON_OBJECT[self._dialect])
-        used = (
-            select(sql_cast(gather(inventories.resource_class, inventories.used), Text))
+        used = sql_cast(gather(inventories.resource_class, inventories.used), Text)
+        comma = literal_column("','", Text)
+        stock = (
+            select(used + comma + sql_cast(func.max(inventories.generation), Text))
             .where(inventories.provider_uuid == table.c.uuid)
             .scalar_subquery()
         )
-        return select(_item(table.c.body, func.coalesce(used, literal_column("'{}'", Text))))
+        return select(_item(table.c.body, func.coalesce(stock, literal_column("'{},0'", Text))))
 
     def _one(self, kind: Kind) -> Statement:
         """The record with :key."""
@@ -231,6 +257,37 @@ class Queries:
         for name in by:
             found = found.where(table[name] == bindparam(name))
         return self._compiled(found)
+
+    def _holdings(self, by: Literal["consumer_uuid", "provider_uuid", "project_id"]) -> Statement:
+        """Allocations with their consumers, of the consumer, provider or project :key.
+
+        `[[consumer, provider], amounts, record, instance]`: the last two are of the consumer, and
+        null where there is none. An instance is `[project, user, created_at_s, updated_at_s]`,
+        and is told only of a consumer without a record.
+        """
+        held, records = schema.allocations, schema.consumers
+        instances = schema.instances
+        key: BindParameter[str] = bindparam("key")
+        pair = getattr(func, _JSON_ARRAY[self._dialect])(held.c.consumer_uuid, held.c.provider_uuid)
+        null = literal_column("'null'", Text)
+        is_derived = and_(records.c.uuid.is_(None), instances.c.uuid.is_not(None))
+        instance = case((is_derived, literal_column(_OWNER[self._dialect], Text)), else_=null)
+        item = _item(
+            sql_cast(pair, Text), held.c.amounts, func.coalesce(records.c.body, null), instance
+        )
+        joined = held.outerjoin(records, records.c.uuid == held.c.consumer_uuid).outerjoin(
+            instances, instances.c.uuid == held.c.consumer_uuid
+        )
+        found = select(item).select_from(joined)
+        if by != "project_id":
+            return self._compiled(found.where(held.c[by] == key))
+        # One after the other, as no index serves a choice of two tables.
+        return self._compiled(
+            union_all(
+                found.where(records.c.project_id == key),
+                found.where(records.c.uuid.is_(None), instances.c.project_id == key),
+            )
+        )
 
     def _trims(self) -> tuple[Statement, ...]:
         """Forget changes up to :floor, claims before :before_s, decisions older than the newest.

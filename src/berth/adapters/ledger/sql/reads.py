@@ -6,9 +6,10 @@ returns what was asked for. A ledger drives it in one read transaction, with or 
 
 from collections.abc import Generator
 from operator import itemgetter
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Final, Literal, NamedTuple, TypeVar, cast
 
 from berth.adapters.ledger.codec import changes_of, decode_changes, decode_json, decode_records
+from berth.adapters.ledger.holding import Owner, derived_consumer, gathered
 from berth.adapters.ledger.listing import check_in_feed, in_key_order, kind_of_noun, newest_first
 from berth.adapters.ledger.sql.daybook import unpack
 from berth.adapters.ledger.sql.queries import Parameter, Queries, Statement
@@ -16,6 +17,7 @@ from berth.adapters.ledger.sql.sheets import CHANGES
 from berth.domain.aggregate import Aggregate
 from berth.domain.allocation import Allocation
 from berth.domain.change import Change, Snapshot
+from berth.domain.consumer import Consumer, Holding
 from berth.domain.decision import Decision
 from berth.domain.errors import LedgerError, NotFoundError
 from berth.domain.flavor import Flavor
@@ -24,6 +26,7 @@ from berth.domain.instance import Instance
 from berth.domain.provider import Provider
 from berth.domain.record import PendingRequest, Record
 from berth.domain.server_group import ServerGroup
+from berth.domain.vocabulary import ResourceClass, Trait
 from berth.ports.ledger import InstanceQuery
 
 T = TypeVar("T")
@@ -31,6 +34,9 @@ R = TypeVar("R", bound=Record)
 
 Question = tuple[Statement, tuple[Parameter, ...]]
 Read = Generator[Question, str, T]
+
+_Held = tuple[tuple[str, str], dict[str, int], Consumer | None, Owner | None]
+"""(consumer, provider), amounts, the consumer's record, and who its instance belongs to."""
 
 ALL: Final = 2**31 - 1
 """A limit that does not limit."""
@@ -102,6 +108,22 @@ def read_allocations(queries: Queries, **by: str | None) -> Read[list[Allocation
     return [Allocation(consumer, provider, amounts) for (consumer, provider), amounts in rows]
 
 
+def read_holdings(
+    queries: Queries, by: Literal["consumer_uuid", "provider_uuid", "project_id"], key: str
+) -> Read[list[Holding]]:
+    """Read who holds what: of a consumer, of a provider, or by consumers of a project."""
+    statement = queries.holdings(by)
+    text = yield statement, statement.bind(key=key)
+    consumers: dict[str, Consumer] = {}
+    rows: list[tuple[Consumer, str, dict[str, int]]] = []
+    for (uuid, provider), amounts, record, owner in decode_json(list[_Held], text):
+        consumer = consumers.get(uuid)
+        if consumer is None:
+            consumer = consumers[uuid] = record or derived_consumer(uuid, owner)
+        rows.append((consumer, provider, amounts))
+    return gathered(rows)
+
+
 def read_snapshot(queries: Queries, now_s: float) -> Read[Snapshot]:
     """Read the whole live state as of one version."""
     head = yield from read_head(queries)
@@ -116,6 +138,8 @@ def read_snapshot(queries: Queries, now_s: float) -> Read[Snapshot]:
         flavors=tuple((yield from read_all(queries, Flavor))),
         instances=tuple((yield from _read_live(queries))),
         pending_requests=tuple((yield from read_all(queries, PendingRequest))),
+        resource_classes=tuple((yield from read_all(queries, ResourceClass))),
+        traits=tuple((yield from read_all(queries, Trait))),
     )
 
 

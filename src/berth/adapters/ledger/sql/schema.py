@@ -103,10 +103,15 @@ inventories: Final = Table(
     Column("allocation_ratio", _DOUBLE, nullable=False),
     _number("capacity"),
     _number("used"),
+    Column("generation", BigInteger, nullable=False, server_default="0"),
     CheckConstraint("used >= 0", name="used_not_negative"),
     sqlite_with_rowid=False,
 )
-"""Used never rises above capacity; it may stand above it after capacity was taken away."""
+"""Used never rises above capacity; it may stand above it after capacity was taken away.
+
+`generation` is the provider's as of the last claim that changed the row. That of the provider is
+the highest of all in its rows here and in `providers`, so that a claim writes nothing more.
+"""
 
 allocations: Final = Table(
     "allocations",
@@ -173,6 +178,22 @@ pending_requests: Final = _table(
 decisions: Final = _table("decisions", _key("request_id"), _seconds("decided_at_s"), _text("body"))
 Index("ix_decisions_newest", decisions.c.decided_at_s, decisions.c.request_id)
 
+consumers: Final = Table(
+    "consumers",
+    metadata,
+    _key("uuid"),
+    _text("project_id"),
+    _text("user_id"),
+    _number("generation"),
+    _text("body"),
+)
+"""Consumers that clients of the Placement API told of, as long as they hold something."""
+Index("ix_consumers_project", consumers.c.project_id, consumers.c.user_id)
+
+resource_classes: Final = _table("resource_classes", _key("name"), _number("number"), _text("body"))
+
+traits: Final = _table("traits", _key("name"), _number("number"), _text("body"))
+
 changes: Final = Table(
     "changes",
     metadata,
@@ -206,6 +227,9 @@ RECORD_TABLES: Final[dict[Kind, Table]] = {
     Kind.INSTANCE: instances,
     Kind.PENDING_REQUEST: pending_requests,
     Kind.DECISION: decisions,
+    Kind.CONSUMER: consumers,
+    Kind.RESOURCE_CLASS: resource_classes,
+    Kind.TRAIT: traits,
 }
 
 KIND_OF_TABLE: Final = {table.name: kind for kind, table in RECORD_TABLES.items()}

@@ -35,7 +35,8 @@ class Sheets:
     `removed` keys by kind; `seen` (host, last_seen_s). `emptied` names providers whose
     inventories are replaced by the rows of `inserts`. `upserts` and `inserts` hold rows by the
     name of their table, a value for each column in order. `born` names instances that were not
-    there before. `first` is the oldest version in it.
+    there before. `first` is the oldest version in it. `generations` are those of the providers,
+    one for each row of `spent`; pages of older Berths have none.
     """
 
     first: int
@@ -48,6 +49,7 @@ class Sheets:
     inserts: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]])
     seen: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     born: set[str] = field(default_factory=set[str])
+    generations: list[int] = field(default_factory=list[int])
 
 
 def sheets_of(books: Books, dirt: Dirt, *, at_s: float, first: int) -> Sheets:
@@ -63,6 +65,7 @@ def sheets_of(books: Books, dirt: Dirt, *, at_s: float, first: int) -> Sheets:
     bodies = _write_records(sheets, books, dirt)
     sheets.born = set(dirt.born)
     sheets.spent = books.spent(dirt)
+    sheets.generations = books.generations(sheets.spent)
     sheets.freed = list(dirt.freed)
     if dirt.guarded:
         sheets.upserts[CLAIM_KEYS] = [(k, v, at_s) for k, v in dirt.guarded.items()]
@@ -108,7 +111,7 @@ def _write_inventories(sheets: Sheets, books: Books, dirt: Dirt) -> None:
 
 
 def _inventories(books: Books, provider: Provider) -> list[Row]:
-    used = books.rooms[provider.uuid].used
+    room = books.rooms[provider.uuid]
     return [
         (
             provider.uuid,
@@ -120,7 +123,8 @@ def _inventories(books: Books, provider: Provider) -> list[Row]:
             inventory.step_size,
             inventory.allocation_ratio,
             inventory.capacity,
-            used[name],
+            room.used[name],
+            room.generation,
         )
         for name, inventory in provider.inventories.items()
     ]
@@ -188,4 +192,7 @@ _COLUMNS: Final[Mapping[Kind, Callable[[Any], Row]]] = {
     Kind.INSTANCE: _instance_columns,
     Kind.PENDING_REQUEST: attrgetter("request.request_id", "accepted_at_s"),
     Kind.DECISION: attrgetter("request_id", "decided_at_s"),
+    Kind.CONSUMER: attrgetter("uuid", "project_id", "user_id", "generation"),
+    Kind.RESOURCE_CLASS: attrgetter("name", "number"),
+    Kind.TRAIT: attrgetter("name", "number"),
 }

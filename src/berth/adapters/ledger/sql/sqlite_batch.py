@@ -8,7 +8,7 @@ that it would keep to undo such a statement alone.
 """
 
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, partial
 from itertools import chain, islice
 from operator import itemgetter
@@ -36,13 +36,14 @@ _ROWS_MAX: Final = 256
 """Rows of one statement: 256 x 13 columns stay far below SQLite's 32,766 parameters."""
 
 _SPEND: Final = """
-UPDATE OR ROLLBACK inventories SET used = used + spent.column3
+UPDATE OR ROLLBACK inventories SET used = used + spent.column3, generation = spent.column4
   FROM (VALUES {values}) AS spent
  WHERE provider_uuid = spent.column1 AND resource_class = spent.column2
-   AND (spent.column3 < 0 OR used + spent.column3 <= capacity)"""
+   AND (spent.column3 <= 0 OR used + spent.column3 <= capacity)"""
 
 _USE: Final = """
-UPDATE OR ROLLBACK inventories SET used = now.column3
+UPDATE OR ROLLBACK inventories
+   SET used = now.column3, generation = max(generation, now.column4)
   FROM (VALUES {values}) AS now
  WHERE provider_uuid = now.column1 AND resource_class = now.column2
    AND now.column3 <= max(used, capacity)"""
@@ -77,7 +78,8 @@ def write(connection: sqlite3.Connection, sheets: Sheets) -> None:
     Raises:
         LedgerError: an inventory had no room for what was judged to fit: nothing is committed.
     """
-    _check_spent(sheets, _run(connection, _SPEND, [row[:3] for row in sheets.spent]))
+    spent = [(*row[:3], number) for row, number in _with_generations(sheets)]
+    _check_spent(sheets, _run(connection, _SPEND, spent))
     _delete(connection, schema.allocations, "consumer_uuid", sheets.freed)
     _delete(connection, schema.inventories, "provider_uuid", sheets.emptied)
     for kind, keys in sheets.removed.items():
@@ -105,7 +107,11 @@ def steps_of(sheets: Sheets, *, in_doubt: bool = False) -> list[Step]:
     kinds = {schema.KIND_OF_TABLE.get(name) for name in sheets.upserts} | sheets.removed.keys()
     conflict = "IGNORE" if in_doubt else "ROLLBACK"
     return [
-        *(partial(_post_kind, sheets=sheets, kind=kind) for kind in Kind if kind in kinds),
+        *(
+            partial(_post_kind, sheets=sheets, kind=kind)
+            for kind in Kind
+            if kind in kinds and kind is not Kind.CONSUMER
+        ),
         partial(_post_claims, sheets=sheets, conflict=conflict),
         partial(_post_rows, table=schema.changes, sheets=sheets, conflict=conflict),
         partial(_post_used, sheets=sheets),
@@ -118,6 +124,8 @@ def _post_kind(connection: sqlite3.Connection, sheets: Sheets, kind: Kind) -> No
 
 
 def _post_claims(connection: sqlite3.Connection, sheets: Sheets, conflict: str) -> None:
+    """Write allocations together with consumers, whose generations say which they go with."""
+    _post_kind(connection, sheets, Kind.CONSUMER)
     _delete(connection, schema.allocations, "consumer_uuid", sheets.freed)
     _post_rows(connection, schema.allocations, sheets, conflict)
     _write_upserts(connection, sheets, schema.claim_keys.name)
@@ -129,9 +137,13 @@ def _post_rows(connection: sqlite3.Connection, table: Table, sheets: Sheets, con
 
 
 def _post_used(connection: sqlite3.Connection, sheets: Sheets) -> None:
-    used = [(provider, name, amount) for provider, name, _, amount in sheets.spent]
+    used = [(p, c, amount, number) for (p, c, _, amount), number in _with_generations(sheets)]
     _check_spent(sheets, _run(connection, _USE, used))
     _run(connection, _SEE, sheets.seen)
+
+
+def _with_generations(sheets: Sheets) -> Iterator[tuple[tuple[str, str, int, int], int]]:
+    return zip(sheets.spent, sheets.generations, strict=True)
 
 
 def _check_spent(sheets: Sheets, changed: int) -> None:

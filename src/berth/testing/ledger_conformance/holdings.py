@@ -1,0 +1,100 @@
+"""Holdings: who holds what, whichever way it came to it."""
+
+# ruff: noqa: S101 - a conformance suite is made of asserts
+
+from dataclasses import replace
+
+from berth.domain.consumer import Consumer, Holding
+from berth.domain.resources import MEMORY_MB, VCPU
+from berth.domain.write import Free, Put, Unit
+from berth.ports.ledger import Ledger
+from berth.testing.builders import (
+    make_consumer,
+    make_fleet,
+    make_instance,
+    make_share,
+    make_take,
+    make_uuid,
+)
+from berth.testing.ledger_conformance.claims import HOST_1, HOST_2
+from berth.testing.ledger_conformance.fixtures import LedgerFixtures, commit
+from berth.testing.ledger_conformance.reallocations import put
+
+INSTANCE = replace(
+    make_instance(1), created_at_s=1_700_000_000.1234567, updated_at_s=1_700_000_000.7654321
+)
+OF_INSTANCE = Consumer(
+    INSTANCE.uuid,
+    "project-1",
+    "user-1",
+    "INSTANCE",
+    1,
+    INSTANCE.created_at_s,
+    INSTANCE.updated_at_s,
+)
+OTHER = replace(make_consumer(1), user_id='user "2"', consumer_type=None)
+SHARE = replace(make_share(1, on_1=2, on_2={VCPU: 1, MEMORY_MB: 64}), consumer=OTHER)
+UNITS: list[Unit] = [*make_fleet(2), (make_take(1), Put(INSTANCE)), put(SHARE)]
+
+
+class HoldingTests(LedgerFixtures):
+    """What `Holdings` reads."""
+
+    async def test_a_consumer_holds_all_that_it_was_given(self, ledger: Ledger) -> None:
+        """By provider and class, with what clients said of it."""
+        await commit(ledger, *UNITS)
+        stored = replace(OTHER, generation=1)
+        assert await ledger.holding(OTHER.uuid) == Holding(stored, SHARE.allocations)
+
+    async def test_an_instance_is_a_consumer(self, ledger: Ledger) -> None:
+        """Its project, user and times are those of its record, to the last digit."""
+        await commit(ledger, *UNITS)
+        assert await ledger.holding(INSTANCE.uuid) == Holding(OF_INSTANCE, {HOST_1: {VCPU: 1}})
+
+    async def test_a_record_counts_over_the_instance(self, ledger: Ledger) -> None:
+        """Clients may replace what an instance holds, and say whose it is."""
+        await commit(ledger, *UNITS)
+        consumer = replace(OTHER, uuid=INSTANCE.uuid, project_id="other")
+        share = replace(make_share(1, seen=1, on_2=3), consumer=consumer)
+        await commit(ledger, put(share))
+        stored = replace(consumer, generation=2)
+        assert await ledger.holding(INSTANCE.uuid) == Holding(stored, {HOST_2: {VCPU: 3}})
+        assert await ledger.project_holdings("other") == [Holding(stored, {HOST_2: {VCPU: 3}})]
+        (left,) = await ledger.project_holdings("project-1")
+        assert left.consumer.uuid == OTHER.uuid
+
+    async def test_who_holds_nothing_is_not_there(self, ledger: Ledger) -> None:
+        """Not before, not after, and not by being an instance."""
+        await commit(ledger, *UNITS, (Put(make_instance(2)),))
+        await commit(ledger, (Free(OTHER.uuid), Free(INSTANCE.uuid)))
+        for uuid in (OTHER.uuid, INSTANCE.uuid, make_uuid("instance", 2), "unknown"):
+            assert await ledger.holding(uuid) is None
+        assert await ledger.holders(HOST_1) == []
+        assert await ledger.project_holdings("project-1") == []
+
+    async def test_holders_are_told_with_what_they_hold_of_a_provider(self, ledger: Ledger) -> None:
+        """And only that, in order of consumers."""
+        await commit(ledger, *UNITS)
+        stored = replace(OTHER, generation=1)
+        expected = [Holding(stored, {HOST_1: {VCPU: 2}}), Holding(OF_INSTANCE, {HOST_1: {VCPU: 1}})]
+        assert await ledger.holders(HOST_1) == sorted(expected, key=lambda one: one.consumer.uuid)
+        of_second = Holding(stored, {HOST_2: {VCPU: 1, MEMORY_MB: 64}})
+        assert await ledger.holders(HOST_2) == [of_second]
+        assert await ledger.holders("unknown") == []
+
+    async def test_projects_and_users_have_their_own(self, ledger: Ledger) -> None:
+        """All of a project, or one user's in it, whichever door they came by."""
+        await commit(ledger, *UNITS)
+        ours = [holding.consumer.uuid for holding in await ledger.project_holdings("project-1")]
+        assert ours == sorted([INSTANCE.uuid, OTHER.uuid])
+        for user_id, uuid in (("user-1", INSTANCE.uuid), ('user "2"', OTHER.uuid)):
+            (found,) = await ledger.project_holdings("project-1", user_id)
+            assert found == await ledger.holding(uuid)
+        assert await ledger.project_holdings("project-1", "user-2") == []
+        assert await ledger.project_holdings("project-2") == []
+
+    async def test_a_consumer_that_nobody_told_of_belongs_to_nobody(self, ledger: Ledger) -> None:
+        """A claim may come without an instance."""
+        await commit(ledger, *make_fleet(1), (make_take(3),))
+        consumer = Consumer(make_uuid("instance", 3), "", "", generation=1)
+        assert await ledger.holding(consumer.uuid) == Holding(consumer, {HOST_1: {VCPU: 1}})

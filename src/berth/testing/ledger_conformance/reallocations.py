@@ -1,0 +1,277 @@
+"""Reallocations: what consumers hold is replaced as a whole, whoever gave it to them."""
+
+# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
+
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.allocation import Shortage, ShortageRule
+from berth.domain.change import Usage
+from berth.domain.consumer import Consumer
+from berth.domain.provider import Provider
+from berth.domain.record import Kind
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.write import (
+    Add,
+    Cause,
+    Free,
+    Put,
+    Reallocate,
+    Rejected,
+    Remove,
+    Share,
+    Take,
+)
+from berth.ports.ledger import Ledger
+from berth.testing.builders import (
+    CREATED_AT_S,
+    make_claim,
+    make_consumer,
+    make_fleet,
+    make_instance,
+    make_provider,
+    make_share,
+    make_take,
+    make_uuid,
+)
+from berth.testing.ledger_conformance.claims import HOST_1, HOST_2, used_of
+from berth.testing.ledger_conformance.fixtures import LedgerFixtures, commit, refused
+
+
+async def generation_of(ledger: Ledger, provider_uuid: str = HOST_1) -> int:
+    """Return the generation of a provider."""
+    provider = await ledger.get(Provider, provider_uuid)
+    assert provider is not None
+    return provider.generation
+
+
+def put(*shares: Share) -> tuple[Reallocate]:
+    """Return the unit that gives consumers their shares."""
+    return (Reallocate(shares),)
+
+
+async def holds(ledger: Ledger, number: int = 1) -> dict[int, int]:
+    """Return the VCPUs that a consumer holds of the first hosts, by their number."""
+    found = await ledger.allocations(consumer_uuid=make_uuid("consumer", number))
+    hosts = {make_uuid("host", on): on for on in range(1, 4)}
+    return {hosts[one.provider_uuid]: one.amounts[VCPU] for one in found}
+
+
+class ReallocationTests(LedgerFixtures):
+    """What `Reallocate` does, and what `Free` does to consumers with a record."""
+
+    async def test_a_new_consumer_is_kept_at_generation_1(self, ledger: Ledger) -> None:
+        """Its record comes back as it was given, by key and in the list."""
+        await commit(ledger, *make_fleet(1), put(make_share(1, on_1=2)))
+        stored = replace(make_consumer(1), generation=1)
+        assert await ledger.get(Consumer, stored.uuid) == stored
+        assert await ledger.all(Consumer) == [stored]
+        assert await used_of(ledger) == {VCPU: 2}
+        assert await holds(ledger) == {1: 2}
+
+    async def test_all_of_it_is_replaced(self, ledger: Ledger) -> None:
+        """What is not named again is given back; the time of its making stays."""
+        await commit(ledger, *make_fleet(3), put(make_share(1, on_1=2, on_2={MEMORY_MB: 64})))
+        again = make_share(1, seen=1, on_2=1, on_3=3)
+        later = replace(again.consumer, user_id="user-2", created_at_s=5e9, updated_at_s=5e9)
+        await commit(ledger, put(replace(again, consumer=later)))
+        assert await holds(ledger) == {2: 1, 3: 3}
+        assert await used_of(ledger, HOST_1) == {}
+        assert await used_of(ledger, HOST_2) == {VCPU: 1}
+        stored = await ledger.get(Consumer, later.uuid)
+        assert stored == replace(later, generation=2, created_at_s=CREATED_AT_S + 1)
+
+    async def test_a_consumer_at_another_generation_refuses_all(self, ledger: Ledger) -> None:
+        """The refusal says which consumer it is and at what generation; unchecked it passes."""
+        uuid = make_consumer(2).uuid
+        await commit(ledger, *make_fleet(1), put(make_share(2, on_1=1)))
+        for seen in (None, 0, 2):
+            refusal = await refused(ledger, put(make_share(1, on_1=1), make_share(2, seen=seen)))
+            assert refusal.conflict
+            assert not refusal.stale
+            found = (refusal.cause, refusal.subject, refusal.actual)
+            assert found == (Cause.CONSUMER_GENERATION, uuid, 1)
+        refusal = await refused(ledger, put(make_share(3, seen=1, on_1=1)))
+        found = (refusal.cause, refusal.subject, refusal.actual)
+        assert found == (Cause.CONSUMER_GENERATION, make_consumer(3).uuid, None)
+        assert await holds(ledger, 1) == {}
+        for _ in range(2):
+            await commit(ledger, put(replace(make_share(2, on_1=5), is_checked=False)))
+        assert await holds(ledger, 2) == {1: 5}
+        stored = await ledger.get(Consumer, uuid)
+        assert stored is not None
+        assert stored.generation == 3
+
+    async def test_a_consumer_that_holds_nothing_any_more_is_gone(self, ledger: Ledger) -> None:
+        """Who comes again is new; to empty who holds nothing is no mistake."""
+        await commit(ledger, *make_fleet(1), put(make_share(1, on_1=1)))
+        await commit(ledger, put(make_share(1, seen=1)))
+        assert await ledger.all(Consumer) == []
+        assert await ledger.allocations() == []
+        assert await used_of(ledger) == {}
+        await commit(ledger, put(make_share(1)), put(make_share(1, on_1={})))
+        assert await ledger.all(Consumer) == []
+        assert (await refused(ledger, put(make_share(1, seen=2, on_1=1)))).actual is None
+        await commit(ledger, put(make_share(1, on_1=1)))
+
+    async def test_generations_of_providers(self, ledger: Ledger) -> None:
+        """Grown where something is allocated, or all was given back; not where one left."""
+        await commit(ledger, *make_fleet(3), put(make_share(1, on_1=1), make_share(2, on_1=1)))
+        hosts = [make_uuid("host", n) for n in (1, 2, 3)]
+        assert [await generation_of(ledger, host) for host in hosts] == [1, 0, 0]
+        await commit(ledger, put(make_share(1, seen=1, on_2=1)))
+        assert [await generation_of(ledger, host) for host in hosts] == [1, 1, 0]
+        await commit(ledger, put(make_share(1, seen=2, on_2=1)))
+        assert [await generation_of(ledger, host) for host in hosts] == [1, 2, 0]
+        await commit(ledger, put(make_share(1, seen=3), make_share(2, seen=1, on_3=1)))
+        assert [await generation_of(ledger, host) for host in hosts] == [1, 3, 1]
+        await commit(ledger, (Free(make_consumer(2).uuid),))
+        assert [await generation_of(ledger, host) for host in hosts] == [1, 3, 1]
+        await commit(ledger, (make_take(1), make_take(2)), (Put(make_provider(3)),))
+        assert [await generation_of(ledger, host) for host in hosts] == [2, 3, 2]
+        snapshot = await ledger.snapshot(0.0)
+        assert [one.generation for one in snapshot.providers] == [2, 3, 2]
+
+    async def test_the_feed_tells_usage_with_the_generation(self, ledger: Ledger) -> None:
+        """Also of providers of which only the generation changed; consumers are not told of."""
+        await commit(ledger, *make_fleet(2), put(make_share(1, on_1=1)))
+        version = await commit(ledger, put(make_share(1, seen=1, on_1=1)))
+        zeros = {MEMORY_MB: 0, DISK_GB: 0}
+        events = [change.event for change in await ledger.changes(version - 1)]
+        assert events == [Usage(HOST_1, {VCPU: 1, **zeros}, 2)]
+        version = await commit(ledger, put(make_share(1, seen=2, on_2=2)))
+        events = [change.event for change in await ledger.changes(version - 1)]
+        assert events == [
+            Usage(HOST_1, {VCPU: 0, **zeros}, 2),
+            Usage(HOST_2, {VCPU: 2, **zeros}, 1),
+        ]
+
+    async def test_consumers_are_summed_and_refused_together(self, ledger: Ledger) -> None:
+        """All together have to fit; a refused unit leaves no consumer behind."""
+        await commit(ledger, *make_fleet(1, vcpus=5))
+        before = await ledger.snapshot(0.0)
+        shares = [make_share(number, on_1=2) for number in (1, 2, 3)]
+        refusal = await refused(ledger, put(*shares))
+        assert refusal == Rejected(shortages=(Shortage(HOST_1, VCPU, asked=6, left=5),))
+        assert await ledger.all(Consumer) == []
+        assert await ledger.allocations() == []
+        assert await ledger.snapshot(0.0) == before
+        await commit(ledger, put(*shares[:2]))
+        moved = (make_share(1, seen=1), make_share(2, seen=1, on_1=5))
+        await commit(ledger, put(*moved))
+        assert await used_of(ledger) == {VCPU: 5}
+
+    async def test_every_rule_is_named(self, ledger: Ledger) -> None:
+        """Whether there is no such provider, no such class, a wrong unit or too little room."""
+        inventories = {VCPU: Inventory(total=8, min_unit=2, max_unit=4, step_size=2)}
+        provider = replace(make_provider(1), inventories=inventories)
+        await commit(ledger, (Put(provider),), put(make_share(9, on_1=4)))
+        for amounts, rule, left in (
+            ({"CUSTOM_X": 1}, ShortageRule.NO_INVENTORY, 0),
+            ({VCPU: 1}, ShortageRule.UNITS, 0),
+            ({VCPU: 3}, ShortageRule.UNITS, 0),
+            ({VCPU: 6}, ShortageRule.UNITS, 4),
+        ):
+            refusal = await refused(ledger, put(make_share(1, on_1=amounts)))
+            ((name, asked),) = amounts.items()
+            assert refusal.shortages == (Shortage(HOST_1, name, asked, left, rule),)
+        refusal = await refused(ledger, put(make_share(1, on_1=4), make_share(2, on_1=4)))
+        assert refusal.shortages == (Shortage(HOST_1, VCPU, 8, 4, ShortageRule.CAPACITY),)
+        refusal = await refused(ledger, put(make_share(1, on_2=4)))
+        assert refusal.shortages == (Shortage(HOST_2, VCPU, 4, 0, ShortageRule.NO_PROVIDER),)
+
+    async def test_what_stands_above_the_capacity_may_not_grow(self, ledger: Ledger) -> None:
+        """It may stay or shrink, of one consumer or of several together."""
+        await commit(ledger, *make_fleet(1), put(make_share(1, on_1=6), make_share(2, on_1=6)))
+        fewer = {VCPU: Inventory(total=8, max_unit=16)}
+        await commit(ledger, (Put(replace(make_provider(1), inventories=fewer)),))
+        refusal = await refused(ledger, put(make_share(1, seen=1, on_1=7)))
+        assert refusal.shortages == (Shortage(HOST_1, VCPU, asked=7, left=2),)
+        assert (await refused(ledger, (make_take(1),))).shortages
+        await commit(ledger, put(make_share(1, seen=1, on_1=6)))
+        await commit(ledger, put(make_share(1, seen=2, on_1=5), make_share(2, seen=1, on_1=7)))
+        await commit(ledger, put(make_share(1, seen=3, on_1=4)))
+        assert await used_of(ledger) == {VCPU: 11}
+        await commit(ledger, put(make_share(2, seen=2, on_1=4)))
+        assert await used_of(ledger) == {VCPU: 8}
+        assert await holds(ledger, 2) == {1: 4}
+
+    async def test_a_consumer_is_named_once(self, ledger: Ledger) -> None:
+        """Two shares of one consumer are a mistake, and refused."""
+        await commit(ledger, *make_fleet(1))
+        assert (await refused(ledger, put(make_share(1, on_1=1), make_share(1)))).conflict
+
+    async def test_units_of_one_batch_know_of_each_other(self, ledger: Ledger) -> None:
+        """Generations of consumers and providers count from unit to unit, also to nothing."""
+        await commit(ledger, *make_fleet(1))
+        outcomes = await ledger.commit(
+            [
+                put(make_share(1, on_1=1)),
+                put(make_share(1, on_1=2)),
+                put(make_share(1, seen=1, on_1=3)),
+                (make_take(1), make_take(2)),
+                put(make_share(1, seen=2)),
+                put(make_share(1, on_1=4)),
+                (Put(make_provider(1)),),
+                put(make_share(1, seen=1, on_1=5)),
+            ]
+        )
+        assert [isinstance(one, Rejected) for one in outcomes] == [False, True, *[False] * 6]
+        assert await used_of(ledger) == {VCPU: 7}
+        assert await generation_of(ledger) == 7
+        stored = await ledger.get(Consumer, make_consumer(1).uuid)
+        assert stored == replace(make_consumer(1), generation=2)
+
+    async def test_an_instance_is_a_consumer_at_generation_1(self, ledger: Ledger) -> None:
+        """Its allocations can be replaced, and Berth frees them all the same."""
+        instance = make_instance(1, host="host-1")
+        await commit(ledger, *make_fleet(2), (make_take(1), Put(instance)))
+        consumer = replace(make_consumer(1), uuid=instance.uuid, consumer_type=None)
+        share = replace(make_share(1, seen=1, on_2=2), consumer=consumer, keeps_type=True)
+        await commit(ledger, put(share))
+        stored = await ledger.get(Consumer, instance.uuid)
+        assert stored == replace(consumer, generation=2, consumer_type="INSTANCE")
+        assert await used_of(ledger, HOST_1) == {}
+        again = Take(replace(make_claim(1, on=2), key="again"))
+        await commit(ledger, (Free(instance.uuid), again))
+        assert await ledger.get(Consumer, instance.uuid) is None
+
+    async def test_a_type_that_is_stored_may_stay(self, ledger: Ledger) -> None:
+        """Clients that know no types leave the one that another told; else it is replaced."""
+        uuid = make_consumer(1).uuid
+        await commit(ledger, *make_fleet(1), put(make_share(1, on_1=1)))
+        share = make_share(1, seen=1, on_1=2)
+        share = replace(share, consumer=replace(share.consumer, consumer_type=None))
+        await commit(ledger, put(replace(share, keeps_type=True)))
+        kept = await ledger.get(Consumer, uuid)
+        await commit(ledger, put(replace(share, seen=2)))
+        replaced = await ledger.get(Consumer, uuid)
+        assert kept is not None
+        assert replaced is not None
+        assert (kept.consumer_type, replaced.consumer_type) == ("INSTANCE", None)
+
+    async def test_freeing_drops_the_record(self, ledger: Ledger) -> None:
+        """Also in the batch that made it; to free nothing is refused only when asked for."""
+        uuid = make_consumer(1).uuid
+        await commit(ledger, *make_fleet(1), put(make_share(1, on_1=1)), (Free(uuid),))
+        assert await ledger.all(Consumer) == []
+        await commit(ledger, put(make_share(1, on_1=1)))
+        await commit(ledger, (Free(uuid, must_hold=True),))
+        assert await ledger.all(Consumer) == []
+        assert await used_of(ledger) == {}
+        await commit(ledger, (Free(uuid),))
+        refusal = await refused(ledger, (Free(uuid, must_hold=True),))
+        assert refusal.conflict
+        assert (refusal.cause, refusal.subject) == (Cause.NOT_HELD, uuid)
+
+    @pytest.mark.parametrize("write", [Put, Add])
+    async def test_consumers_are_saved_by_nothing_else(
+        self, ledger: Ledger, write: type[Put] | type[Add]
+    ) -> None:
+        """Their records follow from what they hold."""
+        assert (await refused(ledger, (write(make_consumer(1)),))).conflict
+        await commit(ledger, *make_fleet(1), put(make_share(1, on_1=1)))
+        remove = Remove(Kind.CONSUMER, make_consumer(1).uuid)
+        assert (await refused(ledger, (remove,))).conflict
+        assert len(await ledger.all(Consumer)) == 1

@@ -1,0 +1,145 @@
+"""Revisions: providers replaced by who has seen which generation."""
+
+# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
+
+from dataclasses import replace
+
+from berth.domain.provider import Provider
+from berth.domain.record import Kind
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.write import Add, Cause, Committed, Free, Reallocate, Remove, Revise
+from berth.ports.ledger import Ledger
+from berth.testing.builders import (
+    make_consumer,
+    make_fleet,
+    make_provider,
+    make_share,
+    make_take,
+    make_uuid,
+)
+from berth.testing.ledger_conformance.claims import HOST_1
+from berth.testing.ledger_conformance.fixtures import (
+    LedgerFixtures,
+    as_refused,
+    commit,
+    refused,
+)
+from berth.testing.ledger_conformance.reallocations import generation_of, put
+
+PROVIDER = make_provider(1)
+
+
+def stocked(**totals: int) -> Provider:
+    """Return the provider of the first host with other inventories."""
+    return replace(PROVIDER, inventories={name: Inventory(n) for name, n in totals.items()})
+
+
+class RevisionTests(LedgerFixtures):
+    """What `Revise` does."""
+
+    async def test_a_provider_is_replaced_and_its_generation_grows(self, ledger: Ledger) -> None:
+        """All of it is replaced, but for what is used."""
+        await commit(ledger, *make_fleet(1), (make_take(1),))
+        revised = replace(
+            stocked(VCPU=8, CUSTOM_X=1),
+            name="other",
+            traits=frozenset({"CUSTOM_FAST"}),
+            aggregates=("b", "a"),
+            owned_traits=frozenset(),
+            owned_classes=frozenset({VCPU}),
+            created_at_s=1.5,
+            updated_at_s=2.5,
+            generation=77,
+            used={VCPU: 5},
+        )
+        version = await commit(ledger, (Revise(revised, generation=1),))
+        expected = replace(revised, generation=2, used={VCPU: 1, "CUSTOM_X": 0})
+        assert await ledger.get(Provider, HOST_1) == expected
+        assert [one.event for one in await ledger.changes(version - 1)] == [expected]
+
+    async def test_the_generation_grows_as_it_is_told(self, ledger: Ledger) -> None:
+        """A rename raises nothing; without a generation whatever there is will do."""
+        await commit(ledger, *make_fleet(1))
+        await commit(ledger, (Revise(replace(PROVIDER, name="other"), raises=0),))
+        assert await generation_of(ledger) == 0
+        await commit(ledger, (Revise(PROVIDER),), (Revise(PROVIDER, generation=1),))
+        assert await generation_of(ledger) == 2
+
+    async def test_another_generation_is_refused(self, ledger: Ledger) -> None:
+        """Claims count, also those of the same batch; the refusal tells the generation."""
+        await commit(ledger, *make_fleet(1))
+        first, second = await ledger.commit([(make_take(1),), (Revise(PROVIDER, generation=0),)])
+        assert isinstance(first, Committed)
+        late = await refused(ledger, (Revise(PROVIDER, generation=2),))
+        for refusal in (as_refused(second), late):
+            assert refusal.conflict
+            assert not refusal.stale
+            found = (refusal.cause, refusal.subject, refusal.actual)
+            assert found == (Cause.GENERATION, HOST_1, 1)
+        await commit(ledger, (Revise(PROVIDER, generation=1),))
+
+    async def test_what_is_not_there_is_not_made(self, ledger: Ledger) -> None:
+        """Who has it removed meanwhile is told so."""
+        refusal = await refused(ledger, (Revise(PROVIDER),))
+        assert refusal.conflict
+        assert (refusal.cause, refusal.subject) == (Cause.MISSING, HOST_1)
+        await commit(ledger, (Add(PROVIDER),), (Remove(Kind.PROVIDER, HOST_1),))
+        assert (await refused(ledger, (Revise(PROVIDER, generation=0),))).cause is Cause.MISSING
+
+    async def test_a_class_in_use_is_not_left_out(self, ledger: Ledger) -> None:
+        """The refusal names those in use; freed, they may go."""
+        amounts = {VCPU: 1, MEMORY_MB: 64}
+        await commit(ledger, *make_fleet(1), put(make_share(1, on_1=amounts)))
+        refusal = await refused(ledger, (Revise(stocked(DISK_GB=1)),))
+        assert refusal.conflict
+        assert (refusal.cause, refusal.subject) == (Cause.IN_USE, HOST_1)
+        assert sorted(refusal.names) == [MEMORY_MB, VCPU]
+        await commit(ledger, (Free(make_consumer(1).uuid), Revise(stocked(DISK_GB=1))))
+        provider = await ledger.get(Provider, HOST_1)
+        assert provider is not None
+        assert provider.inventories == {DISK_GB: Inventory(1)}
+
+    async def test_less_than_is_used_may_be_there(self, ledger: Ledger) -> None:
+        """An inventory may shrink below what is used, even to nothing."""
+        await commit(ledger, *make_fleet(1), put(make_share(1, on_1=4)))
+        await commit(ledger, (Revise(stocked(VCPU=0)),))
+        provider = await ledger.get(Provider, HOST_1)
+        assert provider is not None
+        assert (provider.used, provider.inventories) == ({VCPU: 4}, {VCPU: Inventory(0)})
+
+    async def test_a_tree_is_reshaped_in_one_unit(self, ledger: Ledger) -> None:
+        """Room comes up at a child, what is held moves there, and then goes from the root."""
+        child = Provider(make_uuid("child", 1), "child", HOST_1)
+        await commit(ledger, *make_fleet(1), (Add(child),), put(make_share(1, on_1=4)))
+        both = replace(child, inventories={VCPU: Inventory(8)})
+        share = replace(make_share(1, seen=1), allocations={child.uuid: {VCPU: 4}})
+        unit = (
+            Revise(both, generation=0),
+            Reallocate((share,)),
+            Revise(both),
+            Revise(stocked(DISK_GB=1), generation=1),
+        )
+        short = replace(share, allocations={child.uuid: {VCPU: 9}})
+        before = await ledger.snapshot(0.0)
+        assert (await refused(ledger, (unit[0], Reallocate((short,)), *unit[2:]))).shortages
+        assert (await refused(ledger, (unit[0], *unit[2:]))).cause is Cause.IN_USE
+        assert await ledger.snapshot(0.0) == before
+        await commit(ledger, unit)
+        found = {one.uuid: one for one in await ledger.all(Provider)}
+        assert (found[HOST_1].generation, found[HOST_1].used) == (2, {DISK_GB: 0})
+        assert (found[child.uuid].generation, found[child.uuid].used) == (3, {VCPU: 4})
+
+    async def test_generations_go_on_after_it_was_reopened_or_loaded(self, ledger: Ledger) -> None:
+        """What claims counted stays when inventories come and go."""
+        await commit(ledger, *make_fleet(1))
+        for number in range(1, 4):
+            await commit(ledger, put(make_share(number, on_1=1)))
+            await commit(ledger, (Free(make_consumer(number).uuid),))
+        assert await generation_of(ledger) == 3
+        await commit(ledger, (Revise(replace(PROVIDER, inventories={}), raises=0),))
+        assert await generation_of(ledger) == 3
+        await commit(ledger, (Revise(PROVIDER, generation=3),))
+        await commit(ledger, put(make_share(1, on_1={DISK_GB: 1})))
+        assert await generation_of(ledger) == 5
+        await commit(ledger, (Revise(stocked(DISK_GB=5), generation=5, raises=0),))
+        assert await generation_of(ledger) == 5

@@ -1,0 +1,84 @@
+"""Strategies for providers as the Placement API has them: few names, so that all of them meet."""
+
+from typing import Final
+
+from hypothesis import strategies as st
+
+from berth.domain.change import Event, Gone, Usage
+from berth.domain.provider import Provider
+from berth.domain.record import Kind
+from berth.domain.resources import RATIO_BOUND, Inventory
+from berth.domain.vocabulary import ResourceClass, Trait
+from berth.tables.sharing import SHARES
+
+UUIDS: Final = tuple(f"00000000-0000-4000-8000-00000000000{number}" for number in range(7))
+CLASSES: Final[tuple[str, ...]] = ("VCPU", "MEMORY_MB", "CUSTOM_GPU", "CUSTOM_NIC")
+TRAITS: Final[tuple[str, ...]] = (SHARES, "HW_CPU_X86_AVX", "CUSTOM_A")
+AGGREGATES: Final = ("aggregate-0", "aggregate-1", "aggregate-2", "aggregate-3")
+
+_UNUSED = ("CUSTOM_X", "CUSTOM_Y")
+_CLASSES: st.SearchStrategy[str] = st.sampled_from(CLASSES)
+_AMOUNTS = st.integers(0, 9)
+
+
+def odd_inventories() -> st.SearchStrategy[Inventory]:
+    """Draw an inventory that may have nothing to give, or owe some: ratios of 0 and below."""
+    return st.builds(
+        Inventory,
+        total=_AMOUNTS,
+        reserved=_AMOUNTS,
+        min_unit=st.integers(1, 3),
+        max_unit=_AMOUNTS,
+        step_size=st.integers(1, 3),
+        allocation_ratio=st.sampled_from((1.0, 1.0, 2.5, 0.5, 0.0, -1.0, -0.1, 1e30, -RATIO_BOUND)),
+    )
+
+
+@st.composite
+def told_providers(draw: st.DrawFn) -> Provider:
+    """Draw one of a few providers, under any other, itself or none."""
+    inventories = draw(st.dictionaries(_CLASSES, odd_inventories(), max_size=3))
+    used = {name: amount for name in inventories if (amount := draw(_AMOUNTS))}
+    traits = st.frozensets(st.sampled_from(TRAITS))
+    owned = st.none() | traits
+    return Provider(
+        uuid=draw(st.sampled_from(UUIDS)),
+        name=draw(st.sampled_from(("", "a", "b"))),
+        parent_uuid=draw(st.sampled_from((None, None, *UUIDS))),
+        generation=draw(_AMOUNTS),
+        inventories=inventories,
+        used=used,
+        traits=draw(traits),
+        aggregates=tuple(draw(st.lists(st.sampled_from(AGGREGATES), unique=True, max_size=2))),
+        owned_traits=draw(owned),
+        owned_classes=draw(owned),
+        updated_at_s=draw(st.sampled_from((0.0, 7.5))),
+    )
+
+
+def provider_events() -> st.SearchStrategy[Event]:
+    """Draw something that a feed may tell of providers."""
+    usages = st.builds(
+        Usage,
+        provider_uuid=st.sampled_from(UUIDS),
+        used=st.dictionaries(_CLASSES, _AMOUNTS, max_size=3),
+        generation=st.none() | _AMOUNTS,
+    )
+    gone = st.builds(Gone, kind=st.just(Kind.PROVIDER), key=st.sampled_from(UUIDS))
+    return st.one_of(told_providers(), told_providers(), told_providers(), usages, gone)
+
+
+def name_events() -> st.SearchStrategy[Event]:
+    """Draw something that a feed may tell of resource classes and traits."""
+    classes, traits = st.sampled_from((*CLASSES, *_UNUSED)), st.sampled_from((*TRAITS, *_UNUSED))
+    return st.one_of(
+        st.builds(ResourceClass, name=classes, number=_AMOUNTS),
+        st.builds(Trait, name=traits, number=_AMOUNTS),
+        st.builds(Gone, kind=st.just(Kind.RESOURCE_CLASS), key=classes),
+        st.builds(Gone, kind=st.just(Kind.TRAIT), key=traits),
+    )
+
+
+def provider_histories() -> st.SearchStrategy[list[Event]]:
+    """Draw what a feed tells of a few providers, one event after another."""
+    return st.lists(st.one_of(provider_events(), provider_events(), name_events()), max_size=25)

@@ -1,0 +1,57 @@
+"""Strategies for writes of the Placement API, in a world small enough that they meet often."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from hypothesis import strategies as st
+
+from berth.domain.provider import Provider
+from berth.domain.resources import MEMORY_MB, VCPU
+from berth.domain.write import Free, Guard, Reallocate, Revise, Share, Write
+from berth.testing.builders import make_consumer, make_uuid
+
+CONSUMERS: Final = (
+    make_uuid("consumer", 1),
+    make_uuid("consumer", 2),
+    make_uuid("instance", 1),
+)
+"""Instances are consumers too, with a record or without."""
+
+_hosts = st.integers(1, 2).map(lambda number: make_uuid("host", number))
+_amounts: st.SearchStrategy[Mapping[str, int]] = st.dictionaries(
+    st.sampled_from((VCPU, VCPU, MEMORY_MB)), st.integers(1, 3), max_size=2
+)
+_shares = st.builds(
+    lambda uuid, seen, user_id, kind, **rest: Share(
+        replace(make_consumer(1), uuid=uuid, user_id=user_id, consumer_type=kind), seen=seen, **rest
+    ),
+    st.sampled_from(CONSUMERS),
+    st.sampled_from((None, None, 1, 1, 2, 3)),
+    st.sampled_from(("user-1", "user-2")),
+    st.sampled_from((None, "OTHER")),
+    allocations=st.dictionaries(_hosts, _amounts, max_size=2),
+    is_checked=st.booleans(),
+    keeps_type=st.booleans(),
+)
+
+
+def reallocates() -> st.SearchStrategy[Write]:
+    """Draw what replaces the allocations of one to three consumers."""
+    return st.lists(_shares, min_size=1, max_size=3).map(lambda one: Reallocate(tuple(one)))
+
+
+def frees() -> st.SearchStrategy[Write]:
+    """Draw what frees a consumer."""
+    return st.builds(Free, st.sampled_from(CONSUMERS), st.booleans())
+
+
+def guards() -> st.SearchStrategy[Write]:
+    """Draw uses of few guards, shared or not."""
+    return st.builds(Guard, st.sampled_from(("g", "h")), st.integers(0, 20), st.booleans())
+
+
+def revises(providers: st.SearchStrategy[Provider]) -> st.SearchStrategy[Write]:
+    """Draw what replaces one of these providers."""
+    generations = st.sampled_from((None, None, 0, 1, 2, 3))
+    return st.builds(Revise, providers, generations, st.integers(0, 1))
