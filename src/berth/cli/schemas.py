@@ -14,7 +14,7 @@ from berth.cli.request_file import RequestDocument
 from berth.cli.state_file import FORMAT
 from berth.domain.change import Snapshot
 from berth.domain.request import COUNT_MAX
-from berth.domain.resources import AMOUNT_MAX, RATIO_MAX
+from berth.domain.resources import AMOUNT_MAX, RATIO_BOUND
 
 Schema = dict[str, Any]
 
@@ -31,7 +31,7 @@ _LIMITS: Mapping[str, Mapping[str, Schema]] = {
         "max_unit": _AMOUNT,
         "min_unit": _UNIT,
         "step_size": _UNIT,
-        "allocation_ratio": {"exclusiveMinimum": 0, "maximum": RATIO_MAX},
+        "allocation_ratio": {"minimum": -RATIO_BOUND, "maximum": RATIO_BOUND},
     },
     "MemoryPages": {"size_kb": _UNIT, "total": _AMOUNT, "reserved": _AMOUNT},
     "NumaCell": {"cell_id": _AMOUNT, "memory_mb": _AMOUNT},

@@ -103,5 +103,6 @@ def floats(cell: FreeCell, demand: CellDemand, ratios: Ratios) -> bool:
 
 def _ratio(hosts: HostTable, name: str, row: int) -> float:
     columns = hosts.resource(name)
-    ratio = columns.ratio.item(row) if columns is not None else 0.0
-    return ratio or UNBOUND
+    if columns is None or not columns.terms.item(row):
+        return UNBOUND
+    return columns.ratio.item(row)

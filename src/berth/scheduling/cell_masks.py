@@ -159,8 +159,7 @@ def _ratio(hosts: HostTable, name: str, rows: Ints) -> Floats:
     columns = hosts.resource(name)
     if columns is None:
         return np.full(rows.shape, UNBOUND)
-    ratio = columns.ratio[rows]
-    return np.where(ratio > 0, ratio, UNBOUND)
+    return np.where(columns.terms[rows] > 0, columns.ratio[rows], UNBOUND)
 
 
 def _by_matching(fits: Sequence[Mask], counts: Sequence[int]) -> Mask:

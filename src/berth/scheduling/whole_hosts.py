@@ -81,14 +81,14 @@ class WholeHosts:
         columns = self._columns(name)
         capacity = columns.capacity[self._rows].astype(np.float64)
         free = capacity - columns.used[self._rows]
-        if np.count_nonzero(capacity) == capacity.size:
+        lacking = capacity <= 0
+        if not lacking.any():
             return Whole(free, capacity, None)
-        lacking = capacity == 0
         free[lacking] = capacity[lacking] = 1.0
         return Whole(free, capacity, lacking)
 
     def pairs(self, name: str) -> Iterator[tuple[float, float]]:
-        """Yield what is free of a class and its capacity, host after host; 0 is nothing of it."""
+        """Yield what is free of a class and its capacity, host after host; 0 or less is none."""
         columns = self._columns(name)
         capacity = columns.capacity[self._rows].tolist()
         used = columns.used[self._rows].tolist()

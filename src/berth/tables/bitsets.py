@@ -38,9 +38,13 @@ class Bitset:
         """Make the set of a row, or of each of several, exactly `names`."""
         for word in self._words:
             word[row] = 0
+        # A word is written once: numpy takes as long for one row as Python for several names.
+        words: dict[int, int] = {}
         for name in names:
-            number = self._number(name)
-            self._words[number // _BITS][row] |= np.uint64(1 << (number % _BITS))
+            place, bit = divmod(self._number(name), _BITS)
+            words[place] = words.get(place, 0) | 1 << bit
+        for place, bits in words.items():
+            self._words[place][row] = bits
 
     def get(self, row: int) -> frozenset[str]:
         """Return the set of a row."""

@@ -4,6 +4,7 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T", bound=Hashable)
+_V = TypeVar("_V")
 
 
 class Interned(Generic[_T]):
@@ -56,3 +57,31 @@ class Interned(Generic[_T]):
         self._number_of[value] = number
         self.version += 1
         return number
+
+
+class Pool(Generic[_T, _V]):
+    """One object for all values that have equal keys, counted by who keeps it.
+
+    Unlike `Interned` it gives no numbers: whoever has the object needs nothing else.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[_T, tuple[_V, int]] = {}
+
+    def __len__(self) -> int:
+        """Return how many different values there are."""
+        return len(self._kept)
+
+    def take(self, key: _T, value: _V) -> _V:
+        """Return the object that stands for a value, which has one more keeper from now on."""
+        kept, keepers = self._kept.get(key, (value, 0))
+        self._kept[key] = kept, keepers + 1
+        return kept
+
+    def release(self, key: _T) -> None:
+        """Undo one `take`: forget the value when nobody keeps it any more."""
+        kept, keepers = self._kept[key]
+        if keepers > 1:
+            self._kept[key] = kept, keepers - 1
+        else:
+            del self._kept[key]

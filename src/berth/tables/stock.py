@@ -35,7 +35,7 @@ class Stock:
     def inventories(self, row: int) -> dict[str, Inventory]:
         """Return the inventories of a row; `max_unit` is filled in."""
         classes = self.classes.items()
-        return {name: columns.inventory(row) for name, columns in classes if columns.ratio[row]}
+        return {name: columns.inventory(row) for name, columns in classes if columns.terms[row]}
 
     def put(self, row: int, inventories: Mapping[str, Inventory], used: Mapping[str, int]) -> None:
         """Set a row to inventories, of which the ledger says that so much is used."""

@@ -1,6 +1,6 @@
 """Interned values: numbered, counted, and forgotten when nobody has them."""
 
-from berth.tables.interned import Interned
+from berth.tables.interned import Interned, Pool
 
 
 def test_equal_values_have_one_number() -> None:
@@ -41,3 +41,16 @@ def test_nothing_is_never_forgotten() -> None:
     interned.release(interned.take(""))
     assert interned.take("") == 0
     assert interned.take("a") == 1
+
+
+def test_a_pool_keeps_one_object_for_equal_keys() -> None:
+    """For as long as anybody keeps it."""
+    pool: Pool[str, list[int]] = Pool()
+    first, second = [1], [1]
+    assert pool.take("a", first) is pool.take("a", second) is first
+    pool.release("a")
+    assert pool.take("a", second) is first
+    pool.release("a")
+    pool.release("a")
+    assert len(pool) == 0
+    assert pool.take("a", second) is second

@@ -19,6 +19,7 @@ Small = NDArray[np.uint8]
 FILTERS_MAX: Final = 250
 """So many stages fit in a byte, with some to spare."""
 
+
 class Stages:
     """The chain's verdicts on all rows of one request class.
 

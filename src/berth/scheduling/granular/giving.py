@@ -98,7 +98,7 @@ def givers_of(hosts: HostTable, ask: Ask, row: int) -> tuple[Giver, ...]:
 def _offers(classes: Sequence[ClassColumns | None], row: int) -> tuple[Offer | None, ...]:
     return tuple(
         None
-        if columns is None or not columns.ratio.item(row)
+        if columns is None or not columns.terms.item(row)
         else Offer(
             columns.free.item(row),
             columns.unit_max.item(row),

@@ -57,7 +57,7 @@ def _share_of_one(hosts: HostTable, query: Query) -> ReadOne:
         left = 0.0
         for columns, amount in asks:
             capacity = columns.capacity.item(row)
-            if capacity:
+            if capacity > 0:
                 share = (capacity - columns.used.item(row)) / capacity - amount / capacity
                 if share > 0:
                     left += share
@@ -85,7 +85,7 @@ def _of_few(table: WholeHosts, amounts: Mapping[str, int], count: int) -> Scores
     left = [0.0] * count
     for name, amount in amounts.items():
         for row, (free, capacity) in enumerate(table.pairs(name)):
-            share = free / capacity - amount / capacity if capacity else 0.0
+            share = free / capacity - amount / capacity if capacity > 0 else 0.0
             if share > 0:
                 left[row] += share
     return np.array(left, dtype=np.float64)

@@ -103,7 +103,7 @@ def _reader_of_one(asks: Sequence[tuple[ClassColumns, int, bool]], steps: int) -
         for columns, amount, counts in asks:
             capacity = columns.capacity.item(row)
             left, share = 1.0, 0.0
-            if capacity:
+            if capacity > 0:
                 left, share = (capacity - columns.used.item(row)) / capacity, amount / capacity
             if left < before:  # noqa: PLR1730
                 before = left
@@ -146,7 +146,7 @@ def _of_few(table: WholeHosts, asks: Sequence[_Ask], count: int, steps: int) -> 
     before, after, taken = [math.inf] * count, [math.inf] * count, [0.0] * count
     for name, amount, counts in asks:
         for row, (free, capacity) in enumerate(table.pairs(name)):
-            left, share = (free / capacity, amount / capacity) if capacity else (1.0, 0.0)
+            left, share = (free / capacity, amount / capacity) if capacity > 0 else (1.0, 0.0)
             # `min` and `max` would take twice as long as all the rest.
             if left < before[row]:  # noqa: PLR1730
                 before[row] = left

@@ -1,0 +1,150 @@
+"""The trees that could serve a query: which of them alone, and which need a closer look."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.scheduling.candidates.masks import Masks, Slot, nobody
+from berth.scheduling.candidates.query import CandidateQuery
+from berth.tables.bitsets import Mask, Rows
+from berth.tables.columns import Ints
+from berth.tables.providers import ProviderTable
+
+
+@dataclass(frozen=True, slots=True)
+class Anchors:
+    """Roots of the trees that could serve a query.
+
+    Attributes:
+        rows: (A,) roots at which each slot has somebody, ascending.
+        is_alone: (A,) bool: the root is all of its tree, nobody lends to it, and it serves all
+            groups by itself. Any other may turn out to serve none.
+    """
+
+    rows: Rows
+    is_alone: Mask
+
+
+def anchors_of(table: ProviderTable, query: CandidateQuery, masks: Masks) -> Anchors:
+    """Find the trees in which each part of a query has somebody to give it, and enough."""
+    reach = Reach(table, masks.slots)
+    viable = reach.of_slots(masks)
+    for name, amount in contested(query).items():
+        asking = [slot for slot in masks.slots if name in slot.classes]
+        viable &= reach.has_enough(name, amount, asking)
+    if query.isolates:
+        singles = [slot for slot in masks.slots if slot.is_single]
+        viable &= reach.has_as_many(singles)
+    rows = np.flatnonzero(viable)
+    return Anchors(rows, reach.is_alone(rows))
+
+
+def contested(query: CandidateQuery) -> Mapping[str, int]:
+    """Return the classes that more than one group asks for, and how much all of them ask."""
+    groups = Counter(name for group in query.groups for name in group.amounts)
+    return {
+        name: sum(group.amounts.get(name, 0) for group in query.groups)
+        for name, count in groups.items()
+        if count > 1
+    }
+
+
+class Reach:
+    """Which trees the providers of a mask can give to: their own, and those that they lend to."""
+
+    def __init__(self, table: ProviderTable, slots: Sequence[Slot]) -> None:
+        self._table = table
+        self._sizes = table.forest().sizes
+        self._is_flat = not bool((self._sizes > 1).any())
+        self._anchors = table.sharing().anchors
+        self._lenders = [
+            row
+            for row in table.sharing().rows.tolist()
+            if any(slot.lent.item(row) for slot in slots)
+        ]
+
+    def of_slots(self, masks: Masks) -> Mask:
+        """Tell for each row whether it is a root that may be an anchor and where all have somebody.
+
+        The providers of the unsuffixed group must have its traits between them.
+        """
+        viable = self.of_slot(masks.slots[0])
+        for slot in masks.slots[1:]:
+            viable &= self.of_slot(slot)
+        for traits in masks.together:
+            spread = [slot for slot in masks.slots if not slot.is_single]
+            found = nobody(self._table)
+            for slot in spread:
+                found |= self.of_slot(slot, traits)
+            viable &= found
+        if masks.roots is not None:
+            viable &= masks.roots
+        return viable
+
+    def of_slot(self, slot: Slot, among: Mask | None = None) -> Mask:
+        """Tell for each row whether it is a root where somebody gives a slot.
+
+        Args:
+            slot: what is to be given.
+            among: (N,) those who count; None for all.
+        """
+        own = slot.own if among is None else slot.own & among
+        if self._is_flat:
+            reached = own.copy()
+        else:
+            reached = nobody(self._table)
+            reached[self._table.root[own]] = True
+        lenders = [row for row in self._lenders_of((slot,)) if among is None or among.item(row)]
+        for roots, _ in self._by_roots(lenders):
+            reached[roots if slot.borrowers is None else roots[slot.borrowers[roots]]] = True
+        return reached
+
+    def has_enough(self, name: str, amount: int, slots: Sequence[Slot]) -> Mask:
+        """Tell for each root whether those who give slots of a class have so much together."""
+        columns = self._table.resource(name)
+        if columns is None:
+            return nobody(self._table)
+        room = columns.room[self._table.everyone].clip(0, amount)
+        return self._sums(room, slots) >= amount
+
+    def has_as_many(self, slots: Sequence[Slot]) -> Mask:
+        """Tell for each root whether as many providers give the slots as there are slots."""
+        ones = np.ones(len(self._table), dtype=np.int64)
+        return self._sums(ones, slots) >= len(slots)
+
+    def is_alone(self, rows: Rows) -> Mask:
+        """Tell for each of the roots whether it is all of its tree, and nobody lends to it."""
+        alone: Mask = self._sizes[rows] == 1
+        if self._lenders:
+            lent_to = nobody(self._table)
+            for roots, _ in self._by_roots(self._lenders):
+                lent_to[roots] = True
+            alone &= ~lent_to[rows]
+        return alone
+
+    def _sums(self, values: Ints, slots: Sequence[Slot]) -> Ints:
+        """Return for each root the sum of what those have who could give any of the slots."""
+        givers = nobody(self._table)
+        for slot in slots:
+            givers |= slot.own
+        rows = np.flatnonzero(givers)
+        totals = np.bincount(self._table.root[rows], values[rows], minlength=len(self._table))
+        sums: Ints = totals.astype(np.int64)
+        for roots, lenders in self._by_roots(self._lenders_of(slots)):
+            sums[roots] += values[lenders].sum()
+            np.subtract.at(sums, self._table.root[lenders], values[lenders])
+        return sums
+
+    def _lenders_of(self, slots: Sequence[Slot]) -> list[int]:
+        """Return the providers that share and could give any of the slots elsewhere."""
+        return [row for row in self._lenders if any(slot.lent.item(row) for slot in slots)]
+
+    def _by_roots(self, lenders: Iterable[int]) -> Iterable[tuple[Rows, list[int]]]:
+        """Put lenders together that lend to the same trees: many do, and share one array."""
+        found: dict[int, tuple[Rows, list[int]]] = {}
+        for row in lenders:
+            roots = self._anchors[row]
+            found.setdefault(id(roots), (roots, []))[1].append(row)
+        return found.values()

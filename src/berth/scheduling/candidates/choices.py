@@ -1,0 +1,105 @@
+"""Who could give each slot at one anchor: providers of its tree, and those that lend to it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from berth.scheduling.candidates.masks import Masks, Slot
+from berth.tables.bitsets import Rows
+from berth.tables.forest import Forest
+from berth.tables.providers import ProviderTable
+
+
+class Offered(NamedTuple):
+    """Who could give each slot at one anchor.
+
+    Attributes:
+        choices: rows by slot, those of the tree first.
+        shared: those of them that share, by slot; equal where the same sharers could give.
+    """
+
+    choices: list[Sequence[int]]
+    shared: tuple[frozenset[int], ...]
+
+
+class Choices:
+    """Rows by slot at any anchor. What can be done for all trees at once is done before."""
+
+    def __init__(self, table: ProviderTable, masks: Masks) -> None:
+        """Sort the givers of each slot by tree."""
+        forest, sharing = table.forest(), table.sharing()
+        self._own = [_ByTree(forest, slot) for slot in masks.slots]
+        self._slots = masks.slots
+        self._anchored = sharing.anchored
+        self._sharers = frozenset(sharing.rows.tolist())
+        self._roots_of_sharers = frozenset(table.root[sharing.rows].tolist())
+        self._lent: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        self._shared: dict[tuple[int, ...], tuple[frozenset[int], ...]] = {}
+        self._nobody = (frozenset[int](),) * len(masks.slots)
+
+    def at(self, root: int) -> Offered:
+        """Return the rows that could give each slot at an anchor."""
+        found: list[Sequence[int]] = [own.at(root) for own in self._own]
+        lenders = self._anchored.get(root, ())
+        if lenders:
+            for place, lent in enumerate(self._lent_by(lenders)):
+                slot = self._slots[place]
+                if lent and (slot.borrowers is None or slot.borrowers.item(root)):
+                    found[place] = [*found[place], *lent] if found[place] else lent
+        return Offered(found, self._shared_at(root, lenders, found))
+
+    @property
+    def are_lent(self) -> bool:
+        """Whether anybody lends anything to another tree."""
+        return bool(self._anchored)
+
+    def first_of(self, roots: Rows) -> list[tuple[int, ...]]:
+        """Return the first row of each slot at each anchor; each slot must have one of the tree."""
+        return list(zip(*(own.first_of(roots) for own in self._own), strict=True))
+
+    def _lent_by(self, lenders: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Return those of some sharers that lend each slot; few differ from tree to tree."""
+        lent = self._lent.get(lenders)
+        if lent is None:
+            lent = self._lent[lenders] = [
+                tuple(row for row in lenders if slot.lent.item(row)) for slot in self._slots
+            ]
+        return lent
+
+    def _shared_at(
+        self, root: int, lenders: tuple[int, ...], found: Sequence[Sequence[int]]
+    ) -> tuple[frozenset[int], ...]:
+        if not self._sharers or not (lenders or root in self._roots_of_sharers):
+            return self._nobody
+        if root in self._roots_of_sharers or any(
+            slot.borrowers is not None for slot in self._slots
+        ):
+            return tuple(self._sharers.intersection(rows) for rows in found)
+        shared = self._shared.get(lenders)
+        if shared is None:
+            shared = self._shared[lenders] = tuple(map(frozenset, self._lent_by(lenders)))
+        return shared
+
+
+class _ByTree:
+    """The providers that give a slot in their own tree, tree by tree."""
+
+    def __init__(self, forest: Forest, slot: Slot) -> None:
+        gives = slot.own[forest.members]
+        self._forest = forest
+        self._rows: Rows = forest.members[gives]
+        self._before = np.zeros(gives.size + 1, dtype=np.intp)
+        gives.cumsum(out=self._before[1:])
+
+    def at(self, root: int) -> list[int]:
+        """Return those of one tree, ascending."""
+        start = self._forest.starts.item(root)
+        end = start + self._forest.sizes.item(root)
+        found: list[int] = self._rows[self._before.item(start) : self._before.item(end)].tolist()
+        return found
+
+    def first_of(self, roots: Rows) -> list[int]:
+        """Return the first of each tree, all of which have one."""
+        first: list[int] = self._rows[self._before[self._forest.starts[roots]]].tolist()
+        return first

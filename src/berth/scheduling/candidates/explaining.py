@@ -1,0 +1,205 @@
+"""Explaining allocation candidates: what each constraint of a query leaves of the fleet."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from berth.scheduling.candidates.anchors import Reach, anchors_of
+from berth.scheduling.candidates.finding import Ways
+from berth.scheduling.candidates.masks import (
+    Constraint,
+    Filter,
+    Masks,
+    Slot,
+    filters_of,
+    is_member,
+    is_spread,
+    masks_of,
+    nobody,
+)
+from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
+from berth.tables.bitsets import Mask
+from berth.tables.providers import ProviderTable
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How much of the fleet is left.
+
+    Attributes:
+        providers: those that could give something, or all while nothing is asked for.
+        trees: trees that they could give it to.
+    """
+
+    providers: int
+    trees: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One constraint, and what it leaves.
+
+    Attributes:
+        group: the suffix of the group that has it; None for the query as a whole.
+        constraint: what is asked.
+        names: the traits, aggregates, provider or class that it is about.
+        before: what was left by the steps before, of the same group.
+        after: what it leaves.
+    """
+
+    group: str | None
+    constraint: Constraint
+    names: tuple[str, ...]
+    before: Left
+    after: Left
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a query has the candidates that it has.
+
+    Each group begins with the whole fleet. A class of an unsuffixed group that asks for several
+    begins with what its traits and aggregates leave, as each may come from another provider. The
+    query as a whole begins with the whole fleet again.
+
+    Attributes:
+        fleet: all providers and all trees.
+        steps: group by group, then of the query as a whole; the last has as `after` the trees
+            with a candidate.
+    """
+
+    fleet: Left
+    steps: tuple[Step, ...]
+
+    @property
+    def ends_at(self) -> Step | None:
+        """The first step that leaves nothing; None when there are candidates."""
+        return next((step for step in self.steps if not step.after.trees), None)
+
+
+def explain(table: ProviderTable, query: CandidateQuery) -> Explanation:
+    """Tell what each constraint of a query leaves of the fleet; its limit is not looked at.
+
+    Every tree that could serve all groups is searched for one candidate.
+
+    Args:
+        table: N rows.
+        query: what is asked; names that nobody has are no error.
+    """
+    masks = masks_of(table, query)
+    steps = [step for group in query.groups for step in _of_group(table, group, masks)]
+    steps += _of_whole(table, query, masks)
+    return Explanation(_fleet(table), tuple(steps))
+
+
+def _of_group(table: ProviderTable, group: CandidateGroup, masks: Masks) -> Iterator[Step]:
+    """Yield the steps of one group."""
+    slot, before = _everyone(table, group), _fleet(table)
+    filters = [
+        *zip(
+            filters_of(table, group),
+            filters_of(table, group, is_lent=not group.suffix),
+            strict=True,
+        )
+    ]
+    for own, lent in filters:
+        slot = replace(slot, own=slot.own & own.mask, lent=slot.lent & lent.mask)
+        after = _left(table, slot)
+        yield Step(group.suffix, own.constraint, own.names, before, after)
+        before = after
+    first, first_before = slot, before
+    for name, amount in group.amounts.items():
+        if is_spread(group):
+            slot, before = first, first_before
+        for fit in _fits(table, name, amount):
+            slot = replace(slot, own=slot.own & fit.mask, lent=slot.lent & fit.mask)
+            after = _left(table, slot)
+            yield Step(group.suffix, fit.constraint, fit.names, before, after)
+            before = after
+    if is_spread(group):
+        yield from _between_them(table, group, masks)
+
+
+def _between_them(table: ProviderTable, group: CandidateGroup, masks: Masks) -> Iterator[Step]:
+    """Yield what the providers of an unsuffixed group must have between them: classes, traits."""
+    slots = tuple(slot for slot in masks.slots if not slot.is_single)
+    reach = Reach(table, slots)
+    before = _fleet(table)
+    for count in range(len(masks.together) + 1):
+        trees = reach.of_slots(Masks(slots, masks.together[:count], None))
+        after = _left_in(table, slots, trees)
+        if count:
+            names = tuple(sorted(group.required[count - 1]))
+            yield Step(group.suffix, Constraint.REQUIRED, names, before, after)
+        before = after
+
+
+def _of_whole(table: ProviderTable, query: CandidateQuery, masks: Masks) -> Iterator[Step]:
+    """Yield the steps of the query as a whole."""
+    before = _fleet(table)
+    if masks.roots is not None:
+        trees = masks.roots & (table.parent < 0) & table.alive
+        after = Left(int((table.alive & trees[table.root]).sum()), int(trees.sum()))
+        names = (
+            *sorted(query.root_required),
+            *(f"!{name}" for name in sorted(query.root_forbidden)),
+        )
+        yield Step(None, Constraint.ROOT, names, before, after)
+        before = after
+    trees = Reach(table, masks.slots).of_slots(masks)
+    after = _left_in(table, masks.slots, trees)
+    yield Step(None, Constraint.TOGETHER, (), before, after)
+    before, trees = after, nobody(table)
+    anchors, ways = anchors_of(table, query, masks), Ways(table, query, masks)
+    for root, is_alone in zip(anchors.rows.tolist(), anchors.is_alone.tolist(), strict=True):
+        trees[root] = is_alone or ways.is_possible(root)
+    yield Step(None, Constraint.COMBINATION, (), before, _left_in(table, masks.slots, trees))
+
+
+def _fits(table: ProviderTable, name: str, amount: int) -> list[Filter]:
+    """Return what must be so for one allocation of a class; each counts those before it, too."""
+    columns, every = table.resource(name), table.everyone
+    if columns is None:
+        return [Filter(Constraint.INVENTORY, (name,), nobody(table))]
+    step = columns.step_size[every]
+    has = step > 0
+    allowed = (
+        (amount >= columns.min_unit[every])
+        & (amount <= columns.unit_max[every])
+        & (amount % np.maximum(step, 1) == 0)
+    )
+    return [
+        Filter(Constraint.INVENTORY, (name,), has),
+        Filter(Constraint.UNITS, (name,), allowed),
+        Filter(Constraint.ROOM, (name,), columns.free[every] >= amount),
+    ]
+
+
+def _everyone(table: ProviderTable, group: CandidateGroup) -> Slot:
+    """Return a slot that every provider could give."""
+    borrowers = None if group.suffix else ~is_member(table, group.outside_of)
+    alive = table.alive
+    return Slot(0, (), is_single=bool(group.suffix), own=alive, lent=alive, borrowers=borrowers)
+
+
+def _fleet(table: ProviderTable) -> Left:
+    alive = table.alive
+    return Left(int(alive.sum()), int((alive & (table.parent < 0)).sum()))
+
+
+def _left(table: ProviderTable, slot: Slot) -> Left:
+    """Count those that could give a slot, and the trees that they could give it to."""
+    return Left(int(slot.own.sum()), int(Reach(table, (slot,)).of_slot(slot).sum()))
+
+
+def _left_in(table: ProviderTable, slots: tuple[Slot, ...], trees: Mask) -> Left:
+    """Count those that could give any of the slots in any of the trees, and these trees."""
+    own = nobody(table)
+    for slot in slots:
+        own |= slot.own
+    giving = own & trees[table.root]
+    for row, anchors in table.sharing().anchors.items():
+        if any(slot.lent.item(row) for slot in slots) and bool(trees[anchors].any()):
+            giving[row] = True
+    return Left(int(giving.sum()), int(trees.sum()))

@@ -1,0 +1,257 @@
+"""Finding allocation candidates: a round of all anchors, then another, until there are enough."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice, product
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from berth.scheduling.candidates.anchors import Anchors, anchors_of
+from berth.scheduling.candidates.arranging import Arrangement, Steps, arrangements
+from berth.scheduling.candidates.choices import Choices
+from berth.scheduling.candidates.masks import Masks, Slot, masks_of
+from berth.scheduling.candidates.query import CandidateQuery
+from berth.scheduling.candidates.rules import Rules
+from berth.tables.bitsets import Rows
+from berth.tables.providers import ProviderTable
+
+CANDIDATES_MAX: Final = 100_000
+"""How many candidates are listed at most when a query sets no limit."""
+
+Going = deque[Iterator[Arrangement]]
+"""Anchors that may have more, each as what it has left."""
+
+Amounts = tuple[tuple[str, int], ...]
+"""(class, amount) pairs, each class once, in the unit of the class."""
+
+
+class Composed(NamedTuple):
+    """A candidate of one anchor that the search put together.
+
+    Attributes:
+        amounts: who gives what, each row once, in the order in which groups first use it. What
+            several groups ask of one row is one amount.
+        mappings: the rows that serve each group, each once, in the order of `query.groups`.
+    """
+
+    amounts: tuple[tuple[int, Amounts], ...]
+    mappings: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The candidates of a query, no two the same.
+
+    Attributes:
+        alone: rows each of which serves all groups by itself.
+        amounts: what each of these gives.
+        composed: all others.
+        steps: choices that were tried to compose these.
+    """
+
+    alone: Rows
+    amounts: Amounts
+    composed: Sequence[Composed]
+    steps: int
+
+
+def find(
+    table: ProviderTable,
+    query: CandidateQuery,
+    start: int = 0,
+    candidates_max: int = CANDIDATES_MAX,
+) -> Found:
+    """List the candidates of a query: all of them, or as many as it wants.
+
+    Each is one that a claim would take now. With fewer wanted than there are, they are of as many
+    anchors as possible. What it costs grows with the number of providers by some microseconds a
+    thousand, and with what is listed; but proving that groups do not fit in a tree may take all
+    ways to arrange them that are really different.
+
+    Args:
+        table: N rows.
+        query: what is asked; names that nobody has are no error, they leave nothing.
+        start: how many anchors to begin after; any number, equal ones give equal answers.
+        candidates_max: how many to list when the query has no limit, or a larger one.
+    """
+    masks = masks_of(table, query)
+    anchors = _rotated(anchors_of(table, query, masks), start)
+    wanted = min(query.limit or candidates_max, candidates_max)
+    composing = Composing(masks.slots)
+    all_slots = composing.merged(range(len(masks.slots)))
+    if anchors.is_alone.all():
+        return Found(anchors.rows[:wanted], all_slots, (), 0)
+    ways = Ways(table, query, masks)
+    composed = [composing.candidate(one) for one in _take(ways, anchors, wanted)]
+    alone = anchors.rows[anchors.is_alone][: wanted - len(composed)]
+    return Found(alone, all_slots, composed, ways.steps.count)
+
+
+class Ways:
+    """The arrangements of each anchor, none of which is also one of an anchor before.
+
+    Different anchors have equal ones only of providers that share. Where the same sharers could
+    give the slots, the first anchor lists what they give without anybody of the tree.
+    """
+
+    def __init__(self, table: ProviderTable, query: CandidateQuery, masks: Masks) -> None:
+        """Prepare for any anchor."""
+        self._choices = Choices(table, masks)
+        self._rules = Rules(table, query, masks)
+        self._sharers = frozenset(table.sharing().rows.tolist())
+        self._shared: set[tuple[frozenset[int], ...]] = set()
+        self._seen: set[Arrangement] = set()
+        self.steps = Steps()
+
+    def at(self, root: int) -> Iterator[Arrangement]:
+        """Return the arrangements of an anchor."""
+        choices, shared = self._choices.at(root)
+        make = self._rules.at if self._rules.are_needed else None
+        if not all(shared):
+            return arrangements(choices, make, self.steps)
+        if shared not in self._shared:
+            self._shared.add(shared)
+        elif all(map(self._sharers.issuperset, choices)):
+            return iter(())
+        else:
+            make = partial(self._rules.at, sharers=self._sharers)
+        return self._unseen(arrangements(choices, make, self.steps))
+
+    @property
+    def are_free(self) -> bool:
+        """Whether all choices of an anchor go together, and no two anchors have the same."""
+        return not (self._rules.are_needed or self._choices.are_lent)
+
+    def first_of(self, roots: Rows) -> list[Arrangement]:
+        """Return the first arrangement of each anchor, of ways that are free."""
+        self.steps.count += roots.size
+        return self._choices.first_of(roots)
+
+    def after_first(self, root: int) -> Iterator[Arrangement]:
+        """Yield the arrangements of an anchor after the first, of ways that are free."""
+        for arrangement in islice(product(*self._choices.at(root).choices), 1, None):
+            self.steps.count += 1
+            yield arrangement
+
+    def is_possible(self, root: int) -> bool:
+        """Tell whether an anchor has any arrangement."""
+        make = self._rules.at if self._rules.are_needed else None
+        return any(True for _ in arrangements(self._choices.at(root).choices, make, self.steps))
+
+    def _unseen(self, found: Iterator[Arrangement]) -> Iterator[Arrangement]:
+        for arrangement in found:
+            if self._sharers.issuperset(arrangement):
+                if arrangement in self._seen:
+                    continue
+                self._seen.add(arrangement)
+            yield arrangement
+
+
+class Composing:
+    """Makes candidates of arrangements."""
+
+    def __init__(self, slots: Sequence[Slot]) -> None:
+        """Prepare for the slots of a query."""
+        self._slots = slots
+        self._single = [slot.amounts for slot in slots]
+        groups: dict[int, list[int]] = {}
+        for place, slot in enumerate(slots):
+            groups.setdefault(slot.group, []).append(place)
+        self._groups = list(groups.values())
+        self._is_plain = len(groups) == len(slots) and all(self._single)
+        self._merged: dict[tuple[int, ...], Amounts] = {}
+
+    def candidate(self, rows: Arrangement) -> Composed:
+        """Return the candidate in which these rows give the slots."""
+        distinct = dict.fromkeys(rows)
+        if self._is_plain and len(distinct) == len(rows):
+            return Composed(tuple(zip(rows, self._single, strict=True)), tuple(zip(rows)))
+        if len(distinct) == len(rows):
+            amounts = tuple(one for one in zip(rows, self._single, strict=True) if one[1])
+        else:
+            amounts = self._summed(distinct, rows)
+        mappings = tuple(
+            (rows[places[0]],)
+            if len(places) == 1
+            else tuple(dict.fromkeys([rows[place] for place in places]))
+            for places in self._groups
+        )
+        return Composed(amounts, mappings)
+
+    def merged(self, places: Sequence[int]) -> Amounts:
+        """Return what a row gives that gives some slots."""
+        key = tuple(places)
+        found = self._merged.get(key)
+        if found is None:
+            sums: dict[str, int] = {}
+            for place in key:
+                for name, amount in self._slots[place].amounts:
+                    sums[name] = sums.get(name, 0) + amount
+            found = self._merged[key] = tuple(sums.items())
+        return found
+
+    def _summed(
+        self, distinct: dict[int, None], rows: Arrangement
+    ) -> tuple[tuple[int, Amounts], ...]:
+        given = (
+            (row, self.merged([place for place, one in enumerate(rows) if one == row]))
+            for row in distinct
+        )
+        return tuple(one for one in given if one[1])
+
+
+def _take(ways: Ways, anchors: Anchors, wanted: int) -> list[Arrangement]:
+    """Take one arrangement of each anchor in turn until there are enough, or no more.
+
+    Args:
+        ways: of the anchors that are not alone.
+        anchors: those that are alone have their turn in the first round, too.
+        wanted: how many candidates, those that are alone included.
+    """
+    first_round = _free_round if ways.are_free else _first_round
+    taken, going_on = first_round(ways, anchors, wanted)
+    more = wanted - int(anchors.is_alone.sum())
+    while going_on and len(taken) < more:
+        way = going_on.popleft()
+        for following in way:
+            taken.append(following)
+            going_on.append(way)
+            break
+    return taken
+
+
+def _free_round(ways: Ways, anchors: Anchors, wanted: int) -> tuple[list[Arrangement], Going]:
+    """Take one arrangement of each anchor, which are sure to have one; all at once."""
+    roots = anchors.rows[:wanted][~anchors.is_alone[:wanted]]
+    is_enough = anchors.rows.size >= wanted
+    going_on = () if is_enough else map(ways.after_first, roots.tolist())
+    return ways.first_of(roots), deque(going_on)
+
+
+def _first_round(ways: Ways, anchors: Anchors, wanted: int) -> tuple[list[Arrangement], Going]:
+    """Take one arrangement of each anchor that has any, one anchor after another."""
+    places = np.flatnonzero(~anchors.is_alone)
+    roots: list[int] = anchors.rows[places].tolist()
+    alone_before: list[int] = (places - np.arange(places.size)).tolist()
+    taken: list[Arrangement] = []
+    going_on: Going = deque()
+    for root, alone in zip(roots, alone_before, strict=True):
+        if alone + len(taken) >= wanted:
+            break
+        way = ways.at(root)
+        for first in way:
+            taken.append(first)
+            going_on.append(way)
+            break
+    return taken, going_on
+
+
+def _rotated(anchors: Anchors, start: int) -> Anchors:
+    """Let the anchors begin somewhere else."""
+    if not (start and anchors.rows.size):
+        return anchors
+    shift = -(start % anchors.rows.size)
+    return Anchors(np.roll(anchors.rows, shift), np.roll(anchors.is_alone, shift))

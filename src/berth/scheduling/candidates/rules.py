@@ -1,0 +1,163 @@
+"""The rules of one query about what is chosen together, made for each anchor."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.scheduling.candidates.anchors import contested
+from berth.scheduling.candidates.arranging import Choices
+from berth.scheduling.candidates.constraints import (
+    Belonging,
+    Constraint,
+    Coverage,
+    OneOfTree,
+    Subtree,
+)
+from berth.scheduling.candidates.masks import Masks, Slot
+from berth.scheduling.candidates.query import CandidateQuery
+from berth.scheduling.candidates.room import Room
+from berth.tables.bitsets import Mask
+from berth.tables.providers import ProviderTable
+
+_WORD_BITS: Final = 63
+
+
+class Rules:
+    """Makes the constraints of a search, of those only that the query can break."""
+
+    def __init__(self, table: ProviderTable, query: CandidateQuery, masks: Masks) -> None:
+        """Look at what groups ask for together."""
+        self._parent = table.parent
+        self._root = table.root
+        self._slots = masks.slots
+        self._together = len(masks.together)
+        self._covered = _bits_of(masks.together, len(table))
+        self._is_aware = query.is_nested_aware
+        names = [
+            name
+            for name in contested(query)
+            if _meet(slot for slot in masks.slots if name in slot.classes)
+        ]
+        self._columns = [columns for name in names if (columns := table.resource(name))]
+        isolates = query.isolates and _meet(slot for slot in masks.slots if slot.is_single)
+        self._apart = len(names)
+        self._costs = [
+            [(names.index(name), amount) for name, amount in slot.amounts if name in names]
+            + ([(self._apart, 1)] if isolates and slot.is_single else [])
+            for slot in masks.slots
+        ]
+        suffixes = [query.groups[slot.group].suffix for slot in masks.slots]
+        self._subtrees = [
+            [suffix in together for suffix in suffixes]
+            for together in query.same_subtree
+            if len(together) > 1
+        ]
+
+    @property
+    def are_needed(self) -> bool:
+        """Whether some choices may not go together, at any anchor."""
+        is_simple = self._is_aware and not (self._together or self._subtrees)
+        return not is_simple or any(self._costs)
+
+    def at(
+        self, order: Sequence[int], choices: Choices, sharers: frozenset[int] | None = None
+    ) -> list[Constraint]:
+        """Return the constraints of one anchor.
+
+        Args:
+            order: places of the slots, in the order of the search.
+            choices: rows by slot, in the same order.
+            sharers: rows of which not all that are chosen may be; None if they may.
+        """
+        constraints: list[Constraint] = []
+        if any(self._costs):
+            costs = [self._costs[slot] for slot in order]
+            constraints.append(Room(costs, choices, self._room_of, self._apart))
+        if self._together:
+            constraints.append(self._coverage(order, choices))
+        for inside in self._subtrees:
+            depths = [inside[slot] for slot in order]
+            constraints.append(subtree_of(depths, choices, self._parent))
+        if not self._is_aware:
+            gives = [bool(self._slots[slot].amounts) for slot in order]
+            constraints.append(OneOfTree(gives, self._root.item))
+        if sharers is not None:
+            own = [any(row not in sharers for row in rows) for rows in choices]
+            constraints.append(Belonging([any(own[i + 1 :]) for i in range(len(own))], sharers))
+        return constraints
+
+    def _room_of(self, row: int) -> list[int]:
+        """Return the room that a row has of each contested class, and for one slot by itself."""
+        return [*(columns.room.item(row) for columns in self._columns), 1]
+
+    def _coverage(self, order: Sequence[int], choices: Choices) -> Coverage:
+        depths = [not self._slots[slot].is_single for slot in order]
+        rows = {row for inside, mine in zip(depths, choices, strict=True) if inside for row in mine}
+        bits = {row: self._covered.item(row) for row in rows}
+        full = (1 << self._together) - 1
+        return Coverage(depths, later_bits(depths, choices, bits), bits, full)
+
+
+def _bits_of(masks: Sequence[Mask], count: int) -> NDArray[Any]:
+    """Return for each of so many rows the masks that are True of it, as bits."""
+    words = np.int64 if len(masks) < _WORD_BITS else object
+    bits: NDArray[Any] = np.zeros(count, dtype=words)
+    for place, mask in enumerate(masks):
+        bits[mask] |= 1 << place
+    return bits
+
+
+def _meet(slots: Iterable[Slot]) -> bool:
+    """Tell whether any provider could give two of the slots."""
+    given: Mask | None = None
+    for slot in slots:
+        mine = slot.own | slot.lent
+        if given is not None and bool((given & mine).any()):
+            return True
+        given = mine if given is None else given | mine
+    return False
+
+
+def subtree_of(depths: Sequence[bool], choices: Choices, parent: NDArray[np.int32]) -> Subtree:
+    """Return the rule that some slots are given in one subtree.
+
+    Tops are choices of these slots that have, for each of the slots, a choice below them or are
+    one themselves.
+    """
+    inside = [mine for is_inside, mine in zip(depths, choices, strict=True) if is_inside]
+    bit_of = {
+        row: 1 << place for place, row in enumerate(dict.fromkeys(r for m in inside for r in m))
+    }
+    under = {row: _tops_above(row, bit_of, parent) for row in bit_of}
+    useful = -1
+    for mine in inside:
+        reached = 0
+        for row in mine:
+            reached |= under[row]
+        useful &= reached
+    under = {row: bits & useful for row, bits in under.items()}
+    tops = {row: bit & useful for row, bit in bit_of.items()}
+    return Subtree(depths, later_bits(depths, choices, tops), under, tops)
+
+
+def later_bits(depths: Sequence[bool], choices: Choices, bits: Mapping[int, int]) -> list[int]:
+    """Return, by depth, the bits of all choices of later slots, of those that count."""
+    later = [0] * len(choices)
+    found = 0
+    for depth in range(len(choices) - 1, -1, -1):
+        later[depth] = found
+        if depths[depth]:
+            for row in choices[depth]:
+                found |= bits[row]
+    return later
+
+
+def _tops_above(row: int, bit_of: Mapping[int, int], parent: NDArray[np.int32]) -> int:
+    """Return the bits of a row and of all its ancestors that have one."""
+    bits, at = 0, row
+    while at >= 0:
+        bits |= bit_of.get(at, 0)
+        at = parent.item(at)
+    return bits

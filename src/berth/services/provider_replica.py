@@ -1,0 +1,64 @@
+"""The provider replica: this process's provider table and vocabulary, true to the ledger."""
+
+from collections.abc import Sequence
+
+from berth.domain.change import Change, Event, Gone, Snapshot, Usage
+from berth.domain.provider import Provider
+from berth.domain.record import Kind
+from berth.domain.vocabulary import ResourceClass, StandardNames, Trait
+from berth.tables.providers import ProviderTable
+from berth.tables.vocabulary import Vocabulary
+
+
+class ProviderReplica:
+    """A subscriber of the feed that keeps what the Placement API reads.
+
+    Both attributes are other objects after each `load`; ask for them anew.
+
+    Attributes:
+        table: all providers.
+        vocabulary: the resource classes and traits that are known.
+    """
+
+    def __init__(self, standard: StandardNames) -> None:
+        """Start without providers, knowing the standard names."""
+        self._standard = standard
+        self.table = ProviderTable()
+        self.vocabulary = Vocabulary(standard, self.table)
+
+    def load(self, snapshot: Snapshot) -> None:
+        """See `Subscriber.load`."""
+        table = ProviderTable()
+        table.reserve(len(snapshot.providers))
+        for provider in snapshot.providers:
+            table.put(provider)
+        table.version = snapshot.version
+        self.table = table
+        self.vocabulary = Vocabulary(self._standard, table)
+        for resource_class in snapshot.resource_classes:
+            self.vocabulary.put(resource_class)
+        for trait in snapshot.traits:
+            self.vocabulary.put(trait)
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """See `Subscriber.apply`."""
+        for change in changes:
+            self._apply(change.event)
+            self.table.version = change.version
+
+    def _apply(self, event: Event) -> None:
+        match event:
+            case Usage():
+                self.table.put_used(event.provider_uuid, event.used, event.generation)
+            case Provider():
+                self.table.put(event)
+            case Gone(Kind.PROVIDER, key):
+                self.table.remove(key)
+            case ResourceClass() | Trait():
+                self.vocabulary.put(event)
+            case Gone(Kind.RESOURCE_CLASS, key):
+                self.vocabulary.remove_class(key)
+            case Gone(Kind.TRAIT, key):
+                self.vocabulary.remove_trait(key)
+            case _:
+                pass

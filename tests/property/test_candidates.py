@@ -1,0 +1,160 @@
+"""Allocation candidates: the answer is the one that trying every arrangement gives."""
+
+from dataclasses import replace
+from random import Random
+from uuid import UUID
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from berth.adapters.ledger.books import Books
+from berth.adapters.ledger.judge import judge
+from berth.domain.consumer import Consumer
+from berth.domain.provider import Provider
+from berth.domain.resources import add_amounts
+from berth.domain.write import Committed, Put, Reallocate, Share
+from berth.scheduling.candidates.explaining import explain
+from berth.scheduling.candidates.finding import Found, find
+from berth.scheduling.candidates.masks import Constraint
+from berth.scheduling.candidates.query import CandidateQuery
+from berth.tables.providers import ProviderTable
+from berth.tables.sharing import SHARES
+from tests.property.candidate_worlds import (
+    crowded_tree,
+    crowding_query,
+    random_forest,
+    random_query,
+    table_of,
+)
+from tests.property.reference_candidates import Candidate, Fleet, candidates
+
+SEEDS = st.integers(0, 2**32)
+QUERIES = 8
+"""Queries of each forest."""
+
+
+def listed(table: ProviderTable, query: CandidateQuery, found: Found) -> list[Candidate]:
+    """What was found, as the reference tells it."""
+    alone = [
+        Candidate(
+            frozenset((table.uuid(row), name, amount) for name, amount in found.amounts),
+            tuple(frozenset({table.uuid(row)}) for _ in query.groups),
+        )
+        for row in found.alone.tolist()
+    ]
+    composed = [
+        Candidate(
+            frozenset(
+                (table.uuid(row), name, amount)
+                for row, amounts in one.amounts
+                for name, amount in amounts
+            ),
+            tuple(frozenset(map(table.uuid, rows)) for rows in one.mappings),
+        )
+        for one in found.composed
+    ]
+    return alone + composed
+
+
+def check_all(random: Random, forest: list[Provider], query: CandidateQuery) -> None:
+    """Hold all candidates, and some, against the reference."""
+    table = table_of(random, forest)
+    expected = candidates(forest, query)
+    event("some" if expected else "none")
+    every = listed(table, query, find(table, query))
+    assert len(every) == len(set(every))
+    assert set(every) == expected
+    limit = random.choice((1, 2, 3, 10))
+    some = find(table, limited(query, limit), start=random.randint(0, 20))
+    few = listed(table, query, some)
+    assert len(few) == len(set(few)) == min(limit, len(expected))
+    assert set(few) <= expected
+
+
+def limited(query: CandidateQuery, limit: int) -> CandidateQuery:
+    """The same query with a limit."""
+    return replace(query, limit=limit)
+
+
+@given(SEEDS)
+def test_finds_every_candidate_once(seed: int) -> None:
+    """All that every arrangement gives, each once; with a limit, so many of them."""
+    random = Random(seed)
+    forest = random_forest(random)
+    for _ in range(QUERIES):
+        check_all(random, forest, random_query(random, forest))
+
+
+@given(SEEDS)
+def test_groups_that_compete(seed: int) -> None:
+    """What is remembered of dead ends takes nothing away, however many rows look alike."""
+    random = Random(seed)
+    check_all(random, crowded_tree(random), crowding_query(random))
+
+
+@given(SEEDS)
+def test_a_limit_spreads_over_trees(seed: int) -> None:
+    """Without sharing, no tree has two candidates listed while another has none."""
+    random = Random(seed)
+    forest = [replace(one, traits=one.traits - {SHARES}) for one in random_forest(random)]
+    query = random_query(random, forest)
+    fleet = Fleet(forest)
+    trees = {fleet.root(min(one.mappings[0])) for one in candidates(forest, query)}
+    for limit in (1, 2, 4):
+        table = table_of(random, forest)
+        few = listed(table, query, find(table, limited(query, limit), start=random.randint(0, 9)))
+        assert len({fleet.root(min(one.mappings[0])) for one in few}) == min(limit, len(trees))
+
+
+@given(SEEDS)
+def test_an_explanation_adds_up(seed: int) -> None:
+    """Steps only take away, in one chain a group, and end with the trees that have candidates."""
+    random = Random(seed)
+    forest = random_forest(random)
+    fleet = Fleet(forest)
+    for _ in range(QUERIES):
+        query = random_query(random, forest)
+        table = table_of(random, forest)
+        explanation = explain(table, query)
+        roots = {one.uuid for one in forest if one.parent_uuid is None}
+        assert (explanation.fleet.providers, explanation.fleet.trees) == (len(forest), len(roots))
+        for step in explanation.steps:
+            assert step.after.providers <= step.before.providers
+            assert step.after.trees <= step.before.trees
+        last = explanation.steps[-1]
+        assert last.constraint is Constraint.COMBINATION
+        found = candidates(forest, query)
+        assert (explanation.ends_at is None) == bool(found)
+        own = {fleet.root(uuid) for one in found for uuid in _not_shared(fleet, one)}
+        assert len(own) <= last.after.trees
+        if not any(SHARES in one.traits for one in forest):
+            assert last.after.trees == len(own)
+
+
+def _not_shared(fleet: Fleet, candidate: Candidate) -> list[str]:
+    used = frozenset[str]().union(*candidate.mappings)
+    return [one for one in used if SHARES not in fleet.all[one].traits]
+
+
+@given(SEEDS)
+def test_every_candidate_is_one_that_a_claim_takes(seed: int) -> None:
+    """The ledger takes candidate after candidate, each found after what the last one used."""
+    random = Random(seed)
+    forest = [replace(one, used={}) for one in random_forest(random)]
+    table, books = table_of(random, forest), Books()
+    judge(books, [tuple(Put(one) for one in forest)])
+    for number in range(QUERIES):
+        query = random_query(random, forest)
+        every = listed(table, query, find(table, query))
+        if not every:
+            continue
+        taken: dict[str, dict[str, int]] = {}
+        for uuid, name, amount in sorted(random.choice(every).amounts):
+            taken.setdefault(uuid, {})[name] = amount
+        share = Share(Consumer(str(UUID(int=number)), "project", "user"), taken)
+        (outcome,) = judge(books, [(Reallocate((share,)),)])
+        assert isinstance(outcome, Committed)
+        for uuid, amounts in taken.items():
+            row = table.row_of(uuid)
+            assert row is not None
+            table.put_used(uuid, add_amounts(table.used(row), amounts), None)

@@ -1,0 +1,75 @@
+"""Inventories with nothing to give, or less, are inventories in every table."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.domain.provider import Provider
+from berth.domain.resources import AMOUNT_MAX, Inventory
+from berth.tables.columns import ClassColumns
+from berth.tables.hosts import HostTable
+from berth.testing.builders import make_host
+from berth.testing.provider_strategies import CLASSES, odd_inventories
+
+STOCKS = st.lists(
+    st.dictionaries(st.sampled_from(CLASSES), odd_inventories(), max_size=3),
+    min_size=1,
+    max_size=3,
+)
+
+
+def table_of(stocks: list[dict[str, Inventory]], used: int) -> HostTable:
+    """Return hosts with these inventories, on the root and on a child, and so much used of each."""
+    hosts = HostTable()
+    for number, stock in enumerate(stocks):
+        host = make_host(number)
+        hosts.put_host(host)
+        everywhere = dict.fromkeys(stock, used)
+        root = Provider(host.uuid, host.name, inventories=stock, used=everywhere)
+        hosts.put_provider(root)
+        hosts.put_provider(replace(root, uuid=f"child {number}", parent_uuid=host.uuid))
+    return hosts
+
+
+@given(stocks=STOCKS, used=st.integers(0, 9))
+def test_a_table_tells_what_it_was_told(stocks: list[dict[str, Inventory]], used: int) -> None:
+    """All inventories and nothing else, with what a request may get at most filled in."""
+    hosts = table_of(stocks, used)
+    for row, stock in enumerate(stocks):
+        filled = {name: replace(one, max_unit=one.unit_max) for name, one in stock.items()}
+        assert hosts.inventories(row) == filled
+        assert hosts.used(row) == (dict.fromkeys(stock, used) if used else {})
+
+
+@given(stocks=STOCKS, used=st.integers(0, 9), amount=st.integers(1, 9))
+def test_room_is_what_the_inventory_says(
+    stocks: list[dict[str, Inventory]], used: int, amount: int
+) -> None:
+    """On roots and children alike; who has no inventory has room for nothing."""
+    hosts = table_of(stocks, used)
+    for name in CLASSES:
+        for row, stock in enumerate(stocks):
+            (slot,) = hosts.trees.on_row(row)
+            check(hosts.resource(name), row, stock.get(name), used, amount)
+            check(hosts.trees.resource(name), slot, stock.get(name), used, amount)
+
+
+def check(
+    columns: ClassColumns | None, row: int, inventory: Inventory | None, used: int, amount: int
+) -> None:
+    """Compare one class of a row with its inventory."""
+    if columns is None or inventory is None:
+        assert columns is None or not columns.fits(1, slice(0, row + 1))[row]
+        return
+    assert abs(inventory.capacity) <= AMOUNT_MAX
+    assert columns.capacity[row] == inventory.capacity
+    assert columns.free[row] == inventory.capacity - used
+    assert columns.ratio[row] == inventory.allocation_ratio
+    assert columns.physical_free[row] == inventory.total - inventory.reserved - used
+    fits = (
+        amount <= min(inventory.capacity - used, inventory.unit_max)
+        and amount >= inventory.min_unit
+        and amount % inventory.step_size == 0
+    )
+    assert bool(columns.fits(amount, slice(0, row + 1))[row]) == fits

@@ -1,0 +1,69 @@
+"""The search of one anchor, with rules of its own."""
+
+from collections.abc import Sequence
+from itertools import product
+
+from berth.scheduling.candidates.arranging import Arrangement, Choices, Steps, arrangements
+from berth.scheduling.candidates.constraints import Constraint
+from berth.scheduling.candidates.room import Room
+
+THREE = [[1, 2, 3], [2, 3], [1, 2, 3]]
+
+
+def apart(order: Sequence[int], choices: Choices) -> list[Constraint]:
+    """No row twice."""
+    return [Room([[(0, 1)] for _ in order], choices, lambda _row: [1], 0)]
+
+
+def test_without_rules_everything_goes() -> None:
+    """Every step is an arrangement, the last slot the quickest."""
+    steps = Steps()
+    found = list(arrangements(THREE, None, steps))
+    assert found == list(product(*THREE))
+    assert steps.count == len(found)
+
+
+def test_rows_are_told_in_the_order_of_the_query() -> None:
+    """However the search orders the slots."""
+    found = list(arrangements(THREE, apart, Steps()))
+    right = [one for one in product(*THREE) if len(set(one)) == len(one)]
+    assert sorted(found) == right
+    assert len(found) == len(set(found))
+
+
+def test_nothing_is_done_before_it_is_asked_for() -> None:
+    """The first arrangement costs the steps to it."""
+    steps = Steps()
+    search = arrangements([list(range(1000))] * 3, apart, steps)
+    assert steps.count == 0
+    assert next(search) == (0, 1, 2)
+    assert steps.count <= 6
+
+
+def test_a_dead_end_is_entered_once() -> None:
+    """Rows that look alike lead to the same nothing."""
+
+    class Never(Room):
+        """Lets the last slot be given by nobody."""
+
+        def allows(self, depth: int, row: int) -> bool:
+            """Tell whether there is room left, and it is not the last slot."""
+            return depth < 3 and super().allows(depth, row)
+
+        def is_hopeless(self, depth: int) -> bool:
+            """Know nothing."""
+            return depth < 0
+
+    def rules(order: Sequence[int], choices: Choices) -> list[Constraint]:
+        return [Never([[(0, 1)] for _ in order], choices, lambda _row: [1])]
+
+    steps = Steps()
+    found: list[Arrangement] = list(arrangements([list(range(20))] * 4, rules, steps))
+    assert not found
+    assert steps.count <= 4 * 20 + 20
+
+
+def test_no_choice_is_no_arrangement() -> None:
+    """A slot that nobody can give leaves nothing."""
+    assert not list(arrangements([[1], []], None, Steps()))
+    assert not list(arrangements([[1], []], apart, Steps()))

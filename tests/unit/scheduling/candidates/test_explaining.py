@@ -1,0 +1,117 @@
+"""What each constraint of a query leaves of the fleet."""
+
+from berth.domain.resources import Inventory
+from berth.scheduling.candidates.explaining import Left, Step, explain
+from berth.scheduling.candidates.masks import Constraint
+from berth.scheduling.candidates.query import CandidateQuery
+from berth.tables.providers import ProviderTable
+from berth.tables.sharing import SHARES
+from tests.unit.scheduling.candidates.providers import asking, forest, group, provider
+
+TABLE = forest(
+    provider("a", {"VCPU": 4}, traits="X", aggregates="ag"),
+    provider("a0", {"DISK_GB": 4}, below="a"),
+    provider("b", {"VCPU": 4, "DISK_GB": 4}, used={"VCPU": 4}),
+    provider("c", {"VCPU": Inventory(total=4, max_unit=1)}, aggregates="ag"),
+    provider("d"),
+)
+
+Told = tuple[str | None, Constraint, tuple[int, int], tuple[int, int]]
+
+
+def told(table: ProviderTable, query: CandidateQuery) -> list[Told]:
+    """The steps, providers and trees in pairs."""
+
+    def pair(left: Left) -> tuple[int, int]:
+        return left.providers, left.trees
+
+    def tell(step: Step) -> Told:
+        return step.group, step.constraint, pair(step.before), pair(step.after)
+
+    return [tell(step) for step in explain(table, query).steps]
+
+
+def test_a_group_is_told_step_by_step() -> None:
+    """Aggregates and traits first, then for each class who has it, its units, and its room."""
+    ask = asking(group("1", {"VCPU": 2}, member_of=["ag"], required=["X"]))
+    assert told(TABLE, ask) == [
+        ("1", Constraint.MEMBER_OF, (5, 4), (2, 2)),
+        ("1", Constraint.REQUIRED, (2, 2), (1, 1)),
+        ("1", Constraint.INVENTORY, (1, 1), (1, 1)),
+        ("1", Constraint.UNITS, (1, 1), (1, 1)),
+        ("1", Constraint.ROOM, (1, 1), (1, 1)),
+        (None, Constraint.TOGETHER, (5, 4), (1, 1)),
+        (None, Constraint.COMBINATION, (1, 1), (1, 1)),
+    ]
+
+
+def test_units_and_room_are_told_apart() -> None:
+    """What one provider lacks is told by the step that removes it."""
+    steps = told(TABLE, asking(group(amounts={"VCPU": 2})))
+    assert [after for _, _, _, after in steps[:3]] == [(3, 3), (2, 2), (1, 1)]
+
+
+def test_each_class_of_the_unsuffixed_group_begins_anew() -> None:
+    """Classes may come from different providers, and traits are had between them."""
+    steps = told(TABLE, asking(group(amounts={"VCPU": 2, "DISK_GB": 1}, required=["X"])))
+    assert [(constraint, before) for _, constraint, before, _ in steps] == [
+        (Constraint.INVENTORY, (5, 4)),
+        (Constraint.UNITS, (3, 3)),
+        (Constraint.ROOM, (2, 2)),
+        (Constraint.INVENTORY, (5, 4)),
+        (Constraint.UNITS, (2, 2)),
+        (Constraint.ROOM, (2, 2)),
+        (Constraint.REQUIRED, (2, 1)),
+        (Constraint.TOGETHER, (5, 4)),
+        (Constraint.COMBINATION, (2, 1)),
+    ]
+
+
+def test_the_root_is_asked_of_all_trees() -> None:
+    """Before groups are looked at together."""
+    steps = told(TABLE, asking(group(amounts={"VCPU": 1}), root="X !Y"))
+    assert steps[-3:] == [
+        (None, Constraint.ROOT, (5, 4), (2, 1)),
+        (None, Constraint.TOGETHER, (2, 1), (1, 1)),
+        (None, Constraint.COMBINATION, (1, 1), (1, 1)),
+    ]
+
+
+def test_the_combination_is_searched() -> None:
+    """Groups that each have somebody in a tree may not fit in it together."""
+    two = (group("1", {"VCPU": 3}), group("2", {"VCPU": 3}))
+    explanation = explain(TABLE, asking(*two))
+    last = explanation.ends_at
+    assert last is not None
+    assert (last.constraint, last.before.trees, last.after) == (
+        Constraint.COMBINATION,
+        1,
+        Left(0, 0),
+    )
+    assert explain(TABLE, asking(*two[:1])).ends_at is None
+
+
+def test_an_unknown_name_ends_it_there() -> None:
+    """The first step that leaves nothing is the one to look at."""
+    ends = explain(TABLE, asking(group("1", {"VCPU": 1}, in_tree="x"))).ends_at
+    assert ends is not None
+    assert (ends.group, ends.constraint) == ("1", Constraint.IN_TREE)
+    ends = explain(TABLE, asking(group("1", {"GOLD": 1}))).ends_at
+    assert ends is not None
+    assert (ends.constraint, ends.names) == (Constraint.INVENTORY, ("GOLD",))
+    ends = explain(TABLE, asking(group("1", {"VCPU": 1}), group("2"))).ends_at
+    assert ends is not None
+    assert (ends.group, ends.constraint) == ("2", Constraint.NAMED)
+
+
+def test_trees_that_are_lent_to_count() -> None:
+    """A sharer is one provider, and every tree it gives to is one."""
+    table = forest(
+        provider("a", {"VCPU": 1}, aggregates="ag"),
+        provider("b", {"VCPU": 1}, aggregates="ag"),
+        provider("nfs", {"DISK_GB": 1}, traits=SHARES, aggregates="ag"),
+    )
+    steps = told(table, asking(group("1", {"DISK_GB": 1})))
+    assert steps[-1] == (None, Constraint.COMBINATION, (1, 3), (1, 3))
+    both = told(table, asking(group(amounts={"VCPU": 1, "DISK_GB": 1})))
+    assert both[-1] == (None, Constraint.COMBINATION, (3, 2), (3, 2))

@@ -1,0 +1,107 @@
+"""What finding candidates costs, counted in choices that are tried: a limit bounds it."""
+
+import pytest
+
+from berth.scheduling.candidates.finding import find
+from berth.scheduling.candidates.query import CandidateQuery
+from berth.tables.providers import ProviderTable
+from berth.tables.sharing import SHARES
+from tests.unit.scheduling.candidates.providers import (
+    asking,
+    forest,
+    group,
+    provider,
+)
+
+LIMIT = 1000
+DEVICE = {"DEVICE": 1}
+
+
+def devices(count: int, size: int = 1) -> ProviderTable:
+    """One host with some devices."""
+    children = (provider(f"d{n}", {"DEVICE": size}, below="host") for n in range(count))
+    return forest(provider("host", {"VCPU": 8}), *children)
+
+
+def asking_devices(
+    count: int, amount: int = 1, *, isolates: bool = False, limit: int = LIMIT
+) -> CandidateQuery:
+    """So many groups of so much of a device each."""
+    groups = (group(f"_{n}", {"DEVICE": amount}) for n in range(count))
+    return asking(*groups, isolates=isolates, limit=limit)
+
+
+def test_rows_alone_cost_no_steps() -> None:
+    """Ten thousand hosts without children are never searched."""
+    table = forest(*(provider(f"h{n}", {"VCPU": 8, "DISK_GB": 8}) for n in range(10_000)))
+    answer = find(table, asking(group(amounts={"VCPU": 1, "DISK_GB": 1}), limit=LIMIT))
+    assert (answer.alone.size, len(answer.composed), answer.steps) == (LIMIT, 0, 0)
+
+
+@pytest.mark.parametrize("isolates", [False, True])
+@pytest.mark.parametrize("groups", [6, 8])
+def test_groups_that_compete_for_devices(groups: int, isolates: bool) -> None:
+    """Of the 20,160 and 40,320 ways to give eight devices, a thousand cost some steps each."""
+    answer = find(devices(8), asking_devices(groups, isolates=isolates))
+    assert len(answer.composed) == LIMIT
+    assert answer.steps <= 2 * groups * LIMIT
+    assert find(devices(8), asking_devices(groups, isolates=isolates, limit=1)).steps <= 8 * groups
+
+
+def test_trees_are_searched_as_they_are_wanted() -> None:
+    """A thousand trees of seven give a thousand candidates of two groups, one each."""
+    trees = [
+        one
+        for n in range(1000)
+        for one in (
+            provider(f"h{n}"),
+            *(provider(f"h{n}c{m}", {"VCPU": 4}, below=f"h{n}") for m in range(2)),
+            *(provider(f"h{n}d{m}", DEVICE, below=f"h{n}c{m % 2}") for m in range(4)),
+        )
+    ]
+    table = forest(*trees)
+    two = (group("1", {"VCPU": 1}), group("2", DEVICE))
+    answer = find(table, asking(*two, limit=LIMIT))
+    assert len({one.mappings[0][0] for one in answer.composed}) == LIMIT
+    assert answer.steps == LIMIT
+    assert find(table, asking(*two, limit=10)).steps == 10
+    assert find(table, asking(*two)).steps == 8 * LIMIT
+    near = find(table, asking(*two, same_subtree=["1 2"], limit=LIMIT))
+    assert len(near.composed) == LIMIT
+    assert near.steps <= 4 * LIMIT
+
+
+@pytest.mark.parametrize("isolates", [False, True])
+def test_too_few_devices_are_seen_at_once(isolates: bool) -> None:
+    """Nine groups of eight devices are not tried."""
+    answer = find(devices(8), asking_devices(9, isolates=isolates))
+    assert (len(answer.composed), answer.steps) == (0, 0)
+
+
+def test_rooms_that_are_good_for_the_same_are_alike() -> None:
+    """Sixteen rooms of different size, each good for one of seventeen groups: no 2^16 steps."""
+    children = (provider(f"d{n}", {"DEVICE": 100 + n}, below="host") for n in range(16))
+    answer = find(forest(provider("host"), *children), asking_devices(17, 60))
+    assert not answer.composed
+    assert answer.steps < 1000
+
+
+def test_groups_that_cannot_be_apart() -> None:
+    """Where few rows serve many groups, other rows for other groups are not all tried first."""
+    few = [provider(f"a{n}", DEVICE, below="host", traits=f"A T{n}") for n in range(6)]
+    many = [provider(f"b{n}", DEVICE, below="host", traits=f"B T{n}") for n in range(6)]
+    table = forest(provider("host", traits="A B"), *few, *many)
+    groups = [group(f"_b{n}", DEVICE, required=["B"]) for n in range(5)]
+    groups += [group(f"_a{n}", DEVICE, required=["A"]) for n in range(7)]
+    answer = find(table, asking(*groups, isolates=True, limit=LIMIT))
+    assert not answer.composed
+    assert answer.steps < 1000
+
+
+def test_what_is_shared_by_all_is_listed_once() -> None:
+    """Three hundred hosts with the same hundred sharers are not searched for these again."""
+    hosts = (provider(f"h{n}", {"VCPU": 1}, aggregates="ag") for n in range(300))
+    pools = (provider(f"p{n}", {"DISK_GB": 9}, traits=SHARES, aggregates="ag") for n in range(100))
+    answer = find(forest(*hosts, *pools), asking(group("1", {"DISK_GB": 1})))
+    assert len(answer.composed) == 100
+    assert answer.steps == 100

@@ -1,0 +1,77 @@
+"""The vocabulary: which classes and traits are known, and their order."""
+
+from berth.domain.provider import Provider
+from berth.domain.resources import Inventory
+from berth.domain.vocabulary import ResourceClass, StandardNames, Trait
+from berth.tables.providers import ProviderTable
+from berth.tables.vocabulary import Vocabulary
+
+STANDARD = StandardNames(("VCPU", "DISK_GB"), ("HW_B", "HW_A"))
+
+
+def vocabulary() -> Vocabulary:
+    """Return one with names of all origins."""
+    table = ProviderTable()
+    inventories = {"CUSTOM_Z": Inventory(1), "CUSTOM_B": Inventory(1), "VCPU": Inventory(1)}
+    traits = frozenset(("CUSTOM_Y", "CUSTOM_T", "HW_A"))
+    table.put(Provider("u", "n", inventories=inventories, traits=traits))
+    known = Vocabulary(STANDARD, table)
+    for number, name in enumerate(("CUSTOM_Q", "CUSTOM_B"), 5):
+        known.put(ResourceClass(name, number))
+        known.put(Trait(name, -number))
+    return known
+
+
+def test_names_are_standard_then_made_then_in_use() -> None:
+    """Standard ones as they were given, made ones by number, the rest by name."""
+    known = vocabulary()
+    assert known.classes() == ["VCPU", "DISK_GB", "CUSTOM_Q", "CUSTOM_B", "CUSTOM_Z"]
+    assert known.traits() == ["HW_B", "HW_A", "CUSTOM_B", "CUSTOM_Q", "CUSTOM_T", "CUSTOM_Y"]
+    assert known.class_order(["NEW", "CUSTOM_B", "VCPU", "CUSTOM_Q"]) == [
+        *("VCPU", "CUSTOM_Q", "CUSTOM_B", "NEW")
+    ]
+    assert known.trait_order(["A", "CUSTOM_Q", "HW_A", "HW_B"]) == ["HW_B", "HW_A", "CUSTOM_Q", "A"]
+
+
+def test_a_name_is_known_whatever_it_is_of() -> None:
+    """One that nobody knows is not."""
+    known = vocabulary()
+    assert all(map(known.is_class, known.classes()))
+    assert all(map(known.is_trait, known.traits()))
+    assert not known.is_class("CUSTOM_T")
+    assert not known.is_trait("CUSTOM_Z")
+    assert [known.is_standard_class(name) for name in ("VCPU", "CUSTOM_Q")] == [True, False]
+    assert [known.is_standard_trait(name) for name in ("HW_A", "CUSTOM_Q")] == [True, False]
+
+
+def test_traits_are_chosen() -> None:
+    """By their beginning, from a list, and by whether a provider has them; all at once, too."""
+    known = vocabulary()
+    assert known.traits("HW_") == ["HW_B", "HW_A"]
+    assert known.traits(among=("CUSTOM_Q", "HW_A", "NEW", "HW_A")) == ["HW_A", "CUSTOM_Q"]
+    assert known.traits(associated=True) == ["HW_A", "CUSTOM_T", "CUSTOM_Y"]
+    assert known.traits(associated=False) == ["HW_B", "CUSTOM_B", "CUSTOM_Q"]
+    assert known.traits("CUSTOM_", ("CUSTOM_T", "HW_A", "CUSTOM_Q"), associated=True) == [
+        "CUSTOM_T"
+    ]
+
+
+def test_a_name_that_nobody_has_is_forgotten() -> None:
+    """Removing it twice is no error; names in use stay known."""
+    known = vocabulary()
+    for name in ("CUSTOM_Q", "CUSTOM_Q", "CUSTOM_B", "VCPU"):
+        known.remove_class(name)
+        known.remove_trait(name)
+    assert known.classes() == ["VCPU", "DISK_GB", "CUSTOM_B", "CUSTOM_Z"]
+    assert known.traits("CUSTOM_") == ["CUSTOM_T", "CUSTOM_Y"]
+    assert not known.class_records
+    assert not known.trait_records
+
+
+def test_a_record_of_a_standard_name_changes_nothing() -> None:
+    """A later release may make a name standard that somebody has made before."""
+    known = vocabulary()
+    before = known.classes(), known.traits()
+    known.put(ResourceClass("DISK_GB", 1))
+    known.put(Trait("HW_A", 1))
+    assert (known.classes(), known.traits()) == before
