@@ -7,6 +7,7 @@ WORKERS ?= auto
 VENV := .venv
 BIN := $(VENV)/bin
 NOVA := .venv-nova
+PLACEMENT := .venv-placement
 INTERPRETER := $(VENV)/.interpreter
 DEPENDENCIES := $(VENV)/.dependencies
 INSTALLED := $(VENV)/.installed
@@ -18,9 +19,13 @@ DOWNLOAD := -m pip --disable-pip-version-check --no-input download -qq --require
 FAST := $(wildcard tests/unit tests/property tests/tidy)
 SLOW := $(wildcard tests/integration tests/conformance tests/differential tests/simulation tests/e2e)
 
-# The nightly form of the differential test: how many cases, and which.
+# The nightly form of the differential tests: how many cases or queries, and which.
 CASES ?= 5000
+QUERIES ?= 2000
 SEED ?= $(shell date -u +%Y%m%d)
+
+# What `make conformance-placement` asks.
+SERVER ?= berth
 
 # Random examples for each property test of `make fuzz`.
 EXAMPLES ?= 1000
@@ -42,11 +47,12 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernel check lint types layers fast test slow nova differential fuzz demo bench lock fmt clean FORCE
+.PHONY: help venv kernel check lint types layers fast test slow nova placement-peer differential differential-placement \
+	conformance-placement fuzz demo bench lock fmt clean FORCE
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  PYTHON=$(PYTHON) WORKERS=$(WORKERS) UV=$(UV); PYTEST_ARGS, TRACE, DEMO_ARGS, BENCH_ARGS, CASES, SEED, EXAMPLES, UPGRADE=1"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  PYTHON=$(PYTHON) WORKERS=$(WORKERS) UV=$(UV); PYTEST_ARGS, TRACE, DEMO_ARGS, BENCH_ARGS, CASES, QUERIES, SEED, EXAMPLES, SERVER, FILES, SUITE_ARGS, UPGRADE=1"
 
 venv: $(INSTALLED) ## make .venv from requirements/dev.lock, or do nothing when it is up to date
 
@@ -110,7 +116,7 @@ fast: $(INSTALLED) kernel ## tests without I/O: unit, property, tidy
 test: check ## check, then all other tests
 	@$(MAKE) --no-print-directory slow
 
-slow: $(INSTALLED) kernel nova ## all other tests: integration, conformance, differential, simulation, e2e
+slow: $(INSTALLED) kernel nova placement-peer ## all other tests: integration, conformance, differential, simulation, e2e
 	$(say) tests "$(SLOW)"
 	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile $(SLOW) $(PYTEST_ARGS)
 
@@ -133,16 +139,39 @@ nova: ## make .venv-nova, in which the real Nova runs; tests do without where th
 	@$(MAKE) -s $(NOVA)/.dependencies \
 		|| echo "No $(NOVA), so Berth is not compared with Nova; see the error above." >&2
 
+$(PLACEMENT)/.dependencies: bench/peers/placement-requirements.lock
+	$(require_python)
+	$(say) venv "$(PLACEMENT), with what $< names (a minute or so)"
+	@$(PYTHON) -m venv --clear $(PLACEMENT)
+	@$(PLACEMENT)/bin/python $(INSTALL) --require-hashes --no-deps -r $< \
+		|| { rm -rf $(PLACEMENT); exit 1; }
+	@touch $@
+
+placement-peer: ## make .venv-placement, with the real Placement, its suite and its clients; tests do without where that fails
+	@$(MAKE) -s $(PLACEMENT)/.dependencies \
+		|| echo "No $(PLACEMENT), so Berth is not compared with Placement; see the error above." >&2
+
+conformance-placement: $(INSTALLED) $(PLACEMENT)/.dependencies ## Placement's own suite against SERVER (berth, real, none); FILES=aggregate,traits chooses
+	$(say) suite "the gabbi files of openstack-placement, against $(SERVER)"
+	@$(BIN)/python -m tests.conformance.placement --server $(SERVER) \
+		$(if $(FILES),--files $(FILES)) $(SUITE_ARGS)
+
 differential: $(INSTALLED) $(NOVA)/.dependencies ## ask Berth and the real Nova CASES random cases of SEED
 	$(say) nova "$(CASES) cases of seed $(SEED)"
 	@BERTH_DIFFERENTIAL_CASES=$(CASES) BERTH_DIFFERENTIAL_SEED=$(SEED) \
-		$(BIN)/pytest -q -n $(WORKERS) tests/differential $(PYTEST_ARGS)
+		$(BIN)/pytest -q -n $(WORKERS) tests/differential \
+		--ignore tests/differential/placement $(PYTEST_ARGS)
+
+differential-placement: $(INSTALLED) $(PLACEMENT)/.dependencies ## ask Berth and the real Placement QUERIES random queries of SEED
+	$(say) peer "$(QUERIES) queries of seed $(SEED)"
+	@BERTH_DIFFERENTIAL_QUERIES=$(QUERIES) BERTH_DIFFERENTIAL_SEED=$(SEED) \
+		$(BIN)/pytest -q -n $(WORKERS) tests/differential/placement $(PYTEST_ARGS)
 
 fuzz: $(INSTALLED) ## the property tests on EXAMPLES new random examples each; every find is a bug
 	$(say) fuzz "tests/property, $(EXAMPLES) examples a test"
 	@BERTH_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q -n $(WORKERS) tests/property $(PYTEST_ARGS)
 
-bench: $(INSTALLED) kernel $(NOVA)/.dependencies ## measure Berth and its peers; BENCH_ARGS goes to python -m bench
+bench: $(INSTALLED) kernel $(NOVA)/.dependencies placement-peer ## measure Berth and its peers; BENCH_ARGS goes to python -m bench
 	$(say) bench "python -m bench $(BENCH_ARGS)"
 	@$(BIN)/python -m bench $(BENCH_ARGS)
 
@@ -161,6 +190,6 @@ fmt: $(INSTALLED) ## format, and repair what ruff can repair
 
 clean: ## remove virtualenvs, caches and builds
 	$(say) clean "virtualenvs, caches, builds"
-	@rm -rf $(VENV) $(NOVA) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
+	@rm -rf $(VENV) $(NOVA) $(PLACEMENT) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
 		.ruff_cache .schemathesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,33 +1,34 @@
 """The composition root: which adapters stand behind which ports, process by process."""
 
 import asyncio
-import os
 import signal
-import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from random import SystemRandom
-
-import uvloop
 
 from berth.adapters.attestation.open_attestation import Access, OpenAttester
 from berth.adapters.bus.local import LocalBus
-from berth.adapters.http_server import listening, serve_http
 from berth.adapters.ledger import migrate, open_ledger
-from berth.adapters.memory import keep_freed_memory, spare_the_collector
 from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.agent.pool import Agent, AgentPool
 from berth.api.app import build_app
-from berth.api.auth import Auth, HttpBasic, NoAuth
 from berth.api.limits import Limits
 from berth.api.parts import ApiParts
-from berth.config.auth_file import AuthFile
+from berth.api.placement.routes import PREFIX
+from berth.bootstrap_placement import Process, placement_parts, provider_replica
+from berth.bootstrap_process import (
+    Loop,
+    auth_of,
+    ledger_url_of,
+    make_data_dir,
+    run_process,
+    running,
+    serve_at,
+)
 from berth.config.json_lists import fakes_of, read_images
-from berth.config.logging import set_up_logging
 from berth.config.policy_source import PolicySource
-from berth.config.settings import Address, AgentSettings, AuthMode, Settings
+from berth.config.settings import AgentSettings, Settings
 from berth.domain.errors import InvalidInputError
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.ports.ledger import Ledger
@@ -42,14 +43,10 @@ from berth.services.hosts import Hosts
 from berth.services.instances import Instances
 from berth.services.pending import PendingRequests
 from berth.services.placing import Placing
+from berth.services.provider_replica import ProviderReplica
 from berth.services.ratios import Ratios, RatioSettings
 from berth.services.replica import Replica
 from berth.services.server_groups import ServerGroups
-from berth.services.supervising import supervise
-
-Loop = tuple[str, Callable[[], Awaitable[None]]]
-
-_KEY_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +95,15 @@ def run_up(settings: Settings) -> None:
             pool = _agent_pool(core, fakes_of(settings.agent))
             core.follower.subscribe(pool)
             await pool.register()
+            providers = provider_replica(core.follower)
             await core.follower.start()
             await pool.adopt()
             loops = [*_scheduler_loops(core), ("agents", pool.run), *_common_loops(core)]
             async with _running(core, loops):
-                await _serve_http(core)
+                await _serve_http(core, providers)
             await pool.close()
 
-    _run(settings, main)
+    run_process(settings.log, main)
 
 
 def run_api(settings: Settings) -> None:
@@ -113,11 +111,12 @@ def run_api(settings: Settings) -> None:
 
     async def main() -> None:
         async with _core(settings, "api") as core:
+            providers = provider_replica(core.follower)
             await core.follower.start()
             async with _running(core, _common_loops(core)):
-                await _serve_http(core)
+                await _serve_http(core, providers)
 
-    _run(settings, main)
+    run_process(settings.log, main)
 
 
 def run_scheduler(settings: Settings) -> None:
@@ -130,7 +129,7 @@ def run_scheduler(settings: Settings) -> None:
             async with _running(core, [*_scheduler_loops(core), *_common_loops(core)]):
                 await _until_stopped()
 
-    _run(settings, main)
+    run_process(settings.log, main)
 
 
 def run_agent(settings: Settings) -> None:
@@ -151,7 +150,7 @@ def run_agent(settings: Settings) -> None:
                 await _until_stopped()
             await pool.close()
 
-    _run(settings, main)
+    run_process(settings.log, main)
 
 
 def ratio_settings_of(agent: AgentSettings) -> RatioSettings:
@@ -172,19 +171,7 @@ def ratio_settings_of(agent: AgentSettings) -> RatioSettings:
 
 def ledger_url(settings: Settings) -> str:
     """Return the URL of the ledger: the one given, or a SQLite file in the data folder."""
-    if settings.ledger.url is not None:
-        return settings.ledger.url
-    return f"sqlite:///{settings.ledger.data_dir.resolve() / 'berth.sqlite'}"
-
-
-def _run(settings: Settings, main: Callable[[], Awaitable[None]]) -> None:
-    set_up_logging(settings.log)
-    keep_freed_memory()
-
-    async def wrapped() -> None:
-        await main()
-
-    uvloop.run(wrapped())
+    return ledger_url_of(settings.ledger)
 
 
 @asynccontextmanager
@@ -193,7 +180,7 @@ async def _core(settings: Settings, part: str) -> AsyncGenerator[Core]:
     telemetry = LogTelemetry(part)
     policies = PolicySource(settings.policy.path)
     _check_zone(settings, policies)
-    _make_data_dir(settings)
+    make_data_dir(settings.ledger)
     ledger = await open_ledger(ledger_url(settings))
     replica = Replica()
     try:
@@ -220,16 +207,6 @@ def _check_zone(settings: Settings, policies: PolicySource) -> None:
             f"is {shown!r}, but AvailabilityZoneFilter, the policy's or its driver's, has {kept!r};"
             " make them equal",
         )
-
-
-def _make_data_dir(settings: Settings) -> None:
-    if settings.ledger.url is not None:
-        return
-    try:
-        settings.ledger.data_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        where = str(settings.ledger.data_dir)
-        raise InvalidInputError(where, f"cannot be made ({error.strerror})") from error
 
 
 def _common_loops(core: Core) -> list[Loop]:
@@ -297,32 +274,19 @@ def _agent_pool(core: Core, fakes: Sequence[FakeHost]) -> AgentPool:
 @asynccontextmanager
 async def _running(core: Core, loops: Sequence[Loop]) -> AsyncGenerator[None]:
     """Run loops beside the body, and stop them after it."""
-    spare_the_collector()
-    tasks = [
-        asyncio.create_task(
-            supervise(name, loop, clock=core.clock, telemetry=core.telemetry, rng=SystemRandom())
-        )
-        for name, loop in loops
-    ]
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, core.policies.reload)
-    try:
+    async with running(loops, core.clock, core.telemetry):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, core.policies.reload)
         yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _serve_http(core: Core) -> None:
-    listen = core.settings.api.listen
-    app = build_app(_api_parts(core))
-    with listening(listen.host, listen.port) as listener:
-        address = Address(listen.host, listener.getsockname()[1])
-        sys.stderr.write(f"Berth listens on http://{address}\n")
-        await serve_http(app, listener)
+async def _serve_http(core: Core, providers: ProviderReplica) -> None:
+    parts = _api_parts(core, providers)
+    process = Process(core.ledger, core.follower, providers, parts.auth, core.clock, core.telemetry)
+    placement = placement_parts(core.settings, process, PREFIX)
+    await serve_at(core.settings.api.listen, build_app(parts, placement))
 
 
-def _api_parts(core: Core) -> ApiParts:
+def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
     settings = core.settings
     instances = Instances(
         ledger=core.ledger,
@@ -351,28 +315,20 @@ def _api_parts(core: Core) -> ApiParts:
         replica=core.replica,
         ledger=core.ledger,
         policies=core.policies,
-        auth=_auth(core),
+        auth=auth_of(settings.auth, core.clock, core.telemetry),
         clock=core.clock,
         ids=core.ids,
         telemetry=core.telemetry,
+        providers=providers,
         limits=Limits(body_bytes_max=settings.api.body_bytes_max),
         images=read_images(settings.api.images),
         default_zone=settings.api.default_availability_zone,
     )
 
 
-def _auth(core: Core) -> Auth:
-    auth = core.settings.auth
-    if auth.mode is AuthMode.HTTP_BASIC and auth.htpasswd is not None:
-        accounts = AuthFile(auth.htpasswd, core.clock, core.telemetry)
-        key = os.urandom(_KEY_BYTES)
-        return HttpBasic(accounts, core.clock, key=key, admins=frozenset(auth.admins))
-    return NoAuth(frozenset(auth.admins))
-
-
 async def migrate_ledger(settings: Settings) -> None:
     """Make the ledger's tables, or bring them up to date."""
-    _make_data_dir(settings)
+    make_data_dir(settings.ledger)
     await migrate(ledger_url(settings))
 
 

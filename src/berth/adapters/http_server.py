@@ -1,18 +1,25 @@
 """Serving an ASGI application over HTTP, in a process that has more to do than that."""
 
 import asyncio
+import json
 import signal
 import socket
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from berth.domain.errors import InvalidInputError
 
 _GRACE_S = 5
 _BACKLOG = 2048
+_MALFORMED = (
+    "The server could not comply with the request since it is either malformed or otherwise "
+    "incorrect.\n\n {}  "
+)
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -44,7 +51,7 @@ def config_of(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="none",
-        http="httptools",
+        http=_Protocol,
         ws="none",
         lifespan="off",
         access_log=False,
@@ -52,6 +59,27 @@ def config_of(app: ASGIApp) -> uvicorn.Config:
         server_header=False,
         timeout_graceful_shutdown=_GRACE_S,
     )
+
+
+class _Protocol(HttpToolsProtocol):
+    """HTTP whose parser's refusals have the form of OpenStack's errors.
+
+    They come before there is a request, so no API can tell them.
+    """
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP, and close the connection."""
+        # Called where the parser's error is handled, and only that knows what was wrong.
+        cause = str(sys.exception() or "")
+        reason = "content-length header must be an integer" if "Content-Length" in cause else msg
+        error = {"status": 400, "title": "Bad Request", "detail": _MALFORMED.format(reason)}
+        body = json.dumps({"errors": [error]}).encode()
+        head = (
+            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
 
 
 class _Server(uvicorn.Server):

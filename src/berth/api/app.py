@@ -15,6 +15,8 @@ from berth.api.errors import HttpError
 from berth.api.front import Front
 from berth.api.openapi import openapi_document
 from berth.api.parts import ApiParts
+from berth.api.placement.app import Mounted, teller_of
+from berth.api.placement.parts import PlacementParts
 from berth.api.routing import Microversions, Shortcuts, ends_of, not_found, routes_of
 
 __all__ = ["ApiParts", "build_app"]
@@ -22,11 +24,15 @@ __all__ = ["ApiParts", "build_app"]
 OPERATIONS = (*versions.OPERATIONS, *compute_room.OPERATIONS, *berth_room.OPERATIONS)
 
 
-def build_app(parts: ApiParts) -> ASGIApp:
+def build_app(parts: ApiParts, placement: PlacementParts | None = None) -> ASGIApp:
     """Build the application. Requests to it share nothing but the parts.
 
     A request passes, from the outside in: the front with its id and the limits on its size, its
     room, for the compute API its microversion, and the endpoint of its path.
+
+    Args:
+        parts: what the compute API and Berth's own are built from.
+        placement: what the Placement API is built from; without it there is none.
     """
     parts = replace(parts, started_ns=parts.clock.ticks_ns())
     compute_routes = routes_of(parts, compute_room.OPERATIONS, compute_room.PREFIX)
@@ -48,7 +54,11 @@ def build_app(parts: ApiParts) -> ASGIApp:
         **ends_of(compute_routes, compute_room.PREFIX, Microversions),
         **ends_of(berth_routes, berth_room.PREFIX),
     }
-    return Front(Shortcuts(app, ends), parts.limits, parts.ids, parts.telemetry)
+    app = Shortcuts(app, ends)
+    if placement is None:
+        return Front(app, parts.limits, parts.ids, parts.telemetry)
+    app = Mounted(app, placement)
+    return Front(app, parts.limits, parts.ids, parts.telemetry, teller_of=teller_of)
 
 
 class _Document:

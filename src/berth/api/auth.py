@@ -24,19 +24,32 @@ _CHALLENGE = {"WWW-Authenticate": 'Basic realm="Berth", charset="UTF-8"'}
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who calls, for which project."""
+    """Who calls, for which project.
+
+    `roles` are in lower case; None when authentication knows of none. `is_system` says that the
+    caller asked for the system instead of a project.
+    """
 
     user_id: str
     project_id: str
     is_admin: bool
+    roles: frozenset[str] | None = None
+    is_system: bool = False
 
 
 class Credentials(NamedTuple):
-    """What a request says about its sender. `address` is where the connection comes from."""
+    """What a request says about its sender. `address` is where the connection comes from.
+
+    `roles`, `project` and `system_scope` are headers that anybody could send: only `NoAuth2`,
+    which believes everything, looks at them.
+    """
 
     authorization: str | None
     token: str | None
     address: str
+    roles: str | None = None
+    project: str | None = None
+    system_scope: str | None = None
 
 
 class Auth(Protocol):
@@ -77,6 +90,43 @@ class NoAuth:
             if not (0 < len(name) <= _NAME_MAX and name.isprintable()):
                 raise HttpError(401, "X-Auth-Token must be USER or USER:PROJECT.")
         return Identity(user, project, is_admin=user in self._admins)
+
+
+class NoAuth2:
+    """Believes everybody who says anything, as OpenStack's `noauth2` does; for tests.
+
+    The token `user` or `user:project` is required. Headers may name other roles, another project,
+    or the scope of the system; without them administrators have the role `admin` and all others
+    none.
+
+    Args:
+        admins: users that are administrators.
+    """
+
+    def __init__(self, admins: frozenset[str] = frozenset({_ADMIN})) -> None:
+        self._admins = admins
+
+    async def identify(self, credentials: Credentials) -> Identity:
+        """See `Auth.identify`."""
+        if not credentials.token:
+            raise HttpError(401, "X-Auth-Token is required: USER or USER:PROJECT.")
+        user, _, project = credentials.token.partition(":")
+        project = credentials.project or project or user
+        for name in (user, project):
+            if not (0 < len(name) <= _NAME_MAX and name.isprintable()):
+                raise HttpError(401, "X-Auth-Token must be USER or USER:PROJECT.")
+        if credentials.roles is None:
+            roles = frozenset({_ADMIN} if user in self._admins else ())
+        else:
+            named = (role.strip().lower() for role in credentials.roles.split(","))
+            roles = frozenset(role for role in named if role)
+        return Identity(
+            user,
+            project,
+            is_admin=_ADMIN in roles,
+            roles=roles,
+            is_system=bool(credentials.system_scope),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,10 @@
 """The front of the API: names each request, holds its limits, answers for what else fails."""
 
+from collections.abc import Callable
+
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from berth.api.answers import has_begun, send_error
+from berth.api.answers import ErrorTeller, has_begun, send_error, tell_errors_by
 from berth.api.errors import NOTHING_SAID, HttpError
 from berth.api.limits import Limits, refusal_of
 from berth.api.request_id import name_request, request_id_of
@@ -11,13 +13,30 @@ from berth.ports.telemetry import Telemetry
 
 
 class Front:
-    """ASGI middleware, the outermost."""
+    """ASGI middleware, the outermost.
 
-    def __init__(self, app: ASGIApp, limits: Limits, ids: Ids, telemetry: Telemetry) -> None:
+    Args:
+        app: what it stands before.
+        limits: what a request may be.
+        ids: names requests.
+        telemetry: is told of failures.
+        teller_of: finds who tells the errors of a path; None is the compute API.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        ids: Ids,
+        telemetry: Telemetry,
+        *,
+        teller_of: Callable[[str], ErrorTeller | None] | None = None,
+    ) -> None:
         self._app = app
         self._limits = limits
         self._ids = ids
         self._telemetry = telemetry
+        self._teller_of = teller_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with an id, or answer 414 or 431.
@@ -28,6 +47,9 @@ class Front:
             await self._app(scope, receive, send)
             return
         name_request(scope, self._ids.request_id())
+        teller = self._teller_of(scope["path"]) if self._teller_of else None
+        if teller is not None:
+            tell_errors_by(scope, teller)
         try:
             refusal = refusal_of(scope, self._limits)
             if refusal is None:

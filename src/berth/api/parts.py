@@ -17,6 +17,7 @@ from berth.services.flavors import Flavors
 from berth.services.following import Follower
 from berth.services.hosts import Hosts
 from berth.services.instances import Instances
+from berth.services.provider_replica import ProviderReplica
 from berth.services.replica import Replica
 from berth.services.server_groups import ServerGroups
 
@@ -43,6 +44,7 @@ class Policies(Protocol):
 class ApiParts:
     """Everything that the handlers use; nothing is global.
 
+    `providers` is what the Placement API reads; None where that is not served.
     `images` may be empty: then any image id is taken as it is. `default_zone` is shown for hosts
     that no aggregate puts in an availability zone. `started_ns` is when the API was built, in the
     clock's ticks; `build_app` sets it.
@@ -62,6 +64,7 @@ class ApiParts:
     clock: Clock
     ids: Ids
     telemetry: Telemetry
+    providers: ProviderReplica | None = None
     images: Mapping[str, Image] = field(default_factory=dict[str, Image])
     limits: Limits = field(default_factory=Limits)
     default_zone: str = "nova"

@@ -34,6 +34,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "capacity": LazyCommand(
         "berth.cli.capacity:capacity", "Count how many more of a flavor would fit.", _CLOUD
     ),
+    "candidates": LazyCommand(
+        "berth.cli.candidates:candidates", "Explain allocation candidates.", _CLOUD
+    ),
     "state": LazyCommand("berth.cli.state:state", "Export the state of the fleet.", _CLOUD),
     "policy": LazyCommand("berth.cli.policy:policy", "Show, check and reload the policy.", _CLOUD),
     "decide": LazyCommand(
@@ -41,6 +44,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     ),
     "up": LazyCommand("berth.cli.serving:up", "Run everything in one process.", _RUN),
     "api": LazyCommand("berth.cli.serving:api", "Run the HTTP API.", _RUN),
+    "placement": LazyCommand("berth.cli.serving:placement", "Run the Placement API alone.", _RUN),
     "scheduler": LazyCommand("berth.cli.serving:scheduler", "Run a scheduler.", _RUN),
     "agent": LazyCommand("berth.cli.serving:agent", "Run the agent of a compute host.", _RUN),
     "ledger": LazyCommand("berth.cli.serving:ledger", "Look after the ledger.", _RUN),

@@ -1,4 +1,4 @@
-"""`berth up`, `api`, `scheduler`, `agent` and `ledger`: options into settings, then run."""
+"""`berth up`, `api`, `placement` and the other processes: options into settings, then run."""
 
 import asyncio
 import os
@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import click
 
-from berth.cli.output import print_line
 from berth.config.settings import AuthMode, Settings, read_settings
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -23,8 +22,7 @@ _LEDGER = [
     click.option("--ledger", "ledger__url", help="URL of the ledger, instead of --data."),
 ]
 _POLICY = [click.option("--policy", "policy__path", type=_FILE, help="Policy file or ready name.")]
-_API = [
-    click.option("--listen", "api__listen", metavar="HOST:PORT", help="Where to listen."),
+_AUTH = [
     click.option(
         "--insecure-listen",
         "api__insecure_listen",
@@ -38,7 +36,41 @@ _API = [
         help="How callers are known.",
     ),
     click.option("--htpasswd", "auth__htpasswd", type=_FILE, help="Users, for http_basic."),
+]
+_API = [
+    click.option("--listen", "api__listen", metavar="HOST:PORT", help="Where to listen."),
+    *_AUTH,
     click.option("--images", "api__images", type=_FILE, help="JSON list of images."),
+]
+_PLACEMENT = [
+    click.option("--listen", "placement__listen", metavar="HOST:PORT", help="Where to listen."),
+    *_AUTH,
+    click.option(
+        "--policy-file",
+        "placement__policy_file",
+        type=_FILE,
+        help="Rules in place of Placement's own.",
+    ),
+    click.option(
+        "--enforce-new-defaults",
+        "placement__enforce_new_defaults",
+        is_flag=True,
+        help="Administrators may do only what the rules say.",
+    ),
+    click.option(
+        "--cors-origin",
+        "placement__cors_origins",
+        multiple=True,
+        metavar="ORIGIN",
+        help="Where pages of browsers may come from; again for several.",
+    ),
+    click.option(
+        "--cors-header",
+        "placement__cors_headers",
+        multiple=True,
+        metavar="NAME",
+        help="What browsers may send; again for several.",
+    ),
 ]
 _FLEET = [
     click.option(
@@ -70,11 +102,11 @@ def _options(*groups: list[Callable[[F], F]]) -> Callable[[F], F]:
 
 
 def _settings(config: Path | None, options: Mapping[str, object]) -> Settings:
-    """Read settings with the options of a command on top; a flag not given says nothing."""
+    """Read settings with the options of a command on top; one that is not given says nothing."""
     given = {
         key.replace("__", "."): value
         for key, value in options.items()
-        if value is not None and value is not False
+        if value is not None and value is not False and value != ()
     }
     return read_settings(config, os.environ, given)
 
@@ -97,6 +129,16 @@ def api(*, config: Path | None, **options: object) -> None:
     from berth import bootstrap  # noqa: PLC0415 - see `up`
 
     bootstrap.run_api(settings)
+
+
+@click.command("placement")
+@_options(_PLACEMENT, _LEDGER, _CONFIG)
+def placement(*, config: Path | None, **options: object) -> None:
+    """Run the Placement API alone, at the root path."""
+    settings = _settings(config, options)
+    from berth import bootstrap_placement  # noqa: PLC0415 - see `up`
+
+    bootstrap_placement.run_placement(settings)
 
 
 @click.command("scheduler")
@@ -131,6 +173,7 @@ def migrate(*, config: Path | None, **options: object) -> None:
     settings = _settings(config, options)
     from berth import bootstrap  # noqa: PLC0415 - see `up`
     from berth.adapters.ledger import migrate as migrate_ledger  # noqa: PLC0415 - likewise
+    from berth.cli.output import print_line  # noqa: PLC0415 - tables take long to load
 
     if settings.ledger.url is None:
         settings.ledger.data_dir.mkdir(parents=True, exist_ok=True)

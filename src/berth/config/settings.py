@@ -33,6 +33,7 @@ class AuthMode(StrEnum):
     """How the API knows who calls."""
 
     NOAUTH = "noauth"
+    NOAUTH2 = "noauth2"
     HTTP_BASIC = "http_basic"
 
 
@@ -69,12 +70,28 @@ class ApiSettings:
 
     listen: Address = Address("127.0.0.1", 8774)
     insecure_listen: bool = False
-    """Allow `noauth` on an address that other machines reach."""
+    """Allow `noauth` and `noauth2` on an address that other machines reach."""
     body_bytes_max: Annotated[int, Meta(ge=1024, le=2**30)] = 1024 * 1024
     default_availability_zone: Annotated[str, Meta(min_length=1, max_length=255)] = "nova"
     """The zone shown for hosts that no aggregate puts in one."""
     images: Path | None = None
     """JSON list of images, with the properties that rules read; without it any id is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementSettings:
+    """The Placement API, alone (`berth placement`) or beside the others."""
+
+    listen: Address = Address("127.0.0.1", 8778)
+    """Where `berth placement` listens; elsewhere the API is at `api.listen`, under /placement."""
+    policy_file: Path | None = None
+    """Lines `"rule": "check"` that take the place of the rules that Placement has by itself."""
+    enforce_new_defaults: bool = False
+    """Administrators may do only what the rules say: no reshape, which is for services."""
+    cors_origins: tuple[str, ...] = ()
+    """Where pages of browsers may come from, `https://dashboard.example` say."""
+    cors_headers: tuple[str, ...] = ("openstack-api-version", "x-auth-token", "x-roles")
+    """What browsers may send besides what they always may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +179,7 @@ class Settings:
 
     api: ApiSettings = ApiSettings()
     auth: AuthSettings = AuthSettings()
+    placement: PlacementSettings = PlacementSettings()
     ledger: LedgerSettings = LedgerSettings()
     policy: PolicySettings = PolicySettings()
     scheduler: SchedulerSettings = SchedulerSettings()
@@ -180,10 +198,12 @@ class Settings:
             raise InvalidInputError(
                 "auth.htpasswd", "http_basic needs a file of users; make one with `berth user add`"
             )
-        if auth.mode is AuthMode.NOAUTH and not (api.insecure_listen or api.listen.is_loopback):
+        for key, listen in (("api", api.listen), ("placement", self.placement.listen)):
+            if auth.mode is AuthMode.HTTP_BASIC or api.insecure_listen or listen.is_loopback:
+                continue
             raise InvalidInputError(
-                "api.listen",
-                f"with noauth whoever reaches {api.listen} is an administrator; listen on "
+                f"{key}.listen",
+                f"with {auth.mode} whoever reaches {listen} is an administrator; listen on "
                 "127.0.0.1, use --auth http_basic, or give --insecure-listen if that is meant",
             )
         if (self.attestation.url or "").startswith("http:"):

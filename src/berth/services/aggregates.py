@@ -12,7 +12,7 @@ from berth.ports.ledger import Ledger
 from berth.services.following import Follower
 from berth.services.ratios import Ratios
 from berth.services.replica import Replica
-from berth.services.saving import AGGREGATES_GUARD, save, save_guarded
+from berth.services.saving import AGGREGATES_GUARD, save_guarded
 
 
 class Aggregates:
@@ -168,20 +168,28 @@ class Aggregates:
             await self._check_zones(aggregate)
             changed[:] = [replace(aggregate, updated_at_s=self._clock.now_s())]
             concerned.update(old.hosts | aggregate.hosts)
+            moved.update(old.hosts ^ aggregate.hosts)
             await self._follower.catch_up()
-            return (Put(changed[0]), *await self._ratios.puts(concerned, changed[0]))
+            return (Put(changed[0]), *await self._ratios.puts(concerned, changed[0], moved))
 
         concerned: set[str] = set()
+        moved: set[str] = set()
         await save_guarded(self._ledger, AGGREGATES_GUARD, read)
-        await self._settle(concerned)
+        await self._settle(concerned, changed[0], moved)
         return changed[0]
 
-    async def _settle(self, names: Collection[str]) -> None:
+    async def _settle(
+        self, names: Collection[str], changed: Aggregate, moved: Collection[str]
+    ) -> None:
         """Correct hosts that were registered while an aggregate of theirs changed."""
-        await self._follower.catch_up()
-        writes = await self._ratios.puts(names)
-        if writes:
-            await save(self._ledger, *writes)
+
+        async def read() -> Unit:
+            await self._follower.catch_up()
+            newest = await self._ledger.get(Aggregate, str(changed.aggregate_id))
+            return tuple(await self._ratios.puts(names, newest, moved if newest else ()))
+
+        if await read():
+            await save_guarded(self._ledger, AGGREGATES_GUARD, read)
 
     async def _check_zones(self, changed: Aggregate) -> None:
         zones = changed.availability_zones

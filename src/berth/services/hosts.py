@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from berth.domain.aggregate import Aggregate
 from berth.domain.errors import ConflictError, NotFoundError
@@ -15,8 +16,17 @@ from berth.domain.write import Add, Guard, Outcome, Put, Rejected, Remove, Seen,
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.ports.virt import Report
+from berth.services.deciding_writes import name_guard, provider_guard
 from berth.services.following import Follower
-from berth.services.provider_trees import children_of, retire, tree_guard
+from berth.services.provider_trees import (
+    Stored,
+    check_inventories,
+    children_of,
+    is_named,
+    merged,
+    part_name,
+    tree_guard,
+)
 from berth.services.ratios import Ratios
 from berth.services.replica import Replica
 from berth.services.saving import AGGREGATES_GUARD, save, save_guarded, service_guard
@@ -46,7 +56,7 @@ class HostView:
     aggregates: tuple[Aggregate, ...]
     num_instances: int
     children: tuple[Provider, ...] = ()
-    """Its child providers by name; `used` counts what is held, too."""
+    """Its child providers, as its agent calls them; `used` counts what is held, too."""
     cells: tuple[FreeCell, ...] = ()
     pools: tuple[FreePool, ...] = ()
 
@@ -64,8 +74,9 @@ def host_view(hosts: HostTable, row: int) -> HostView:
         aggregates=hosts.aggregates_of(host.name),
         num_instances=int(hosts.num_instances[row]),
         children=tuple(
-            replace(hosts.trees.provider(slot), used=hosts.trees.used(slot))
+            replace(child, name=part_name(host, child), used=hosts.trees.used(slot))
             for slot in hosts.trees.on_row(row)
+            for child in [hosts.trees.provider(slot)]
         ),
         cells=hosts.numa.cells(row),
         pools=hosts.pci.pools(row),
@@ -155,17 +166,21 @@ class Hosts:
     async def register(self, reports: Sequence[Report]) -> None:
         """Take in what agents report about their hosts at start: new ones are added.
 
-        What an operator has set on a service stays. Parts that a host had reported before and
-        does not any more are removed, or are left to run empty while something of them is used.
+        What an operator has set on a service stays, and so do the aggregates, traits and
+        inventories that clients of the Placement API gave its providers. Parts that a host had
+        reported before and does not any more are removed, or are left to run empty while
+        something of them is used.
 
         Raises:
-            InvalidInputError: the parts of a host make no tree.
+            InvalidInputError: the parts of a host make no tree, or an inventory is none that an
+                agent may report.
             ConflictError: somebody else keeps registering the same hosts.
             UnavailableError: the ledger cannot be reached; register again.
         """
+        new = set[str]()
         for _ in range(_REGISTER_TRIES):
             aggregates = await self._ledger.all(Aggregate)
-            refused = await self._register(reports, aggregates)
+            refused = await self._register(reports, aggregates, new)
             # Whoever changed an aggregate meanwhile did not see a host that is new here.
             is_stale = await self._ledger.all(Aggregate) != aggregates
             reports = reports if is_stale else refused
@@ -174,26 +189,41 @@ class Hosts:
         raise ConflictError(f"host {reports[0].host.name} is being registered elsewhere; try again")
 
     async def _register(
-        self, reports: Sequence[Report], aggregates: Sequence[Aggregate]
+        self, reports: Sequence[Report], aggregates: Sequence[Aggregate], new: set[str]
     ) -> list[Report]:
-        """Register hosts and return those that were refused: somebody was at them meanwhile."""
+        """Register hosts and return those that were refused: somebody was at them meanwhile.
+
+        Args:
+            reports: of the hosts.
+            aggregates: all there are.
+            new: uuids of hosts that were not there at first; those found so now are added.
+        """
         seen = await self._ledger.version()
         known = await self._known({report.host.name for report in reports})
         earlier = await self._earlier({report.host.uuid for report in reports})
+        trees: list[_Tree] = []
+        for report in reports:
+            check_inventories(report)
+            old = earlier.get(report.host.uuid)
+            settled = self._ratios.settled(report, old, aggregates)
+            before = frozenset(old.child_uuids) if old else frozenset[str]()
+            trees.append(_Tree(settled, children_of(settled), before))
+        stored = await self._stored(trees)
         now_s = self._clock.now_s()
         units: list[Unit] = []
-        for report in reports:
-            name = report.host.name
-            service: Write = Seen((name,), now_s)
-            if name not in known:
+        for tree in trees:
+            host = tree.report.host
+            service: Write = Seen((host.name,), now_s)
+            if host.name not in known:
                 service = Add(
-                    Service(name, self._ids.uuid(), last_seen_s=now_s, created_at_s=now_s)
+                    Service(host.name, self._ids.uuid(), last_seen_s=now_s, created_at_s=now_s)
                 )
-                known.add(name)
-            old = earlier.get(report.host.uuid)
-            before = frozenset(old.child_uuids) if old else frozenset[str]()
-            settled = self._ratios.settled(report, old, aggregates)
-            units.append((service, *await self._tree_writes(settled, before, seen)))
+                known.add(host.name)
+            if host.uuid not in earlier or host.uuid not in stored.by_uuid:
+                new.add(host.uuid)
+            mine = [one.uuid for one in aggregates if host.name in one.hosts]
+            joined = mine if host.uuid in new else []
+            units.append((service, *_tree_writes(tree, stored, joined, (seen, now_s))))
         outcomes: list[Outcome] = []
         for first in range(0, len(units), _REGISTERED_AT_ONCE):
             outcomes += await self._ledger.commit(units[first : first + _REGISTERED_AT_ONCE])
@@ -206,25 +236,19 @@ class Hosts:
             return {service.host for service in await self._ledger.all(Service)} & names
         return {name for name in sorted(names) if await self._ledger.get(Service, name) is not None}
 
-    async def _tree_writes(
-        self, report: Report, before: AbstractSet[str], seen: int
-    ) -> list[Write]:
-        """Return the writes that make a host and its providers as they are reported.
+    async def _stored(self, trees: Sequence["_Tree"]) -> Stored:
+        """Return the providers of hosts as they are, and the names that are taken.
 
-        Args:
-            report: of one host.
-            before: the children that it reported the last time.
-            seen: a version from before that was read.
+        Nobody else's are read when no provider is new or named anew, and none goes.
         """
-        children = children_of(report)
-        uuids = [child.uuid for child in children]
-        writes, left = await retire(self._ledger, sorted(before - set(uuids)))
-        host = replace(report.host, child_uuids=(*uuids, *left))
-        writes = [Put(host), Put(report.provider), *map(Put, children), *writes]
-        if before or children:
-            # So no child is left behind when somebody removes the host.
-            writes.append(Guard(tree_guard(host.uuid), seen))
-        return writes
+        reported = {one.uuid: one for tree in trees for one in tree.providers}
+        gone = any(tree.before - reported.keys() for tree in trees)
+        if len(reported) <= _READ_ONE_BY_ONE and not gone:
+            found = [await self._ledger.get(Provider, uuid) for uuid in sorted(reported)]
+            few = {one.uuid: one for one in found if one is not None}
+            if all(uuid in few and is_named(few[uuid], one) for uuid, one in reported.items()):
+                return Stored(few.values())
+        return Stored(await self._ledger.all(Provider))
 
     async def _earlier(self, uuids: AbstractSet[str]) -> dict[str, Host]:
         """Return hosts as they were registered before, by uuid."""
@@ -266,7 +290,57 @@ class Hosts:
                 uuid = hosts.uuid(row)
                 writes += [Guard(tree_guard(uuid), seen)]
                 writes += [Remove(Kind.HOST, uuid), Remove(Kind.PROVIDER, uuid)]
-                writes += [Remove(Kind.PROVIDER, child) for child in hosts.trees.uuids_on(row)]
+                children = hosts.trees.uuids_on(row)
+                writes += [Guard(provider_guard(one), seen) for one in (uuid, *children)]
+                writes += [Remove(Kind.PROVIDER, child) for child in children]
             return tuple(writes)
 
         await save_guarded(self._ledger, AGGREGATES_GUARD, read)
+
+
+class _Tree(NamedTuple):
+    """What is reported of one host: `before` are the children that it reported the last time."""
+
+    report: Report
+    children: tuple[Provider, ...]
+    before: AbstractSet[str]
+
+    @property
+    def providers(self) -> tuple[Provider, ...]:
+        """Its own provider, and those below."""
+        return (self.report.provider, *self.children)
+
+
+def _tree_writes(
+    tree: _Tree, stored: Stored, joined: Sequence[str], at: tuple[int, float]
+) -> list[Write]:
+    """Return the writes that make a host and its providers as they are reported.
+
+    Args:
+        tree: of one host.
+        stored: all that the ledger has of it.
+        joined: aggregates that its own provider comes into.
+        at: a version from before anything was read, and the Unix time.
+    """
+    seen, now_s = at
+    records: list[Provider] = []
+    guards: list[Write] = []
+    for one in tree.providers:
+        old = stored.by_uuid.get(one.uuid)
+        name = stored.names.of(one, old)
+        records.append(merged(one, old, name, now_s))
+        guards.append(Guard(provider_guard(one.uuid), seen))
+        if old is None or old.name != name:
+            guards.append(Guard(name_guard(name), seen))
+    uuids = [child.uuid for child in tree.children]
+    gone = sorted(tree.before - set(uuids))
+    retired, left = stored.retire(gone)
+    guards += (Guard(provider_guard(uuid), seen) for uuid in gone)
+    if tree.before or uuids:
+        # So no child is left behind when somebody removes the host.
+        guards.append(Guard(tree_guard(tree.report.host.uuid), seen))
+    if joined:
+        together = dict.fromkeys((*records[0].aggregates, *joined))
+        records[0] = replace(records[0], aggregates=tuple(together))
+    host = replace(tree.report.host, child_uuids=(*uuids, *left))
+    return [*guards, Put(host), *map(Put, records), *retired]

@@ -1,15 +1,20 @@
-"""Provider trees: the parts of a host that its agent reports, as records of the ledger."""
+"""Provider trees: a host and its parts as the agent reports them, as records of the ledger.
+
+Clients of the Placement API write the same records. So a report replaces what the agent itself
+has said before, and keeps what others said.
+"""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from berth.domain.errors import InvalidInputError
+from berth.domain.host import Host
 from berth.domain.provider import Provider, child_uuid
 from berth.domain.record import Kind
-from berth.domain.resources import check_name
+from berth.domain.resources import check_name, check_reported
 from berth.domain.write import Put, Remove, Write
-from berth.ports.ledger import Records
 from berth.ports.virt import ChildReport, Report
 
 CHILDREN_MAX: Final = 1_024
@@ -25,6 +30,8 @@ def tree_guard(root_uuid: str) -> str:
 
 def children_of(report: Report) -> tuple[Provider, ...]:
     """Return the child providers of a report, checked; a name always gives the same uuid.
+
+    Their own names begin with the node, since no two providers have the same.
 
     Raises:
         InvalidInputError: too many, a bad name or the same one twice, a parent that is not there
@@ -42,13 +49,25 @@ def children_of(report: Report) -> tuple[Provider, ...]:
     return tuple(
         Provider(
             uuid=child_uuid(root, child.name),
-            name=child.name,
+            name=_prefix(report.host) + child.name,
             parent_uuid=child_uuid(root, child.parent) if child.parent else root,
             inventories=child.inventories,
             traits=child.traits,
         )
         for child in report.children
     )
+
+
+def check_inventories(report: Report) -> None:
+    """Check what an agent says that its host and the parts of it have.
+
+    Raises:
+        InvalidInputError: an inventory that only the Placement API takes.
+    """
+    parts = (child.inventories for child in report.children)
+    for inventories in (report.provider.inventories, *parts):
+        for inventory in inventories.values():
+            check_reported(inventory)
 
 
 def _check(child: ChildReport, named: Mapping[str, ChildReport], where: str) -> None:
@@ -67,23 +86,132 @@ def _check(child: ChildReport, named: Mapping[str, ChildReport], where: str) -> 
         seen.add(above.name)
 
 
-async def retire(records: Records, uuids: Iterable[str]) -> tuple[list[Write], list[str]]:
-    """Do away with children that a host does not report any more.
+def part_name(host: Host, provider: Provider) -> str:
+    """Return what the agent of a host calls a part of it."""
+    return provider.name.removeprefix(_prefix(host))
 
-    One of which something is used stays, with nothing more to give, until it is free.
 
-    Returns:
-        What to write, and the uuids of those that stay.
+def _prefix(host: Host) -> str:
+    return f"{host.node}:"
+
+
+class Names:
+    """The names of providers, of which no two have the same."""
+
+    def __init__(self, providers: Iterable[Provider]) -> None:
+        self._owners: dict[str, str] = {}
+        for provider in providers:
+            self._owners.setdefault(provider.name, provider.uuid)
+
+    def of(self, reported: Provider, stored: Provider | None) -> str:
+        """Return the name that a reported provider gets: another than its own if that is taken."""
+        if stored is not None and is_named(stored, reported):
+            return stored.name
+        owner = self._owners.setdefault(reported.name, reported.uuid)
+        return reported.name if owner == reported.uuid else _told_apart(reported)
+
+
+def is_named(stored: Provider, reported: Provider) -> bool:
+    """Tell whether a provider has a name that was made of the one its agent reports."""
+    return stored.name in {reported.name, _told_apart(reported)}
+
+
+def _told_apart(provider: Provider) -> str:
+    return f"{provider.name} ({provider.uuid})"
+
+
+def merged(reported: Provider, stored: Provider | None, name: str, now_s: float) -> Provider:
+    """Return a provider as it is after a report.
+
+    Args:
+        reported: by the agent, which owns its traits and inventories.
+        stored: as the ledger has it, with what else clients of the Placement API said of it; None
+            for a new one.
+        name: see `Names.of`.
+        now_s: Unix time.
     """
-    writes: list[Write] = []
-    left: list[str] = []
-    for uuid in uuids:
-        old = await records.get(Provider, uuid)
-        if old is None:
-            continue
-        if any(old.used.values()):
-            left.append(uuid)
-            writes.append(Put(Provider(uuid, old.name, old.parent_uuid, traits=old.traits)))
-        else:
-            writes.append(Remove(Kind.PROVIDER, uuid))
-    return writes, left
+    new = replace(
+        reported,
+        name=name,
+        owned_traits=reported.traits,
+        owned_classes=frozenset(reported.inventories),
+        created_at_s=now_s,
+        updated_at_s=now_s,
+    )
+    if stored is None:
+        return new
+    owned_classes = stored.inventories if stored.owned_classes is None else stored.owned_classes
+    owned_traits = stored.traits if stored.owned_traits is None else stored.owned_traits
+    foreign = {
+        name: inventory
+        for name, inventory in stored.inventories.items()
+        # What an agent has no more and somebody still uses stays with nothing to give.
+        if name not in owned_classes and inventory.total
+    }
+    return replace(
+        new,
+        # A host says nothing of what it is a part of; a part does.
+        parent_uuid=reported.parent_uuid or stored.parent_uuid,
+        inventories={**foreign, **reported.inventories},
+        traits=reported.traits | (stored.traits - owned_traits),
+        aggregates=stored.aggregates,
+        created_at_s=stored.created_at_s,
+    )
+
+
+class Stored:
+    """Providers as the ledger has them: all, or as few as a registration needs.
+
+    Attributes:
+        by_uuid: the providers.
+        names: which names are taken.
+    """
+
+    def __init__(self, providers: Iterable[Provider]) -> None:
+        self.by_uuid = {one.uuid: one for one in providers}
+        self.names = Names(self.by_uuid.values())
+        self._below: dict[str, list[str]] | None = None
+
+    def below(self, uuid: str) -> Sequence[str]:
+        """Return the uuids of the providers right below one."""
+        if self._below is None:
+            self._below = {}
+            for one in self.by_uuid.values():
+                if one.parent_uuid is not None:
+                    self._below.setdefault(one.parent_uuid, []).append(one.uuid)
+        return self._below.get(uuid, ())
+
+    def retire(self, uuids: Iterable[str]) -> tuple[list[Write], list[str]]:
+        """Do away with children that a host does not report any more.
+
+        One of which something is used stays, with nothing more to give, until it is free; so does
+        one with others below it that stay.
+
+        Args:
+            uuids: of the children; some may be gone.
+
+        Returns:
+            What to write, and the uuids of those that stay.
+        """
+        going = {uuid for uuid in uuids if uuid in self.by_uuid}
+        staying = [uuid for uuid in going if self._must_stay(uuid, going)]
+        kept = set[str]()
+        while staying:
+            uuid = staying.pop()
+            kept.add(uuid)
+            above = self.by_uuid[uuid].parent_uuid
+            if above in going and above not in kept:
+                staying.append(above)
+        writes: list[Write] = [
+            Put(replace(self.by_uuid[uuid], inventories={}, owned_classes=frozenset()))
+            if uuid in kept
+            else Remove(Kind.PROVIDER, uuid)
+            for uuid in sorted(going)
+        ]
+        return writes, sorted(kept)
+
+    def _must_stay(self, uuid: str, going: Container[str]) -> bool:
+        """Tell whether something of a child is used, or others have hung something below it."""
+        if any(self.by_uuid[uuid].used.values()):
+            return True
+        return any(below not in going for below in self.below(uuid))

@@ -2,7 +2,8 @@
 
 The ratio in force stands in the host's inventories, where the ledger judges claims by it and every
 table has it precomputed. It is brought there when a host is registered, and when an aggregate
-changes, in the same unit as the change.
+changes, in the same unit as the change. So is the membership itself, which clients of the Placement
+API see at the host's own provider.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,9 +15,10 @@ from berth.domain.host import Host
 from berth.domain.provider import Provider
 from berth.domain.ratios import Ratio, resolve
 from berth.domain.resources import Inventory
-from berth.domain.write import Put
+from berth.domain.write import Guard, Put, Write
 from berth.ports.ledger import Ledger
 from berth.ports.virt import Report
+from berth.services.deciding_writes import provider_guard
 from berth.services.replica import Replica
 from berth.tables.hosts import HostTable
 
@@ -81,28 +83,43 @@ class Ratios:
         mine = [one for one in aggregates if host.name in one.hosts]
         return replace(report, host=host, provider=self._with_ratios(report.provider, host, mine))
 
-    async def puts(self, names: Collection[str], changed: Aggregate | None = None) -> list[Put]:
-        """Return the writes that bring the hosts of some names to their ratios.
+    async def puts(
+        self,
+        names: Collection[str],
+        changed: Aggregate | None = None,
+        moved: Collection[str] = (),
+    ) -> list[Write]:
+        """Return the writes that bring the providers of hosts in line with their aggregates.
+
+        What clients of the Placement API added to a host has the ratio that they gave it.
 
         Args:
             names: of service hosts, as the replica has them now.
             changed: an aggregate that is about to be so.
+            moved: those of the names that come into it, or leave it.
         """
+        seen = await self._ledger.version()
         hosts = self._replica.hosts
-        wrong = [
+        concerned = [
             (host, mine)
             for name in sorted(names)
             for mine in [_aggregates_of(hosts, name, changed)]
             for row in sorted(hosts.rows_of_name(name))
             for host in [hosts.host(row)]
-            if self._is_wrong(hosts, row, host, mine)
+            if name in moved or self._is_wrong(hosts, row, host, mine)
         ]
-        providers = await self._providers([host.uuid for host, _ in wrong])
-        return [
-            Put(self._with_ratios(providers[host.uuid], host, mine))
-            for host, mine in wrong
-            if host.uuid in providers
-        ]
+        providers = await self._providers([host.uuid for host, _ in concerned])
+        writes: list[Write] = []
+        for host, mine in concerned:
+            old = providers.get(host.uuid)
+            if old is None:
+                continue
+            new = self._with_ratios(old, host, mine)
+            if changed is not None and host.name in moved:
+                new = _mirrored(new, changed.uuid, is_member=host.name in changed.hosts)
+            if new != old:
+                writes += (Guard(provider_guard(host.uuid), seen), Put(new))
+        return writes
 
     def _is_wrong(
         self, hosts: HostTable, row: int, host: Host, aggregates: Collection[Aggregate]
@@ -116,8 +133,11 @@ class Ratios:
     def _with_ratios(
         self, provider: Provider, host: Host, aggregates: Collection[Aggregate]
     ) -> Provider:
+        owned = provider.owned_classes
         inventories: dict[str, Inventory] = {
             name: replace(inventory, allocation_ratio=self.of(host, aggregates, name).value)
+            if owned is None or name in owned
+            else inventory
             for name, inventory in provider.inventories.items()
         }
         return replace(provider, inventories=inventories)
@@ -127,6 +147,14 @@ class Ratios:
             return {one.uuid: one for one in await self._ledger.all(Provider)}
         found = [await self._ledger.get(Provider, uuid) for uuid in uuids]
         return {one.uuid: one for one in found if one is not None}
+
+
+def _mirrored(provider: Provider, aggregate_uuid: str, *, is_member: bool) -> Provider:
+    """Return a provider that is in an aggregate, or that is not."""
+    if (aggregate_uuid in provider.aggregates) is is_member:
+        return provider
+    others = tuple(uuid for uuid in provider.aggregates if uuid != aggregate_uuid)
+    return replace(provider, aggregates=(*others, aggregate_uuid) if is_member else others)
 
 
 def _aggregates_of(hosts: HostTable, name: str, changed: Aggregate | None) -> list[Aggregate]:

@@ -19,6 +19,7 @@ from berth.domain.image import Image
 from berth.domain.instance import Instance, Status
 from berth.domain.provider import Provider
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.vocabulary import StandardNames
 from berth.domain.write import Put
 from berth.ports.ledger import Ledger
 from berth.ports.virt import Report
@@ -30,6 +31,7 @@ from berth.services.following import Follower
 from berth.services.hosts import Hosts
 from berth.services.instances import Instances
 from berth.services.placing import Placing
+from berth.services.provider_replica import ProviderReplica
 from berth.services.ratios import Ratios
 from berth.services.replica import Replica
 from berth.services.server_groups import ServerGroups
@@ -108,12 +110,14 @@ class Stack:
         images: Mapping[str, Image] | None = None,
         limits: Limits | None = None,
         ledger: Ledger | None = None,
+        has_providers: bool = True,
     ) -> None:
         self.clock = FakeClock()
         self.told = Told()
         self.ledger: Ledger = ledger or MemoryLedger(now_s=self.clock.now_s)
         self.replica = Replica()
-        self.follower = Follower(self.ledger, self.clock, [self.replica])
+        self.providers = ProviderReplica(StandardNames((VCPU, MEMORY_MB, DISK_GB), ()))
+        self.follower = Follower(self.ledger, self.clock, [self.replica, self.providers])
         self.policies = PolicySource(None, now_s=self.clock.now_s)
         self.bus = LocalBus(self.told)
         ids = CountedIds()
@@ -162,6 +166,7 @@ class Stack:
             clock=self.clock,
             ids=ids,
             telemetry=self.told,
+            providers=self.providers if has_providers else None,
             images=images or {},
             limits=limits or Limits(),
         )

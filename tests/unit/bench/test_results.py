@@ -11,6 +11,7 @@ from bench.grouped import GroupedTimes
 from bench.memory import MemoryUse
 from bench.packing import PackingResult
 from bench.pinned import PinnedPeer, PinnedTimes, PinnedTurn
+from bench.placement.measuring import OneProvider, SideTimes, SizeTimes, TrialTimes
 from bench.plain_fleet import BEST_FIT
 from bench.report import show
 from bench.results import Machine, Results, measures_of
@@ -123,6 +124,30 @@ def test_the_report_shows_how_policies_pack(
     for figure in figures.split(", "):
         assert figure in lines["default"]
     assert lines["nova"].count("–") == 5
+
+
+def test_the_report_shows_the_placement_api_beside_the_real_one(
+    results: Results, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row a case, a dash for what the real one was not asked, and what sizes cost."""
+    berth = SideTimes(500, 640.0, 1.5, 2.5, 1.25, 0.2, 0)
+    real = SideTimes(5, 4.0, 240.0, 260.0, 250.0, 0.8, 3)
+    ratio = Ratio(200.0, 190.0, 210.0)
+    results.placement = [
+        TrialTimes("candidates_5000", "5,000 hosts", 1, berth, real, ratio, ratio),
+        TrialTimes("wide_8", "1 wide host", 1, berth),
+    ]
+    results.placement_sizes = SizeTimes((OneProvider(100, 500.0),), 100, 1_000, 90.0)
+    results.measures = measures_of(results)
+    assert results.measures["placement.candidates_5000.vs_real"] == 200.0
+    show(results)
+    shown = capsys.readouterr().out
+    lines = {line.split("│")[1].strip(): line for line in _rows(shown)}
+    for text in ("1.50 / 2.50 (1.25)", "240 / 260 (250)", "200 ×", "0 / 3"):
+        assert text in lines["candidates_5000"]
+    assert lines["wide_8"].count("–") == 4
+    assert "500 µs of 100" in shown
+    assert "90 MiB" in shown
 
 
 def _rows(shown: str) -> list[str]:

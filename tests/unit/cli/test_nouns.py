@@ -202,3 +202,27 @@ def test_capacity_is_asked_by_the_flavors_id(run: Run, cloud: Cloud) -> None:
     assert json.loads(run("capacity", "--flavor", "small", "--json").out) == answer
     cloud.fixed["GET", "/berth/v1/capacity"] = (200, {"total": 0, "hosts_total": 0})
     assert "0 more of small fit" in run("capacity", "--flavor", "small").out
+
+
+def test_candidates_are_explained_step_by_step(run: Run, cloud: Cloud) -> None:
+    """The query goes as it is; what leaves nothing is said in a sentence."""
+    all_, none = {"providers": 1200, "trees": 3}, {"providers": 0, "trees": 0}
+    room = {"group": "_A", "constraint": "room", "names": ["VCPU"], "before": all_, "after": none}
+    whole: dict[str, object] = {
+        "group": None,
+        "constraint": "combination",
+        "names": [],
+        "before": all_,
+        "after": all_,
+    }
+    answer = {"fleet": all_, "steps": [room, whole], "ends_at": 0}
+    cloud.fixed["GET", "/berth/v1/candidates/explain"] = (200, answer)
+    query = "resources_A=VCPU:1&required_A=in:CUSTOM_A,CUSTOM_B&required_A=CUSTOM_C"
+    ended = run("candidates", "explain", query)
+    assert cloud.last.url.query.decode() == query
+    assert "1,200 providers in 3 trees" in ended.out
+    assert "1,200 to 0" in ended.out
+    assert "no candidates: nothing is left after room (VCPU) of _A" in ended.out
+    assert json.loads(run("candidates", "explain", f"?{query}", "--json").out) == answer
+    answer["ends_at"] = None
+    assert "there are candidates in 3 trees" in run("candidates", "explain", query).out

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from berth import bootstrap
+from berth import bootstrap, bootstrap_placement
 from berth.config.settings import AuthMode, Settings
 from tests.unit.cli.conftest import Run
 
@@ -15,10 +15,13 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Settings]]:
     found: list[tuple[str, Settings]] = []
     for name in ("run_up", "run_api", "run_scheduler", "run_agent"):
         monkeypatch.setattr(bootstrap, name, lambda one, name=name: found.append((name, one)))
+    monkeypatch.setattr(
+        bootstrap_placement, "run_placement", lambda one: found.append(("run_placement", one))
+    )
     return found
 
 
-@pytest.mark.parametrize("command", ["up", "api", "scheduler", "agent"])
+@pytest.mark.parametrize("command", ["up", "api", "placement", "scheduler", "agent"])
 def test_each_command_runs_its_part(
     run: Run, ran: list[tuple[str, Settings]], command: str
 ) -> None:
@@ -46,6 +49,32 @@ def test_options_of_up(run: Run, ran: list[tuple[str, Settings]]) -> None:
     assert settings.auth.mode is AuthMode.HTTP_BASIC
     assert settings.auth.htpasswd == Path("users")
     assert settings.policy.path == Path("p.toml")
+
+
+def test_options_of_placement(run: Run, ran: list[tuple[str, Settings]]) -> None:
+    """Where it listens is a setting of its own."""
+    ended = run(
+        *("placement", "--listen", "127.0.0.1:80", "--ledger", "memory:", "--auth", "noauth2"),
+        *("--policy-file", "rules", "--enforce-new-defaults"),
+        *("--cors-origin", "http://a", "--cors-origin", "http://b", "--cors-header", "x-a"),
+    )
+    assert ended.code == 0, ended.err
+    ((_, settings),) = ran
+    placement = settings.placement
+    assert str(placement.listen) == "127.0.0.1:80"
+    assert settings.api == Settings().api
+    assert settings.ledger.url == "memory:"
+    assert settings.auth.mode is AuthMode.NOAUTH2
+    assert placement.policy_file == Path("rules")
+    assert placement.enforce_new_defaults
+    assert placement.cors_origins == ("http://a", "http://b")
+    assert placement.cors_headers == ("x-a",)
+
+
+def test_zero_is_something_said(run: Run, ran: list[tuple[str, Settings]]) -> None:
+    """Other than nothing."""
+    assert run("up", "--vcpus", "0").code == 0
+    assert ran[0][1].agent.vcpus == 0
 
 
 def test_an_option_beats_variable_and_file(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,7 +130,7 @@ def test_paths_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
         ("[agent]\nheartbeat_interval_s = nan\n", "agent.heartbeat_interval_s", "> 0"),
         ("[agent]\nheartbeat_interval_s = inf\n", "agent.heartbeat_interval_s", "<= 86400"),
         ("[policy]\npath = 3\n", "policy.path", "must be text"),
-        ('[auth]\nmode = "basic"\n', "auth.mode", "one of noauth, http_basic"),
+        ('[auth]\nmode = "basic"\n', "auth.mode", "one of noauth, noauth2, http_basic"),
         ('[log]\nlevel = "loud"\n', "log.level", "matching regex"),
     ],
 )
@@ -215,3 +216,28 @@ def test_an_address_that_is_none_is_refused(text: str) -> None:
     """Only HOST:PORT and [IPV6]:PORT are addresses."""
     with pytest.raises(ValueError, match="must be HOST:PORT"):
         parse_address(text)
+
+
+@pytest.mark.parametrize("mode", ["noauth", "noauth2"])
+@pytest.mark.parametrize("section", ["api", "placement"])
+def test_believing_everybody_is_for_loopback(mode: str, section: str) -> None:
+    """Wherever the process would listen."""
+    listen: dict[str, Any] = {f"{section}__listen": "0.0.0.0:1", "auth__mode": mode}
+    error = refusal(**listen)
+    assert f"{section}.listen: with {mode} whoever reaches 0.0.0.0:1" in str(error)
+    assert settings(**listen, api__insecure_listen=True).auth.mode is AuthMode(mode)
+
+
+def test_settings_of_the_placement_api() -> None:
+    """Lists are separated by commas in variables."""
+    found = settings(
+        environ={
+            "BERTH_PLACEMENT_CORS_ORIGINS": "http://a, http://b",
+            "BERTH_PLACEMENT_ENFORCE_NEW_DEFAULTS": "true",
+        },
+        placement__policy_file="rules.yaml",
+    ).placement
+    assert str(found.listen) == "127.0.0.1:8778"
+    assert found.cors_origins == ("http://a", "http://b")
+    assert found.enforce_new_defaults
+    assert found.policy_file == Path("rules.yaml")

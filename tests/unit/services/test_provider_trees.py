@@ -182,8 +182,31 @@ async def test_parts_that_make_no_tree_are_refused(
     assert await desk.ledger.all(Provider) == []
 
 
+@pytest.mark.parametrize(
+    ("inventory", "reason"),
+    [
+        (Inventory(8, reserved=9), "reserved: 9 is above the total 8"),
+        (Inventory(8, allocation_ratio=0.0), "must be above 0"),
+        (Inventory(8, allocation_ratio=-1.0), "must be above 0"),
+        (Inventory(8, allocation_ratio=10_001.0), "at most 10000"),
+    ],
+)
+async def test_inventories_that_only_the_api_takes_are_refused(
+    inventory: Inventory, reason: str
+) -> None:
+    """Of the host and of its parts, and nothing is written."""
+    desk = await open_desk(Fleet(hosts=0))
+    root = report()
+    root = replace(root, provider=replace(root.provider, inventories={VCPU: inventory}))
+    for refused in (root, report(replace(GPU, inventories={GPU_MILLI: inventory}))):
+        with pytest.raises(InvalidInputError, match=reason):
+            await desk.hosts.register([refused])
+    assert await desk.ledger.all(Provider) == []
+
+
 async def test_a_fake_host_reports_its_parts() -> None:
     """As they stand in the file of a made-up fleet."""
     desk = await open_desk(Fleet(hosts=0))
     driver = FakeDriver(FakeHost("fake", {VCPU: 4}, children=(GPU, PART)), desk.clock)
-    assert [child.name for child in children_of(await driver.report())] == ["GPU 0", "slice"]
+    names = [child.name for child in children_of(await driver.report())]
+    assert names == ["fake:GPU 0", "fake:slice"]

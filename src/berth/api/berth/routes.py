@@ -1,6 +1,16 @@
 """The operations of Berth's own API."""
 
-from berth.api.berth.handlers import capacity, decisions, hosts, instances, policy, state, status
+from berth.api.berth.handlers import (
+    candidates,
+    capacity,
+    decisions,
+    hosts,
+    instances,
+    policy,
+    state,
+    status,
+)
+from berth.api.berth.schemas.candidates import CandidatesQuery, ExplanationAnswer
 from berth.api.berth.schemas.decisions import (
     CapacityAnswer,
     CapacityQuery,
@@ -41,6 +51,14 @@ OPERATIONS = (
         capacity.show_capacity,
         query=CapacityQuery,
         answers=CapacityAnswer,
+    ),
+    Operation(
+        "GET",
+        "/berth/v1/candidates/explain",
+        candidates.explain_candidates,
+        role=_ADMIN,
+        query=CandidatesQuery,
+        answers=ExplanationAnswer,
     ),
     Operation(
         "GET",

@@ -1,0 +1,49 @@
+"""Why a query has the allocation candidates that it has, or none."""
+
+from berth.api.berth.schemas.candidates import ExplanationAnswer, LeftView, StepView
+from berth.api.errors import HttpError
+from berth.api.placement.candidate_query import candidate_query
+from berth.api.placement.handlers.allocation_candidates import check_names
+from berth.api.placement.reading import check_query, query_of
+from berth.api.placement.schemas.queries import LIST_CANDIDATES
+from berth.api.placement.versions import MINOR_MAX
+from berth.api.routing import Answer, Call
+from berth.scheduling.candidates.explaining import Explanation, Left, explain
+
+_NEWEST = LIST_CANDIDATES[-1][1]
+
+
+async def explain_candidates(call: Call) -> Answer:
+    """Tell which constraint of a query leaves how many providers and trees."""
+    replica = call.parts.providers
+    if replica is None:
+        raise HttpError(404, "This server has no Placement API.")
+    items = query_of(call.scope)
+    check_query(items, _NEWEST)
+    query = candidate_query(items, MINOR_MAX)
+    await call.parts.follower.catch_up()
+    check_names(query, replica.vocabulary)
+    return Answer(_answer(explain(replica.table, query)))
+
+
+def _answer(explanation: Explanation) -> ExplanationAnswer:
+    steps = [
+        StepView(
+            group=step.group,
+            constraint=step.constraint,
+            names=list(step.names),
+            before=_left(step.before),
+            after=_left(step.after),
+        )
+        for step in explanation.steps
+    ]
+    last = explanation.ends_at
+    return ExplanationAnswer(
+        fleet=_left(explanation.fleet),
+        steps=steps,
+        ends_at=None if last is None else explanation.steps.index(last),
+    )
+
+
+def _left(left: Left) -> LeftView:
+    return LeftView(providers=left.providers, trees=left.trees)

@@ -1,0 +1,1 @@
+"""The Placement API: a table of actions, what each takes, and who may do it."""

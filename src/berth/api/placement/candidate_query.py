@@ -1,0 +1,235 @@
+"""What a query for allocation candidates asks for: its groups, and what holds for all of it."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
+
+from berth.api.placement.errors import Code, PlacementError
+from berth.api.placement.queries import (
+    Members,
+    Traits,
+    amounts_of,
+    listed_traits,
+    members_of,
+    traits_of,
+)
+from berth.api.placement.shapes import is_uuid
+from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
+
+_FORBIDS_TRAITS = 22
+_NESTS = 29
+_NAMES_GROUPS = 33
+_KEEPS_SUBTREES = 36
+
+_NUMBERED: Final = re.compile(r"(resources|required|member_of|in_tree)([1-9][0-9]*)?")
+_NAMED: Final = re.compile(r"(resources|required|member_of|in_tree)([a-zA-Z0-9_-]{1,64})?")
+
+_Query = Sequence[tuple[str, str]]
+
+
+def candidate_query(query: _Query, minor: int) -> CandidateQuery:
+    """Read what GET /allocation_candidates asks for.
+
+    Whether its classes and traits are known is not looked at.
+
+    Args:
+        query: every parameter, held against its schema.
+        minor: microversion.
+
+    Raises:
+        PlacementError: 400, a parameter is not of its form, or they do not go together.
+    """
+    root_required, root_forbidden = _root(_every(query, "root_required"))
+    same_subtree = _subtrees(_every(query, "same_subtree"))
+    groups = _groups(query, minor)
+    if minor >= _KEEPS_SUBTREES:
+        _check_subtrees(groups, frozenset[str]().union(*same_subtree))
+    else:
+        _check_orphans(groups)
+    if minor >= _FORBIDS_TRAITS:
+        _check_conflicts(groups)
+    policy = _first(query, "group_policy")
+    if not policy and sum(1 for suffix in groups if suffix) > 1:
+        raise PlacementError(
+            400,
+            'The "group_policy" parameter is required when specifying more than one '
+            '"resources{N}" parameter.',
+        )
+    limit = _first(query, "limit")
+    return CandidateQuery(
+        groups=tuple(asked.group(suffix) for suffix, asked in groups.items()),
+        isolates=policy == "isolate",
+        root_required=root_required,
+        root_forbidden=root_forbidden,
+        same_subtree=same_subtree,
+        limit=int(limit) if limit else None,
+        is_nested_aware=minor >= _NESTS,
+    )
+
+
+def _every(query: _Query, name: str) -> list[str]:
+    return [value for key, value in query if key == name]
+
+
+def _first(query: _Query, name: str) -> str | None:
+    return next((value for key, value in query if key == name), None)
+
+
+# ---- what holds for all of it --------------------------------------------------------------
+
+
+def _root(values: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """Read what the root of a tree must have, and what it must not."""
+    if not values:
+        return frozenset(), frozenset()
+    if len(values) > 1:
+        text = "Query parameter 'root_required' may be specified only once."
+        raise PlacementError(400, text, Code.QUERY_DUPLICATE_KEY)
+    if values[0].startswith("in:"):
+        _refuse_any(values[0])
+    wanted, forbidden = listed_traits(values[0], may_forbid=True)
+    required = frozenset(wanted)
+    both = required & forbidden
+    if both:
+        text = "Conflicting required and forbidden traits found in root_required: "
+        raise PlacementError(400, text + ", ".join(sorted(both)), Code.QUERY_BAD_VALUE)
+    return required, forbidden
+
+
+def _refuse_any(value: str) -> None:
+    """Refuse `in:` as it was before there was any, since it is not for roots."""
+    traits_of([value], 0)
+
+
+def _subtrees(values: Iterable[str]) -> tuple[frozenset[str], ...]:
+    """Read the suffixes of groups that are to be in one subtree."""
+    found: list[frozenset[str]] = []
+    for value in values:
+        suffixes = frozenset(part.strip() for part in value.split(","))
+        if "" in suffixes:
+            text = "Empty string (unsuffixed group) can not be specified in `same_subtree` "
+            raise PlacementError(400, text, Code.QUERY_BAD_VALUE)
+        found.append(suffixes)
+    return tuple(found)
+
+
+# ---- groups ----------------------------------------------------------------------------------
+
+
+class _Asked(NamedTuple):
+    """What is asked of one group."""
+
+    amounts: Mapping[str, int]
+    traits: Traits
+    members: Members
+    in_tree: str | None
+
+    def group(self, suffix: str) -> CandidateGroup:
+        """Return it in the form that candidates are found by."""
+        return CandidateGroup(
+            suffix=suffix,
+            amounts=self.amounts,
+            required=self.traits.required,
+            forbidden=self.traits.forbidden,
+            member_of=self.members.member_of,
+            outside_of=self.members.outside_of,
+            in_tree=self.in_tree,
+        )
+
+
+_Groups = Mapping[str, _Asked]
+
+
+def _groups(query: _Query, minor: int) -> dict[str, _Asked]:
+    """Read the groups by suffix, in the order in which the query names them first."""
+    pattern = _NAMED if minor >= _NAMES_GROUPS else _NUMBERED
+    values: dict[str, dict[str, list[str]]] = {}
+    for key, value in query:
+        found = pattern.fullmatch(key)
+        if found is not None:
+            of_group = values.setdefault(found[2] or "", {})
+            of_group.setdefault(found[1], []).append(value)
+    return {suffix: _asked(suffix, of_group, minor) for suffix, of_group in values.items()}
+
+
+def _asked(suffix: str, values: Mapping[str, list[str]], minor: int) -> _Asked:
+    """Read the parameters of one group; of several `resources` or `in_tree` the last counts."""
+    amounts = [amounts_of(value) for value in values.get("resources", ())]
+    trees = [_in_tree(value) for value in values.get("in_tree", ())]
+    return _Asked(
+        amounts[-1] if amounts else {},
+        traits_of(values.get("required", ()), minor),
+        members_of(values.get("member_of", ()), minor, suffix),
+        trees[-1] if trees else None,
+    )
+
+
+def _in_tree(value: str) -> str:
+    uuid = value.strip()
+    if not is_uuid(uuid):
+        expected = "Expected 'in_tree' parameter to be a format of uuid."
+        raise PlacementError(400, f"Invalid query string parameters: {expected} Got: {value}")
+    return uuid
+
+
+def _check_subtrees(groups: _Groups, kept: AbstractSet[str]) -> None:
+    """Check that groups without resources are in a subtree with others, and that all are there."""
+    empty = sorted(suffix for suffix, asked in groups.items() if not asked.amounts)
+    if len(empty) == len(groups):
+        text = "There must be at least one resources or resources[$S] parameter."
+        raise PlacementError(400, text, Code.QUERY_MISSING_VALUE)
+    stray = [suffix for suffix in empty if suffix not in kept]
+    if stray:
+        text = (
+            "Resourceless suffixed group request should be specified in `same_subtree` query "
+            f"param: bad group(s) - {stray}."
+        )
+        raise PlacementError(400, text, Code.QUERY_BAD_VALUE)
+    unknown = sorted(kept - groups.keys())
+    if unknown:
+        text = (
+            f"Real suffixes should be specified in `same_subtree`: {unknown} not found in "
+            f"{list(groups)}."
+        )
+        raise PlacementError(400, text, Code.QUERY_BAD_VALUE)
+
+
+def _check_orphans(groups: _Groups) -> None:
+    """Check that every group asks for resources, as all had to once."""
+    empty = {suffix: asked for suffix, asked in groups.items() if not asked.amounts}
+    orphans = [f"required{suffix}" for suffix, asked in empty.items() if asked.traits.required]
+    if orphans:
+        raise PlacementError(
+            400,
+            "All traits parameters must be associated with resources.  Found the following "
+            f"orphaned traits keys: {', '.join(orphans)}",
+        )
+    orphans = [f"member_of{suffix}" for suffix, asked in empty.items() if any(asked.members)]
+    if orphans:
+        raise PlacementError(
+            400,
+            "All member_of parameters must be associated with resources. Found the following "
+            f"orphaned member_of keys: {', '.join(orphans)}",
+        )
+    if empty:
+        raise PlacementError(400, "All request groups must specify resources.")
+    if not groups:
+        text = "At least one request group (`resources` or `resources{$S}`) is required."
+        raise PlacementError(400, text)
+
+
+def _check_conflicts(groups: _Groups) -> None:
+    """Check that no group must not have all that it must have one of."""
+    conflicts = [
+        f"required{suffix}: ({', '.join(sorted(names))})"
+        for suffix, asked in groups.items()
+        for names in asked.traits.required
+        if names <= asked.traits.forbidden
+    ]
+    if conflicts:
+        raise PlacementError(
+            400,
+            "Conflicting required and forbidden traits found in the following traits keys: "
+            f"{', '.join(sorted(conflicts))}",
+        )

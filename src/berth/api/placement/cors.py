@@ -1,0 +1,74 @@
+"""Requests of browsers from other origins, for those that an operator has named."""
+
+from collections.abc import Sequence
+
+from starlette.types import Scope
+
+from berth.api.errors import Header
+from berth.api.header_fields import header_of
+
+_ANY = "*"
+_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "DELETE", "TRACE"})
+_SIMPLE = frozenset(
+    {
+        "accept",
+        "accept-language",
+        "cache-control",
+        "content-language",
+        "content-type",
+        "expires",
+        "last-modified",
+        "pragma",
+    }
+)
+"""What a browser may always send."""
+_EXPOSED = b"openstack-api-version, location, x-openstack-request-id"
+_MAX_AGE_S = b"3600"
+_VARY: Header = (b"vary", b"origin")
+
+
+class Cors:
+    """Tells browsers which origins may call.
+
+    Args:
+        origins: scheme, host and port of each, or `*` for all.
+        headers: what they may send besides what they always may.
+    """
+
+    def __init__(self, origins: Sequence[str], headers: Sequence[str]) -> None:
+        self._origins = frozenset(origins)
+        self._headers = _SIMPLE | {name.lower() for name in headers}
+
+    def plain(self, scope: Scope) -> tuple[Header, ...]:
+        """Return what the answer to a request tells the browser; nothing for an unknown origin."""
+        allowed = self._allowed(scope)
+        return (*allowed, (b"access-control-expose-headers", _EXPOSED)) if allowed else ()
+
+    def preflight(self, scope: Scope) -> tuple[Header, ...]:
+        """Return what the answer to OPTIONS tells the browser; nothing for what is not allowed."""
+        method = header_of(scope, b"access-control-request-method")
+        names = header_of(scope, b"access-control-request-headers") or ""
+        wanted = [name.strip() for name in names.split(",") if name.strip()]
+        is_known = all(name.lower() in self._headers for name in wanted)
+        allowed = self._allowed(scope)
+        if not allowed or method not in _METHODS or not is_known:
+            return ()
+        headers = [
+            *allowed,
+            (b"access-control-max-age", _MAX_AGE_S),
+            (b"access-control-allow-methods", method.encode()),
+        ]
+        if wanted:
+            told = ",".join(wanted).encode("latin-1")
+            headers.append((b"access-control-allow-headers", told))
+        return tuple(headers)
+
+    def _allowed(self, scope: Scope) -> tuple[Header, ...]:
+        origin = header_of(scope, b"origin")
+        if origin is not None and origin in self._origins:
+            allowed = (b"access-control-allow-origin", origin.encode("latin-1"))
+            return (_VARY, allowed, (b"access-control-allow-credentials", b"true"))
+        if origin is not None and _ANY in self._origins:
+            # Without credentials: browsers refuse them for everybody, and rightly.
+            return (_VARY, (b"access-control-allow-origin", b"*"))
+        return ()

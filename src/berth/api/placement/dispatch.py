@@ -1,0 +1,140 @@
+"""How a request becomes a handler's call: the checks, each once, in the order of the original."""
+
+from collections.abc import Iterable
+
+from starlette.types import Receive, Scope, Send
+
+from berth.api.answers import tell_errors_by
+from berth.api.header_fields import header_of
+from berth.api.limits import check_depth, read_body
+from berth.api.placement.accept import liking
+from berth.api.placement.actions import PUBLIC, Action, Ask
+from berth.api.placement.answers import (
+    JSON,
+    NO_TYPE,
+    allow_origin,
+    media_type_of,
+    send_empty,
+    send_refusal,
+    send_reply,
+)
+from berth.api.placement.caller import NOBODY, Caller, caller_of
+from berth.api.placement.errors import PlacementError, refusal_of
+from berth.api.placement.matching import Matcher
+from berth.api.placement.parts import PlacementParts
+from berth.api.placement.reading import body_of, check_query, query_of
+from berth.api.placement.shapes import shape_at
+from berth.api.placement.versions import negotiate, set_minor
+from berth.domain.errors import BerthError
+
+_OPTIONS = "OPTIONS"
+_PUBLIC_PATHS = frozenset({"", "/"})
+
+
+class Dispatcher:
+    """The Placement API as an ASGI application.
+
+    Args:
+        parts: what handlers use.
+        actions: the table.
+    """
+
+    def __init__(self, parts: PlacementParts, actions: Iterable[Action]) -> None:
+        self._parts = parts
+        self._matcher = Matcher(actions)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; what must not be told is raised."""
+        tell_errors_by(scope, send_refusal)
+        cors = self._parts.cors
+        if cors is not None and scope["method"] == _OPTIONS:
+            allow_origin(scope, cors.preflight(scope))
+            await send_empty(scope, send)
+            return
+        if cors is not None:
+            allow_origin(scope, cors.plain(scope))
+        try:
+            ask = await self._ask(scope, receive)
+            reply = await ask.action.handler(ask)
+        except BerthError as error:
+            refusal = refusal_of(error)
+            if refusal is None:
+                raise
+            await send_refusal(scope, send, refusal)
+            return
+        await send_reply(scope, send, ask.action, reply, self._parts.clock.now_s())
+
+    async def _ask(self, scope: Scope, receive: Receive) -> Ask:
+        path = scope["path"].removeprefix(self._parts.prefix)
+        caller = NOBODY
+        if path not in _PUBLIC_PATHS:
+            caller = await caller_of(self._parts.auth, scope)
+        minor = negotiate(scope["headers"])
+        set_minor(scope, minor)
+        _check_length(scope)
+        action = self._action(scope, path, minor)
+        _check_types(scope, action)
+        query = [] if action.asks is None else query_of(scope)
+        self._check_rule(action, caller, query)
+        ask = Ask(self._parts, action, scope, caller, minor, None, query)
+        if action.takes is not None:
+            raw = await read_body(scope, receive, self._parts.limits)
+            check_depth(raw, self._parts.limits.json_depth_max)
+            try:
+                ask = ask._replace(data=body_of(raw, shape_at(action.takes, minor)))
+            except PlacementError:
+                if action.subject is not None:
+                    await action.subject(ask)
+                raise
+        if action.asks is not None:
+            check_query(query, shape_at(action.asks, minor))
+        return ask
+
+    def _action(self, scope: Scope, path: str, minor: int) -> Action:
+        found = self._matcher.find(path)
+        if found is None:
+            raise PlacementError(404, "")
+        methods, scope["path_params"] = found
+        actions = methods.get(scope["method"])
+        if actions is None:
+            raise _not_allowed({"allow": ", ".join(methods)})
+        for action in actions:
+            if action.since <= minor <= action.until:
+                return action
+        if actions[0].missing == 404:  # noqa: PLR2004 - the usual status
+            raise PlacementError(404, "")
+        raise PlacementError(405, "")
+
+    def _check_rule(self, action: Action, caller: Caller, query: list[tuple[str, str]]) -> None:
+        if action.rule == PUBLIC:
+            return
+        target = None
+        if action.project_in:
+            named = [value for key, value in query if key == action.project_in]
+            target = {"project_id": named[-1]} if named else {}
+        if not self._parts.policy.allows(action.rule, caller, target):
+            raise PlacementError(403, f"Policy does not allow {action.rule} to be performed.")
+
+
+def _not_allowed(headers: dict[str, str]) -> PlacementError:
+    text = "The method specified is not allowed for this resource."
+    return PlacementError(405, text, headers=headers)
+
+
+def _check_length(scope: Scope) -> None:
+    length = header_of(scope, b"content-length")
+    if not length:
+        return
+    if not (length.isascii() and length.strip().isdigit()):
+        raise PlacementError(400, "content-length header must be an integer")
+    if length.strip("0 ") and media_type_of(scope) == NO_TYPE:
+        raise PlacementError(400, "content-type header required when content-length > 0")
+
+
+def _check_types(scope: Scope, action: Action) -> None:
+    if action.takes is not None:
+        media_type = media_type_of(scope)
+        if media_type != JSON:
+            raise PlacementError(415, f"The media type {media_type} is not supported, use {JSON}")
+    if action.shows and not liking(header_of(scope, b"accept"), JSON):
+        raise PlacementError(406, f"Only {JSON} is provided")

@@ -1,0 +1,41 @@
+"""Finding what a request names, in tables that have all that was written before it."""
+
+from typing import NamedTuple
+
+from berth.api.placement.actions import Ask
+from berth.api.placement.errors import PlacementError
+from berth.api.placement.refusing import no_provider
+from berth.domain.provider import Provider
+from berth.tables.providers import ProviderTable
+from berth.tables.vocabulary import Vocabulary
+
+
+class Newest(NamedTuple):
+    """The tables as of now, until the next time that anybody waits."""
+
+    table: ProviderTable
+    vocabulary: Vocabulary
+
+
+async def newest_of(ask: Ask) -> Newest:
+    """Catch up with the ledger."""
+    await ask.parts.follower.catch_up()
+    return Newest(ask.parts.replica.table, ask.parts.replica.vocabulary)
+
+
+async def provider_of(ask: Ask, missing: PlacementError | None = None) -> Provider:
+    """Return the provider that the path names.
+
+    Args:
+        ask: the request.
+        missing: what to answer if there is none; None for the usual sentence.
+
+    Raises:
+        PlacementError: 404.
+    """
+    uuid = ask.key("uuid")
+    table = (await newest_of(ask)).table
+    row = table.row_of(uuid)
+    if row is None:
+        raise missing or no_provider(uuid)
+    return table.record(row)

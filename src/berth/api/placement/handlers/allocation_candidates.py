@@ -1,0 +1,44 @@
+"""Allocation candidates: what could be claimed now, and of whom."""
+
+from collections.abc import Iterable
+
+from berth.api.placement.actions import Ask, Reply
+from berth.api.placement.candidate_query import candidate_query
+from berth.api.placement.errors import PlacementError
+from berth.api.placement.finding import newest_of
+from berth.scheduling.candidates.finding import find
+from berth.scheduling.candidates.query import CandidateQuery
+from berth.tables.vocabulary import Vocabulary
+
+
+async def list_candidates(ask: Ask) -> Reply:
+    """List what could be claimed now for a request, and what there is to know of the providers."""
+    query = candidate_query(ask.query, ask.minor)
+    table, vocabulary = await newest_of(ask)
+    check_names(query, vocabulary)
+    found = find(table, query)
+    return Reply(200, ask.parts.candidates.written(table, vocabulary, query, found, ask.minor))
+
+
+def check_names(query: CandidateQuery, vocabulary: Vocabulary) -> None:
+    """Check that all classes and traits are known.
+
+    Raises:
+        PlacementError: 400, one is not.
+    """
+    _check_traits((query.root_required, query.root_forbidden), vocabulary)
+    for group in query.groups:
+        for name in group.amounts:
+            if not vocabulary.is_class(name):
+                problem = f"No such resource class {name}."
+                raise PlacementError(
+                    400, f"Invalid resource class in resources parameter: {problem}"
+                )
+        _check_traits((*group.required, group.forbidden), vocabulary)
+
+
+def _check_traits(sets: Iterable[frozenset[str]], vocabulary: Vocabulary) -> None:
+    for names in sets:
+        for name in sorted(names):
+            if not vocabulary.is_trait(name):
+                raise PlacementError(400, f"No such trait(s): {name}.")

@@ -1,0 +1,184 @@
+"""Allocations: what consumers hold, shown, replaced and freed."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from berth.api.placement.actions import Ask, Reply, json_reply
+from berth.api.placement.errors import PlacementError
+from berth.api.placement.finding import provider_of
+from berth.api.placement.refusing import concurrent, no_provider_found
+from berth.api.placement.shapes import is_uuid
+from berth.api.placement.views.allocations import consumer_view, provider_allocations_view
+from berth.domain.consumer import Consumer, Holding
+from berth.domain.write import Share
+from berth.services.reallocating import AllocationRefusedError, AllocationRule
+from berth.tables.providers import ProviderTable
+
+_BY_PROVIDER = 12
+_TELLS_GENERATION = 28
+_TELLS_TYPE = 38
+
+_NOBODY: Final = "00000000-0000-0000-0000-000000000000"
+"""Project and user of consumers made before clients told them."""
+
+_READS_MAX = 8
+_NOT_CREATED = "Unable to create allocation"
+_WOULD = "The requested amount would"
+
+
+async def show_allocations(ask: Ask) -> Reply:
+    """Show what a consumer holds; one that nobody knows holds nothing."""
+    holding, seen = await _held(ask, consumer_key(ask.key("consumer_uuid")))
+    modified_s = None if holding is None else holding.consumer.updated_at_s
+    return json_reply(consumer_view(holding, seen, ask.minor), modified_s=modified_s or None)
+
+
+async def list_provider_allocations(ask: Ask) -> Reply:
+    """Show who holds what of a provider."""
+    uuid = ask.key("uuid")
+    twice = no_provider_found(uuid)
+    sentence = twice.message.rpartition(": ")[2]
+    missing = PlacementError(404, f"Resource provider '{uuid}' not found: {sentence}")
+    provider = await provider_of(ask, missing)
+    holdings = await ask.parts.ledger.holders(uuid)
+    view = provider_allocations_view(holdings, uuid, provider.generation, ask.minor)
+    newest_s = max((one.consumer.updated_at_s for one in holdings), default=0.0)
+    return json_reply(view, modified_s=newest_s or None)
+
+
+async def update_allocations(ask: Ask) -> Reply:
+    """Replace what one consumer holds."""
+    text = ask.key("consumer_uuid")
+    if not is_uuid(text):
+        raise PlacementError(400, f"Malformed consumer_uuid: {text}")
+    uuid = str(UUID(text))
+    try:
+        await ask.parts.reallocating.put((share_of(ask, uuid, ask.data),))
+    except AllocationRefusedError as error:
+        raise not_allocated(error, f"Unable to allocate inventory for consumer {uuid}: ") from error
+    return Reply(204)
+
+
+async def manage_allocations(ask: Ask) -> Reply:
+    """Replace what some consumers hold, together or not at all."""
+    try:
+        await ask.parts.reallocating.put(shares_of(ask, ask.data))
+    except AllocationRefusedError as error:
+        raise not_allocated(error, "Unable to allocate inventory ") from error
+    return Reply(204)
+
+
+async def delete_allocations(ask: Ask) -> Reply:
+    """Free all that a consumer holds."""
+    text = ask.key("consumer_uuid")
+    try:
+        await ask.parts.reallocating.release(consumer_key(text))
+    except AllocationRefusedError as error:
+        raise PlacementError(404, f"No allocations for consumer '{text}'") from error
+    return Reply(204)
+
+
+def consumer_key(text: str) -> str:
+    """Return the uuid of a consumer as it is stored, however it was written."""
+    return str(UUID(text)) if is_uuid(text) else text
+
+
+def shares_of(ask: Ask, data: Mapping[str, Mapping[str, Any]]) -> tuple[Share, ...]:
+    """Read what several consumers are to hold, by their uuids.
+
+    Raises:
+        PlacementError: 400, one is named twice.
+    """
+    shares = tuple(share_of(ask, consumer_key(uuid), one) for uuid, one in data.items())
+    if len({share.consumer.uuid for share in shares}) < len(shares):
+        raise PlacementError(400, "A consumer is named twice, in two forms of its uuid")
+    return shares
+
+
+def share_of(ask: Ask, uuid: str, data: Mapping[str, Any]) -> Share:
+    """Read what one consumer is to hold, in any of the forms that a body may have."""
+    minor = ask.minor
+    now_s = ask.parts.clock.now_s()
+    return Share(
+        Consumer(
+            uuid,
+            project_id=data.get("project_id", _NOBODY),
+            user_id=data.get("user_id", _NOBODY),
+            consumer_type=data.get("consumer_type"),
+            created_at_s=now_s,
+            updated_at_s=now_s,
+        ),
+        allocations=_allocations(data["allocations"], minor),
+        seen=data.get("consumer_generation"),
+        is_checked=minor >= _TELLS_GENERATION,
+        keeps_type=minor < _TELLS_TYPE,
+    )
+
+
+def not_allocated(error: AllocationRefusedError, unknown: str) -> PlacementError:
+    """Tell why allocations are refused.
+
+    Args:
+        error: the refusal.
+        unknown: what the route says before the name of a class that nobody knows.
+    """
+    where = f"'{', '.join(error.names)}' on resource provider '{error.subject}'"
+    match error.rule:
+        case AllocationRule.CONSUMER_GENERATION:
+            actual = "null" if error.actual is None else error.actual
+            problem = f"expected {actual} but got {error.seen}"
+            return concurrent(f"consumer generation conflict - {problem}")
+        case AllocationRule.NO_PROVIDER:
+            text = f"Allocation for resource provider '{error.subject}' that does not exist."
+            return PlacementError(400, text)
+        case AllocationRule.NO_CLASS:
+            return PlacementError(400, f"{unknown}No such resource class {error.names[0]}.")
+        case AllocationRule.NO_INVENTORY:
+            text = f"Inventory for {where} invalid."
+        case AllocationRule.UNITS:
+            text = f"{_NOT_CREATED} for {where}. {_WOULD} violate inventory constraints."
+        case _:
+            text = f"{_NOT_CREATED} for {where}. {_WOULD} exceed the capacity."
+    return PlacementError(409, f"Unable to allocate inventory: {text}")
+
+
+def _allocations(data: Any, minor: int) -> dict[str, Mapping[str, int]]:  # noqa: ANN401 - JSON
+    if minor < _BY_PROVIDER:
+        return {one["resource_provider"]["uuid"]: one["resources"] for one in data}
+    return {uuid: one["resources"] for uuid, one in data.items()}
+
+
+async def _held(ask: Ask, uuid: str) -> tuple[Holding | None, dict[str, int]]:
+    """Read what a consumer holds, and generations of the providers from no later.
+
+    A client that has an old generation and writes is refused; one with a new generation and old
+    allocations would undo what it has not seen.
+    """
+    parts = ask.parts
+    await parts.follower.catch_up()
+    version = parts.follower.version
+    holding = await parts.ledger.holding(uuid)
+    for _ in range(_READS_MAX):
+        held = () if holding is None else holding.allocations.keys()
+        seen = _generations(parts.replica.table, held)
+        if parts.follower.version == version and len(seen) == len(held):
+            return holding, seen
+        # Somebody writes meanwhile: what is read from now on is no older than the table.
+        await parts.follower.catch_up()
+        seen = _generations(parts.replica.table, held)
+        holding = await parts.ledger.holding(uuid)
+        if holding is None or holding.allocations.keys() <= seen.keys():
+            return holding, seen
+    raise concurrent()
+
+
+def _generations(table: ProviderTable, uuids: Iterable[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for uuid in uuids:
+        row = table.row_of(uuid)
+        if row is not None:
+            found[uuid] = table.generation_of(row)
+        elif uuid in table.waiting:
+            found[uuid] = table.waiting[uuid].generation
+    return found

@@ -1,0 +1,186 @@
+"""Inventories of a provider: all of them, and one by one."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from berth.api.placement.actions import Ask, Reply, json_reply
+from berth.api.placement.errors import Code, PlacementError
+from berth.api.placement.finding import provider_of
+from berth.api.placement.refusing import AGAIN, concurrent, no_provider_found, told
+from berth.api.placement.views.inventories import inventories_view, inventory_view
+from berth.api.placement.views.providers import changed_s
+from berth.domain.provider import Provider
+from berth.domain.resources import Inventory
+from berth.services.refusing import RefusedError, Why
+
+_MAY_RESERVE_ALL = 26
+_UNIT_MAX = 2_147_483_647
+_SEEN = "resource_provider_generation"
+_FIELDS = ("total", "reserved", "min_unit", "step_size", "allocation_ratio")
+
+
+async def list_inventories(ask: Ask) -> Reply:
+    """Show all inventories of a provider."""
+    provider = await provider_of(ask, no_provider_found(ask.key("uuid"), " : "))
+    return json_reply(inventories_view(provider), modified_s=changed_s(provider) or None)
+
+
+async def show_inventory(ask: Ask) -> Reply:
+    """Show the inventory of one class."""
+    uuid, name = ask.key("uuid"), ask.key("resource_class")
+    provider = await provider_of(ask, no_provider_found(uuid, " : "))
+    if name not in provider.inventories:
+        raise PlacementError(404, f"No inventory of class {name} for {uuid}")
+    return _one(provider, name)
+
+
+async def create_inventory(ask: Ask) -> Reply:
+    """Add an inventory of a class that the provider does not have."""
+    uuid, name = (await provider_of(ask)).uuid, str(ask.data["resource_class"])
+    unable = f"Unable to create inventory for resource provider {uuid}: "
+    inventory = inventory_of(ask.data)
+    _check(ask, uuid, {name: inventory}, unable)
+    try:
+        provider = await ask.parts.inventories.add(uuid, name, inventory)
+    except RefusedError as error:
+        there = f"Update conflict: inventory of class {name} is there already; change it with PUT"
+        raise told(
+            error,
+            {
+                Why.NO_CLASS: PlacementError(400, f"{unable}No such resource class {name}."),
+                Why.INVENTORY_EXISTS: concurrent(there),
+                Why.CONTENDED: concurrent(f"Update conflict: {AGAIN}"),
+            },
+        ) from error
+    location = ask.location(f"/resource_providers/{uuid}/inventories/{name}")
+    return _one(provider, name)._replace(status=201, headers=(location,))
+
+
+async def update_inventories(ask: Ask) -> Reply:
+    """Replace all inventories of a provider."""
+    seen = await _seen_provider(ask)
+    uuid = seen.uuid
+    inventories = {name: inventory_of(one) for name, one in ask.data["inventories"].items()}
+    _check(ask, uuid, inventories, f"Unable to update inventory for resource provider {uuid}: ")
+    try:
+        provider = await ask.parts.inventories.set_all(uuid, inventories, ask.data[_SEEN])
+    except RefusedError as error:
+        unknown = f"Unknown resource class in inventory for resource provider {uuid}: "
+        used = f"update conflict: {_in_use(ask, uuid, error.names)}"
+        raise told(
+            error,
+            {
+                Why.NO_CLASS: PlacementError(
+                    400, f"{unknown}No such resource class {error.subject}."
+                ),
+                Why.INVENTORY_IN_USE: PlacementError(409, used, Code.INVENTORY_IN_USE),
+                **_RACES,
+            },
+        ) from error
+    return json_reply(inventories_view(provider), modified_s=changed_s(provider) or None)
+
+
+async def update_inventory(ask: Ask) -> Reply:
+    """Replace the inventory of one class, which the provider has."""
+    seen = await _seen_provider(ask)
+    uuid, name = seen.uuid, ask.key("resource_class")
+    inventory = inventory_of(ask.data)
+    _check(
+        ask, uuid, {name: inventory}, f"Unable to update inventory for resource provider {uuid}: "
+    )
+    try:
+        provider = await ask.parts.inventories.set_one(uuid, name, inventory, ask.data[_SEEN])
+    except RefusedError as error:
+        none = f"No inventory record with resource class for resource provider {uuid}: "
+        raise told(
+            error,
+            {
+                Why.NO_CLASS: PlacementError(404, f"No such resource class {name}."),
+                Why.NO_INVENTORY: PlacementError(400, f"{none}No inventory of class {name} found."),
+                **_RACES,
+            },
+        ) from error
+    return _one(provider, name)
+
+
+async def delete_inventories(ask: Ask) -> Reply:
+    """Remove all inventories of a provider."""
+    uuid = ask.key("uuid")
+    try:
+        await ask.parts.inventories.set_all(uuid, {}, None)
+    except RefusedError as error:
+        race = (
+            f"Unable to delete inventory for resource provider {uuid} because the inventory was "
+            "updated by another process. Please retry your request."
+        )
+        used = PlacementError(409, _in_use(ask, uuid, error.names), Code.INVENTORY_IN_USE)
+        raise told(error, {Why.INVENTORY_IN_USE: used, Why.CONTENDED: concurrent(race)}) from error
+    return Reply(204)
+
+
+async def delete_inventory(ask: Ask) -> Reply:
+    """Remove the inventory of one class."""
+    uuid, name = ask.key("uuid"), ask.key("resource_class")
+    try:
+        await ask.parts.inventories.remove_one(uuid, name)
+    except RefusedError as error:
+        none = f"No inventory of class {name} found for delete"
+        unable = f"Unable to delete inventory of class {name}: "
+        raise told(
+            error,
+            {
+                Why.NO_CLASS: PlacementError(404, f"{none}: No such resource class {name}."),
+                Why.NO_INVENTORY: PlacementError(404, f"{none}: {none}"),
+                Why.INVENTORY_IN_USE: concurrent(unable + _in_use(ask, uuid, (name,))),
+                Why.CONTENDED: concurrent(unable + AGAIN),
+            },
+        ) from error
+    return Reply(204)
+
+
+_OTHERS_FASTER = f"update conflict: {AGAIN}"
+_CHANGED = "resource provider generation conflict"
+_RACES = {Why.GENERATION: concurrent(_OTHERS_FASTER), Why.CONTENDED: concurrent(_OTHERS_FASTER)}
+
+
+def inventory_of(data: Mapping[str, Any]) -> Inventory:
+    """Read an inventory from a body that its schema has passed."""
+    given = {field: data[field] for field in _FIELDS if field in data}
+    return Inventory(max_unit=data.get("max_unit", _UNIT_MAX), **given)
+
+
+def check_capacity(name: str, inventory: Inventory, uuid: str, minor: int) -> str | None:
+    """Tell what is wrong with what an inventory leaves to be used; None if nothing is."""
+    may_be_nothing = minor >= _MAY_RESERVE_ALL
+    if inventory.capacity > 0 or (may_be_nothing and inventory.capacity == 0):
+        return None
+    problem = "greater than" if may_be_nothing else "greater than or equal to"
+    return (
+        f"Invalid inventory for '{name}' on resource provider '{uuid}'. "
+        f"The reserved value is {problem} total."
+    )
+
+
+async def _seen_provider(ask: Ask) -> Provider:
+    """Return the provider that the path names, if the client has seen its newest generation."""
+    provider = await provider_of(ask)
+    if ask.data[_SEEN] != provider.generation:
+        raise concurrent(_CHANGED)
+    return provider
+
+
+def _check(ask: Ask, uuid: str, inventories: Mapping[str, Inventory], unable: str) -> None:
+    for name, inventory in inventories.items():
+        problem = check_capacity(name, inventory, uuid, ask.minor)
+        if problem is not None:
+            raise PlacementError(400, unable + problem)
+
+
+def _in_use(ask: Ask, uuid: str, names: Iterable[str]) -> str:
+    classes = ", ".join(ask.parts.replica.vocabulary.class_order(names))
+    return f"Inventory for '{classes}' on resource provider '{uuid}' in use."
+
+
+def _one(provider: Provider, name: str) -> Reply:
+    view = inventory_view(provider.inventories[name], provider.generation)
+    return json_reply(view, modified_s=changed_s(provider) or None)

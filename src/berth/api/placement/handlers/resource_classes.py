@@ -1,0 +1,114 @@
+"""Resource classes: those that are known, made, renamed and removed."""
+
+from typing import Any
+
+from berth.api.placement.actions import Ask, Reply, json_reply
+from berth.api.placement.errors import PlacementError
+from berth.api.placement.finding import newest_of
+from berth.api.placement.reading import check
+from berth.api.placement.refusing import concurrent, told
+from berth.api.placement.schemas.names import CLASS_NAME
+from berth.api.placement.views.times import newest
+from berth.services.refusing import RefusedError, Why
+
+
+async def list_classes(ask: Ask) -> Reply:
+    """List all resource classes that are known."""
+    vocabulary = (await newest_of(ask)).vocabulary
+    names = vocabulary.classes()
+    view = {"resource_classes": [_view(ask, name) for name in names]}
+    records = vocabulary.class_records
+    times_s = [records[name].created_at_s if name in records else 0.0 for name in names]
+    return json_reply(view, modified_s=newest(times_s))
+
+
+async def create_class(ask: Ask) -> Reply:
+    """Make a resource class."""
+    name = str(ask.data["name"])
+    try:
+        await ask.parts.names.create_class(name)
+    except RefusedError as error:
+        exists = PlacementError(409, f"Conflicting resource class already exists: {name}")
+        again = concurrent(
+            "Max retries of DB transaction exceeded attempting to create resource class: "
+            f"{name}, please try again."
+        )
+        raise told(error, {Why.CLASS_EXISTS: exists, Why.CONTENDED: again}) from error
+    return Reply(201, headers=(_location(ask, name),))
+
+
+async def show_class(ask: Ask) -> Reply:
+    """Show a resource class."""
+    name = ask.key("name")
+    vocabulary = (await newest_of(ask)).vocabulary
+    if not vocabulary.is_class(name):
+        raise _no_class(name)
+    record = vocabulary.class_records.get(name)
+    return json_reply(_view(ask, name), modified_s=(record and record.created_at_s) or None)
+
+
+async def rename_class(ask: Ask) -> Reply:
+    """Give a resource class another name (1.2 to 1.6)."""
+    old, new = ask.key("name"), str(ask.data["name"])
+    try:
+        await ask.parts.names.rename_class(old, new)
+    except RefusedError as error:
+        standard = f"Cannot update standard resource class {old}"
+        spread = f"Resource class {old} is on too many resource providers to be renamed at once."
+        used = f"Resource class {old} has allocations, so it cannot be renamed."
+        raise told(
+            error,
+            {
+                Why.NO_CLASS: _no_class(old),
+                Why.CLASS_IS_STANDARD: PlacementError(400, standard),
+                Why.CLASS_EXISTS: PlacementError(409, f"Resource class already exists: {new}"),
+                Why.CLASS_IS_SPREAD: PlacementError(409, spread),
+                Why.CLASS_IN_USE: PlacementError(409, used),
+            },
+        ) from error
+    return json_reply(_view(ask, new))
+
+
+async def ensure_class(ask: Ask) -> Reply:
+    """Make a resource class unless it is there (from 1.7)."""
+    name = ask.key("name")
+    check({"name": name}, CLASS_NAME)
+    try:
+        is_made = await ask.parts.names.ensure_class(name)
+    except RefusedError as error:
+        raise told(error, {}) from error
+    return Reply(201 if is_made else 204, headers=(_location(ask, name),))
+
+
+async def delete_class(ask: Ask) -> Reply:
+    """Remove a resource class that no provider has."""
+    name = ask.key("name")
+    try:
+        await ask.parts.names.remove_class(name)
+    except RefusedError as error:
+        unable = "Error in delete resource class: Cannot delete "
+        used = f"{unable}resource class {name}. Class is in use in inventory."
+        raise told(
+            error,
+            {
+                Why.NO_CLASS: _no_class(name),
+                Why.CLASS_IS_STANDARD: PlacementError(
+                    400, f"{unable}standard resource class {name}."
+                ),
+                Why.CLASS_IN_USE: PlacementError(409, used),
+            },
+        ) from error
+    return Reply(204)
+
+
+def _view(ask: Ask, name: str) -> dict[str, Any]:
+    url = ask.link(f"/resource_classes/{name}")
+    return {"name": name, "links": [{"rel": "self", "href": url}]}
+
+
+def _location(ask: Ask, name: str) -> tuple[bytes, bytes]:
+    return ask.location(f"/resource_classes/{name}")
+
+
+def _no_class(name: str) -> PlacementError:
+    return PlacementError(404, f"No such resource class {name}.")

@@ -1,0 +1,156 @@
+"""Resource providers: list, make, show, change, remove; and what is used of one."""
+
+from typing import Any
+from uuid import UUID
+
+from berth.api.placement.actions import Ask, Reply, json_reply
+from berth.api.placement.errors import Code, PlacementError
+from berth.api.placement.finding import newest_of, provider_of
+from berth.api.placement.queries import provider_query
+from berth.api.placement.refusing import no_provider, no_provider_found, told
+from berth.api.placement.views.inventories import usages_view
+from berth.api.placement.views.providers import changed_s, root_uuid_of
+from berth.domain.provider import Provider
+from berth.services.providers import UNSET
+from berth.services.refusing import RefusedError, Why
+
+_TELLS_PROVIDER = 20
+_MAY_MOVE = 37
+_PARENT = "parent_provider_uuid"
+
+_REASONS = {
+    Why.NO_NAME: ("create", "name is required"),
+    Why.OWN_PARENT: (
+        "create",
+        (
+            "parent provider UUID cannot be same as UUID. Please set parent provider UUID to "
+            "None if there is no parent."
+        ),
+    ),
+    Why.NO_PARENT: ("create", "parent provider UUID does not exist."),
+    Why.MOVES: ("update", "re-parenting a provider is not currently allowed."),
+    Why.BECOMES_ROOT: ("update", "un-parenting a provider is not currently allowed."),
+    Why.LOOP: ("update", "creating loop in the provider tree is not allowed."),
+}
+
+
+async def list_providers(ask: Ask) -> Reply:
+    """List the providers that all parameters are true of."""
+    query = provider_query(ask.query, ask.minor)
+    table = (await newest_of(ask)).table
+    try:
+        rows = ask.parts.providers.matching(query)
+    except RefusedError as error:
+        raise _unknown(error) from error
+    writer = ask.parts.writer
+    newest_s = writer.newest_s(table, rows, ask.minor)
+    return Reply(200, writer.listed(table, rows, ask.minor), modified_s=newest_s)
+
+
+async def create_provider(ask: Ask) -> Reply:
+    """Make a provider; it is told from 1.20."""
+    data: dict[str, Any] = ask.data
+    uuid = str(UUID(data["uuid"])) if data.get("uuid") else ask.parts.ids.uuid()
+    try:
+        provider = await ask.parts.providers.create(data["name"], uuid, data.get(_PARENT))
+    except RefusedError as error:
+        raise _not_created(error, data["name"], uuid) from error
+    location = ask.location(f"/resource_providers/{uuid}")
+    if ask.minor < _TELLS_PROVIDER:
+        return Reply(201, headers=(location,))
+    reply = await _shown(ask, provider)
+    return reply._replace(headers=(location,))
+
+
+async def show_provider(ask: Ask) -> Reply:
+    """Show a provider."""
+    return await _shown(ask, await provider_of(ask))
+
+
+async def update_provider(ask: Ask) -> Reply:
+    """Name a provider, and put it where it is to be in the trees."""
+    data: dict[str, Any] = ask.data
+    uuid = ask.key("uuid")
+    try:
+        provider = await ask.parts.providers.change(
+            uuid,
+            name=data["name"],
+            parent=data.get(_PARENT, UNSET),
+            may_move=ask.minor >= _MAY_MOVE,
+        )
+    except RefusedError as error:
+        raise _not_saved(error, data["name"], uuid) from error
+    return await _shown(ask, provider)
+
+
+async def delete_provider(ask: Ask) -> Reply:
+    """Remove a provider with its inventories."""
+    uuid = ask.key("uuid")
+    try:
+        await ask.parts.providers.remove(uuid)
+    except RefusedError as error:
+        used = f"Unable to delete resource provider {uuid}: Resource provider has allocations."
+        above = (
+            f"Unable to delete parent resource provider {uuid}: It has child resource providers."
+        )
+        raise told(
+            error,
+            {
+                Why.NO_PROVIDER: no_provider(uuid, "found for delete"),
+                Why.HAS_ALLOCATIONS: PlacementError(409, used, Code.PROVIDER_IN_USE),
+                Why.HAS_CHILDREN: PlacementError(409, above, Code.PROVIDER_IS_PARENT),
+            },
+        ) from error
+    return Reply(204)
+
+
+async def show_provider_usages(ask: Ask) -> Reply:
+    """Show what is used of a provider, by every class that it has."""
+    provider = await provider_of(ask, no_provider_found(ask.key("uuid")))
+    return json_reply(usages_view(provider.used, provider.generation))
+
+
+async def _shown(ask: Ask, provider: Provider) -> Reply:
+    """Answer with a provider; of the newest tables only its root is taken."""
+    table = (await newest_of(ask)).table
+    body = ask.parts.writer.shown(provider, root_uuid_of(table, provider), ask.minor)
+    return Reply(200, body, modified_s=changed_s(provider) or None)
+
+
+def _unknown(error: RefusedError) -> PlacementError:
+    name = error.subject
+    of_class = f"Invalid resource class in resources parameter: No such resource class {name}."
+    of_trait = f'Invalid trait(s) in "required" parameter: No such trait(s): {name}.'
+    return told(
+        error,
+        {Why.NO_CLASS: PlacementError(400, of_class), Why.NO_TRAIT: PlacementError(400, of_trait)},
+    )
+
+
+def _not_created(error: RefusedError, name: str, uuid: str) -> PlacementError:
+    if error.why in _REASONS:
+        reason = _reason(error.why)
+        return PlacementError(400, f'Unable to create resource provider "{name}", {uuid}: {reason}')
+    duplicate = {Why.UUID_TAKEN: f"uuid: {uuid}", Why.NAME_TAKEN: f"name: {name}"}
+    return told(
+        error,
+        {
+            why: PlacementError(
+                409, f"Conflicting resource provider {what} already exists.", Code.DUPLICATE_NAME
+            )
+            for why, what in duplicate.items()
+        },
+    )
+
+
+def _not_saved(error: RefusedError, name: str, uuid: str) -> PlacementError:
+    if error.why in _REASONS:
+        reason = _reason(error.why)
+        return PlacementError(400, f"Unable to save resource provider {uuid}: {reason}")
+    taken = f"Conflicting resource provider {name} already exists."
+    return told(error, {Why.NAME_TAKEN: PlacementError(409, taken, Code.DUPLICATE_NAME)})
+
+
+def _reason(why: Why) -> str:
+    action, reason = _REASONS[why]
+    return f"Object action {action} failed because: {reason}"

@@ -1,0 +1,16 @@
+"""The versions document: how clients find out what this API speaks."""
+
+from berth.api.placement.actions import Ask, Reply, json_reply
+from berth.api.placement.versions import MINOR_MAX, text_of
+
+
+async def show_versions(ask: Ask) -> Reply:  # noqa: ARG001 - every handler takes an ask
+    """Show the versions of the API; the link is relative, since nobody knows all the proxies."""
+    version = {
+        "id": "v1.0",
+        "max_version": text_of(MINOR_MAX),
+        "min_version": text_of(0),
+        "status": "CURRENT",
+        "links": [{"rel": "self", "href": ""}],
+    }
+    return json_reply({"versions": [version]})

@@ -1,0 +1,151 @@
+"""Traits: those that are known, and those of a provider."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from berth.api.placement.actions import Ask, Reply, json_reply
+from berth.api.placement.errors import PlacementError
+from berth.api.placement.finding import newest_of, provider_of
+from berth.api.placement.handlers.aggregates import CHANGED
+from berth.api.placement.reading import check
+from berth.api.placement.refusing import concurrent, no_provider_found, told
+from berth.api.placement.schemas.names import TRAIT_NAME
+from berth.api.placement.views.times import newest
+from berth.domain.provider import Provider
+from berth.services.refusing import RefusedError, Why
+from berth.tables.vocabulary import Vocabulary
+
+_SEEN = "resource_provider_generation"
+_ASSOCIATED = {"true": True, "false": False}
+
+
+async def list_traits(ask: Ask) -> Reply:
+    """List the traits that are known, or some of them."""
+    among, prefix = _names_asked(ask)
+    associated = _association_asked(ask)
+    vocabulary = (await newest_of(ask)).vocabulary
+    found = vocabulary.traits(prefix, among, associated=associated)
+    return json_reply({"traits": found}, modified_s=_newest(vocabulary, found))
+
+
+async def show_trait(ask: Ask) -> Reply:
+    """Tell whether a trait is known."""
+    name = ask.key("name")
+    vocabulary = (await newest_of(ask)).vocabulary
+    if not vocabulary.is_trait(name):
+        raise _no_trait(name)
+    return Reply(204, modified_s=_newest(vocabulary, (name,)))
+
+
+async def put_trait(ask: Ask) -> Reply:
+    """Make a trait unless it is there."""
+    name = ask.key("name")
+    _check_name(name)
+    is_made = await ask.parts.names.ensure_trait(name)
+    vocabulary = (await newest_of(ask)).vocabulary
+    location = ask.location(f"/traits/{name}")
+    return Reply(201 if is_made else 204, b"", (location,), _newest(vocabulary, (name,)))
+
+
+async def delete_trait(ask: Ask) -> Reply:
+    """Remove a trait that no provider has."""
+    name = ask.key("name")
+    try:
+        await ask.parts.names.remove_trait(name)
+    except RefusedError as error:
+        raise told(
+            error,
+            {
+                Why.NO_TRAIT: _no_trait(name),
+                Why.TRAIT_IS_STANDARD: PlacementError(400, f"Cannot delete standard trait {name}."),
+                Why.TRAIT_IN_USE: PlacementError(
+                    409, f"The trait {name} is in use by a resource provider."
+                ),
+            },
+        ) from error
+    return Reply(204)
+
+
+async def list_provider_traits(ask: Ask) -> Reply:
+    """Show the traits of a provider."""
+    return _shown(ask, await provider_of(ask, no_provider_found(ask.key("uuid"))))
+
+
+async def update_provider_traits(ask: Ask) -> Reply:
+    """Replace the traits of a provider."""
+    data: dict[str, Any] = ask.data
+    try:
+        provider = await ask.parts.associations.set_traits(
+            ask.key("uuid"), data["traits"], data[_SEEN]
+        )
+    except RefusedError as error:
+        unknown = PlacementError(400, f"No such trait {', '.join(error.names)}")
+        raise told(error, {Why.NO_TRAIT: unknown, Why.GENERATION: concurrent(CHANGED)}) from error
+    return _shown(ask, provider)
+
+
+async def delete_provider_traits(ask: Ask) -> Reply:
+    """Take all traits from a provider."""
+    try:
+        await ask.parts.associations.set_traits(ask.key("uuid"), (), None)
+    except RefusedError as error:
+        raise told(error, {}) from error
+    return Reply(204)
+
+
+def _shown(ask: Ask, provider: Provider) -> Reply:
+    vocabulary = ask.parts.replica.vocabulary
+    names = vocabulary.trait_order(provider.traits)
+    view = {"traits": names, _SEEN: provider.generation}
+    return json_reply(view, modified_s=_newest(vocabulary, names))
+
+
+def _newest(vocabulary: Vocabulary, names: Iterable[str]) -> float | None:
+    """Return when the last of some traits was made; None if that is not known of one."""
+    records = vocabulary.trait_records
+    return newest(records[name].created_at_s if name in records else 0.0 for name in names)
+
+
+def _names_asked(ask: Ask) -> tuple[list[str] | None, str | None]:
+    """Return the names asked for, or what they begin with."""
+    asked = ask.last("name")
+    if asked is None:
+        return None, None
+    way, colon, value = asked.partition(":")
+    if not colon:
+        raise PlacementError(
+            400,
+            "Badly formatted name parameter. Expected name query string parameter in form: "
+            f'?name=[in|startswith]:[name1,name2|prefix]. Got: "{asked}"',
+        )
+    match way:
+        case "in":
+            return value.split(","), None
+        case "startswith":
+            return None, value
+        case _:
+            return None, None
+
+
+def _association_asked(ask: Ask) -> bool | None:
+    asked = ask.last("associated")
+    if asked is None:
+        return None
+    if asked.lower() not in _ASSOCIATED:
+        raise PlacementError(400, 'The query parameter "associated" only accepts "true" or "false"')
+    return _ASSOCIATED[asked.lower()]
+
+
+def _check_name(name: str) -> None:
+    try:
+        check({"name": name}, TRAIT_NAME)
+    except PlacementError as error:
+        raise PlacementError(
+            400,
+            "The trait is invalid. A valid trait must be no longer than 255 characters, start "
+            'with the prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"',
+        ) from error
+
+
+def _no_trait(name: str) -> PlacementError:
+    return PlacementError(404, f"No such trait(s): {name}.")

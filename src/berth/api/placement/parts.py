@@ -1,0 +1,50 @@
+"""What the Placement API is built from."""
+
+from dataclasses import dataclass, field
+
+from berth.api.auth import Auth
+from berth.api.limits import Limits
+from berth.api.placement.cors import Cors
+from berth.api.placement.policy import Policy
+from berth.api.placement.views.candidates import CandidateWriter
+from berth.api.placement.views.providers import ProviderWriter
+from berth.ports.clock import Clock, Ids
+from berth.ports.ledger import Ledger
+from berth.ports.telemetry import Telemetry
+from berth.services.associations import Associations
+from berth.services.following import Follower
+from berth.services.inventories import Inventories
+from berth.services.provider_replica import ProviderReplica
+from berth.services.providers import Providers
+from berth.services.reallocating import Reallocating
+from berth.services.reshaping import Reshaping
+from berth.services.resource_names import ResourceNames
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementParts:
+    """Everything that the handlers use; nothing is global.
+
+    `prefix` is where the API is mounted, "" or "/placement"; links start with it. Without `cors`
+    browsers of other origins are told nothing.
+    """
+
+    ledger: Ledger
+    follower: Follower
+    replica: ProviderReplica
+    providers: Providers
+    inventories: Inventories
+    associations: Associations
+    names: ResourceNames
+    reallocating: Reallocating
+    reshaping: Reshaping
+    writer: ProviderWriter
+    candidates: CandidateWriter
+    auth: Auth
+    policy: Policy
+    clock: Clock
+    ids: Ids
+    telemetry: Telemetry
+    limits: Limits = field(default_factory=Limits)
+    cors: Cors | None = None
+    prefix: str = ""

@@ -1,0 +1,199 @@
+"""Who may do what: checks in the language of OpenStack's policy files, as far as is needed here.
+
+A check is `role:NAME`, `rule:NAME` (another rule), `@` (everybody), `!` (nobody), nothing
+(everybody), or an attribute of the caller compared with a text or with `%(project_id)s` or
+`%(user_id)s` of what the request is about. Checks are joined by `not`, `and`, `or` and parentheses.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+from berth.api.placement.caller import Caller
+from berth.domain.errors import InvalidInputError
+
+Target = Mapping[str, str]
+Check = Callable[[Caller, Target], bool]
+
+_TOKEN = re.compile(r"[()]|(?:%\(\w*\)s|[^\s()])+")
+_ABOUT = re.compile(r"%\((\w*)\)s")
+_ABOUT_NAMES = frozenset({"project_id", "user_id"})
+_ATTRIBUTES: Mapping[str, Callable[[Caller], str]] = {
+    "user_id": lambda caller: caller.user_id,
+    "project_id": lambda caller: caller.project_id,
+    "system_scope": lambda caller: "all" if caller.is_system else "",
+}
+_DEPTH_MAX = 50
+
+
+class Policy:
+    """The rules in force, read once.
+
+    Args:
+        rules: check by name of the rule.
+
+    Raises:
+        InvalidInputError: a check cannot be read, or names a rule that is not there, or itself.
+    """
+
+    def __init__(self, rules: Mapping[str, str]) -> None:
+        self._checks: dict[str, Check] = {}
+        uses: dict[str, set[str]] = {}
+        for name, text in rules.items():
+            parser = _Parser(name, text, self._checks)
+            self._checks[name] = parser.parse()
+            uses[name] = parser.rules
+        known: set[str] = set()
+        for name in uses:
+            _check_uses(name, uses, (), known)
+
+    def allows(self, rule: str, caller: Caller, target: Target | None = None) -> bool:
+        """Tell whether a caller may do what a rule is about; a system token never may.
+
+        Args:
+            rule: name of a rule that is there.
+            caller: who calls.
+            target: `project_id` and `user_id` of what the request is about; by default the
+                caller's own.
+        """
+        if caller.is_system:
+            return False
+        if target is None:
+            target = {"project_id": caller.project_id, "user_id": caller.user_id}
+        return self._checks[rule](caller, target)
+
+
+def _check_uses(
+    name: str, uses: Mapping[str, set[str]], seen: tuple[str, ...], known: set[str]
+) -> None:
+    """Follow a rule to the end, which `known` ones have; no deeper than a check may be nested."""
+    if name in known:
+        return
+    if name in seen:
+        raise InvalidInputError(f"policy rule {name}", "leads back to itself")
+    if name not in uses:
+        raise InvalidInputError(f"policy rule {seen[-1]}", f"there is no rule {name!r}")
+    if len(seen) > _DEPTH_MAX:
+        raise InvalidInputError(f"policy rule {seen[0]}", "leads through too many others")
+    for used in sorted(uses[name]):
+        _check_uses(used, uses, (*seen, name), known)
+    known.add(name)
+
+
+class _Parser:
+    """Reads one check by recursive descent.
+
+    Attributes:
+        rules: names of the rules that it uses.
+    """
+
+    def __init__(self, name: str, text: str, checks: Mapping[str, Check]) -> None:
+        self.rules: set[str] = set()
+        self._name = name
+        self._tokens = _TOKEN.findall(text)
+        self._next = 0
+        self._depth = 0
+        self._checks = checks
+
+    def parse(self) -> Check:
+        """Return the check."""
+        if not self._tokens:
+            return _everybody
+        check = self._either()
+        if self._next < len(self._tokens):
+            raise self._error(f"{self._tokens[self._next]!r} is one too many")
+        return check
+
+    def _either(self) -> Check:
+        checks = [self._both()]
+        while self._take("or"):
+            checks.append(self._both())
+        return checks[0] if len(checks) == 1 else _any_of(checks)
+
+    def _both(self) -> Check:
+        checks = [self._one()]
+        while self._take("and"):
+            checks.append(self._one())
+        return checks[0] if len(checks) == 1 else _all_of(checks)
+
+    def _one(self) -> Check:
+        self._depth += 1
+        if self._depth > _DEPTH_MAX:
+            raise self._error("is nested too deeply")
+        if self._take("not"):
+            check = _not(self._one())
+        elif self._take("("):
+            check = self._either()
+            if not self._take(")"):
+                raise self._error("a parenthesis is not closed")
+        else:
+            check = self._simple()
+        self._depth -= 1
+        return check
+
+    def _take(self, word: str) -> bool:
+        is_there = self._next < len(self._tokens) and self._tokens[self._next].lower() == word
+        self._next += is_there
+        return is_there
+
+    def _simple(self) -> Check:
+        if self._next == len(self._tokens):
+            raise self._error("ends too early")
+        word = self._tokens[self._next]
+        self._next += 1
+        if word in {"@", "!"}:
+            return _everybody if word == "@" else _nobody
+        kind, colon, match = word.partition(":")
+        if not colon or not match:
+            raise self._error(f"{word!r} is not a check")
+        if kind == "rule":
+            self.rules.add(match)
+            return _rule(match, self._checks)
+        if kind == "role":
+            return _role(match.lower())
+        if kind not in _ATTRIBUTES:
+            known = ", ".join(sorted({"role", "rule", *_ATTRIBUTES}))
+            raise self._error(f"there is no check {kind!r}; there are {known}")
+        return self._comparison(_ATTRIBUTES[kind], match)
+
+    def _comparison(self, attribute: Callable[[Caller], str], match: str) -> Check:
+        about = _ABOUT.fullmatch(match)
+        if about is None:
+            return lambda caller, _: attribute(caller) == match
+        name = about[1]
+        if name not in _ABOUT_NAMES:
+            raise self._error(f"a request has no {name!r}")
+        return lambda caller, target: name in target and attribute(caller) == target[name]
+
+    def _error(self, reason: str) -> InvalidInputError:
+        return InvalidInputError(f"policy rule {self._name}", reason)
+
+
+def _everybody(_caller: Caller, _target: Target) -> bool:
+    return True
+
+
+def _nobody(_caller: Caller, _target: Target) -> bool:
+    return False
+
+
+def _any_of(checks: list[Check]) -> Check:
+    return lambda caller, target: any(check(caller, target) for check in checks)
+
+
+def _all_of(checks: list[Check]) -> Check:
+    return lambda caller, target: all(check(caller, target) for check in checks)
+
+
+def _not(check: Check) -> Check:
+    return lambda caller, target: not check(caller, target)
+
+
+def _role(role: str) -> Check:
+    return lambda caller, _: role in caller.roles
+
+
+def _rule(name: str, checks: Mapping[str, Check]) -> Check:
+    def check(caller: Caller, target: Target) -> bool:
+        return checks[name](caller, target)  # which may be read after this one
+
+    return check

@@ -1,0 +1,82 @@
+"""The rules of the Placement API: their names, and who may do what unless an operator says so."""
+
+from collections.abc import Mapping
+
+from berth.api.placement.policy import Policy
+
+_ADMIN_OR_SERVICE = "rule:admin_or_service_api"
+
+BASE: Mapping[str, str] = {
+    "admin_api": "role:admin",
+    "service_api": "role:service",
+    "admin_or_service_api": "role:admin or role:service",
+    "project_reader_api": "role:reader and project_id:%(project_id)s",
+    "admin_or_project_reader_or_service_api": (
+        "role:admin or rule:project_reader_api or role:service"
+    ),
+}
+"""What the rules of the actions are made of."""
+
+_ADMIN_ADDED = frozenset(BASE) - {"admin_api"}
+"""What administrators may, too, as long as the old defaults count."""
+
+_USUAL = (
+    "resource_providers:list",
+    "resource_providers:create",
+    "resource_providers:show",
+    "resource_providers:update",
+    "resource_providers:delete",
+    "resource_providers:inventories:list",
+    "resource_providers:inventories:create",
+    "resource_providers:inventories:show",
+    "resource_providers:inventories:update",
+    "resource_providers:inventories:delete",
+    "resource_providers:usages",
+    "resource_providers:aggregates:list",
+    "resource_providers:aggregates:update",
+    "resource_providers:allocations:list",
+    "resource_providers:traits:list",
+    "resource_providers:traits:update",
+    "resource_providers:traits:delete",
+    "traits:list",
+    "traits:show",
+    "traits:update",
+    "traits:delete",
+    "resource_classes:list",
+    "resource_classes:create",
+    "resource_classes:show",
+    "resource_classes:update",
+    "resource_classes:delete",
+    "allocations:manage",
+    "allocations:list",
+    "allocations:update",
+    "allocations:delete",
+    "allocation_candidates:list",
+)
+
+ACTION_RULES: Mapping[str, str] = {
+    **{f"placement:{name}": _ADMIN_OR_SERVICE for name in _USUAL},
+    "placement:usages": "rule:admin_or_project_reader_or_service_api",
+    "placement:reshaper:reshape": "rule:service_api",
+}
+"""What each action asks."""
+
+
+def policy_of(overrides: Mapping[str, str], *, enforce_new_defaults: bool) -> Policy:
+    """Make the policy in force.
+
+    Args:
+        overrides: rules of an operator, by name; each takes the place of the one here.
+        enforce_new_defaults: if not, administrators may also do what is for services or for a
+            project's readers, as in releases of long ago; rules of an operator stay as they are.
+
+    Raises:
+        InvalidInputError: see `Policy`.
+    """
+    defaults = {
+        name: check
+        if enforce_new_defaults or name not in _ADMIN_ADDED
+        else f"{check} or role:admin"
+        for name, check in BASE.items()
+    }
+    return Policy({**defaults, **ACTION_RULES, **overrides})

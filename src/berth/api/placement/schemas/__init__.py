@@ -1,0 +1,1 @@
+"""What bodies and queries may hold, by noun and by microversion."""

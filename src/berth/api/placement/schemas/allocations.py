@@ -1,0 +1,82 @@
+"""Bodies that say what consumers hold, alone, together, and in the middle of a reshape."""
+
+from berth.api.placement.schemas.building import (
+    GENERATION,
+    NAME,
+    UUID,
+    UUID_KEY,
+    Json,
+    listed,
+    obj,
+    text,
+    whole,
+)
+from berth.api.placement.schemas.plainness import PlainClaim
+from berth.api.placement.schemas.providers import INVENTORIES
+from berth.api.placement.shapes import Shape, Steps
+
+_RESOURCES = obj(patterns={NAME: whole(1, None)}, size_min=1)
+_OWNER = {"project_id": text(255, 1), "user_id": text(255, 1)}
+_OWNER_NAMES = tuple(_OWNER)
+
+
+def _listed(owner: Json) -> Json:
+    """Make the body below 1.12: a list of providers."""
+    provider = obj({"uuid": UUID}, ("uuid",))
+    item = obj(
+        {"resource_provider": provider, "resources": _RESOURCES}, ("resource_provider", "resources")
+    )
+    properties = {"allocations": listed(item, size_min=1), **owner}
+    return obj(properties, tuple(properties))
+
+
+def _keyed(required: Json, optional: Json | None = None, *, size_min: int = 0) -> Json:
+    """Make the body from 1.12 on: an object by provider, and what is told of the consumer."""
+    held = obj({"generation": GENERATION, "resources": _RESOURCES}, ("resources",))
+    allocations = obj(patterns={UUID_KEY: held}, size_min=size_min)
+    properties = {"allocations": allocations, **_OWNER, **required, **(optional or {})}
+    return obj(properties, ("allocations", *_OWNER_NAMES, *required))
+
+
+_SEEN: Json = {"consumer_generation": {"type": ["integer", "null"]}}
+_MAPPINGS: Json = {
+    "mappings": obj(
+        patterns={"[a-zA-Z0-9_-]{1,64}": listed(UUID, size_min=1)}, size_min=1, others=True
+    )
+}
+_TYPE: Json = {"consumer_type": text(255, 1, NAME)}
+
+_AT_13 = _keyed({})
+_AT_28 = _keyed(_SEEN)
+_AT_34 = _keyed(_SEEN, _MAPPINGS)
+_AT_38 = _keyed({**_SEEN, **_TYPE}, _MAPPINGS)
+
+PUT_ALLOCATIONS: Steps = (
+    (0, Shape(_listed({}))),
+    (8, Shape(_listed(_OWNER))),
+    (12, Shape(_keyed({}, size_min=1), is_plain=PlainClaim(size_min=1))),
+    (28, Shape(_AT_28, is_plain=PlainClaim(has_generation=True))),
+    (34, Shape(_AT_34, is_plain=PlainClaim(has_generation=True, has_mappings=True))),
+    (38, Shape(_AT_38, is_plain=PlainClaim(has_generation=True, has_mappings=True, has_type=True))),
+)
+
+
+def _together(one: Json, size_min: int) -> Json:
+    return obj(patterns={UUID_KEY: one}, size_min=size_min)
+
+
+POST_ALLOCATIONS: Steps = tuple(
+    (since, Shape(_together(one, 1)))
+    for since, one in ((13, _AT_13), (28, _AT_28), (34, _AT_34), (38, _AT_38))
+)
+
+
+def _reshape(one: Json) -> Json:
+    inventories = obj(patterns={UUID_KEY: INVENTORIES}, size_min=1)
+    properties = {"inventories": inventories, "allocations": _together(one, 0)}
+    return obj(properties, tuple(properties))
+
+
+POST_RESHAPER: Steps = tuple(
+    (since, Shape(_reshape(one))) for since, one in ((30, _AT_28), (34, _AT_34), (38, _AT_38))
+)

@@ -1,0 +1,177 @@
+"""Checks by hand of the bodies and queries that come most often.
+
+Each says yes only to what its schema accepts, and may say no to more. A tenth of the time of the
+schema, and less for the words of an error that nobody has made.
+"""
+
+import re
+from typing import Any, Final, TypeGuard
+
+from berth.api.placement.schemas.building import INT_MAX, RATIO_MAX
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
+_NAME = re.compile(r"[A-Z0-9_]{1,255}").fullmatch
+_SUFFIX = re.compile(r"[a-zA-Z0-9_-]{0,64}").fullmatch
+_LIMIT = re.compile(r"[1-9][0-9]{0,17}").fullmatch
+_INT64_MAX: Final = 2**63 - 1
+_TEXT_MAX: Final = 255
+_POLICIES: Final = frozenset({"none", "isolate"})
+_LEAST: Final = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 1, "step_size": 1}
+_INVENTORY_KEYS: Final = frozenset({"resource_provider_generation", "inventories"})
+
+
+class PlainClaim:
+    """Tells whether a body says in the usual form what one consumer is to hold.
+
+    Args:
+        size_min: least number of providers.
+        has_generation: the generation of the consumer is told.
+        has_mappings: the suffixes of the groups may be told.
+        has_type: the type of the consumer is told.
+    """
+
+    def __init__(
+        self,
+        *,
+        size_min: int = 0,
+        has_generation: bool = False,
+        has_mappings: bool = False,
+        has_type: bool = False,
+    ) -> None:
+        self._size_min = size_min
+        self._has_mappings = has_mappings
+        self._keys = {"allocations", "project_id", "user_id"}
+        self._keys |= {"consumer_generation"} if has_generation else set()
+        self._keys |= {"consumer_type"} if has_type else set()
+
+    def __call__(self, data: object) -> bool:
+        """Look at a body."""
+        if not _is_object(data):
+            return False
+        extra = data.keys() - self._keys
+        if len(data) - len(extra) != len(self._keys):
+            return False
+        if extra and not (self._has_mappings and extra == {"mappings"}):
+            return False
+        return (
+            _is_allocations(data["allocations"], self._size_min)
+            and _is_text(data["project_id"])
+            and _is_text(data["user_id"])
+            and _is_seen(data.get("consumer_generation"))
+            and ("consumer_type" not in data or _is_name(data["consumer_type"]))
+            and ("mappings" not in data or _is_mappings(data["mappings"]))
+        )
+
+
+class PlainCandidateQuery:
+    """Tells whether a query for candidates has only known keys.
+
+    Args:
+        names: of the parameters for the whole request.
+        keys: of those for a group.
+        suffix: pattern of the suffix of a group.
+    """
+
+    def __init__(self, names: frozenset[str], keys: tuple[str, ...], suffix: str) -> None:
+        self._names = names
+        self._is_key = re.compile(f"(?:{'|'.join(keys)})(?:{suffix})?").fullmatch
+
+    def __call__(self, values: object) -> bool:
+        """Look at the last parameter of each name."""
+        if not _is_object(values):
+            return False
+        return all(
+            isinstance(value, str) and (self._is_right(name, value) or bool(self._is_key(name)))
+            for name, value in values.items()
+        )
+
+    def _is_right(self, name: str, value: str) -> bool:
+        if name not in self._names:
+            return False
+        if name == "limit":
+            return bool(_LIMIT(value))
+        return name != "group_policy" or value in _POLICIES
+
+
+def is_plain_inventories(data: object) -> bool:
+    """Tell whether a body has in the usual form all inventories of a provider."""
+    if not _is_object(data) or data.keys() != _INVENTORY_KEYS:
+        return False
+    inventories = data["inventories"]
+    return (
+        _is_int(data["resource_provider_generation"], 0, _INT64_MAX)
+        and _is_object(inventories)
+        and all(_is_name(name) and _is_inventory(one) for name, one in inventories.items())
+    )
+
+
+def _is_object(data: object) -> TypeGuard[dict[str, Any]]:
+    return type(data) is dict
+
+
+def _is_int(value: object, least: int, most: int) -> TypeGuard[int]:
+    return type(value) is int and least <= value <= most
+
+
+def _is_text(value: object) -> bool:
+    # Printable, so without U+0000 and halves of characters, which cannot be stored.
+    return type(value) is str and 0 < len(value) <= _TEXT_MAX and value.isprintable()
+
+
+def _is_name(value: object) -> bool:
+    return type(value) is str and _NAME(value) is not None
+
+
+def _is_seen(value: object) -> bool:
+    return value is None or _is_int(value, 0, _INT64_MAX)
+
+
+def _is_uuid(value: object) -> bool:
+    return type(value) is str and _UUID(value) is not None
+
+
+def _is_inventory(one: object) -> bool:
+    if not _is_object(one) or "total" not in one:
+        return False
+    for key, value in one.items():
+        if key == "allocation_ratio":
+            if type(value) is not float or not -RATIO_MAX <= value <= RATIO_MAX:
+                return False
+        elif key not in _LEAST or not _is_int(value, _LEAST[key], INT_MAX):
+            return False
+    return True
+
+
+def _is_allocations(data: object, size_min: int) -> bool:
+    if not _is_object(data) or len(data) < size_min:
+        return False
+    return all(_is_uuid(uuid) and _is_held(held) for uuid, held in data.items())
+
+
+def _is_held(held: object) -> bool:
+    if not _is_object(held) or "resources" not in held:
+        return False
+    if len(held) > 1 and not (
+        held.keys() == {"resources", "generation"} and _is_int(held["generation"], 0, _INT64_MAX)
+    ):
+        return False
+    resources = held["resources"]
+    return (
+        _is_object(resources)
+        and bool(resources)
+        and all(
+            _is_name(name) and _is_int(amount, 1, _INT64_MAX) for name, amount in resources.items()
+        )
+    )
+
+
+def _is_mappings(data: object) -> bool:
+    if not _is_object(data) or not data:
+        return False
+    return all(
+        _SUFFIX(suffix) is not None
+        and type(uuids) is list
+        and bool(uuids)
+        and all(_is_uuid(uuid) for uuid in uuids)
+        for suffix, uuids in data.items()
+    )

@@ -1,0 +1,80 @@
+"""Microversions of the Placement API, 1.0 to 1.39; a version is its minor number elsewhere."""
+
+from collections.abc import Iterable
+
+from starlette.types import Scope
+
+from berth.api.errors import Header
+from berth.api.placement.errors import PlacementError
+
+MINOR_MAX = 39
+
+_NAME = b"openstack-api-version"
+_SERVICE = "placement"
+_SCOPE_KEY = "berth.placement_minor"
+_USUAL = {f"{_SERVICE} 1.{minor}".encode(): minor for minor in range(MINOR_MAX + 1)} | {
+    f"{_SERVICE} latest".encode(): MINOR_MAX
+}
+"""Versions by the header as clients write it."""
+_TOLD: tuple[tuple[Header, ...], ...] = tuple(
+    ((_NAME, f"{_SERVICE} 1.{minor}".encode()), (b"vary", _NAME)) for minor in range(MINOR_MAX + 1)
+)
+
+
+def text_of(minor: int) -> str:
+    """Write a version as `1.39`."""
+    return f"1.{minor}"
+
+
+def set_minor(scope: Scope, minor: int) -> None:
+    """Note the version that was negotiated for a request; its answer tells it."""
+    scope[_SCOPE_KEY] = minor
+
+
+def minor_of(scope: Scope) -> int | None:
+    """Return the version that was negotiated for a request; None before that."""
+    minor: int | None = scope.get(_SCOPE_KEY)
+    return minor
+
+
+def version_headers(scope: Scope) -> tuple[Header, ...]:
+    """Return what an answer tells of its version; nothing before one was negotiated."""
+    minor: int | None = scope.get(_SCOPE_KEY)
+    return () if minor is None else _TOLD[minor]
+
+
+def negotiate(headers: Iterable[Header]) -> int:
+    """Find the version that the headers ask for; none means 1.0.
+
+    Raises:
+        PlacementError: it is malformed (400) or out of range (406).
+    """
+    values = [value for name, value in headers if name == _NAME]
+    if not values:
+        return 0
+    if len(values) == 1 and values[0] in _USUAL:
+        return _USUAL[values[0]]
+    asked = _asked(b",".join(values).decode("latin-1"))
+    if asked is None:
+        return 0
+    if asked == "latest":
+        return MINOR_MAX
+    try:
+        major, minor = (int(part) for part in asked.split(".", 1))
+    except ValueError as error:
+        text = f"Invalid microversion: invalid version string: {asked[:80]}; {error}"
+        raise PlacementError(400, text) from error
+    if major != 1 or not 0 <= minor <= MINOR_MAX:
+        raise PlacementError(
+            406, f"Invalid microversion: Unacceptable version header: {asked[:80]}"
+        )
+    return minor
+
+
+def _asked(header: str) -> str | None:
+    """Return the version for this service; of several the last counts."""
+    for item in reversed(header.split(",")):
+        service, _, version = item.strip().partition(" ")
+        if service.lower() == _SERVICE and version.strip():
+            return version.strip()
+    return None

@@ -1,0 +1,1 @@
+"""How nouns are written as JSON."""

@@ -1,0 +1,68 @@
+"""Allocations as JSON: by provider for a consumer, by consumer for a provider."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from berth.domain.consumer import Consumer, Holding
+
+UNKNOWN_TYPE = "unknown"
+"""What consumers are called whose type nobody has told."""
+
+_SHOWS_OWNER = 12
+_SHOWS_GENERATION = 28
+_SHOWS_TYPE = 38
+
+
+def consumer_view(
+    holding: Holding | None, generations: Mapping[str, int], minor: int
+) -> dict[str, Any]:
+    """Write what a consumer holds; of one that holds nothing there is nothing else to tell.
+
+    Args:
+        holding: None for nothing.
+        generations: of the providers, by uuid.
+        minor: microversion.
+    """
+    if holding is None:
+        return {"allocations": {}}
+    allocations = {
+        uuid: {"resources": amounts, "generation": generations[uuid]}
+        for uuid, amounts in holding.allocations.items()
+    }
+    return {"allocations": allocations, **_consumer(holding.consumer, minor)}
+
+
+def provider_allocations_view(
+    holdings: Iterable[Holding], uuid: str, generation: int, minor: int
+) -> dict[str, Any]:
+    """Write who holds what of a provider.
+
+    Args:
+        holdings: of that provider.
+        uuid: of the provider.
+        generation: of the provider.
+        minor: microversion.
+    """
+    allocations: dict[str, dict[str, Any]] = {}
+    for holding in holdings:
+        told: dict[str, Any] = {"resources": holding.allocations[uuid]}
+        if minor >= _SHOWS_GENERATION:
+            told["consumer_generation"] = holding.consumer.generation
+        allocations[holding.consumer.uuid] = told
+    return {"allocations": allocations, "resource_provider_generation": generation}
+
+
+def _consumer(consumer: Consumer, minor: int) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    if minor >= _SHOWS_OWNER:
+        told |= {"project_id": consumer.project_id, "user_id": consumer.user_id}
+    if minor >= _SHOWS_GENERATION:
+        told["consumer_generation"] = consumer.generation
+    if minor >= _SHOWS_TYPE:
+        told["consumer_type"] = type_of(consumer)
+    return told
+
+
+def type_of(consumer: Consumer) -> str:
+    """Return the type of a consumer as clients are told it."""
+    return consumer.consumer_type or UNKNOWN_TYPE

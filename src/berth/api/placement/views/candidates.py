@@ -1,0 +1,274 @@
+"""Allocation candidates as JSON: what to claim, and who the providers are, from prepared bytes.
+
+Most of an answer says again what the one before said. So what is said of a provider is written once
+and kept, with places for what is used of it, until its record changes.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.api.codec import encode
+from berth.domain.provider import Provider
+from berth.scheduling.candidates.finding import Amounts, Composed, Found
+from berth.scheduling.candidates.query import CandidateQuery
+from berth.tables.bitsets import Rows
+from berth.tables.column_set import grown
+from berth.tables.providers import ProviderTable
+from berth.tables.vocabulary import Vocabulary
+
+_KEYED_SINCE: Final = 12
+_TRAITS_SINCE: Final = 17
+_EVERY_CLASS_SINCE: Final = 27
+_NESTED_SINCE: Final = 29
+_MAPPINGS_SINCE: Final = 34
+
+_PAGES_MAX: Final = 4
+"""Layouts that are kept; clients of before 1.27 make one for each set of classes."""
+
+
+class _Layout(NamedTuple):
+    """What is said of a provider: traits, its place in the tree, and which classes (None: all)."""
+
+    has_traits: bool
+    has_place: bool
+    classes: frozenset[str] | None
+
+
+class CandidateWriter:
+    """Writes the candidates of a query."""
+
+    def __init__(self) -> None:
+        self._pages: dict[_Layout, _Page] = {}
+
+    def written(
+        self,
+        table: ProviderTable,
+        vocabulary: Vocabulary,
+        query: CandidateQuery,
+        found: Found,
+        minor: int,
+    ) -> bytes:
+        """Write the answer.
+
+        Args:
+            table: which the candidates were found in.
+            vocabulary: of the table; it puts traits in order.
+            query: what was asked.
+            found: its candidates.
+            minor: microversion.
+        """
+        page = self._page(table, vocabulary, query, minor)
+        used = _used_rows(found)
+        shown = _with_trees(table, used) if minor >= _NESTED_SINCE else used
+        page.refresh(shown)
+        if not shown.size:
+            return b'{"allocation_requests":[],"provider_summaries":{}}'
+        requests = _Requests(query, minor, page.uuids(used))
+        told = (*requests.alone(found), *map(requests.composed, found.composed))
+        summaries = page.summaries(shown)
+        return b"".join(
+            (
+                b'{"allocation_requests":[',
+                b",".join(told),
+                b'],"provider_summaries":{',
+                summaries,
+                b"}}",
+            )
+        )
+
+    def _page(
+        self, table: ProviderTable, vocabulary: Vocabulary, query: CandidateQuery, minor: int
+    ) -> "_Page":
+        classes = None
+        if minor < _EVERY_CLASS_SINCE:
+            classes = frozenset(name for group in query.groups for name in group.amounts)
+        layout = _Layout(minor >= _TRAITS_SINCE, minor >= _NESTED_SINCE, classes)
+        page = self._pages.pop(layout, None)
+        if page is None or page.table is not table:
+            page = _Page(table, vocabulary, layout)
+        while len(self._pages) >= _PAGES_MAX:
+            del self._pages[next(iter(self._pages))]
+        self._pages[layout] = page  # the last one used is the last to go
+        return page
+
+
+# ---- what to claim ----------------------------------------------------------------------------
+
+
+class _Uuids(dict[int, bytes]):
+    """The uuids of rows as JSON; those that are not there yet are written when asked for.
+
+    These are of groups that ask for no resources, whose providers are in mappings alone.
+    """
+
+    def __init__(self, table: ProviderTable, known: Iterable[tuple[int, bytes]]) -> None:
+        super().__init__(known)
+        self._table = table
+
+    def __missing__(self, row: int) -> bytes:
+        written = self[row] = encode(self._table.uuid(row))
+        return written
+
+
+class _Requests:
+    """Writes what can be claimed, in the form of a microversion."""
+
+    def __init__(self, query: CandidateQuery, minor: int, uuids: _Uuids) -> None:
+        self._uuids = uuids
+        self._is_keyed = minor >= _KEYED_SINCE
+        self._has_mappings = minor >= _MAPPINGS_SINCE
+        self._suffixes = [encode(group.suffix) + b":[" for group in query.groups]
+        self._resources: dict[Amounts, bytes] = {}
+
+    def alone(self, found: Found) -> tuple[bytes, ...]:
+        """Write all candidates in which one provider serves every group."""
+        rows: list[int] = found.alone.tolist()
+        if not rows:
+            return ()
+        # All are the same but for the uuid, which stands in one as often as in another.
+        given = self._given(b"\0", found.amounts)
+        mapped = [suffix + b"\0" for suffix in self._suffixes]
+        pieces = self._request((given,), mapped).split(b"\0")
+        uuids = self._uuids
+        return (b",".join([uuids[row].join(pieces) for row in rows]),)
+
+    def composed(self, candidate: Composed) -> bytes:
+        """Write a candidate of several providers."""
+        uuids = self._uuids
+        given = [self._given(uuids[row], amounts) for row, amounts in candidate.amounts]
+        mapped = [
+            suffix + b",".join([uuids[row] for row in rows])
+            for suffix, rows in zip(self._suffixes, candidate.mappings, strict=True)
+        ]
+        return self._request(given, mapped)
+
+    def _request(self, given: Iterable[bytes], mapped: Sequence[bytes]) -> bytes:
+        listed = b",".join(given)
+        if not self._is_keyed:
+            return b'{"allocations":[' + listed + b"]}"
+        if not self._has_mappings:
+            return b'{"allocations":{' + listed + b"}}"
+        return b'{"allocations":{' + listed + b'},"mappings":{' + b"],".join(mapped) + b"]}}"
+
+    def _given(self, uuid: bytes, amounts: Amounts) -> bytes:
+        """Write what one provider gives."""
+        resources = self._resources.get(amounts)
+        if resources is None:
+            resources = self._resources[amounts] = b'"resources":' + encode(dict(amounts)) + b"}"
+        if self._is_keyed:
+            return uuid + b":{" + resources
+        return b'{"resource_provider":{"uuid":' + uuid + b"}," + resources
+
+
+# ---- who the providers are --------------------------------------------------------------------
+
+
+class _Page:
+    """What is said of the providers of a table in one layout, by row.
+
+    It is made when it is first asked for, and again when what is said of a row has changed.
+    """
+
+    def __init__(self, table: ProviderTable, vocabulary: Vocabulary, layout: _Layout) -> None:
+        self.table = table
+        self._vocabulary = vocabulary
+        self._layout = layout
+        self._templates: list[bytes] = []
+        self._uuids: list[bytes] = []
+        self._editions: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._kinds: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._kind_of: dict[tuple[str, ...], int] = {}
+
+    def refresh(self, rows: Rows) -> None:
+        """Make what is said of some rows true."""
+        table, size = self.table, len(self.table)
+        if size > len(self._templates):
+            more = [b""] * (size - len(self._templates))
+            self._templates += more
+            self._uuids += more
+            self._editions = grown(self._editions, size)
+            self._kinds = grown(self._kinds, size)
+        editions = table.editions[rows]
+        for row in rows[self._editions[rows] != editions].tolist():
+            stated = table.stated(row)
+            names = tuple(
+                name
+                for name in stated.inventories
+                if self._layout.classes is None or name in self._layout.classes
+            )
+            root_uuid = table.uuid(table.root.item(row))
+            self._uuids[row] = encode(stated.uuid)
+            self._templates[row] = self._template(stated, root_uuid, names)
+            self._kinds[row] = self._kind_of.setdefault(names, len(self._kind_of))
+        self._editions[rows] = editions
+
+    def uuids(self, rows: Rows) -> _Uuids:
+        """Return the uuids of some rows, which are true."""
+        places: list[int] = rows.tolist()
+        uuids = self._uuids
+        return _Uuids(self.table, [(row, uuids[row]) for row in places])
+
+    def summaries(self, rows: Rows) -> bytes:
+        """Write what is said of some rows, and what is used of them now."""
+        kinds = self._kinds[rows]
+        names_of = list(self._kind_of)
+        templates = self._templates
+        written: list[bytes] = []
+        present: list[int] = np.unique(kinds).tolist()
+        for kind in present:
+            mine = rows[kinds == kind]
+            places: list[int] = mine.tolist()
+            body = b",".join([templates[row] for row in places])
+            used = [self._used(name, mine) for name in names_of[kind]]
+            amounts: list[int] = np.column_stack(used).ravel().tolist() if used else []
+            written.append(body % tuple(amounts))
+        return b",".join(written)
+
+    def _used(self, name: str, rows: Rows) -> NDArray[np.int64]:
+        columns = self.table.resource(name)
+        return np.zeros(rows.size, dtype=np.int64) if columns is None else columns.used[rows]
+
+    def _template(self, provider: Provider, root_uuid: str, names: Iterable[str]) -> bytes:
+        """Write what is said of a provider, with places for what is used of it."""
+        resources: list[bytes] = []
+        for name in names:
+            inventory = provider.inventories[name]
+            capacity = int((inventory.total - inventory.reserved) * inventory.allocation_ratio)
+            resources.append(_plain(name) + b':{"capacity":%d,"used":%%d}' % capacity)
+        told = _plain(provider.uuid) + b':{"resources":{' + b",".join(resources) + b"}"
+        if self._layout.has_traits:
+            told += b',"traits":' + _plain(self._vocabulary.trait_order(provider.traits))
+        if self._layout.has_place:
+            told += b',"parent_provider_uuid":' + _plain(provider.parent_uuid)
+            told += b',"root_provider_uuid":' + _plain(root_uuid)
+        return told + b"}"
+
+
+def _plain(value: object) -> bytes:
+    """Write JSON into a template."""
+    return encode(value).replace(b"%", b"%%")
+
+
+def _used_rows(found: Found) -> Rows:
+    """Return the rows that give something in any candidate, ascending."""
+    composed = {row for candidate in found.composed for row, _ in candidate.amounts}
+    if not composed:
+        return np.sort(found.alone)
+    rows = np.fromiter(composed, dtype=np.intp, count=len(composed))
+    return np.union1d(rows, found.alone)
+
+
+def _with_trees(table: ProviderTable, rows: Rows) -> Rows:
+    """Return all rows of the trees that some rows are in."""
+    forest = table.forest()
+    roots = np.unique(table.root[rows])
+    sizes = forest.sizes[roots]
+    if not rows.size or int(sizes.max()) == 1:
+        return roots.astype(np.intp)
+    # Each tree is a run of `members`: count on from its start.
+    ends = sizes.cumsum()
+    places = np.arange(int(ends[-1])) + np.repeat(forest.starts[roots] - (ends - sizes), sizes)
+    return forest.members[places]

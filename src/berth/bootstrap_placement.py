@@ -1,0 +1,130 @@
+"""The composition root of the Placement API, alone in a process or in the server of the others.
+
+It imports nothing of the scheduler, so that the process starts fast and stays small.
+"""
+
+from typing import NamedTuple
+
+from berth.adapters.ledger import open_ledger
+from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
+from berth.api.auth import Auth
+from berth.api.limits import Limits
+from berth.api.placement.app import build_placement_app
+from berth.api.placement.cors import Cors
+from berth.api.placement.parts import PlacementParts
+from berth.api.placement.rules import policy_of
+from berth.api.placement.views.candidates import CandidateWriter
+from berth.api.placement.views.providers import ProviderWriter
+from berth.bootstrap_process import (
+    auth_of,
+    ledger_url_of,
+    make_data_dir,
+    run_process,
+    running,
+    serve_at,
+)
+from berth.config.placement_policy_file import read_placement_policy
+from berth.config.settings import Settings
+from berth.domain.vocabulary import StandardNames
+from berth.ports.clock import Clock
+from berth.ports.ledger import Ledger
+from berth.ports.telemetry import Telemetry
+from berth.services.associations import Associations
+from berth.services.deciding_writes import Revising
+from berth.services.following import Follower
+from berth.services.inventories import Inventories
+from berth.services.provider_replica import ProviderReplica
+from berth.services.providers import Providers
+from berth.services.reallocating import Reallocating
+from berth.services.reshaping import Reshaping
+from berth.services.resource_names import ResourceNames
+
+
+class Process(NamedTuple):
+    """What a process has, and shares with the Placement API in it.
+
+    `follower` follows `ledger`, and tells `replica`.
+    """
+
+    ledger: Ledger
+    follower: Follower
+    replica: ProviderReplica
+    auth: Auth
+    clock: Clock
+    telemetry: Telemetry
+
+
+def run_placement(settings: Settings) -> None:
+    """Run the Placement API alone, at the root path."""
+
+    async def main() -> None:
+        clock = SystemClock()
+        telemetry = LogTelemetry("placement")
+        make_data_dir(settings.ledger)
+        ledger = await open_ledger(ledger_url_of(settings.ledger))
+        try:
+            follower = Follower(ledger, clock, [])
+            auth = auth_of(settings.auth, clock, telemetry)
+            replica = provider_replica(follower)
+            process = Process(ledger, follower, replica, auth, clock, telemetry)
+            parts = placement_parts(settings, process)
+            await follower.start()
+            async with running([("follower", follower.run)], clock, telemetry):
+                await serve_at(settings.placement.listen, build_placement_app(parts))
+        finally:
+            await ledger.close()
+
+    run_process(settings.log, main)
+
+
+def provider_replica(follower: Follower) -> ProviderReplica:
+    """Make what the Placement API reads, for a follower that has not started yet."""
+    # The two packages are loaded by who serves this API, and by nobody else.
+    from os_resource_classes import STANDARDS  # type: ignore[import-untyped] # noqa: PLC0415
+    from os_traits import get_traits  # type: ignore[import-untyped] # noqa: PLC0415
+
+    replica = ProviderReplica(StandardNames(tuple(STANDARDS), tuple(get_traits())))
+    follower.subscribe(replica)
+    return replica
+
+
+def placement_parts(settings: Settings, process: Process, prefix: str = "") -> PlacementParts:
+    """Return what the Placement API is built from.
+
+    Args:
+        settings: of the process.
+        process: what the process has.
+        prefix: where the API is mounted.
+
+    Raises:
+        InvalidInputError: the policy file is wrong.
+    """
+    placement = settings.placement
+    overrides = read_placement_policy(placement.policy_file)
+    cors = Cors(placement.cors_origins, placement.cors_headers) if placement.cors_origins else None
+    clock, ids = process.clock, RandomIds()
+    ledger, follower, replica = process.ledger, process.follower, process.replica
+    revising = Revising(follower=follower, ledger=ledger, replica=replica, clock=clock)
+    return PlacementParts(
+        ledger=ledger,
+        follower=follower,
+        replica=replica,
+        providers=Providers(
+            follower=follower, ledger=ledger, replica=replica, clock=clock, ids=ids
+        ),
+        inventories=Inventories(revising, replica),
+        associations=Associations(revising, replica),
+        names=ResourceNames(follower=follower, ledger=ledger, replica=replica, clock=clock),
+        reallocating=Reallocating(follower=follower, ledger=ledger, replica=replica),
+        reshaping=Reshaping(follower=follower, ledger=ledger, replica=replica, clock=clock),
+        writer=ProviderWriter(prefix),
+        candidates=CandidateWriter(),
+        auth=process.auth,
+        policy=policy_of(overrides, enforce_new_defaults=placement.enforce_new_defaults),
+        clock=clock,
+        ids=ids,
+        telemetry=process.telemetry,
+        limits=Limits(body_bytes_max=settings.api.body_bytes_max),
+        cors=cors,
+        prefix=prefix,
+    )

@@ -1,0 +1,54 @@
+"""`berth candidates`: why a query of the Placement API has candidates, or none."""
+
+import click
+
+from berth.cli.connection import Connection, Json, connected, part, rows
+from berth.cli.output import json_option, print_json, print_line, print_table
+
+_PATH = "/berth/v1/candidates/explain"
+
+
+@click.group("candidates")
+def candidates() -> None:
+    """Explain allocation candidates."""
+
+
+@candidates.command("explain")
+@click.argument("query")
+@json_option
+@connected
+def explain(api: Connection, *, query: str, as_json: bool) -> None:
+    """Tell which constraint of a query leaves how many providers and trees.
+
+    QUERY is what follows the question mark of GET /placement/allocation_candidates, such as
+    "resources=VCPU:1&required=HW_CPU_X86_VMX".
+    """
+    answer = api.get(f"{_PATH}?{query.removeprefix('?')}")
+    if as_json:
+        print_json(answer)
+        return
+    fleet = part(answer, "fleet")
+    print_line(f"{fleet['providers']:,} providers in {fleet['trees']:,} trees")
+    steps = rows(answer, "steps")
+    columns = ("Group", "Constraint", "Names", "Providers", "Trees")
+    print_table(columns, map(_row, steps), right=("Providers", "Trees"), wrap=("Names",))
+    ends_at: int | None = answer["ends_at"]
+    if ends_at is None:
+        trees = part(steps[-1], "after")["trees"]
+        print_line(f"there are candidates in {trees:,} trees")
+    else:
+        group, constraint, names, *_ = _row(steps[ends_at])
+        about = f" ({names})" if names else ""
+        print_line(f"no candidates: nothing is left after {constraint}{about} of {group}")
+
+
+def _row(step: Json) -> tuple[str, str, str, str, str]:
+    group = {None: "all", "": "unsuffixed"}.get(step["group"], step["group"])
+    before, after = part(step, "before"), part(step, "after")
+    return (
+        str(group),
+        str(step["constraint"]),
+        ", ".join(step["names"]),
+        f"{before['providers']:,} to {after['providers']:,}",
+        f"{before['trees']:,} to {after['trees']:,}",
+    )

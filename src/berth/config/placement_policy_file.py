@@ -1,0 +1,75 @@
+"""The policy file of the Placement API: flat lines `"rule": "check"`, or one JSON object."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from berth.domain.errors import InvalidInputError
+
+_FILE_BYTES_MAX = 1024 * 1024
+_TEXT = r"""(?:"(?P<{0}_2>[^"]*)"|'(?P<{0}_1>[^']*)'|(?P<{0}_0>[^"'#][^#]*?))"""
+_NAME = r"""(?:"(?P<name_2>[^"]+)"|'(?P<name_1>[^']+)'|(?P<name_0>[\w:.-]+?))"""
+_LINE = re.compile(rf"{_NAME}\s*:(?:\s+{_TEXT.format('check')})?\s*(?:#.*)?")
+
+
+def read_placement_policy(path: Path | None) -> dict[str, str]:
+    """Read the rules of an operator, by name; none without a file.
+
+    Args:
+        path: a file of lines as OpenStack's `policy.yaml` has them (comments start with `#`), or of
+            one JSON object.
+
+    Raises:
+        InvalidInputError: naming the line that is neither.
+    """
+    if path is None:
+        return {}
+    try:
+        with path.open("rb") as file:
+            text = file.read(_FILE_BYTES_MAX + 1).decode()
+    except OSError as error:
+        raise InvalidInputError(str(path), f"cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(str(path), "is not UTF-8") from error
+    if len(text) > _FILE_BYTES_MAX:
+        raise InvalidInputError(str(path), f"has more than {_FILE_BYTES_MAX} bytes")
+    return parse_placement_policy(text, str(path))
+
+
+def parse_placement_policy(text: str, source: str) -> dict[str, str]:
+    """Read the rules in a text, by name.
+
+    Raises:
+        InvalidInputError: see `read_placement_policy`.
+    """
+    if text.lstrip().startswith("{"):
+        return _from_json(text, source)
+    rules: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#") or stripped == "---":
+            continue
+        found = _LINE.fullmatch(stripped)
+        if found is None:
+            reason = 'is not of the form "rule": "check"'
+            raise InvalidInputError(f"{source}: line {number}", reason)
+        name = _first(found.groupdict(), "name")
+        if name in rules:
+            raise InvalidInputError(f"{source}: line {number}", f"{name!r} is there twice")
+        rules[name] = _first(found.groupdict(), "check")
+    return rules
+
+
+def _from_json(text: str, source: str) -> dict[str, str]:
+    try:
+        return msgspec.convert(json.loads(text), dict[str, str])
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
+        raise InvalidInputError(source, f"is not an object of texts: {error}") from error
+
+
+def _first(groups: Mapping[str, str | None], key: str) -> str:
+    found = (groups[f"{key}_{quotes}"] for quotes in (2, 1, 0))
+    return next((text for text in found if text is not None), "")

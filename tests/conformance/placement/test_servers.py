@@ -1,0 +1,172 @@
+"""How the server under test is started, awaited and stopped."""
+
+import os
+import sys
+from collections.abc import Callable
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.placement import running, servers
+from tests.conformance.placement.running import RunError, suite_files
+from tests.conformance.placement.scenes import Settings
+from tests.conformance.placement.servers import Choice, Start, StartError, serving
+
+NONE = Choice("none")
+
+
+@pytest.fixture
+def own_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the interpreter of the tests stand for the one of .venv-placement."""
+    monkeypatch.setattr(servers, "PYTHON", Path(sys.executable))
+
+
+def berth_words(settings: Settings, folder: Path, ledger: str = "memory:") -> list[str]:
+    """Return how Berth would be started."""
+    start = Start(7, folder, settings, ["placement:reshaper:reshape"])
+    return servers._berth(Choice("berth", ledger=ledger), start).words[1:]
+
+
+def test_berth_is_told_the_settings(tmp_path: Path) -> None:
+    """Each has an option of `berth placement`."""
+    always = ["placement", "--listen", "127.0.0.1:7", "--ledger", "memory:", "--auth", "noauth2"]
+    assert berth_words(Settings(), tmp_path) == always
+    assert berth_words(Settings(enforces_new_defaults=True), tmp_path) == [
+        *always,
+        "--enforce-new-defaults",
+    ]
+    assert berth_words(Settings(cors_origins=("http://a", "http://b")), tmp_path) == [
+        *always,
+        *["--cors-origin", "http://a", "--cors-origin", "http://b"],
+    ]
+    assert berth_words(Settings(cors_headers=("x-a",)), tmp_path) == [
+        *always,
+        *["--cors-header", "x-a"],
+    ]
+
+
+def test_an_open_policy_lists_every_rule(tmp_path: Path) -> None:
+    """It is a file of its own in the folder of the server."""
+    *_, option, path = berth_words(Settings(opens_policy=True), tmp_path)
+    assert option == "--policy-file"
+    assert Path(path).read_text("utf-8") == '"placement:reshaper:reshape": "@"\n'
+
+
+def test_a_ledger_may_lie_in_the_folder_of_the_server(tmp_path: Path) -> None:
+    """So each file of the suite starts with an empty one."""
+    words = berth_words(Settings(), tmp_path, "sqlite:{folder}/ledger.sqlite3")
+    assert f"sqlite:{tmp_path}/ledger.sqlite3" in words
+
+
+def test_the_real_one_is_configured_by_a_file(tmp_path: Path) -> None:
+    """Database, authentication, policy and CORS."""
+    origin = Settings(enforces_new_defaults=True, cors_origins=("http://a",), cors_headers=("x",))
+    text = servers._configuration(Start(7, tmp_path, origin))
+    assert f"connection = sqlite:///{tmp_path}/placement.db" in text
+    assert "enforce_new_defaults = True" in text
+    assert text.endswith("[cors]\nallowed_origin = http://a\nallow_headers = x\n")
+    assert "[cors]" not in servers._configuration(Start(7, tmp_path, Settings()))
+
+
+@pytest.mark.usefixtures("own_python")
+def test_a_server_lives_as_long_as_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After it, process and folder are gone."""
+    started = []
+    begin = servers._begin
+
+    def note(command: servers._Command, start: Start) -> object:
+        process = begin(command, start)
+        started.append((process, start))
+        return process
+
+    monkeypatch.setattr(servers, "_begin", note)
+    with serving(NONE) as port:
+        connection = HTTPConnection("127.0.0.1", port, timeout=10)
+        connection.request("PUT", "/resource_providers", b"{}")
+        assert connection.getresponse().status == 404
+        connection.close()
+        ((process, start),) = started
+        assert start.folder.is_dir()
+        assert process.poll() is None
+    assert process.poll() is not None
+    assert not start.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [("raise SystemExit('no database')", "exit code 1:\nno database"), ("", "exit code 0")],
+)
+def test_a_server_that_ends_is_told_with_its_log(
+    monkeypatch: pytest.MonkeyPatch, code: str, said: str
+) -> None:
+    """The one who reads it learns why."""
+
+    def command(choice: Choice, start: Start) -> servers._Command:
+        return servers._Command([sys.executable, "-c", code])
+
+    monkeypatch.setitem(servers._COMMANDS, "none", command)
+    with pytest.raises(StartError, match=said), serving(NONE):
+        pass
+
+
+def failing_twice(tmp_path: Path) -> Callable[[Choice, Start], servers._Command]:
+    """Make a server whose port is taken the first two times."""
+
+    def command(choice: Choice, start: Start) -> servers._Command:
+        tries = tmp_path / "tries"
+        tries.write_text(tries.read_text() + "x" if tries.exists() else "x")
+        if len(tries.read_text()) < servers._STARTS_MAX:
+            return servers._Command([sys.executable, "-c", "exit('Address already in use')"])
+        return servers._none(choice, start)
+
+    return command
+
+
+@pytest.mark.usefixtures("own_python")
+def test_a_taken_port_is_no_reason_to_give_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another port is tried."""
+    monkeypatch.setitem(servers._COMMANDS, "none", failing_twice(tmp_path))
+    with serving(NONE) as port:
+        assert port > 0
+
+
+def test_a_missing_program_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Not as an error of the operating system without a name."""
+    monkeypatch.setattr(servers, "BERTH", tmp_path / "berth")
+    with pytest.raises(StartError, match=r"berth: .*No such file"), serving(Choice("berth")):
+        pass
+
+
+def test_a_missing_environment_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With the command that makes it."""
+    monkeypatch.setattr(running, "PYTHON", tmp_path / "python")
+    with pytest.raises(RunError, match="make placement-peer"):
+        suite_files()
+
+
+def test_files_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With or without their suffix; the longest comes first, strangers are refused."""
+    folder = tmp_path / running._GABBITS.replace("*", "3").rpartition("/")[0]
+    folder.mkdir(parents=True)
+    for name, length in (("traits", 10), ("usage", 30), ("cors", 20)):
+        (folder / f"{name}.yaml").write_text("x" * length)
+    monkeypatch.setattr(running, "ENVIRONMENT", tmp_path)
+    monkeypatch.setattr(running, "PYTHON", Path(sys.executable))
+    assert [path.stem for path in suite_files()] == ["usage", "cors", "traits"]
+    assert [path.stem for path in suite_files(["traits.yaml", "cors"])] == ["cors", "traits"]
+    with pytest.raises(RunError, match=r"not in the suite: nobody"):
+        suite_files(["nobody", "cors"])
+
+
+def test_the_environment_says_which_servers_are_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that Berth can be asked before it is in the list."""
+    monkeypatch.setitem(os.environ, "BERTH_PLACEMENT_SERVERS", "berth real")
+    assert servers.under_test() == ("berth", "real")
+
+
+def test_settings_of_the_developer_do_not_reach_the_server() -> None:
+    """A BERTH_URL in the shell, say, would change what is tested."""
+    assert servers._without_settings({"BERTH_LEDGER_URL": "x", "PATH": "y"}) == {"PATH": "y"}

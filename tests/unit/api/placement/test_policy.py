@@ -1,0 +1,153 @@
+"""The policy: its language, its rules, and what an operator may change."""
+
+import pytest
+
+from berth.api.auth import NoAuth
+from berth.api.placement.caller import Caller
+from berth.api.placement.policy import Policy
+from berth.api.placement.rules import ACTION_RULES, BASE, policy_of
+from berth.domain.errors import InvalidInputError
+from tests.unit.api.placement.service import service_of
+
+ADMIN = Caller("root", "ops", frozenset({"admin"}))
+SERVICE = Caller("nova", "services", frozenset({"service"}))
+READER = Caller("bob", "web", frozenset({"reader", "member"}))
+NOBODY = Caller("eve", "web", frozenset())
+
+
+@pytest.mark.parametrize(
+    ("check", "allowed"),
+    [
+        ("@", "admin service reader nobody"),
+        ("", "admin service reader nobody"),
+        ("!", ""),
+        ("role:admin", "admin"),
+        ("role:Admin", "admin"),
+        ("role:admin or role:service", "admin service"),
+        ("role:reader and role:member", "reader"),
+        ("not role:admin", "service reader nobody"),
+        ("not not role:admin", "admin"),
+        ("not (role:admin or role:service)", "reader nobody"),
+        ("(role:admin) OR (role:reader AND user_id:bob)", "admin reader"),
+        ("role:admin or role:reader and user_id:eve", "admin"),
+        ("(role:admin or role:reader) and user_id:bob", "reader"),
+        ("rule:other", "service"),
+        ("not rule:other and not @", ""),
+        ("project_id:%(project_id)s", "reader nobody"),
+        ("user_id:%(user_id)s", "nobody"),
+        ("project_id:ops", "admin"),
+        ("system_scope:all", ""),
+        ("(((role:admin)))", "admin"),
+    ],
+)
+def test_the_language_of_checks(check: str, allowed: str) -> None:
+    """`and` binds closer than `or`, `not` closest; words may be in capitals."""
+    policy = Policy({"it": check, "other": "role:service"})
+    target = {"project_id": "web", "user_id": "eve"}
+    callers = {"admin": ADMIN, "service": SERVICE, "reader": READER, "nobody": NOBODY}
+    found = [name for name, caller in callers.items() if policy.allows("it", caller, target)]
+    assert found == allowed.split()
+
+
+def test_without_a_target_it_is_the_callers_own() -> None:
+    """And a target that says nothing is nobody's."""
+    policy = Policy({"it": "project_id:%(project_id)s"})
+    assert policy.allows("it", READER)
+    assert not policy.allows("it", READER, {})
+
+
+@pytest.mark.parametrize(
+    ("check", "reason"),
+    [
+        ("role:admin role:x", "one too many"),
+        ("role:admin or", "ends too early"),
+        ("(role:admin", "not closed"),
+        ("role:admin)", "one too many"),
+        ("()", "not a check"),
+        ("admin", "not a check"),
+        ("role:", "not a check"),
+        ("http://host/check", "no check 'http'"),
+        ("rule:nowhere", "no rule 'nowhere'"),
+        ("rule:it", "back to itself"),
+        ("rule:round", "back to itself"),
+        ("domain_id:x", "no check 'domain_id'"),
+        ("project_id:%(owner)s", "no 'owner'"),
+        ("not " * 60 + "@", "too deeply"),
+    ],
+)
+def test_a_wrong_check_is_refused_at_once(check: str, reason: str) -> None:
+    """So that nobody learns of it by being let in, or out."""
+    with pytest.raises(InvalidInputError, match=r"policy rule (it|round)") as caught:
+        Policy({"it": check, "round": "rule:it"})
+    assert reason in str(caught.value)
+
+
+def test_the_old_defaults_let_administrators_do_everything() -> None:
+    """The new ones keep what is for services from them."""
+    for enforced in (False, True):
+        policy = policy_of({}, enforce_new_defaults=enforced)
+        for rule in ACTION_RULES:
+            may = not enforced or rule != "placement:reshaper:reshape"
+            assert policy.allows(rule, ADMIN) is may, rule
+            assert policy.allows(rule, SERVICE), rule
+            assert not policy.allows(rule, NOBODY), rule
+
+
+@pytest.mark.parametrize("enforced", [False, True])
+def test_readers_see_the_usages_of_their_project(enforced: bool) -> None:
+    """And nothing else."""
+    policy = policy_of({}, enforce_new_defaults=enforced)
+    own, other = {"project_id": "web"}, {"project_id": "ops"}
+    assert [rule for rule in ACTION_RULES if policy.allows(rule, READER, own)] == [
+        "placement:usages"
+    ]
+    assert not policy.allows("placement:usages", READER, other)
+
+
+def test_a_token_for_the_system_may_nothing() -> None:
+    """Not even what everybody may."""
+    policy = policy_of({"placement:traits:list": "@"}, enforce_new_defaults=False)
+    assert not policy.allows("placement:traits:list", ADMIN._replace(is_system=True))
+
+
+def test_rules_of_an_operator_take_the_place_of_others() -> None:
+    """A base rule that is given is not widened by the old defaults."""
+    overrides = {"service_api": "role:mover", "placement:traits:list": "@", "mine": "role:x"}
+    policy = policy_of(overrides, enforce_new_defaults=False)
+    assert not policy.allows("placement:reshaper:reshape", ADMIN)
+    assert policy.allows("placement:traits:list", NOBODY)
+    assert not policy.allows("placement:traits:show", NOBODY)
+
+
+def test_all_rules_can_be_opened() -> None:
+    """All but the base ones, as OpenStack's own tests do it."""
+    policy = policy_of(dict.fromkeys(ACTION_RULES, "@"), enforce_new_defaults=True)
+    assert all(policy.allows(rule, NOBODY) for rule in ACTION_RULES)
+    assert not policy.allows("admin_api", NOBODY)
+    assert len(BASE) == 5
+
+
+def test_rules_lead_through_few_others() -> None:
+    """However they are woven, reading them takes no time; a long chain is refused."""
+    woven = {f"r{n}": f"rule:r{n + 1} or rule:r{n + 2}" for n in range(40)}
+    assert Policy({**woven, "r40": "@", "r41": "!"}).allows("r0", NOBODY)
+    chain = {f"r{n}": f"rule:r{n + 1}" for n in range(200)}
+    with pytest.raises(InvalidInputError, match="through too many others"):
+        Policy({**chain, "r200": "@"})
+
+
+@pytest.mark.parametrize(
+    ("token", "may"), [(None, True), ("notused", True), ("admin", True), ("bob", False)]
+)
+async def test_under_noauth_administrators_have_the_role(token: str | None, may: bool) -> None:
+    """And a header gives it to nobody else."""
+    service = service_of(auth=NoAuth())
+    headers = {"x-auth-token": token, "x-roles": "admin,service"}
+    answer = await service.ask("GET", "/traits", headers=headers)
+    assert (answer.status_code != 403) is may
+
+
+async def test_a_token_for_the_system_is_refused_over_http() -> None:
+    """By its header."""
+    headers = {"openstack-system-scope": "all"}
+    assert (await service_of().ask("GET", "/traits", headers=headers)).status_code == 403

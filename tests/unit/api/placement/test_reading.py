@@ -1,0 +1,164 @@
+"""Bodies and queries, read and held against their shapes."""
+
+import pytest
+
+from berth.api.placement.errors import PlacementError
+from berth.api.placement.reading import body_of, check, check_query, query_of
+from berth.api.placement.shapes import Shape, is_uuid, shape_at
+
+ANYTHING = Shape({})
+NAMED = Shape({"type": "object", "required": ["name"]})
+
+
+def refusal(raw: bytes, shape: Shape = ANYTHING) -> str:
+    """Return what is said of a body."""
+    with pytest.raises(PlacementError) as caught:
+        body_of(raw, shape)
+    assert caught.value.status == 400
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"{bad", "Malformed JSON: Expecting property name enclosed in double quotes: line 1"),
+        (b"", "Malformed JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b"[1,", "Malformed JSON: Expecting value"),
+        (b"[NaN]", "Malformed JSON: NaN is no number of JSON"),
+        (b"[-Infinity]", "Malformed JSON: -Infinity is no number"),
+        (b'"\xff"', "Malformed JSON: 'utf-8' codec"),
+        (b'{"a":1}x', "Malformed JSON: Extra data"),
+        (b'"\\u0000"', "U+0000"),
+        (b'{"\\u0000":1}', "U+0000"),
+        (b'["\\ud800"]', "half a character"),
+        (b"[123456789012345678901234567890]", "more than 64 bits"),
+        (b"[-1e400]", "more than 64 bits"),
+        (b"[1e400]", "more than 64 bits"),
+        (b'{"allocation_ratio":-1e400}', "allocation_ratio"),
+        (b'{"allocation_ratio":-1' + b"0" * 400 + b"}", "allocation_ratio"),
+        (b"1" * 5000, "Malformed JSON"),
+    ],
+)
+def test_what_is_no_body(raw: bytes, text: str) -> None:
+    """400, and what is wrong with it."""
+    assert text in refusal(raw)
+
+
+def test_what_has_another_shape_is_told_in_jsonschemas_words() -> None:
+    """Clients look at these."""
+    text = refusal(b"{}", NAMED)
+    assert text.startswith("JSON does not validate: 'name' is a required property")
+    assert "Failed validating 'required' in schema" in text
+
+
+def test_of_a_large_body_only_the_fault_is_told() -> None:
+    """The answer must not be larger than the body, nor take seconds."""
+    shape = Shape({"type": "array", "uniqueItems": True, "items": {"type": "string"}})
+    text = refusal(b"[" + b"1," * 50_000 + b"1]", shape)
+    assert text.startswith("JSON does not validate: [1, 1, 1")
+    assert text.endswith("Failed validating 'uniqueItems'")
+    assert len(text) < 1200
+
+
+@pytest.mark.parametrize(
+    ("raw", "data"),
+    [
+        (b'{"a": 1.0, "b": [2.0, 2.5]}', {"a": 1, "b": [2, 2.5]}),
+        (b'{"allocation_ratio": 4, "x": true}', {"allocation_ratio": 4.0, "x": True}),
+        (b'{"allocation_ratio": 1e30}', {"allocation_ratio": 1e30}),
+        ('"☃\U0001f600"'.encode(), "☃\U0001f600"),
+        (b'{"a": 1, "a": 2}', {"a": 2}),
+        (b'{"allocation_ratio": null}', {"allocation_ratio": None}),
+        (b"9223372036854775807", 2**63 - 1),
+    ],
+)
+def test_numbers_are_as_they_can_be_stored(raw: bytes, data: object) -> None:
+    """Whole ones are ints, but for the ratio."""
+    found = body_of(raw, ANYTHING)
+    assert found == data
+    assert repr(found) == repr(data)
+
+
+def test_what_is_plain_is_not_looked_at_again() -> None:
+    """The schema here would refuse everything."""
+    shape = Shape({"not": {}}, is_plain=lambda data: data == {"a": 1})
+    assert body_of(b'{"a":1}', shape) == {"a": 1}
+    assert "JSON does not validate" in refusal(b'{"a":2}', shape)
+
+
+def query(text: bytes) -> list[tuple[str, str]]:
+    """Read a query."""
+    return query_of({"query_string": text})
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        (b"", []),
+        (b"a=1&b=&a=2&c", [("a", "1"), ("b", ""), ("a", "2"), ("c", "")]),
+        (b"name=%e2%98%83", [("name", "☃")]),
+        ("name=☃".encode(), [("name", "☃")]),
+        (b"a=x+y%2Bz;w=1", [("a", "x y+z;w=1")]),
+    ],
+)
+def test_parameters_are_decoded_in_order(text: bytes, items: list[tuple[str, str]]) -> None:
+    """Repeated ones stay."""
+    assert query(text) == items
+
+
+@pytest.mark.parametrize("text", [b"a=%ff", b"a=\xff", b"a=%00", b"%00=a", b"a&" * 501])
+def test_what_is_no_query(text: bytes) -> None:
+    """400 for what cannot be read or stored."""
+    with pytest.raises(PlacementError, match="Invalid query string parameters") as caught:
+        query(text)
+    assert caught.value.status == 400
+
+
+def test_of_repeated_parameters_the_last_is_held_against_the_shape() -> None:
+    """As the original does."""
+    shape = Shape(
+        {"properties": {"uuid": {"format": "uuid"}}, "additionalProperties": False}, is_query=True
+    )
+    good = "11111111-1111-4111-8111-111111111111"
+    check_query([("uuid", "x"), ("uuid", good)], shape)
+    for items, text in (
+        ([("uuid", good), ("uuid", "foo")], "'foo' is not a 'uuid'"),
+        ([("uuid", good.replace("-", ""))], "is not a 'uuid'"),
+        ([("foo", "bar")], "Additional properties are not allowed ('foo' was unexpected)"),
+    ):
+        with pytest.raises(PlacementError) as caught:
+            check_query(items, shape)
+        assert caught.value.message.startswith("Invalid query string parameters: ")
+        assert text in caught.value.message
+
+
+def test_a_value_can_be_checked_by_itself() -> None:
+    """The name of a path, say."""
+    check({"name": "x"}, NAMED)
+    with pytest.raises(PlacementError, match="JSON does not validate"):
+        check({}, NAMED)
+
+
+def test_the_last_step_that_has_begun_counts() -> None:
+    """Steps are in rising order."""
+    steps = tuple((minor, Shape({"const": minor})) for minor in (0, 8, 12))
+    found = [shape_at(steps, minor).schema["const"] for minor in (0, 7, 8, 11, 12, 39)]
+    assert found == [0, 0, 8, 8, 12, 12]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("11111111-1111-4111-8111-111111111111", True),
+        ("AAAAAAAABBBB4CCC8DDDEEEEEEEEEEEE", True),
+        ("{11111111-1111-4111-8111-111111111111}", True),
+        ("urn:uuid:11111111-1111-4111-8111-111111111111", True),
+        ("11111111-1111-4111-8111-11111111111", False),
+        ("g1111111-1111-4111-8111-111111111111", False),
+        ("1111_111-1111-4111-8111-111111111111", False),
+        ("", False),
+    ],
+)
+def test_what_is_a_uuid_in_a_body(text: str, is_one: bool) -> None:
+    """In any writing that Python knows."""
+    assert is_uuid(text) is is_one

@@ -1,0 +1,55 @@
+"""Authentication that believes everything it is told, and wants to be told something."""
+
+import pytest
+
+from berth.api.auth import Credentials, Identity, NoAuth, NoAuth2
+from berth.api.errors import HttpError
+
+
+async def identity(token: str | None, **said: str) -> Identity:
+    """Identify whoever sends that."""
+    return await NoAuth2().identify(Credentials(None, token, "", **said))
+
+
+@pytest.mark.parametrize(
+    ("token", "said", "expected"),
+    [
+        ("admin", {}, ("admin", "admin", {"admin"})),
+        ("admin:ops", {}, ("admin", "ops", {"admin"})),
+        ("bob", {}, ("bob", "bob", set())),
+        ("bob:web", {}, ("bob", "web", set())),
+        ("bob:web", {"project": "other"}, ("bob", "other", set())),
+        ("bob", {"roles": "Admin, reader,"}, ("bob", "bob", {"admin", "reader"})),
+        ("admin", {"roles": ""}, ("admin", "admin", set())),
+        ("admin", {"roles": "member"}, ("admin", "admin", {"member"})),
+    ],
+)
+async def test_a_token_and_headers_say_who_calls(
+    token: str, said: dict[str, str], expected: tuple[str, str, set[str]]
+) -> None:
+    """Headers win over the token, and roles over the name."""
+    found = await identity(token, **said)
+    user, project, roles = expected
+    assert (found.user_id, found.project_id) == (user, project)
+    assert found.roles == frozenset(roles)
+    assert found.is_admin is ("admin" in roles)
+    assert not found.is_system
+
+
+async def test_the_scope_of_the_system_is_told() -> None:
+    """Which a policy may refuse."""
+    assert (await identity("admin", system_scope="all")).is_system
+
+
+@pytest.mark.parametrize("token", [None, "", ":", ":web", "a\nb", "x" * 256, "bob:" + "x" * 256])
+async def test_without_a_token_nobody_calls(token: str | None) -> None:
+    """Nor with one that names nobody."""
+    with pytest.raises(HttpError) as caught:
+        await identity(token)
+    assert caught.value.status == 401
+
+
+async def test_elsewhere_headers_give_no_roles() -> None:
+    """Anybody could send them."""
+    said = Credentials(None, "bob", "", roles="admin", project="ops", system_scope="all")
+    assert await NoAuth().identify(said) == Identity("bob", "bob", is_admin=False)

@@ -1,0 +1,72 @@
+"""The policy file of the Placement API."""
+
+from pathlib import Path
+
+import pytest
+
+from berth.config.placement_policy_file import parse_placement_policy, read_placement_policy
+from berth.domain.errors import InvalidInputError
+
+LINES = """\
+---
+# Who may look.
+"placement:traits:list": "@"   # everybody
+'placement:traits:show': 'role:reader and project_id:%(project_id)s'
+admin_api: role:boss or role:admin
+"placement:usages": ""
+#"placement:reshaper:reshape": "!"
+
+service_api:
+"""
+
+
+def test_lines_of_rules() -> None:
+    """As OpenStack's policy.yaml has them, with or without quotes."""
+    assert parse_placement_policy(LINES, "p") == {
+        "placement:traits:list": "@",
+        "placement:traits:show": "role:reader and project_id:%(project_id)s",
+        "admin_api": "role:boss or role:admin",
+        "placement:usages": "",
+        "service_api": "",
+    }
+
+
+def test_an_object_of_rules() -> None:
+    """As programs write it."""
+    text = '\n{"placement:traits:list": "@", "admin_api": ""}'
+    assert parse_placement_policy(text, "p") == {"placement:traits:list": "@", "admin_api": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('"a": "@"\nnonsense', "p: line 2: is not of the form"),
+        ('"a": "@', "p: line 1"),
+        ('"a": "@" "b": "@"', "p: line 1"),
+        ("rules:\n  - a", "p: line 2"),
+        ('"a": "@"\n"a": "!"', "p: line 2: 'a' is there twice"),
+        ('{"a": 1}', "p: is not an object of texts"),
+        ('{"a": "@"', "p: is not an object of texts"),
+    ],
+)
+def test_what_is_no_policy(text: str, where: str) -> None:
+    """The line is named."""
+    with pytest.raises(InvalidInputError) as caught:
+        parse_placement_policy(text, "p")
+    assert where in str(caught.value)
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    """No file is no rules; one that cannot be read is an error."""
+    assert read_placement_policy(None) == {}
+    file = tmp_path / "policy.yaml"
+    file.write_text('"a": "@"\n')
+    assert read_placement_policy(file) == {"a": "@"}
+    file.write_bytes(b"\xff")
+    with pytest.raises(InvalidInputError, match="not UTF-8"):
+        read_placement_policy(file)
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        read_placement_policy(tmp_path / "nowhere")
+    file.write_text("#" * (1024 * 1024 + 1))
+    with pytest.raises(InvalidInputError, match="more than"):
+        read_placement_policy(file)

@@ -1,0 +1,74 @@
+"""The services of the Placement API, on a ledger that others may use, too."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from berth.adapters.ledger.memory import MemoryLedger
+from berth.domain.consumer import Consumer
+from berth.domain.provider import Provider
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.vocabulary import StandardNames
+from berth.domain.write import Share
+from berth.lab.kernel import VirtualClock
+from berth.services.following import Follower
+from berth.services.provider_replica import ProviderReplica
+from berth.services.reallocating import Reallocating
+from berth.services.reshaping import Reshaping
+from berth.testing.builders import make_uuid
+from tests.unit.services.wiring import TappedLedger
+
+STANDARD = StandardNames((VCPU, MEMORY_MB, DISK_GB), ("COMPUTE_NODE",))
+
+
+class PlacementDesk:
+    """One process's services of the Placement API."""
+
+    def __init__(self, ledger: TappedLedger | None = None) -> None:
+        clock = VirtualClock()
+        self.ledger = ledger or TappedLedger()
+        self.replica = ProviderReplica(STANDARD)
+        self.follower = Follower(self.ledger, clock, [self.replica])
+        self.reallocating = Reallocating(
+            follower=self.follower, ledger=self.ledger, replica=self.replica
+        )
+        self.reshaping = Reshaping(
+            follower=self.follower, ledger=self.ledger, replica=self.replica, clock=clock
+        )
+
+    async def provider(self, number: int = 1) -> Provider:
+        """Return a provider as the table has it now."""
+        await self.follower.catch_up()
+        row = self.replica.table.row_of(make_uuid("host", number))
+        assert row is not None
+        return self.replica.table.record(row)
+
+    async def held(self, number: int = 1) -> dict[str, dict[str, int]]:
+        """Return what a consumer holds, by provider and class."""
+        holding = await self.ledger.holding(make_uuid("consumer", number))
+        if holding is None:
+            return {}
+        return {uuid: dict(amounts) for uuid, amounts in holding.allocations.items()}
+
+
+def share(
+    number: int = 1,
+    amounts: Mapping[str, int] | None = None,
+    *,
+    on: int = 1,
+    seen: int | None = None,
+) -> Share:
+    """Return what consumer N is to hold of a host: a VCPU unless told otherwise."""
+    wanted = {VCPU: 1} if amounts is None else amounts
+    consumer = Consumer(make_uuid("consumer", number), "project-1", "user-1", "INSTANCE")
+    return Share(consumer, {make_uuid("host", on): wanted} if wanted else {}, seen)
+
+
+async def dump(ledger: MemoryLedger) -> object:
+    """Return all that a ledger says, but for its version."""
+    snapshot = replace(await ledger.snapshot(0.0), version=0)
+    return snapshot, await ledger.project_holdings("project-1")
+
+
+def inventories(**totals: int) -> dict[str, Inventory]:
+    """Return inventories of so much."""
+    return {name: Inventory(total) for name, total in totals.items()}
