@@ -127,6 +127,30 @@ class PackingCases:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementCases:
+    """The Placement API beside the real Placement; `_s` are seconds of one turn.
+
+    `providers` are sizes of flat fleets, in one of which, `claimed_at`, all but candidates is
+    measured, too. One provider is asked for in fleets of `sizes`; in the one of `weighed_at`,
+    there are `standing` allocations of each provider.
+    """
+
+    providers: tuple[int, ...]
+    claimed_at: int
+    trees: int
+    groups: int
+    groups_more: int
+    turns: int
+    berth_s: float
+    real_s: float
+    clients: int
+    load_s: float
+    sizes: tuple[int, ...]
+    weighed_at: int
+    standing: int
+
+
+@dataclass(frozen=True, slots=True)
 class Cases:
     """All that one run measures."""
 
@@ -139,6 +163,7 @@ class Cases:
     library: LibraryCases
     http: HttpCases
     packing: PackingCases
+    placement: PlacementCases
 
 
 def load_cases(*, quick: bool) -> Cases:

@@ -20,6 +20,10 @@ from bench.packing import TRACE, measure_packing
 from bench.parity import compare, missing_weighers
 from bench.peer import MISSING, PYTHON, run_peer
 from bench.pinned import measure_pinned
+from bench.placement.database import NoDatabaseError, fresh_database
+from bench.placement.measuring import measure_beside, measure_sizes
+from bench.placement.servers import MISSING as MISSING_PLACEMENT
+from bench.placement.servers import UWSGI
 from bench.report import show
 from bench.results import Results, begin, measures_of, write
 from berth.adapters.memory import keep_freed_memory
@@ -28,16 +32,18 @@ from berth.domain.errors import BerthError
 
 _NOVA = "nova"
 """The ready policy with Nova's own rules, that decisions are measured under."""
+_BESIDE_NOVA = {"decisions", "pinned"}
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says."""
+    """What the command line says; `peer` is Nova, `placement` the real Placement."""
 
     cases: Cases
     parts: tuple[str, ...]
     floors: bool
     peer: bool
+    placement: bool
     json: Path | None
 
 
@@ -45,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write. Returns 1 when a part failed or a floor is not met, else 0."""
     keep_freed_memory()  # as every process of Berth does
     options = parse_arguments(arguments)
-    if options.peer and not PYTHON.exists():
+    if options.peer and not PYTHON.exists() and set(options.parts) & _BESIDE_NOVA:
         say(MISSING)
         options = replace(options, peer=False)
     results = begin(options.cases)
@@ -116,6 +122,28 @@ def _packing(results: Results, options: Options) -> None:
         say(f"packing: {one.policy} is done")
 
 
+def _placement(results: Results, options: Options) -> None:
+    cases = options.cases.placement
+    say(f"placement: {', '.join(f'{count:,}' for count in cases.providers)} providers, and trees")
+    try:
+        with fresh_database():
+            pass
+    except NoDatabaseError as error:
+        say(f"placement: left out, {error}")
+        return
+    peer = options.placement and UWSGI.exists()
+    if options.placement and not peer:
+        say(MISSING_PLACEMENT)
+
+    def failed(what: str) -> None:
+        results.failures.append(f"placement: {what}")
+
+    for one in measure_beside(cases, peer=peer, failed=failed):
+        results.placement.append(one)
+        say(f"placement: {one.name} is done")
+    results.placement_sizes = measure_sizes(cases)
+
+
 PARTS: dict[str, Callable[[Results, Options], None]] = {
     "decisions": _decisions,
     "kernel": _kernel,
@@ -125,6 +153,7 @@ PARTS: dict[str, Callable[[Results, Options], None]] = {
     "library": _library,
     "http": _http,
     "packing": _packing,
+    "placement": _placement,
 }
 
 
@@ -137,14 +166,15 @@ def parse_arguments(arguments: Sequence[str] | None) -> Options:
     add("--quick", action="store_true", help="fewer samples and sizes; the peer's batch estimated")
     add("--only", type=_parts, default=tuple(PARTS), metavar="PARTS", help=", ".join(PARTS))
     add("--hosts", type=_count, nargs="+", metavar="N", help="fleet sizes of the decisions")
-    add("--no-peer", action="store_true", help="leave Nova out")
+    add("--no-peer", action="store_true", help="leave Nova and the real Placement out")
     add("--no-floors", action="store_true", help="only measure: no floors, exit code 0")
     add("--json", type=Path, metavar="FILE", help="write the results to this file, too")
     given = parser.parse_args(arguments)
     cases = load_cases(quick=given.quick)
     if given.hosts:
         cases = replace(cases, decisions=replace(cases.decisions, hosts=tuple(given.hosts)))
-    return Options(cases, given.only, not given.no_floors, not given.no_peer, given.json)
+    peer = not given.no_peer
+    return Options(cases, given.only, not given.no_floors, peer, peer, given.json)
 
 
 def _parts(text: str) -> tuple[str, ...]:

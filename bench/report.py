@@ -13,6 +13,7 @@ from bench.kernel import KernelTimes
 from bench.memory import MemoryUse
 from bench.packing import PackingResult
 from bench.pinned import PinnedTimes
+from bench.placement.measuring import SideTimes, SizeTimes, TrialTimes
 from bench.results import Results, batch_ratio, nova_size
 from bench.timing import Times
 from bench.turns import Ratio
@@ -54,6 +55,7 @@ def _parts(results: Results) -> Iterator[RenderableType]:
         yield _throughput(results)
     if results.packing:
         yield _packing(results.packing)
+    yield from _placement(results)
     for failure in results.failures:
         yield Text(f"FAILED: {failure}", "bold red")
     if results.floors:
@@ -268,6 +270,49 @@ def _packing(found: Sequence[PackingResult]) -> Table:
             _percent(one.gpus),
         )
     return table
+
+
+def _placement(results: Results) -> Iterator[RenderableType]:
+    if results.placement:
+        yield _placement_trials(results.placement)
+    if results.placement_sizes is not None:
+        yield _placement_sizes(results.placement_sizes)
+
+
+def _placement_trials(trials: Sequence[TrialTimes]) -> Table:
+    table = Table(
+        title="Placement API on PostgreSQL: p50 / p95 (CPU of the servers) in ms, operations/s; "
+        "what the real one takes for each of Berth's"
+    )
+    table.add_column("what", no_wrap=True)
+    for heading in ("clients", "Berth", "/s", "real", "/s", "CPU", "time", "409"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in trials:
+        table.add_row(
+            one.name,
+            str(one.clients),
+            *_side(one.berth),
+            *(_side(one.real) if one.real is not None else ("–", "–")),
+            "–" if one.by_cpu is None else f"{_digits(one.by_cpu.median)} ×",
+            "–" if one.by_rate is None else f"{_digits(one.by_rate.median)} ×",
+            f"{one.berth.conflicts}" + (f" / {one.real.conflicts}" if one.real else ""),
+        )
+    return table
+
+
+def _side(side: SideTimes) -> tuple[str, str]:
+    times = f"{_digits(side.p50_ms)} / {_digits(side.p95_ms)}"
+    return f"{times} ({_digits(side.server_cpu_ms)})", _digits(side.per_s)
+
+
+def _placement_sizes(sizes: SizeTimes) -> str:
+    one = ", ".join(
+        f"{duration(one.server_cpu_us)} of {one.providers:,}" for one in sizes.one_provider
+    )
+    return (
+        f"Placement API, what one provider is asked: {one}; a process with {sizes.providers:,} "
+        f"providers and {sizes.allocations:,} allocations holds {sizes.resident_mib:,.0f} MiB"
+    )
 
 
 def _percent(value: float | None) -> str:

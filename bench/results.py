@@ -24,10 +24,12 @@ from bench.packing import PackingResult, packing_measures
 from bench.parity import Parity
 from bench.peer import ROOT, PeerReport, PeerSize
 from bench.pinned import PinnedTimes
+from bench.placement.measures import placement_measures
+from bench.placement.measuring import SizeTimes, TrialTimes
 from bench.timing import Times
 from bench.turns import Ratio
 
-SCHEMA = 3
+SCHEMA = 4
 FOLDER = ROOT / "bench" / "results"
 _PLAIN = 10_000
 """The fleet whose warm decision others are compared with."""
@@ -65,6 +67,8 @@ class Results:
     library: LibraryTimes | None = None
     http: CreateTimes | None = None
     packing: list[PackingResult] = field(default_factory=list[PackingResult])
+    placement: list[TrialTimes] = field(default_factory=list[TrialTimes])
+    placement_sizes: SizeTimes | None = None
     failures: list[str] = field(default_factory=list[str])
     measures: dict[str, float] = field(default_factory=dict[str, float])
     floors: tuple[Verdict, ...] = ()
@@ -101,6 +105,7 @@ def measures_of(results: Results) -> dict[str, float]:
         measures["http.p99_ms"] = http.p99_ms
         if http.server_cpu_us is not None:
             measures["http.creates_per_cpu_s"] = round(1e6 / http.server_cpu_us, 1)
+    measures |= placement_measures(results.placement, results.placement_sizes)
     return measures | packing_measures(results.packing)
 
 

@@ -55,7 +55,7 @@ def berth_up(folder: Path, *, fake_hosts: int) -> Iterator[Service]:
     Raises:
         ServiceError: it does not answer in time; the message holds the end of its log.
     """
-    host, port = "127.0.0.1", _free_port()
+    host, port = "127.0.0.1", free_port()
     berth = Path(sys.executable).with_name("berth")
     command = [str(berth), "up", "--fake-hosts", str(fake_hosts)]
     settings = {
@@ -81,7 +81,8 @@ def berth_up(folder: Path, *, fake_hosts: int) -> Iterator[Service]:
             process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of the loopback address that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -16,6 +16,7 @@ from typing import TypeVar
 from bench.timing import Sample
 
 T = TypeVar("T")
+P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +46,15 @@ def one_processor() -> Iterator[None]:
 
 
 def take_turns(
-    ours: Callable[[], T], peer: Callable[[], Sample] | None, turns: int
-) -> tuple[list[T], list[Sample]]:
+    ours: Callable[[], T], peer: Callable[[], P] | None, turns: int
+) -> tuple[list[T], list[P]]:
     """Call the peer so often, and ours before and after each of its calls.
 
     Returns:
         What ours returned, and the calls of the peer, of which there is one less; none where
         there is no peer.
     """
-    blocks, calls = [ours()], list[Sample]()
+    blocks, calls = [ours()], list[P]()
     for _ in range(turns):
         if peer is not None:
             calls.append(peer())

@@ -219,12 +219,14 @@ def test_measures_take_throughput_for_many_clients_and_cpu_time_for_one() -> Non
     slow = SideTimes(10, 5.0, 1.0, 2.0, 6.0, 0.1, 0)
     cpu, rate = Ratio(30.0, 29.0, 31.0), Ratio(12.0, 11.0, 13.0)
     trials = [
-        TrialTimes("candidates_5", "5 hosts", 1, side, side, cpu, rate),
-        TrialTimes("claims_hot", "5 hosts", 16, side, side, cpu, rate),
-        TrialTimes("wide_6", "wide", 1, side),
-        TrialTimes("wide_8", "wide", 1, slow),
+        TrialTimes("candidates_5", "5 hosts", 1, 90.0, side, side, cpu, rate),
+        TrialTimes("claims_hot", "5 hosts", 16, 90.0, side, side, cpu, rate),
+        TrialTimes("wide_6", "wide", 1, 90.0, side),
+        TrialTimes("wide_8", "wide", 1, 90.0, slow),
     ]
-    sizes = SizeTimes((OneProvider(100, 50.0), OneProvider(1_000, 55.0)), 1_000, 10_000, 99.5)
+    sizes = SizeTimes(
+        (OneProvider(100, 50.0, 1.0), OneProvider(1_000, 55.0, 1.1)), 1_000, 10_000, 99.5
+    )
     measures = placement_measures(trials, sizes)
     assert measures["placement.candidates_5.vs_real"] == 30.0
     assert measures["placement.claims_hot.vs_real"] == 12.0

@@ -134,10 +134,10 @@ def test_the_report_shows_the_placement_api_beside_the_real_one(
     real = SideTimes(5, 4.0, 240.0, 260.0, 250.0, 0.8, 3)
     ratio = Ratio(200.0, 190.0, 210.0)
     results.placement = [
-        TrialTimes("candidates_5000", "5,000 hosts", 1, berth, real, ratio, ratio),
-        TrialTimes("wide_8", "1 wide host", 1, berth),
+        TrialTimes("candidates_5000", "5,000 hosts", 1, 90.0, berth, real, ratio, ratio),
+        TrialTimes("wide_8", "1 wide host", 1, 90.0, berth),
     ]
-    results.placement_sizes = SizeTimes((OneProvider(100, 500.0),), 100, 1_000, 90.0)
+    results.placement_sizes = SizeTimes((OneProvider(100, 500.0, 1.0),), 100, 1_000, 90.0)
     results.measures = measures_of(results)
     assert results.measures["placement.candidates_5000.vs_real"] == 200.0
     show(results)

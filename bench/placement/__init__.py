@@ -1,0 +1,1 @@
+"""The Placement API beside the real Placement, both on PostgreSQL."""

@@ -1,0 +1,116 @@
+"""Differences from Placement that are wanted, as data: when each holds, and why."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tests.differential.placement.comparing import Difference, differences
+from tests.differential.placement.forests import SHARES
+from tests.differential.placement.worlds import Pair
+
+_OK = 200
+_REFUSED = 400
+_FAILED = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Excuse:
+    """One difference that is wanted.
+
+    Attributes:
+        name: in a few words.
+        reason: what Placement does, and why Berth does not.
+        whats: the kinds of differences that it explains.
+        holds: tells whether it is the reason for a difference.
+    """
+
+    name: str
+    reason: str
+    whats: frozenset[str]
+    holds: Callable[[Pair, Difference], bool]
+
+
+def excused_by(pair: Pair, one: Difference) -> str | None:
+    """Name the excuse of a difference; None when there is none."""
+    return next(
+        (each.name for each in EXCUSES if one.what in each.whats and each.holds(pair, one)), None
+    )
+
+
+def unexcused(pair: Pair) -> list[Difference]:
+    """Return the differences that nobody wants."""
+    return [one for one in differences(pair) if excused_by(pair, one) is None]
+
+
+def _is_law(pair: Pair) -> bool:
+    """Berth lists what trying every arrangement finds, or under a limit so much of it."""
+    law, listed = pair.law(), pair.berth.found
+    limits = pair.asked.every("limit")
+    if not limits:
+        return listed == law
+    return not listed - law and listed.total() == min(int(limits[0]), law.total())
+
+
+def _mixes_amounts(pair: Pair, _: Difference) -> bool:
+    query = pair.query()
+    if query is None or "none" in pair.asked.every("group_policy"):
+        return False
+    plain = {name for group in query.groups if not group.suffix for name in group.amounts}
+    others = {name for group in query.groups if group.suffix for name in group.amounts}
+    return bool(plain & others) and _is_law(pair)
+
+
+def _loses_anchors(pair: Pair, _: Difference) -> bool:
+    query = pair.query()
+    if query is None or all(group.suffix for group in query.groups):
+        return False
+    plain = {name for group in query.groups if not group.suffix for name in group.amounts}
+    sharers = {one.uuid for one in pair.providers if SHARES in one.traits}
+    missing = pair.berth.found - pair.whole.found
+    could_share = all(
+        {name for uuid, name, _ in one.amounts if uuid in sharers} >= plain for one in missing
+    )
+    return not (pair.whole.found - pair.law()) and could_share and _is_law(pair)
+
+
+def _fails(pair: Pair, _: Difference) -> bool:
+    lends = any(SHARES in one.traits and one.parent_uuid for one in pair.providers)
+    return pair.real.status == _FAILED and pair.berth.status == _OK and lends and _is_law(pair)
+
+
+def _hides_names(pair: Pair, _: Difference) -> bool:
+    said = pair.berth.text
+    is_name = "No such trait" in said or "No such resource class" in said
+    is_empty = pair.real.status == _OK and not pair.real.found
+    return pair.berth.status == _REFUSED and is_name and is_empty
+
+
+_CANDIDATES = frozenset({"found", "shown", "limit", "told", "listed"})
+
+EXCUSES: Sequence[Excuse] = (
+    Excuse(
+        "amounts mixed up",
+        "Placement adds amounts of the unsuffixed group to those of a group with a suffix in place "
+        "unless group_policy is none, so later products see the sums of earlier ones.",
+        _CANDIDATES,
+        _mixes_amounts,
+    ),
+    Excuse(
+        "lost anchors",
+        "What sharers alone give to the unsuffixed group, Placement keeps for one tree of theirs.",
+        _CANDIDATES,
+        _loses_anchors,
+    ),
+    Excuse(
+        "fails on a lending child",
+        "Placement raises KeyError when a sharer that is no root is found and its tree is not.",
+        frozenset({"status"}),
+        _fails,
+    ),
+    Excuse(
+        "hidden names",
+        "Placement looks at groups one after the other, and one that nobody fits ends that; Berth "
+        "looks at all names first.",
+        frozenset({"status"}),
+        _hides_names,
+    ),
+)

@@ -1,0 +1,108 @@
+"""What a comparison is about, so that it can be told that nothing is left out."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tests.differential.placement.forests import SHARES
+from tests.differential.placement.worlds import Pair
+
+_OK = 200
+_REFUSED = 400
+
+LEAST: Final[Mapping[str, int]] = {
+    "refused": 10,
+    "nothing found": 50,
+    "found": 50,
+    "newest version": 100,
+    "older version": 50,
+    "version without trees": 5,
+    "version without suffixes": 5,
+    "only with a suffix": 10,
+    "only without": 10,
+    "with and without": 10,
+    "three groups and more": 10,
+    "without resources": 3,
+    "several required": 3,
+    "any trait": 3,
+    "forbidden trait": 5,
+    "several member_of": 2,
+    "forbidden aggregate": 3,
+    "in_tree": 5,
+    "none": 10,
+    "isolate": 10,
+    "root_required": 5,
+    "root forbidden": 3,
+    "same_subtree": 10,
+    "several same_subtree": 2,
+    "limit that cuts": 3,
+    "from a child": 10,
+    "from two providers": 10,
+    "from a sharer of another tree": 3,
+}
+"""How many queries there must be at least; those about parameters must find something."""
+
+
+def reached(pair: Pair) -> Iterator[str]:
+    """Name what a query was about."""
+    asked = pair.asked
+    yield "newest version" if asked.minor == 39 else "older version"
+    if asked.minor < 29:
+        yield "version without trees"
+    if asked.minor < 25:
+        yield "version without suffixes"
+    if pair.berth.status == _REFUSED:
+        yield "refused"
+    if pair.berth.status != _OK:
+        return
+    if not pair.berth.found:
+        yield "nothing found"
+        return
+    yield "found"
+    yield from _in_query(pair)
+    yield from _in_answer(pair)
+
+
+def _in_query(pair: Pair) -> Iterator[str]:
+    query = pair.query()
+    assert query is not None
+    suffixed = sum(1 for group in query.groups if group.suffix)
+    kinds = ("only without", "only with a suffix", "with and without")
+    yield kinds[0] if not suffixed else kinds[1 + (suffixed < len(query.groups))]
+    if len(query.groups) >= 3:
+        yield "three groups and more"
+    for name, is_there in {
+        "without resources": any(not group.amounts for group in query.groups),
+        "several required": any(len(group.required) > 1 for group in query.groups),
+        "any trait": any(len(names) > 1 for group in query.groups for names in group.required),
+        "forbidden trait": any(group.forbidden for group in query.groups),
+        "several member_of": any(len(group.member_of) > 1 for group in query.groups),
+        "forbidden aggregate": any(group.outside_of for group in query.groups),
+        "in_tree": any(group.in_tree for group in query.groups),
+        "none": "none" in pair.asked.every("group_policy"),
+        "isolate": query.isolates,
+        "root_required": bool(query.root_required),
+        "root forbidden": bool(query.root_forbidden),
+        "same_subtree": bool(query.same_subtree),
+        "several same_subtree": len(query.same_subtree) > 1,
+    }.items():
+        if is_there:
+            yield name
+
+
+def _in_answer(pair: Pair) -> Iterator[str]:
+    if pair.whole.found.total() > pair.real.found.total():
+        yield "limit that cuts"
+    nodes = {one.uuid: one for one in pair.providers}
+
+    def root(uuid: str) -> str:
+        parent = nodes[uuid].parent_uuid
+        return uuid if parent is None else root(parent)
+
+    giving = [{uuid for uuid, _, _ in one.amounts} for one in pair.berth.found]
+    if any(nodes[uuid].parent_uuid for uuids in giving for uuid in uuids):
+        yield "from a child"
+    if any(len(uuids) > 1 for uuids in giving):
+        yield "from two providers"
+    lent = (uuids for uuids in giving if len({root(uuid) for uuid in uuids}) > 1)
+    if any(SHARES in nodes[uuid].traits for uuids in lent for uuid in uuids):
+        yield "from a sharer of another tree"

@@ -1,0 +1,120 @@
+"""Berth's allocation candidates against the real Placement's: statuses, candidates, summaries."""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+
+from tests.differential.placement.excuses import EXCUSES, unexcused
+from tests.differential.placement.mutants import MUTANTS
+from tests.differential.placement.queries import Asked
+from tests.differential.placement.reach import LEAST, reached
+from tests.differential.placement.real import ROOT, Real
+from tests.differential.placement.worlds import (
+    QUERIES,
+    Forest,
+    Pair,
+    ask_again,
+    ask_both,
+    make_forest,
+)
+
+SEED = int(os.environ.get("BERTH_DIFFERENTIAL_SEED", "1"))
+ASKED = int(os.environ.get("BERTH_DIFFERENTIAL_QUERIES", "160"))
+LIST = ROOT / "docs" / "reference" / "differences-from-placement.md"
+TRIED = 30
+"""Forests on which the comparison itself is tested; always the same ones."""
+
+
+class Compared(NamedTuple):
+    """One forest, and what both sides said of its queries."""
+
+    forest: Forest
+    pairs: Sequence[Pair]
+
+
+async def smallest(real: Real, forest: Forest, pair: Pair) -> Pair:
+    """Leave out parameters as long as something differs still."""
+    items = pair.asked.items
+    for item in items:
+        rest = tuple(one for one in pair.asked.items if one is not item)
+        smaller = await ask_both(real, forest, Asked(pair.asked.minor, rest))
+        if unexcused(smaller):
+            pair = smaller
+    return pair
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range((ASKED + QUERIES - 1) // QUERIES))
+async def test_both_sides_say_the_same(real: Real, number: int) -> None:
+    """Of one forest and some queries; what differs on purpose is in `excuses.py`."""
+    forest = await make_forest(real, SEED, number)
+    assert not forest.apart, f"make_forest(real, {SEED}, {number})"
+    for asked in forest.queries:
+        pair = await ask_both(real, forest, asked)
+        if unexcused(pair):
+            pair = await smallest(real, forest, pair)
+            told = "\n".join(map(str, unexcused(pair)))
+            pytest.fail(f"make_forest(real, {SEED}, {number}), {pair.asked}:\n{told}")
+
+
+@pytest.fixture(scope="module")
+def compared(real: Real) -> list[Compared]:
+    """Ask both sides about the forests of seed 0."""
+
+    async def ask(number: int) -> Compared:
+        forest = await make_forest(real, 0, number)
+        return Compared(forest, [await ask_both(real, forest, asked) for asked in forest.queries])
+
+    async def ask_all() -> list[Compared]:
+        return [await ask(number) for number in range(TRIED)]
+
+    return asyncio.run(ask_all())
+
+
+@pytest.mark.timeout(600)
+def test_queries_reach_every_parameter(compared: list[Compared]) -> None:
+    """Each is in queries that find something."""
+    counts = Counter(name for one in compared for pair in one.pairs for name in set(reached(pair)))
+    short = {name: counts[name] for name, least in LEAST.items() if counts[name] < least}
+    assert not short, f"in {TRIED} forests only"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_wrong_berth_is_found(
+    compared: list[Compared], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The comparison is not blind to any parameter, nor to any part of an answer."""
+    patch = MUTANTS[name]()
+    monkeypatch.setattr(patch.owner, patch.name, patch.value)
+
+    async def differs(forest: Forest, pair: Pair) -> bool:
+        return bool(unexcused(await ask_again(forest, pair)))
+
+    async def is_found() -> bool:
+        for forest, pairs in compared:
+            for pair in pairs:
+                if await differs(forest, pair):
+                    return True
+        return False
+
+    assert asyncio.run(is_found())
+
+
+@pytest.mark.timeout(600)
+def test_every_excuse_has_its_reason(compared: list[Compared]) -> None:
+    """And none lets a candidate pass that nobody listed, or lists one that there is none of."""
+    listed = LIST.read_text("utf-8")
+    for excuse in EXCUSES:
+        assert f"| {excuse.name} |" in listed
+        assert excuse.reason
+    for _, pairs in compared:
+        for pair in pairs:
+            if pair.berth.found and not pair.asked.every("limit"):
+                lost = replace(pair.berth, found=Counter(list(pair.berth.found)[1:]))
+                assert unexcused(replace(pair, berth=lost))
