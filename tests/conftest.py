@@ -13,6 +13,9 @@ from hypothesis import HealthCheck, settings
 
 from berth.scheduling.engine.kernel import kernel, using
 
+# Before any test imports it: its assertions are to tell what they compared.
+pytest.register_assert_rewrite("berth.testing.ledger_conformance")
+
 _POSTGRES_URL = "postgresql://postgres@127.0.0.1:5432/postgres"
 _CONNECT_TIMEOUT_S = 5
 

@@ -4,12 +4,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("berth.testing.ledger_conformance")
-
-from berth.adapters.ledger import MemoryLedger, Retention, migrate, open_ledger  # noqa: E402
-from berth.ports.ledger import Ledger  # noqa: E402
-from berth.testing.emptying import empty  # noqa: E402
-from berth.testing.ledger_conformance import (  # noqa: E402
+from berth.adapters.ledger import MemoryLedger, Retention, migrate, open_ledger
+from berth.ports.ledger import Ledger
+from berth.testing.emptying import empty
+from berth.testing.ledger_conformance import (
     DurableLedgerConformance,
     LedgerConformance,
     LedgerFactory,
