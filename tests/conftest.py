@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
+from _pytest.nodeid import coerce_node_id
 from hypothesis import HealthCheck, settings
 
 from berth.scheduling.engine.kernel import kernel, using
@@ -40,6 +41,17 @@ settings.register_profile(
     suppress_health_check=_QUIET,
 )
 settings.load_profile("fuzz" if "BERTH_FUZZ_EXAMPLES" in os.environ else "default")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every test an id of its own.
+
+    Those that schemathesis makes of one function share the function's, and of tests with one id
+    pytest-xdist runs only the first.
+    """
+    for item in items:
+        if not item.nodeid.endswith(item.name):
+            item._id = coerce_node_id(f"{item.nodeid.rpartition('::')[0]}::{item.name}")
 
 
 @pytest.fixture(params=["numpy", "kernel"])
