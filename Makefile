@@ -8,6 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NOVA := .venv-nova
 PLACEMENT := .venv-placement
+CLIENTS := .venv-clients
 INTERPRETER := $(VENV)/.interpreter
 DEPENDENCIES := $(VENV)/.dependencies
 INSTALLED := $(VENV)/.installed
@@ -47,8 +48,8 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernel check lint types layers fast test slow nova placement-peer differential differential-placement \
-	conformance-placement fuzz demo bench lock fmt clean FORCE
+.PHONY: help venv kernel check lint types layers fast test slow nova placement-peer clients differential differential-placement \
+	conformance-placement fuzz demo bench lock fmt clean virt-packages stub-guest FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -116,7 +117,7 @@ fast: $(INSTALLED) kernel ## tests without I/O: unit, property, tidy
 test: check ## check, then all other tests
 	@$(MAKE) --no-print-directory slow
 
-slow: $(INSTALLED) kernel nova placement-peer ## all other tests: integration, conformance, differential, simulation, e2e
+slow: $(INSTALLED) kernel nova placement-peer clients ## all other tests: integration, conformance, differential, simulation, e2e
 	$(say) tests "$(SLOW)"
 	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile $(SLOW) $(PYTEST_ARGS)
 
@@ -151,6 +152,37 @@ placement-peer: ## make .venv-placement, with the real Placement, its suite and 
 	@$(MAKE) -s $(PLACEMENT)/.dependencies \
 		|| echo "No $(PLACEMENT), so Berth is not compared with Placement; see the error above." >&2
 
+$(CLIENTS)/.dependencies: tests/e2e/clients/requirements.lock
+	$(require_python)
+	$(say) venv "$(CLIENTS), with what $< names"
+	@$(PYTHON) -m venv --clear $(CLIENTS)
+	@$(CLIENTS)/bin/python $(INSTALL) --require-hashes --no-deps -r $< \
+		|| { rm -rf $(CLIENTS); exit 1; }
+	@touch $@
+
+clients: ## make .venv-clients, with OpenStack's own clients; tests do without where that fails
+	@$(MAKE) -s $(CLIENTS)/.dependencies \
+		|| echo "No $(CLIENTS), so no client of OpenStack is tried; see the error above." >&2
+
+# What the QEMU driver and its tests start; Debian and Ubuntu call these packages so.
+VIRT_PACKAGES := qemu-system-x86 qemu-utils
+VIRT_PROGRAMS := qemu-system-x86_64 qemu-img qemu-io qemu-storage-daemon
+
+virt-packages: ## install QEMU for real guests (apt-get, as root), or say what is missing; tests do without
+	@missing=; for program in $(VIRT_PROGRAMS); do \
+		command -v $$program >/dev/null || missing="$$missing $$program"; done; \
+	if [ -z "$$missing" ]; then echo "QEMU is here: $$(qemu-system-x86_64 --version | head -n 1)"; \
+	elif ! command -v apt-get >/dev/null; then \
+		echo "Missing:$$missing. There is no apt-get here: install QEMU in this system's way." >&2; exit 1; \
+	elif [ "$$(id -u)" != 0 ]; then \
+		echo "Missing:$$missing. As root: apt-get install --no-install-recommends $(VIRT_PACKAGES)" >&2; exit 1; \
+	else apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -qq --no-install-recommends $(VIRT_PACKAGES); fi
+
+stub-guest: $(INSTALLED) ## assemble the stub guest, with binutils, after a change of its source
+	$(say) assemble "src/berth/adapters/virt/stub_guest"
+	@$(BIN)/python -m berth.testing.stub_guest
+
 conformance-placement: $(INSTALLED) $(PLACEMENT)/.dependencies ## Placement's own suite against SERVER (berth, real, none); FILES=aggregate,traits chooses
 	$(say) suite "the gabbi files of openstack-placement, against $(SERVER)"
 	@$(BIN)/python -m tests.conformance.placement --server $(SERVER) \
@@ -159,13 +191,14 @@ conformance-placement: $(INSTALLED) $(PLACEMENT)/.dependencies ## Placement's ow
 differential: $(INSTALLED) $(NOVA)/.dependencies ## ask Berth and the real Nova CASES random cases of SEED
 	$(say) nova "$(CASES) cases of seed $(SEED)"
 	@BERTH_DIFFERENTIAL_CASES=$(CASES) BERTH_DIFFERENTIAL_SEED=$(SEED) \
-		$(BIN)/pytest -q -n $(WORKERS) tests/differential \
-		--ignore tests/differential/placement $(PYTEST_ARGS)
+		$(BIN)/pytest -q -n $(WORKERS) tests/differential --ignore tests/differential/placement \
+		--ignore tests/differential/placement_writes $(PYTEST_ARGS)
 
-differential-placement: $(INSTALLED) $(PLACEMENT)/.dependencies ## ask Berth and the real Placement QUERIES random queries of SEED
-	$(say) peer "$(QUERIES) queries of seed $(SEED)"
+differential-placement: $(INSTALLED) $(PLACEMENT)/.dependencies ## send Berth and the real Placement QUERIES random queries and as many writes of SEED
+	$(say) peer "$(QUERIES) queries of seed $(SEED), and as many writes"
 	@BERTH_DIFFERENTIAL_QUERIES=$(QUERIES) BERTH_DIFFERENTIAL_SEED=$(SEED) \
-		$(BIN)/pytest -q -n $(WORKERS) tests/differential/placement $(PYTEST_ARGS)
+		$(BIN)/pytest -q -n $(WORKERS) tests/differential/placement tests/differential/placement_writes \
+		$(PYTEST_ARGS)
 
 fuzz: $(INSTALLED) ## the property tests on EXAMPLES new random examples each; every find is a bug
 	$(say) fuzz "tests/property, $(EXAMPLES) examples a test"
@@ -181,7 +214,7 @@ lock: ## write requirements/*.lock again from pyproject.toml; UPGRADE=1 takes th
 	$(say) lock "requirements/runtime.lock"
 	@$(COMPILE) pyproject.toml -o requirements/runtime.lock
 	$(say) lock "requirements/dev.lock"
-	@$(COMPILE) --extra dev -c requirements/runtime.lock pyproject.toml -o requirements/dev.lock
+	@$(COMPILE) --extra dev --extra rabbitmq --extra telemetry -c requirements/runtime.lock pyproject.toml -o requirements/dev.lock
 
 fmt: $(INSTALLED) ## format, and repair what ruff can repair
 	$(say) format "ruff check --fix, ruff format"
@@ -190,6 +223,6 @@ fmt: $(INSTALLED) ## format, and repair what ruff can repair
 
 clean: ## remove virtualenvs, caches and builds
 	$(say) clean "virtualenvs, caches, builds"
-	@rm -rf $(VENV) $(NOVA) $(PLACEMENT) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
+	@rm -rf $(VENV) $(NOVA) $(PLACEMENT) $(CLIENTS) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
 		.ruff_cache .schemathesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,6 +5,7 @@ import os
 import secrets
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -12,10 +13,12 @@ import pytest
 from _pytest.nodeid import coerce_node_id
 from hypothesis import HealthCheck, settings
 
+from berth.adapters.bus.rabbitmq import Broker
 from berth.scheduling.engine.kernel import kernel, using
+from tests.rabbit import own_broker, remove
 
 # Before any test imports it: its assertions are to tell what they compared.
-pytest.register_assert_rewrite("berth.testing.ledger_conformance")
+pytest.register_assert_rewrite("berth.testing.ledger_conformance", "berth.testing.bus_conformance")
 
 _POSTGRES_URL = "postgresql://postgres@127.0.0.1:5432/postgres"
 _CONNECT_TIMEOUT_S = 5
@@ -63,6 +66,21 @@ def engine(request: pytest.FixtureRequest) -> Iterator[str]:
         pytest.skip("no kernel is installed: make kernel")
     with using(found if way == "kernel" else None):
         yield way
+
+
+@pytest.fixture(scope="session")
+def virtual_host() -> Iterator[Broker]:
+    """Make a virtual host of a RabbitMQ server, one for each worker, and remove it at the end."""
+    with own_broker() as made:
+        yield made
+
+
+@pytest.fixture
+def broker(virtual_host: Broker) -> Iterator[Broker]:
+    """Exchanges and queues of a test's own there."""
+    broker = replace(virtual_host, prefix=f"{virtual_host.prefix}_{secrets.token_hex(4)}")
+    yield broker
+    asyncio.run(remove(broker))
 
 
 @pytest.fixture(scope="session")

@@ -3,12 +3,13 @@
 Run it with the Python of a virtualenv that holds `placement-requirements.lock`; it imports
 Placement and nothing of Berth. The first line out says the version. Then every line in is one of
 
-    {"empty": true}                     forget all providers, consumers and allocations
-    {"method": "GET", "path": "/...", "version": "1.39", "body": {...}}
+    {"do": "empty"}     forget all that was made; only standard names stay
+    {"do": "sweep"}     forget consumers that hold nothing, which refused requests leave behind
+    {"method": "GET", "path": "/...", "headers": {...}, "content": "..."}
 
-and every line out is `{"status": 200, "json": ...}`, until the input ends. The WSGI application is
-called in this process, on SQLite in memory, by an administrator. Names of classes and traits that
-were made stay, as Placement keeps them in mind for as long as it runs.
+and every line out is `{"status": 200, "headers": {...}, "text": "..."}`, until the input ends. The
+WSGI application is called in this process, on SQLite in memory. Names of headers are told in lower
+case.
 
 Exit codes: 0 the input has ended; 3 Placement cannot be imported.
 """
@@ -33,12 +34,14 @@ if TYPE_CHECKING:
 EXIT_OK = 0
 EXIT_PLACEMENT_MISSING = 3
 
-KEPT = frozenset({"alembic_version", "consumer_types", "resource_classes", "traits"})
+KEPT = frozenset({"alembic_version", "resource_classes", "traits"})
+MADE = "CUSTOM_%"  # names that are not standard ones
 FAILED = 500
 
 
-def load_placement() -> tuple[Application, Callable[[], None]]:
-    """Return the application on a new database, and what empties that."""
+def load_placement() -> tuple[Application, dict[str, Callable[[], None]]]:
+    """Return the application on a new database, and what else can be done there."""
+    import sqlalchemy  # noqa: PLC0415 - it comes with Placement
     from oslo_config import cfg  # noqa: PLC0415 - so that a missing package is told in one place
     from oslo_policy import opts  # noqa: PLC0415
     from placement import conf, context, db_api, deploy  # noqa: PLC0415
@@ -61,13 +64,24 @@ def load_placement() -> tuple[Application, Callable[[], None]]:
     def delete_rows(writing: context.RequestContext) -> None:
         for table in reversed(tables):
             writing.session.execute(table.delete())
+        for named in (models.ResourceClass.__table__, models.Trait.__table__):
+            writing.session.execute(named.delete().where(named.c.name.like(MADE)))
 
-    def empty() -> None:
+    @db_api.placement_context_manager.writer
+    def delete_consumers(writing: context.RequestContext) -> None:
+        consumers, held = models.Consumer.__table__, models.Allocation.__table__.c.consumer_id
+        is_held = consumers.c.uuid == held
+        writing.session.execute(consumers.delete().where(~sqlalchemy.exists().where(is_held)))
+
+    def new_context() -> context.RequestContext:
         made = context.RequestContext()
         made.config = config
-        delete_rows(made)
+        return made
 
-    return application, empty
+    return application, {
+        "empty": lambda: delete_rows(new_context()),
+        "sweep": lambda: delete_consumers(new_context()),
+    }
 
 
 def answer(application: Application, request: Json) -> Json:
@@ -75,20 +89,15 @@ def answer(application: Application, request: Json) -> Json:
     import webob  # noqa: PLC0415 - it comes with Placement
 
     sent = webob.Request.blank(request["path"], method=request["method"])
-    sent.headers["x-auth-token"] = "admin"
-    sent.headers["openstack-api-version"] = f"placement {request['version']}"
-    sent.headers["accept"] = "application/json"
-    if request.get("body") is not None:
-        sent.body = json.dumps(request["body"]).encode()
-        sent.content_type = "application/json"
+    sent.headers.update(request["headers"])
+    if request["content"] is not None:
+        sent.body = request["content"].encode()
     try:
         got = sent.get_response(application)
     except Exception as error:  # noqa: BLE001 - whatever it raises, a web server answers 500
-        return {"status": FAILED, "json": repr(error)}
-    try:
-        return {"status": got.status_int, "json": json.loads(got.body) if got.body else None}
-    except ValueError:
-        return {"status": got.status_int, "json": got.text}
+        return {"status": FAILED, "headers": {}, "text": repr(error)}
+    headers = {name.lower(): value for name, value in got.headers.items()}
+    return {"status": got.status_int, "headers": headers, "text": got.body.decode()}
 
 
 def main() -> int:
@@ -98,7 +107,7 @@ def main() -> int:
     out = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):  # stdout carries the answers and nothing else
         try:
-            application, empty = load_placement()
+            application, deeds = load_placement()
         except ImportError as error:
             sys.stderr.write(f"Placement cannot be imported: {error}\n")
             return EXIT_PLACEMENT_MISSING
@@ -106,9 +115,9 @@ def main() -> int:
         print(json.dumps({"version": version}), file=out, flush=True)
         for line in sys.stdin:
             request = json.loads(line)
-            if request.get("empty"):
-                empty()
-                said: Json = {"status": 204, "json": None}
+            if "do" in request:
+                deeds[request["do"]]()
+                said: Json = {"status": 204, "headers": {}, "text": ""}
             else:
                 said = answer(application, request)
             print(json.dumps(said), file=out, flush=True)

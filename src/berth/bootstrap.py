@@ -2,51 +2,59 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from berth.adapters.attestation.open_attestation import Access, OpenAttester
-from berth.adapters.bus.local import LocalBus
 from berth.adapters.ledger import migrate, open_ledger
 from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
-from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.agent.pool import Agent, AgentPool
+from berth.agent.pool import Agent, AgentPool, Pace
 from berth.api.app import build_app
 from berth.api.limits import Limits
 from berth.api.parts import ApiParts
 from berth.api.placement.routes import PREFIX
+from berth.bootstrap_bus import Wires, lay_wires
+from berth.bootstrap_observed import deciding_of, hosts_of, placing_of, seen_parts, work_of
+from berth.bootstrap_observing import Observation, observe
 from berth.bootstrap_placement import Process, placement_parts, provider_replica
 from berth.bootstrap_process import (
     Loop,
-    auth_of,
+    callers_of,
     ledger_url_of,
     make_data_dir,
     run_process,
     running,
     serve_at,
 )
-from berth.config.json_lists import fakes_of, read_images
+from berth.bootstrap_virt import open_drivers
+from berth.config.json_lists import read_images
 from berth.config.policy_source import PolicySource
-from berth.config.settings import AgentSettings, Settings
+from berth.config.ratio_settings import ratio_settings_of
+from berth.config.settings import Settings
+from berth.config.virt_settings import AgentDriver
 from berth.domain.errors import InvalidInputError
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.ports.ledger import Ledger
+from berth.ports.virt import Driver
 from berth.services.aggregates import Aggregates
+from berth.services.announcing import AnnouncedPlacing
 from berth.services.attesting import Attesting
-from berth.services.building import Building
-from berth.services.commands import PLACE
+from berth.services.change_notifications import ChangeNotifications
+from berth.services.commands import PLACE, Places
+from berth.services.consoles import serve_console
 from berth.services.deciding import Deciding
 from berth.services.flavors import Flavors
 from berth.services.following import Follower
+from berth.services.host_work import Bench
 from berth.services.hosts import Hosts
 from berth.services.instances import Instances
+from berth.services.operations import Operations
 from berth.services.pending import PendingRequests
-from berth.services.placing import Placing
 from berth.services.provider_replica import ProviderReplica
-from berth.services.ratios import Ratios, RatioSettings
+from berth.services.ratios import Ratios
 from berth.services.replica import Replica
 from berth.services.server_groups import ServerGroups
+from berth.services.vitals import Fleet, Vitals
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,31 +66,33 @@ class Core:
     replica: Replica
     follower: Follower
     policies: PolicySource
-    bus: LocalBus
+    wires: Wires
     clock: SystemClock
     ids: RandomIds
     telemetry: LogTelemetry
+    observation: Observation
+    vitals: Vitals
 
     @property
     def deciding(self) -> Deciding:
         """Decisions on this process's replica."""
-        return Deciding(self.replica, self.policies, self.clock)
+        return deciding_of(self.observation, self.replica, self.policies, self.clock)
 
     @property
     def ratios(self) -> Ratios:
         """Allocation ratios, by this process's settings."""
-        settings = ratio_settings_of(self.settings.agent)
-        return Ratios(ledger=self.ledger, replica=self.replica, settings=settings)
+        said = ratio_settings_of(self.settings.agent)
+        return Ratios(ledger=self.ledger, replica=self.replica, settings=said)
 
     @property
     def hosts(self) -> Hosts:
         """Use cases about hosts."""
-        return Hosts(
+        return hosts_of(
+            self.observation,
             ledger=self.ledger,
             follower=self.follower,
             replica=self.replica,
             ratios=self.ratios,
-            clock=self.clock,
             ids=self.ids,
         )
 
@@ -91,23 +101,27 @@ def run_up(settings: Settings) -> None:
     """Run everything in one process: API, scheduler, bus, ledger and a fleet of agents."""
 
     async def main() -> None:
-        async with _core(settings, "up") as core:
-            pool = _agent_pool(core, fakes_of(settings.agent))
+        async with AsyncExitStack() as stack:
+            core = await stack.enter_async_context(_core(settings, "up"))
+            drivers = await stack.enter_async_context(open_drivers(settings, core.clock))
+            pool = _agent_pool(core, drivers)
             core.follower.subscribe(pool)
             await pool.register()
             providers = provider_replica(core.follower)
+            _tell_changes(core)
             await core.follower.start()
             await pool.adopt()
-            loops = [*_scheduler_loops(core), ("agents", pool.run), *_common_loops(core)]
+            loops = [*_scheduler_loops(core), *_agent_loops(core, pool), *_common_loops(core)]
             async with _running(core, loops):
                 await _serve_http(core, providers)
+                await core.wires.finish()
             await pool.close()
 
     run_process(settings.log, main)
 
 
 def run_api(settings: Settings) -> None:
-    """Run the HTTP API; requests wait in the ledger for a scheduler process."""
+    """Run the HTTP API; a scheduler is asked over the bus, or requests wait in the ledger."""
 
     async def main() -> None:
         async with _core(settings, "api") as core:
@@ -124,10 +138,12 @@ def run_scheduler(settings: Settings) -> None:
 
     async def main() -> None:
         async with _core(settings, "scheduler") as core:
+            _tell_changes(core)
             await core.follower.start()
             core.telemetry.event("scheduler_started", hosts=len(core.replica.hosts))
             async with _running(core, [*_scheduler_loops(core), *_common_loops(core)]):
                 await _until_stopped()
+                await core.wires.finish()
 
     run_process(settings.log, main)
 
@@ -136,37 +152,23 @@ def run_agent(settings: Settings) -> None:
     """Run the agents of one host, or of a made-up fleet."""
 
     async def main() -> None:
-        fakes = fakes_of(settings.agent)
-        if not fakes:
-            raise InvalidInputError("agent.host", "name a host with --host, or use --fake-hosts")
-        async with _core(settings, "agent") as core:
-            pool = _agent_pool(core, fakes)
+        async with AsyncExitStack() as stack:
+            core = await stack.enter_async_context(_core(settings, "agent"))
+            drivers = await stack.enter_async_context(open_drivers(settings, core.clock))
+            if not drivers:
+                reason = "name a host with --host, or use --fake-hosts"
+                raise InvalidInputError("agent.host", reason)
+            pool = _agent_pool(core, drivers)
             core.follower.subscribe(pool)
             await pool.register()
             await core.follower.start()
             await pool.adopt()
-            core.telemetry.event("agents_started", hosts=len(fakes))
-            async with _running(core, [("agents", pool.run), *_common_loops(core)]):
+            core.telemetry.event("agents_started", hosts=len(drivers))
+            async with _running(core, [*_agent_loops(core, pool), *_common_loops(core)]):
                 await _until_stopped()
             await pool.close()
 
     run_process(settings.log, main)
-
-
-def ratio_settings_of(agent: AgentSettings) -> RatioSettings:
-    """Return what an operator has set about allocation ratios."""
-    return RatioSettings(
-        own={
-            VCPU: agent.cpu_allocation_ratio,
-            MEMORY_MB: agent.ram_allocation_ratio,
-            DISK_GB: agent.disk_allocation_ratio,
-        },
-        initial={
-            VCPU: agent.initial_cpu_allocation_ratio,
-            MEMORY_MB: agent.initial_ram_allocation_ratio,
-            DISK_GB: agent.initial_disk_allocation_ratio,
-        },
-    )
 
 
 def ledger_url(settings: Settings) -> str:
@@ -181,22 +183,39 @@ async def _core(settings: Settings, part: str) -> AsyncGenerator[Core]:
     policies = PolicySource(settings.policy.path)
     _check_zone(settings, policies)
     make_data_dir(settings.ledger)
-    ledger = await open_ledger(ledger_url(settings))
+    observation = observe(settings, part, clock)
+    ledger = await open_ledger(ledger_url(settings), on_batch=observation.on_batch)
     replica = Replica()
+    follower = Follower(ledger, clock, [replica])
     try:
         yield Core(
             settings=settings,
             ledger=ledger,
             replica=replica,
-            follower=Follower(ledger, clock, [replica]),
+            follower=follower,
             policies=policies,
-            bus=LocalBus(telemetry, encodes=False),
+            wires=lay_wires(
+                settings.bus,
+                part,
+                telemetry,
+                calls=part in {"api", "scheduler", "agent"},
+                notifies=part in {"up", "scheduler"},
+            ),
             clock=clock,
             ids=RandomIds(),
             telemetry=telemetry,
+            observation=observation,
+            vitals=Vitals(
+                ledger=ledger,
+                follower=follower,
+                clock=clock,
+                fleet=Fleet(replica, policies, lambda: policies.policy.service_down_time_s),
+                lag_s_max=settings.health.lag_s_max,
+            ),
         )
     finally:
         await ledger.close()
+        await asyncio.to_thread(observation.finish)
 
 
 def _check_zone(settings: Settings, policies: PolicySource) -> None:
@@ -213,19 +232,28 @@ def _common_loops(core: Core) -> list[Loop]:
     async def watch_policy() -> None:
         await core.policies.watch(core.clock, core.settings.policy.watch_interval_s)
 
-    return [("follower", core.follower.run), ("policy", watch_policy)]
+    loops: list[Loop] = [("follower", core.follower.run), ("policy", watch_policy)]
+    return [*loops, *core.wires.loops, *core.observation.loops(core.vitals)]
+
+
+def _tell_changes(core: Core) -> None:
+    """Have what is committed told to whoever reads notifications."""
+    if core.wires.common_notifier is not None:
+        core.follower.subscribe(ChangeNotifications(core.wires.common_notifier))
 
 
 def _scheduler_loops(core: Core) -> list[Loop]:
-    placing = Placing(
+    placing: Places = placing_of(
+        core.observation,
         ledger=core.ledger,
         follower=core.follower,
         replica=core.replica,
         deciding=core.deciding,
-        clock=core.clock,
         attempts_max=core.settings.scheduler.claim_attempts_max,
     )
-    core.bus.serve(PLACE, placing.place)
+    if core.wires.notifier is not None:
+        placing = AnnouncedPlacing(placing, core.wires.notifier)
+    core.wires.bus.serve(PLACE, placing.place)
     pending = PendingRequests(
         ledger=core.ledger,
         replica=core.replica,
@@ -252,22 +280,39 @@ def _attestation_loops(core: Core) -> list[Loop]:
     return [("attestations", attesting.run)]
 
 
-def _agent_pool(core: Core, fakes: Sequence[FakeHost]) -> AgentPool:
-    attempts_max = core.settings.scheduler.build_attempts_max
+def _agent_loops(core: Core, pool: AgentPool) -> list[Loop]:
+    """Return what agents do by themselves; made-up hosts change nothing that they would hint at."""
+    loops: list[Loop] = [("agents", pool.run)]
+    if core.settings.agent.driver is not AgentDriver.FAKE:
+        loops.append(("hints", pool.listen))
+    return loops
 
-    def agent(fake: FakeHost) -> Agent:
-        driver = FakeDriver(fake, core.clock)
-        building = Building(
-            ledger=core.ledger, driver=driver, clock=core.clock, attempts_max=attempts_max
+
+def _agent_pool(core: Core, drivers: Mapping[str, Driver]) -> AgentPool:
+    attempts_max = core.settings.scheduler.build_attempts_max
+    stop_grace_s = core.settings.virt.stop_grace_s
+
+    def agent(name: str, driver: Driver) -> Agent:
+        serve_console(core.wires.bus, name, driver)
+        bench = Bench(
+            name,
+            core.ledger,
+            driver,
+            core.clock,
+            attempts_max=attempts_max,
+            stop_grace_s=stop_grace_s,
         )
-        return Agent(fake.name, driver, building)
+        return Agent(name, driver, work_of(core.observation, bench))
 
     return AgentPool(
-        {fake.name: agent(fake) for fake in fakes},
+        {name: agent(name, driver) for name, driver in drivers.items()},
         core.hosts,
         core.clock,
         core.telemetry,
-        report_interval_s=core.settings.agent.heartbeat_interval_s,
+        Pace(
+            report_interval_s=core.settings.agent.heartbeat_interval_s,
+            reconcile_interval_s=core.settings.agent.reconcile_interval_s,
+        ),
     )
 
 
@@ -280,10 +325,11 @@ async def _running(core: Core, loops: Sequence[Loop]) -> AsyncGenerator[None]:
 
 
 async def _serve_http(core: Core, providers: ProviderReplica) -> None:
-    parts = _api_parts(core, providers)
+    parts = seen_parts(core.observation, _api_parts(core, providers), core.vitals)
     process = Process(core.ledger, core.follower, providers, parts.auth, core.clock, core.telemetry)
     placement = placement_parts(core.settings, process, PREFIX)
-    await serve_at(core.settings.api.listen, build_app(parts, placement))
+    app = core.observation.around(build_app(parts, placement))
+    await serve_at(core.settings.api.listen, app)
 
 
 def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
@@ -292,7 +338,7 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         ledger=core.ledger,
         follower=core.follower,
         replica=core.replica,
-        bus=core.bus,
+        bus=core.wires.bus,
         clock=core.clock,
         default_zone=settings.api.default_availability_zone,
     )
@@ -304,8 +350,17 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         clock=core.clock,
         ids=core.ids,
     )
+    callers = callers_of(settings, core.clock, core.telemetry)
+    operations = Operations(
+        ledger=core.ledger,
+        replica=core.replica,
+        clock=core.clock,
+        resizes_in_place=settings.scheduler.resize_in_place,
+    )
     return ApiParts(
         instances=instances,
+        operations=operations,
+        bus=core.wires.bus,
         flavors=Flavors(core.ledger),
         aggregates=aggregates,
         server_groups=ServerGroups(core.ledger),
@@ -315,7 +370,10 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         replica=core.replica,
         ledger=core.ledger,
         policies=core.policies,
-        auth=auth_of(settings.auth, core.clock, core.telemetry),
+        auth=callers.auth,
+        directory=callers.directory,
+        tokens=callers.tokens,
+        region=settings.auth.region,
         clock=core.clock,
         ids=core.ids,
         telemetry=core.telemetry,

@@ -3,6 +3,8 @@
 It imports nothing of the scheduler, so that the process starts fast and stays small.
 """
 
+import asyncio
+from dataclasses import replace
 from typing import NamedTuple
 
 from berth.adapters.ledger import open_ledger
@@ -15,8 +17,9 @@ from berth.api.placement.parts import PlacementParts
 from berth.api.placement.rules import policy_of
 from berth.api.placement.views.candidates import CandidateWriter
 from berth.api.placement.views.providers import ProviderWriter
+from berth.bootstrap_observing import observe
 from berth.bootstrap_process import (
-    auth_of,
+    callers_of,
     ledger_url_of,
     make_data_dir,
     run_process,
@@ -38,6 +41,7 @@ from berth.services.providers import Providers
 from berth.services.reallocating import Reallocating
 from berth.services.reshaping import Reshaping
 from berth.services.resource_names import ResourceNames
+from berth.services.vitals import Vitals
 
 
 class Process(NamedTuple):
@@ -61,18 +65,29 @@ def run_placement(settings: Settings) -> None:
         clock = SystemClock()
         telemetry = LogTelemetry("placement")
         make_data_dir(settings.ledger)
-        ledger = await open_ledger(ledger_url_of(settings.ledger))
+        observation = observe(settings, "placement", clock)
+        ledger = await open_ledger(ledger_url_of(settings.ledger), on_batch=observation.on_batch)
         try:
             follower = Follower(ledger, clock, [])
-            auth = auth_of(settings.auth, clock, telemetry)
+            auth = callers_of(settings, clock, telemetry).auth
             replica = provider_replica(follower)
             process = Process(ledger, follower, replica, auth, clock, telemetry)
-            parts = placement_parts(settings, process)
+            lag_s_max = settings.health.lag_s_max
+            vitals = Vitals(ledger=ledger, follower=follower, clock=clock, lag_s_max=lag_s_max)
+            parts = replace(
+                placement_parts(settings, process),
+                checks=vitals,
+                page=observation.page(auth),
+                tracer=observation.tracer,
+            )
             await follower.start()
-            async with running([("follower", follower.run)], clock, telemetry):
-                await serve_at(settings.placement.listen, build_placement_app(parts))
+            loops = [("follower", follower.run), *observation.loops(vitals)]
+            async with running(loops, clock, telemetry):
+                app = observation.around(build_placement_app(parts))
+                await serve_at(settings.placement.listen, app)
         finally:
             await ledger.close()
+            await asyncio.to_thread(observation.finish)
 
     run_process(settings.log, main)
 

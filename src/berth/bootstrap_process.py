@@ -5,18 +5,22 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from random import SystemRandom
+from typing import NamedTuple
 
 import uvloop
 from starlette.types import ASGIApp
 
 from berth.adapters.http_server import listening, serve_http
 from berth.adapters.memory import keep_freed_memory, spare_the_collector
-from berth.adapters.system import LogTelemetry, SystemClock
+from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
 from berth.api.auth import Auth, HttpBasic, NoAuth, NoAuth2
+from berth.api.directory import AccountDirectory, Directory, OpenDirectory
+from berth.api.tokens import NamedTokens, SealedTokens, Seals, TokenAuth, Tokens
 from berth.config.auth_file import AuthFile
 from berth.config.logging import set_up_logging
-from berth.config.settings import Address, AuthMode, AuthSettings, LedgerSettings, LogSettings
+from berth.config.settings import Address, AuthMode, LedgerSettings, LogSettings, Settings
 from berth.domain.errors import InvalidInputError
 from berth.services.supervising import supervise
 
@@ -49,22 +53,66 @@ def make_data_dir(ledger: LedgerSettings) -> None:
     Raises:
         InvalidInputError: it cannot be made.
     """
-    if ledger.url is not None:
-        return
+    if ledger.url is None:
+        _make_folder(ledger.data_dir)
+
+
+def _make_folder(folder: Path) -> None:
     try:
-        ledger.data_dir.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        where = str(ledger.data_dir)
+        where = str(folder)
         raise InvalidInputError(where, f"cannot be made ({error.strerror})") from error
 
 
-def auth_of(auth: AuthSettings, clock: SystemClock, telemetry: LogTelemetry) -> Auth:
-    """Return who tells who calls."""
+class Callers(NamedTuple):
+    """Who may call: who tells them apart, who they are, and who gives them tokens, if anybody."""
+
+    auth: Auth
+    directory: Directory
+    tokens: Tokens | None
+
+
+def callers_of(settings: Settings, clock: SystemClock, telemetry: LogTelemetry) -> Callers:
+    """Return who may call.
+
+    Raises:
+        InvalidInputError: the file of users or that of keys is wrong.
+    """
+    auth = settings.auth
     admins = frozenset(auth.admins)
-    if auth.mode is AuthMode.HTTP_BASIC and auth.htpasswd is not None:
-        accounts = AuthFile(auth.htpasswd, clock, telemetry)
-        return HttpBasic(accounts, clock, key=os.urandom(_KEY_BYTES), admins=admins)
-    return NoAuth2(admins) if auth.mode is AuthMode.NOAUTH2 else NoAuth(admins)
+    if not auth.mode.has_passwords or auth.htpasswd is None:
+        everybody = OpenDirectory(admins)
+        tokens = NamedTokens(everybody, clock, lifetime_s=auth.token_lifetime_s)
+        is_strict = auth.mode is AuthMode.NOAUTH2
+        return Callers(NoAuth2(admins) if is_strict else NoAuth(admins), everybody, tokens)
+    accounts = AuthFile(auth.htpasswd, clock, telemetry)
+    directory = AccountDirectory(accounts, admins)
+    basic = HttpBasic(accounts, clock, key=os.urandom(_KEY_BYTES), admins=admins)
+    if auth.mode is AuthMode.HTTP_BASIC:
+        return Callers(basic, directory, None)
+    sealed = SealedTokens(
+        basic,
+        directory,
+        _seals(settings, clock, telemetry),
+        clock,
+        RandomIds(),
+        lifetime_s=auth.token_lifetime_s,
+    )
+    return Callers(TokenAuth(sealed, directory, basic), directory, sealed)
+
+
+def _seals(settings: Settings, clock: SystemClock, telemetry: LogTelemetry) -> Seals:
+    # Ciphers are loaded by who has tokens, and by nobody else.
+    from berth.config.key_file import KeyFile  # noqa: PLC0415
+    from berth.services.sealing import Sealer  # noqa: PLC0415
+
+    path = settings.auth.token_keys
+    if path is None:
+        folder = settings.ledger.data_dir
+        _make_folder(folder)
+        path = folder / "token-keys"
+    return Sealer(KeyFile(path, clock, telemetry), os.urandom)
 
 
 @asynccontextmanager

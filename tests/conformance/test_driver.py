@@ -1,34 +1,56 @@
 """The virt port's conformance suite on every driver."""
 
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
 import pytest
 
 pytest.register_assert_rewrite("berth.testing.driver_conformance")
 
 from berth.adapters.system import SystemClock  # noqa: E402
 from berth.adapters.virt.fake import FakeDriver, FakeHost  # noqa: E402
-from berth.ports.virt import Driver  # noqa: E402
+from berth.domain.image import Image  # noqa: E402
+from berth.domain.instance import Instance  # noqa: E402
+from berth.ports.virt import Driver, Verb  # noqa: E402
 from berth.testing.driver_conformance import (  # noqa: E402
     DriverConformance,
+    DriverRig,
     FailingDriverConformance,
+    clean,
+    stub_instance,
 )
+from tests.conformance.fake_rig import FakeRig  # noqa: E402
+from tests.conformance.qemu_rig import STUB, QemuRig, require_qemu  # noqa: E402
 
 
 class TestFakeDriver(DriverConformance):
     """The fake driver."""
 
     @pytest.fixture
-    def driver(self) -> Driver:
-        """Make a host that builds at once."""
-        return FakeDriver(FakeHost("host-1"), SystemClock())
+    async def rig(self) -> AsyncGenerator[DriverRig]:
+        """Make hosts that build at once."""
+        async with clean(FakeRig()) as rig:
+            yield rig
 
 
 class TestSlowFakeDriver(DriverConformance):
-    """The fake driver, taking a moment for each build."""
+    """The fake driver, taking a moment for each build, and changing no size of what runs."""
 
     @pytest.fixture
-    def driver(self) -> Driver:
-        """Make a host that builds slowly."""
-        return FakeDriver(FakeHost("host-1", spawn_s=0.01), SystemClock())
+    async def rig(self) -> AsyncGenerator[DriverRig]:
+        """Make hosts that build slowly."""
+        async with clean(FakeRig(spawn_s=0.01, lacks=frozenset({Verb.RESIZE_LIVE}))) as rig:
+            yield rig
+
+
+class TestPoorFakeDriver(DriverConformance):
+    """A fake driver that can do only what every driver can."""
+
+    @pytest.fixture
+    async def rig(self) -> AsyncGenerator[DriverRig]:
+        """Make hosts with nothing extra."""
+        async with clean(FakeRig(lacks=frozenset(Verb))) as rig:
+            yield rig
 
 
 class TestFailingFakeDriver(FailingDriverConformance):
@@ -38,3 +60,36 @@ class TestFailingFakeDriver(FailingDriverConformance):
     def driver(self) -> Driver:
         """Make a host that fails."""
         return FakeDriver(FakeHost("host-1", fails=True), SystemClock())
+
+
+class TestQemuDriver(DriverConformance):
+    """The QEMU driver, with the stub guest under TCG."""
+
+    @pytest.fixture
+    async def rig(self, tmp_path: Path) -> AsyncGenerator[DriverRig]:
+        """Make hosts with folders of their own."""
+        require_qemu()
+        async with clean(QemuRig(tmp_path)) as rig:
+            yield rig
+
+    @pytest.fixture
+    def instance(self) -> Instance:
+        """Return an instance of the stub guest."""
+        return stub_instance(Image(STUB))
+
+
+class TestQemuDriverWithoutTheImage(FailingDriverConformance):
+    """The QEMU driver of a host that has no image."""
+
+    @pytest.fixture
+    async def driver(self, tmp_path: Path) -> AsyncGenerator[Driver]:
+        """Make a host without images."""
+        rig = QemuRig(tmp_path)
+        rig.images.clear()
+        yield await rig.open()
+        await rig.close()
+
+    @pytest.fixture
+    def instance(self) -> Instance:
+        """Return an instance of the stub guest."""
+        return stub_instance(Image(STUB))

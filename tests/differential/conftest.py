@@ -1,16 +1,28 @@
-"""The peer, started once for all cases; without its environment the tests are skipped."""
+"""The peers, each started once for all cases; without its environment its tests are skipped."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.differential.nova import MISSING, PYTHON, Nova
+from tests.differential import nova as nova_peer
+from tests.differential.nova import Nova
+from tests.differential.placement import real as placement_peer
+from tests.differential.placement.real import Real
 
 
 @pytest.fixture(scope="session")
 def nova() -> Iterator[Nova]:
     """Start the real Nova."""
-    if not PYTHON.exists():
-        pytest.skip(MISSING)
+    if not nova_peer.PYTHON.exists():
+        pytest.skip(nova_peer.MISSING)
     with Nova() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def real() -> Iterator[Real]:
+    """Start the real Placement."""
+    if not placement_peer.PYTHON.exists():
+        pytest.skip(placement_peer.MISSING)
+    with Real() as running:
         yield running

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from berth.domain.aggregate import AZ_KEY
+from berth.scheduling.reduction import CHECK_TYPE
 from tests.differential.cases import Case
 from tests.differential.counterfactuals import (
     value,
@@ -138,6 +139,21 @@ def no_ratio(case: Case, one: Differing) -> bool:
     return is_none and one.berth is True and one.nova is False
 
 
+def has_odd_ceiling(case: Case, key: str) -> bool:
+    """Tell whether some aggregate has a limit that is read otherwise, so that it may hold later."""
+    return any(number_in(text, int) is None for text in _texts(case, key))
+
+
+def has_odd_ratio(case: Case, key: str) -> bool:
+    """Tell whether some aggregate has a ratio that Berth passes over."""
+    return any((number_in(text) or 0.0) <= 0 for text in _texts(case, key))
+
+
+def _texts(case: Case, key: str) -> list[str]:
+    metadata = [each.metadata for each in case.snapshot.aggregates]
+    return [told[key] for told in metadata if key in told]
+
+
 def no_zone(case: Case, one: Differing) -> bool:
     """A host that only has empty zones is in no zone in Nova, and in the default one in Berth."""
     texts = metadata_of(case, host_of(case, one), AZ_KEY)
@@ -248,9 +264,10 @@ def left_behind(case: Case, one: Differing) -> bool:
     return one.pairs_anew is not None and one.berth is one.pairs_anew
 
 
-def no_hosts(case: Case, one: Differing) -> bool:
-    """Without hosts Berth asks no rule, and only a rule knows the aliases."""
-    return "PciRequestAliasNotDefined" in str(one.nova) and not case.snapshot.hosts
+def not_asked(case: Case, one: Differing) -> bool:
+    """Only a rule of Berth knows the aliases: it is not asked without hosts, or on a rebuild."""
+    is_asked = bool(case.snapshot.hosts) and CHECK_TYPE not in case.request.hints
+    return "PciRequestAliasNotDefined" in str(one.nova) and not is_asked
 
 
 # ---- metrics ------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ WANTED: Final = (
             ("pages of no size", excuses.no_pages),
             ("traits required and forbidden", excuses.contrary_traits),
             ("no devices of an alias", excuses.no_devices),
-            ("unknown aliases without hosts", excuses.no_hosts),
+            ("unknown aliases that no rule is asked about", excuses.not_asked),
         )
     ),
     Wanted("ratios that are none", excuses.RATIOS, "verdict", excuses.no_ratio),
@@ -115,6 +115,8 @@ LATER: Final[Mapping[str, str]] = {
     **dict.fromkeys(_DISK_RULES, "swap counts as disk"),
     "JsonFilter": "disk used by the same request",
     "ServerGroupAffinityFilter": "affinity to a node",
+    **dict.fromkeys(excuses.CEILINGS, "limits that are no whole numbers"),
+    **dict.fromkeys(excuses.RATIOS, "ratios that are none"),
 }
 """Rules that may differ on purpose once an instance of the request is placed, and why."""
 
@@ -140,6 +142,8 @@ def excused(case: Case) -> frozenset[str]:
         **dict.fromkeys(_DISK_RULES, request.flavor.swap_mb > 0),
         "JsonFilter": "$disk_mb_used" in hint_of(case, "query"),
         "ServerGroupAffinityFilter": len(names) > len(set(names)),
+        **{rule: excuses.has_odd_ceiling(case, key) for rule, key in excuses.CEILINGS.items()},
+        **{rule: excuses.has_odd_ratio(case, key) for rule, key in excuses.RATIOS.items()},
     }
     found = {name for name in LATER if later[name] and len(request.instance_uuids) > 1}
     is_forced = bool(request.force_hosts or request.force_nodes)

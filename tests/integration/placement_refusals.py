@@ -145,6 +145,25 @@ REFUSED: Final[Mapping[str, tuple[str, str, object, int]]] = {
     "a provider in use": ("DELETE", OWN, None, 409),
     "a class in use": ("DELETE", "/resource_classes/CUSTOM_FAST", None, 409),
     "a trait in use": ("DELETE", "/traits/CUSTOM_FAST", None, 409),
+    "a class with a line feed": ("POST", "/resource_classes", {"name": "CUSTOM_A\n"}, 400),
+    "an inventory of such a class": (
+        "POST",
+        f"{OWN}/inventories",
+        {"resource_class": "CUSTOM_FAST\n", "total": 1},
+        400,
+    ),
+    "a consumer with one": (
+        "POST",
+        "/allocations",
+        shares(**{f"{consumer(28)}\n": {PROVIDER: {"VCPU": 1}}}),
+        400,
+    ),
+    "a type with one": (
+        "PUT",
+        f"/allocations/{consumer(29)}",
+        claim({PROVIDER: {"VCPU": 1}}, consumer_type="INSTANCE\n"),
+        400,
+    ),
     "a standard class": ("DELETE", "/resource_classes/VCPU", None, 400),
     "a standard trait": ("DELETE", "/traits/HW_CPU_X86_VMX", None, 400),
 }

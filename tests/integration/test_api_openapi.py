@@ -47,6 +47,7 @@ async def furnish(stack: Stack) -> dict[str, str]:
         "aggregate_id": "1",
         "group_id": made.body["server_group"]["id"],
         "request_id": instance.body["request_id"],
+        "migration_id": "1",
         "name": "host-0",
         "service_id": "enable",
         "hypervisor_id": "node",

@@ -5,10 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from berth.config.json_lists import fakes_of, read_images
+from berth.adapters.virt.fake import Faults
+from berth.adapters.virt.images import ImageFile, ImageFormat
+from berth.config.json_lists import fakes_of, read_image_files, read_images
 from berth.config.settings import AgentSettings
 from berth.domain.errors import InvalidInputError
 from berth.domain.image import Image
+from berth.ports.virt import Verb
 
 
 def test_images_are_read_by_id(tmp_path: Path) -> None:
@@ -34,3 +37,41 @@ def test_a_fleet_names_each_host_once(tmp_path: Path) -> None:
     file.write_bytes(msgspec.json.encode([{"name": "a"}, {"name": "a"}]))
     with pytest.raises(InvalidInputError, match="names a host twice"):
         fakes_of(AgentSettings(fleet=file))
+
+
+def test_agents_find_the_files_of_images(tmp_path: Path) -> None:
+    """Beside the list, unless they are elsewhere; the API's images know of none."""
+    file = tmp_path / "images.json"
+    file.write_text(
+        """[{"image_id": "a", "file": "a.qcow2"}, {"image_id": "plain"},
+            {"image_id": "k", "file": "/boot/vmlinuz", "format": "kernel",
+             "initrd": "initrd.gz", "cmdline": "quiet"}]"""
+    )
+    assert read_image_files(file) == {
+        "a": ImageFile("a", tmp_path / "a.qcow2"),
+        "k": ImageFile(
+            "k", Path("/boot/vmlinuz"), ImageFormat.KERNEL, tmp_path / "initrd.gz", "quiet"
+        ),
+    }
+    assert read_images(file) == {key: Image(key) for key in ("a", "plain", "k")}
+    assert read_image_files(None) == {}
+
+
+def test_an_image_has_no_other_fields(tmp_path: Path) -> None:
+    """A misspelt one is not passed over."""
+    file = tmp_path / "images.json"
+    file.write_text('[{"image_id": "a", "fiel": "a.qcow2"}]')
+    for read in (read_images, read_image_files):
+        with pytest.raises(InvalidInputError, match=r"\[0\]\.fiel"):
+            read(file)
+
+
+def test_a_fleet_may_have_faults(tmp_path: Path) -> None:
+    """And lack verbs."""
+    file = tmp_path / "fleet.json"
+    file.write_text(
+        '[{"name": "a", "lacks": ["pause"], "faults": {"share": {"stop": 0.5}, "seed": 3}}]'
+    )
+    (fake,) = fakes_of(AgentSettings(fleet=file))
+    assert fake.faults == Faults(share={"stop": 0.5}, seed=3)
+    assert fake.lacks == {Verb.PAUSE}

@@ -12,11 +12,13 @@ import pytest
 from berth.adapters.ledger.books import Needs
 from berth.adapters.ledger.migrating import migrate_sqlite
 from berth.adapters.ledger.retention import Retention
+from berth.adapters.ledger.sql import knowledge
 from berth.adapters.ledger.sql.clerk import Clerk
 from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sql.reads import read_changes, read_head
 from berth.adapters.ledger.sql.sqlite_batch import load
 from berth.adapters.ledger.sql.sqlite_file import ask_at_once, connect
+from berth.domain.resources import VCPU
 from berth.domain.write import Committed, Outcome, Put, Rejected, Unit
 from berth.testing.builders import (
     make_decision,
@@ -197,3 +199,24 @@ def in_use(connection: sqlite3.Connection) -> int:
     found = connection.execute("SELECT used FROM inventories WHERE resource_class = 'VCPU'")
     used: int = found.fetchone()[0]
     return used
+
+
+def test_what_is_refused_is_not_remembered_for_ever(
+    clerk: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing may be committed for days, while clients ask for what there is not."""
+    monkeypatch.setattr(knowledge, "_KEYS_MAX", 10)
+    for number in range(2, 40):
+        refuse(clerk, number)
+        assert len(clerk._knowledge) <= 12
+    assert enter(clerk, placed(1)) == [Committed(2)]
+    for number in range(2, 40):
+        refuse(clerk, number)
+    assert len(clerk._knowledge) > 12, "what the daybook has is known until it is posted"
+    assert enter(clerk, placed(1)) == [Committed(2, repeated=True)]
+
+
+def refuse(clerk: Clerk, number: int) -> None:
+    """Ask for more than there is, for a consumer that nobody knows."""
+    (outcome,) = enter(clerk, (make_take(number, amounts={VCPU: 99}),))
+    assert isinstance(outcome, Rejected)

@@ -10,7 +10,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from berth.adapters.ledger import PostgresLedger, SqliteLedger, migrate, open_ledger
+from berth.adapters.ledger import SqliteLedger, migrate, open_ledger
+from berth.adapters.ledger.postgres import PostgresLedger
 from berth.adapters.ledger.sql.sheets import Sheets
 from berth.adapters.ledger.sql.sqlite_batch import write
 from berth.domain.errors import LedgerError, UnavailableError

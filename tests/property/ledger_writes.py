@@ -1,4 +1,4 @@
-"""Strategies for writes of the Placement API, in a world small enough that they meet often."""
+"""Strategies for writes of the Placement API and of moves, in a world where they meet often."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,17 +6,20 @@ from typing import Final
 
 from hypothesis import strategies as st
 
+from berth.domain.instance_action import Action
+from berth.domain.migration import Migration, Stage
 from berth.domain.provider import Provider
 from berth.domain.resources import MEMORY_MB, VCPU
-from berth.domain.write import Free, Guard, Reallocate, Revise, Share, Write
-from berth.testing.builders import make_consumer, make_uuid
+from berth.domain.write import Free, Guard, HandOver, Reallocate, Revise, Share, Write
+from berth.testing.builders import make_action, make_consumer, make_migration, make_uuid
 
 CONSUMERS: Final = (
     make_uuid("consumer", 1),
     make_uuid("consumer", 2),
     make_uuid("instance", 1),
+    make_uuid("migration", 1),
 )
-"""Instances are consumers too, with a record or without."""
+"""Instances are consumers too, with a record or without, and so are moves."""
 
 _hosts = st.integers(1, 2).map(lambda number: make_uuid("host", number))
 _amounts: st.SearchStrategy[Mapping[str, int]] = st.dictionaries(
@@ -39,6 +42,40 @@ _shares = st.builds(
 def reallocates() -> st.SearchStrategy[Write]:
     """Draw what replaces the allocations of one to three consumers."""
     return st.lists(_shares, min_size=1, max_size=3).map(lambda one: Reallocate(tuple(one)))
+
+
+def hand_overs() -> st.SearchStrategy[Write]:
+    """Draw what has one consumer hold what another one held, often an instance and its move."""
+    consumers = st.sampled_from((*CONSUMERS, *CONSUMERS[2:], *CONSUMERS[2:]))
+    takers = st.builds(
+        lambda uuid, kind: replace(make_consumer(1), uuid=uuid, consumer_type=kind, generation=7),
+        consumers,
+        st.sampled_from(("INSTANCE", "MIGRATION", None)),
+    )
+    return st.builds(HandOver, consumers, takers, st.booleans())
+
+
+def moves() -> st.SearchStrategy[Migration]:
+    """Draw a move of one of few instances."""
+    return st.builds(
+        lambda number, of, stage, at_s: replace(
+            make_migration(number, of=of), stage=stage, updated_at_s=at_s
+        ),
+        st.integers(1, 3),
+        st.integers(1, 2),
+        st.sampled_from(Stage),
+        st.sampled_from((1.0, 2.0)),
+    )
+
+
+def actions() -> st.SearchStrategy[Action]:
+    """Draw what was asked of one of few instances, done or not."""
+    return st.builds(
+        lambda number, of, ended_at_s: replace(make_action(number, of=of), ended_at_s=ended_at_s),
+        st.integers(1, 3),
+        st.integers(1, 2),
+        st.sampled_from((None, 2e9)),
+    )
 
 
 def frees() -> st.SearchStrategy[Write]:

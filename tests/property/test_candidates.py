@@ -4,6 +4,7 @@ from dataclasses import replace
 from random import Random
 from uuid import UUID
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from berth.domain.consumer import Consumer
 from berth.domain.provider import Provider
 from berth.domain.resources import add_amounts
 from berth.domain.write import Committed, Put, Reallocate, Share
+from berth.scheduling.candidates import arranging
 from berth.scheduling.candidates.explaining import explain
 from berth.scheduling.candidates.finding import Found, find
 from berth.scheduling.candidates.masks import Constraint
@@ -27,6 +29,7 @@ from tests.property.candidate_worlds import (
     table_of,
 )
 from tests.property.reference_candidates import Candidate, Fleet, candidates
+from tests.property.tangled_worlds import can_all_be_tried, tangled_forest, tangled_query
 
 SEEDS = st.integers(0, 2**32)
 QUERIES = 8
@@ -90,6 +93,32 @@ def test_groups_that_compete(seed: int) -> None:
     """What is remembered of dead ends takes nothing away, however many rows look alike."""
     random = Random(seed)
     check_all(random, crowded_tree(random), crowding_query(random))
+
+
+@given(SEEDS)
+def test_groups_that_hold_each_other_back(seed: int) -> None:
+    """In deep trees, apart and in several subtrees, lent from one tree to another."""
+    random = Random(seed)
+    forest = tangled_forest(random)
+    for _ in range(QUERIES):
+        query = tangled_query(random, forest)
+        if can_all_be_tried(forest, query):
+            check_all(random, forest, query)
+
+
+@given(SEEDS)
+def test_looking_ahead_takes_no_candidate_away(seed: int) -> None:
+    """Not at any step, whatever was found before, and however often the search begins again."""
+    random = Random(seed)
+    forest, query = crowded_tree(random), crowding_query(random)
+    if random.random() < 0.7:
+        forest = tangled_forest(random)
+        query = tangled_query(random, forest)
+    if can_all_be_tried(forest, query):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(arranging, "LOOKS_AT_FIRST", 10**6)
+            patch.setattr(arranging, "PATIENCE", (1, 3))
+            check_all(random, forest, query)
 
 
 @given(SEEDS)

@@ -19,7 +19,7 @@ from berth.testing.builders import (
     make_pending_request,
     make_uuid,
 )
-from tests.property.ledger_writes import frees, reallocates
+from tests.property.ledger_writes import actions, frees, hand_overs, moves, reallocates
 
 _numbers = st.integers(1, 3)
 _amounts = st.dictionaries(st.sampled_from((VCPU, MEMORY_MB, "X")), st.integers(0, 3), min_size=1)
@@ -47,7 +47,15 @@ _puts = st.one_of(
 )
 _frees = st.builds(Free, _numbers.map(lambda number: make_uuid("instance", number)))
 _writes: st.SearchStrategy[Write] = st.one_of(
-    _takes, _takes, _puts, _puts, _frees, reallocates(), frees()
+    _takes,
+    _takes,
+    _puts,
+    _puts,
+    _frees,
+    reallocates(),
+    frees(),
+    hand_overs(),
+    st.builds(Put, moves() | actions()),
 )
 _units: st.SearchStrategy[Unit] = st.lists(_writes, max_size=3).map(tuple)
 

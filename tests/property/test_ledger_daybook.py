@@ -26,12 +26,15 @@ from berth.domain.consumer import Consumer
 from berth.domain.decision import Decision
 from berth.domain.host import Service
 from berth.domain.instance import Instance, Status
+from berth.domain.instance_action import Action
+from berth.domain.migration import Migration
 from berth.domain.provider import Provider
 from berth.domain.record import KINDS, Kind, PendingRequest, Record
 from berth.domain.resources import VCPU
 from berth.domain.write import Add, Free, Put, Remove, Seen, Take, Unit, Write
-from berth.ports.ledger import InstanceQuery, Ledger
+from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.testing.builders import (
+    make_action,
     make_claim,
     make_decision,
     make_flavor,
@@ -41,7 +44,16 @@ from berth.testing.builders import (
     make_provider,
     make_uuid,
 )
-from tests.property.ledger_writes import CONSUMERS, frees, guards, reallocates, revises
+from tests.property.ledger_writes import (
+    CONSUMERS,
+    actions,
+    frees,
+    guards,
+    hand_overs,
+    moves,
+    reallocates,
+    revises,
+)
 
 HOSTS = 2
 NUMBERS = range(1, 4)
@@ -82,6 +94,12 @@ _waiting: st.SearchStrategy[Write] = st.one_of(
     st.builds(Seen, st.just(("host-1", "host-2")), st.floats(0, 1e9, allow_nan=False)),
     reallocates(),
     reallocates(),
+    hand_overs(),
+    st.builds(Put, moves()),
+    st.builds(Put, actions()),
+    st.builds(
+        Remove, st.just(Kind.MIGRATION), _numbers.map(lambda number: make_uuid("migration", number))
+    ),
     frees(),
     guards(),
 )
@@ -101,6 +119,8 @@ _KEYS: list[tuple[type[Record], str]] = [
     *((Provider, make_uuid("host", number)) for number in (1, 2)),
     *((Service, f"host-{number}") for number in (1, 2)),
     *((Consumer, uuid) for uuid in CONSUMERS),
+    *((Migration, make_uuid("migration", number)) for number in NUMBERS),
+    *((Action, make_action(number, of=of).key) for number in NUMBERS for of in (1, 2)),
 ]
 
 
@@ -123,6 +143,10 @@ async def _check_all_equal(ledger: Ledger, memory: Ledger) -> None:
         assert await ledger.holding(uuid) == await memory.holding(uuid)
     query = InstanceQuery(deleted=None)
     assert await ledger.instances(query) == await memory.instances(query)
+    assert await ledger.migrations(MigrationQuery()) == await memory.migrations(MigrationQuery())
+    for number in (1, 2):
+        uuid = make_uuid("instance", number)
+        assert await ledger.actions(uuid) == await memory.actions(uuid)
     for name in ("one", "other"):
         query = InstanceQuery(name=name, deleted=None)
         assert await ledger.instances(query) == await memory.instances(query)

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from berth.adapters.ledger import MemoryLedger, migrate, open_ledger
 from berth.adapters.ledger.codec import decode_event, encode, event_kind
-from berth.adapters.ledger.listing import is_live
 from berth.domain.allocation import Claim
-from berth.domain.change import Alive, Change, Gone, Snapshot, Usage
+from berth.domain.change import Snapshot
 from berth.domain.consumer import Consumer
-from berth.domain.host import Service
 from berth.domain.instance import Instance, Status
 from berth.domain.provider import Provider
 from berth.domain.record import Kind, Record, key_of, kind_of
@@ -36,7 +34,7 @@ from berth.domain.write import (
     Unit,
     Write,
 )
-from berth.ports.ledger import Ledger
+from berth.ports.ledger import Ledger, MigrationQuery
 from berth.testing.builders import (
     make_aggregate,
     make_allocation,
@@ -53,7 +51,17 @@ from berth.testing.builders import (
 )
 from berth.testing.emptying import empty
 from berth.testing.strategies import records
-from tests.property.ledger_writes import CONSUMERS, frees, guards, reallocates, revises
+from tests.property.feed_follower import Follower
+from tests.property.ledger_writes import (
+    CONSUMERS,
+    actions,
+    frees,
+    guards,
+    hand_overs,
+    moves,
+    reallocates,
+    revises,
+)
 
 NOW_S = 1_000.0
 
@@ -98,6 +106,8 @@ _plain: st.SearchStrategy[Record] = st.one_of(
     _numbers.map(make_decision),
     _numbers.map(lambda number: ResourceClass(f"CUSTOM_{number}", number)),
     _numbers.map(lambda number: Trait(f"CUSTOM_{number}", number)),
+    moves(),
+    actions(),
 )
 _records: st.SearchStrategy[Record] = _providers | _instances | _plain
 _takes = st.builds(
@@ -119,6 +129,7 @@ _writes: st.SearchStrategy[Write] = st.one_of(
     st.builds(Free, _numbers.map(lambda number: make_uuid("instance", number))),
     reallocates(),
     reallocates(),
+    hand_overs(),
     revises(_providers),
     frees(),
     guards(),
@@ -134,67 +145,7 @@ _histories = st.lists(_batches, max_size=8) | st.lists(_batches, min_size=1, max
     lambda batches: [make_fleet(2, vcpus=6), *batches]
 )
 
-# --- what follows from the feed ---
-
-
-class Follower:
-    """Replays the feed from nothing, checking every version on the way."""
-
-    def __init__(self) -> None:
-        self.version = 0
-        self.records: dict[Kind, dict[str, Record]] = {kind: {} for kind in Kind}
-
-    def follow(self, changes: Sequence[Change]) -> None:
-        """Apply changes, which go on where the last ended."""
-        for change in changes:
-            assert change.version in {self.version, self.version + 1}
-            self.version = change.version
-            self._apply(change)
-
-    def _apply(self, change: Change) -> None:
-        match change.event:
-            case Usage(uuid, used, generation):
-                provider = self._provider(uuid)
-                assert generation is not None
-                assert generation >= provider.generation
-                for name, amount in used.items():
-                    if amount > provider.used.get(name, 0):
-                        assert amount <= provider.inventories[name].capacity
-                now = replace(provider, used=used, generation=generation)
-                self.records[Kind.PROVIDER][uuid] = now
-            case Alive(hosts, at_s):
-                for host in hosts:
-                    service = self.records[Kind.SERVICE][host]
-                    assert isinstance(service, Service)
-                    self.records[Kind.SERVICE][host] = replace(service, last_seen_s=at_s)
-            case Gone(kind, key):
-                del self.records[kind][key]
-            case record:
-                self.records[kind_of(record)][key_of(record)] = record
-
-    def _provider(self, uuid: str) -> Provider:
-        provider = self.records[Kind.PROVIDER][uuid]
-        assert isinstance(provider, Provider)
-        return provider
-
-    def check(self, snapshot: Snapshot) -> None:
-        """Check that a snapshot is what the feed has told."""
-        assert snapshot.version == self.version
-        for kind, found in (
-            (Kind.HOST, snapshot.hosts),
-            (Kind.PROVIDER, snapshot.providers),
-            (Kind.SERVICE, snapshot.services),
-            (Kind.AGGREGATE, snapshot.aggregates),
-            (Kind.SERVER_GROUP, snapshot.server_groups),
-            (Kind.FLAVOR, snapshot.flavors),
-            (Kind.PENDING_REQUEST, snapshot.pending_requests),
-            (Kind.RESOURCE_CLASS, snapshot.resource_classes),
-            (Kind.TRAIT, snapshot.traits),
-        ):
-            assert {key_of(record): record for record in found} == self.records[kind]
-        instances = self.records[Kind.INSTANCE].values()
-        live = {i.uuid: i for i in instances if isinstance(i, Instance) and is_live(i)}
-        assert {i.uuid: i for i in snapshot.instances} == live
+# --- the laws ---
 
 
 async def check_laws(ledger: Ledger, history: Sequence[Sequence[Unit]]) -> list[list[Outcome]]:
@@ -254,6 +205,14 @@ async def _check_holdings(ledger: Ledger) -> None:
     assert {consumer.uuid for consumer in await ledger.all(Consumer)} <= held.keys()
 
 
+async def _all_history(ledger: Ledger) -> list[object]:
+    return [
+        await ledger.migrations(MigrationQuery()),
+        await ledger.migrations(MigrationQuery(host="host-2", changed_since_s=2.0)),
+        [await ledger.actions(make_uuid("instance", number)) for number in (1, 2)],
+    ]
+
+
 async def _all_holdings(ledger: Ledger) -> list[object]:
     providers = await ledger.all(Provider)
     return [
@@ -303,6 +262,7 @@ async def _check_like_memory(url: str, history: Sequence[Sequence[Unit]]) -> Non
         assert await ledger.changes(0) == await memory.changes(0)
         assert await ledger.allocations() == await memory.allocations()
         assert await _all_holdings(ledger) == await _all_holdings(memory)
+        assert await _all_history(ledger) == await _all_history(memory)
     finally:
         await ledger.close()
 
@@ -343,7 +303,7 @@ async def _check_stored(url: str, record: Record) -> None:
     try:
         await ledger.commit([(Put(record),)])
         stored = await ledger.get(type(record), key_of(record))
-        if kind_of(record) is not Kind.DECISION:
+        if kind_of(record) not in {Kind.DECISION, Kind.ACTION}:
             (change,) = await ledger.changes(0)
             assert change.event == stored
         if isinstance(stored, Instance):

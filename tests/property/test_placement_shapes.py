@@ -6,7 +6,11 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from berth.api.placement.schemas.allocations import PUT_ALLOCATIONS
+from berth.api.placement.schemas.allocations import (
+    POST_ALLOCATIONS,
+    POST_RESHAPER,
+    PUT_ALLOCATIONS,
+)
 from berth.api.placement.schemas.providers import PUT_INVENTORIES
 from berth.api.placement.schemas.queries import LIST_CANDIDATES
 from berth.api.placement.shapes import Shape
@@ -148,6 +152,26 @@ def test_a_plain_claim_is_a_claim(step: tuple[int, Shape], data: st.DataObject) 
     """In every version whose bodies are objects."""
     since, shape = step
     check_law(shape, data.draw(claims(since)))
+
+
+@pytest.mark.parametrize("step", POST_ALLOCATIONS)
+@given(data=st.data())
+def test_plain_claims_are_claims(step: tuple[int, Shape], data: st.DataObject) -> None:
+    """Of several consumers, or of none."""
+    since, shape = step
+    check_law(shape, data.draw(st.dictionaries(UUID_LIKE, claims(since), max_size=2) | VALUES))
+
+
+@pytest.mark.parametrize("step", POST_RESHAPER)
+@given(data=st.data())
+def test_a_plain_reshape_is_a_reshape(step: tuple[int, Shape], data: st.DataObject) -> None:
+    """Of inventories and claims."""
+    since, shape = step
+    reshape = objects(
+        inventories=st.dictionaries(UUID_LIKE, INVENTORIES, max_size=2),
+        allocations=st.dictionaries(UUID_LIKE, claims(since), max_size=1),
+    )
+    check_law(shape, data.draw(mostly(reshape, VALUES)))
 
 
 @given(value=INVENTORIES)

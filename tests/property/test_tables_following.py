@@ -9,14 +9,18 @@ from hypothesis import strategies as st
 from berth.domain.change import Alive, Event, Gone, Snapshot, Usage
 from berth.domain.host import Host, Service
 from berth.domain.instance import Status, Task
+from berth.domain.migration import Place, Stage
 from berth.domain.provider import Provider
 from berth.domain.record import Kind, Record, key_of, kind_of
 from berth.tables.following import apply_event, table_of
 from berth.tables.hosts import HostTable
 from berth.tables.journal import GROUPS
+from berth.testing.builders import make_flavor, make_migration
 from berth.testing.dumping import dump
 from berth.testing.fleet_strategies import HOSTS_MAX, snapshots
 from berth.testing.tree_strategies import with_trees
+
+FLAVOR = make_flavor()
 
 
 def records_of(snapshot: Snapshot) -> list[Record]:
@@ -28,7 +32,30 @@ def records_of(snapshot: Snapshot) -> list[Record]:
         *snapshot.aggregates,
         *snapshot.server_groups,
         *snapshot.instances,
+        *snapshot.migrations,
     ]
+
+
+@st.composite
+def with_moves(draw: st.DrawFn, fleets: st.SearchStrategy[Snapshot]) -> Snapshot:
+    """Draw a fleet some of whose instances are on their way, at any stage."""
+    snapshot = draw(fleets)
+    named = [Place(one.name, one.node, FLAVOR) for one in snapshot.hosts]
+    places = st.sampled_from([*named, Place("elsewhere", "elsewhere", FLAVOR)])
+    moves = tuple(
+        replace(
+            make_migration(number),
+            uuid=f"move-{number}",
+            instance_uuid=one.uuid,
+            group_uuid=one.group_uuid,
+            stage=draw(st.sampled_from(Stage)),
+            source=draw(places),
+            destination=draw(places),
+        )
+        for number, one in enumerate(snapshot.instances, 1)
+        if draw(st.booleans())
+    )
+    return replace(snapshot, migrations=moves)
 
 
 def follow(events: Sequence[Event]) -> HostTable:
@@ -39,7 +66,7 @@ def follow(events: Sequence[Event]) -> HostTable:
     return hosts
 
 
-@given(snapshot=with_trees(snapshots()), data=st.data())
+@given(snapshot=with_moves(with_trees(snapshots())), data=st.data())
 def test_events_in_any_order_make_the_table_of_the_snapshot(
     snapshot: Snapshot, data: st.DataObject
 ) -> None:
@@ -82,6 +109,7 @@ class Truth:
             Kind.AGGREGATE: "aggregates",
             Kind.SERVER_GROUP: "server_groups",
             Kind.INSTANCE: "instances",
+            Kind.MIGRATION: "migrations",
         }
         lists = {names[kind]: tuple(self.records[kind].values()) for kind in names}
         return Snapshot(version=1, now_s=0.0, **lists)  # type: ignore[arg-type]
@@ -90,7 +118,10 @@ class Truth:
 @st.composite
 def histories(draw: st.DrawFn) -> list[Event]:
     """Two fleets' records in one history, with removals, usages, heartbeats and renames."""
-    first, second = draw(with_trees(snapshots(least=1))), draw(with_trees(snapshots()))
+    first, second = (
+        draw(with_moves(with_trees(snapshots(least=1)))),
+        draw(with_moves(with_trees(snapshots()))),
+    )
     records = [*records_of(first), *records_of(second)]
     events: list[Event] = list(draw(st.permutations(records)))
     keys = [(kind_of(record), key_of(record)) for record in records]
@@ -98,7 +129,7 @@ def histories(draw: st.DrawFn) -> list[Event]:
     for _ in range(draw(st.integers(0, 8))):
         at = draw(st.integers(0, len(events)))
         kind, key = draw(st.sampled_from(keys))
-        match draw(st.sampled_from(("gone", "gone", "usage", "alive", "rename", "task"))):
+        match draw(st.sampled_from(("gone", "gone", "usage", "alive", "rename", "task", "move"))):
             case "gone":
                 events.insert(at, Gone(kind, key))
             case "usage" if known := [e for e in events[:at] if isinstance(e, Provider)]:
@@ -117,6 +148,9 @@ def histories(draw: st.DrawFn) -> list[Event]:
                     st.sampled_from(((Status.DELETED, None), (Status.BUILD, Task.SPAWNING)))
                 )
                 events.insert(at, replace(one, status=status, task=task))
+            case "move" if first.migrations:
+                move = draw(st.sampled_from(first.migrations))
+                events.insert(at, replace(move, stage=draw(st.sampled_from(Stage))))
             case _:
                 pass
     return [

@@ -5,49 +5,36 @@ tables or the services, so that a mistake there cannot hide here.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from berth.domain.allocation import Allocation
 from berth.domain.change import Change, Gone, Usage
 from berth.domain.decision import Decision
 from berth.domain.host import Host
 from berth.domain.instance import Instance, Status, Task
+from berth.domain.migration import Migration, MoveKind, Stage
 from berth.domain.provider import Provider
 from berth.domain.record import Kind, PendingRequest
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from tests.simulation.edges import AWAY, WAITING, may_follow, may_move_on, state_of
+from tests.simulation.rooms import check_sums, nonzero, rooms_of, rooms_of_move
 
-State = tuple[Status, Task | None]
-
-WAITING: State = (Status.BUILD, Task.SCHEDULING)
-BUILDING: State = (Status.BUILD, Task.SPAWNING)
-ACTIVE: State = (Status.ACTIVE, None)
-ERROR: State = (Status.ERROR, None)
-DELETED: State = (Status.DELETED, None)
-STOPPING: State = (Status.BUILD, Task.DELETING)
-DELETING: State = (Status.ACTIVE, Task.DELETING)
-
-MOVES: Mapping[State | None, frozenset[State]] = {
-    None: frozenset({WAITING, BUILDING, ERROR}),
-    WAITING: frozenset({BUILDING, ERROR, DELETED}),
-    BUILDING: frozenset({ACTIVE, ERROR, WAITING, STOPPING}),
-    ACTIVE: frozenset({DELETING}),
-    ERROR: frozenset({DELETED}),
-    STOPPING: frozenset({DELETED}),
-    DELETING: frozenset({DELETED}),
-    DELETED: frozenset(),
-}
-"""What may become of an instance from one revision to the next."""
-
-ON_HOST = (BUILDING, ACTIVE, STOPPING, DELETING)
+_ON_SOURCE = frozenset(
+    {
+        Stage.LEAVING,
+        Stage.ARRIVING,
+        Stage.PREPARING,
+        Stage.MOVING,
+        Stage.WITHDRAWING,
+        Stage.RESTORING,
+    }
+)
+_LEFT_OVER = frozenset({Stage.LEFT_BEHIND, Stage.ABANDONED})
+_STORING = frozenset({Task.SHELVING, Task.SHELVING_OFFLOADING})
+_HOMELESS = frozenset({Status.ERROR, Status.DELETED, Status.SHELVED_OFFLOADED})
 
 
 class BrokenLawError(AssertionError):
     """Something happened that must not be."""
-
-
-def state_of(instance: Instance) -> State:
-    """Return the status and task of an instance."""
-    return instance.status, instance.task
 
 
 class Books:
@@ -55,9 +42,18 @@ class Books:
 
     def __init__(self) -> None:
         self.version = 0
+        self.last_changed = 0
+        """The newest version that told of an instance."""
         self.instances: dict[str, Instance] = {}
+        self.moves: dict[str, Migration] = {}
+        """Those that have not ended, by uuid."""
         self.pending: dict[str, PendingRequest] = {}
         self.used: dict[str, dict[str, int]] = {}
+        self.reset: set[str] = set()
+        """Instances that an administrator may have said to be something else than they were."""
+        self.shelved_in_vain: set[str] = set()
+        """Instances that were cut short, or failed, while their disks were stored: nobody but the
+        driver knows where these are then."""
         self.broken: BrokenLawError | None = None
         """The first law that was broken; services would take it for one of their troubles."""
         self._capacity: dict[str, dict[str, int]] = {}
@@ -70,18 +66,29 @@ class Books:
         return self._trace.hexdigest()
 
     def take(self, changes: Iterable[Change], allocations: Iterable[Allocation]) -> None:
-        """Enter what happened, and check what is allocated after it."""
+        """Enter what happened, and check what is there after it."""
         try:
             for change in changes:
                 self._trace.update(_line_of(change))
                 self._enter(change)
-            self._check_rooms(list(allocations))
+            self._check_rooms(allocations)
+            self._check_moves()
         except BrokenLawError as error:
             self.accuse(error)
 
     def accuse(self, error: BrokenLawError) -> None:
         """Note that a law was broken."""
         self.broken = self.broken or error
+
+    def is_being_cleared(self, uuid: str, host: str) -> bool:
+        """Tell whether a host is to destroy, sooner or later, what it has of an instance."""
+        for one in self.moves.values():
+            # A host that is evacuated may be back before that is done.
+            is_evacuated = one.kind is MoveKind.EVACUATION and one.source.host == host
+            is_left_over = one.stage in _LEFT_OVER and one.turn == host
+            if one.instance_uuid == uuid and (is_evacuated or is_left_over):
+                return True
+        return False
 
     def _enter(self, change: Change) -> None:
         if change.version not in {self.version, self.version + 1}:
@@ -90,15 +97,18 @@ class Books:
         match change.event:
             case Instance() as instance:
                 self._enter_instance(instance)
+                self.last_changed = change.version
+            case Migration() as move:
+                self._enter_move(move)
             case Provider() as provider:
                 inventories = provider.inventories.items()
                 self._capacity[provider.uuid] = {
                     name: int((one.total - one.reserved) * one.allocation_ratio)
                     for name, one in inventories
                 }
-                self.used[provider.uuid] = _nonzero(provider.used)
+                self.used[provider.uuid] = nonzero(provider.used)
             case Usage(uuid, used):
-                self.used[uuid] = _nonzero(used)
+                self.used[uuid] = nonzero(used)
             case Host() as host:
                 self._hosts[host.name] = host.uuid
             case PendingRequest() as pending:
@@ -111,70 +121,83 @@ class Books:
                 pass
 
     def _enter_instance(self, instance: Instance) -> None:
-        old = self.instances.get(instance.uuid)
-        revision, state = (old.revision, state_of(old)) if old else (0, None)
+        uuid = instance.uuid
+        old = self.instances.get(uuid)
+        revision, before = (old.revision, state_of(old)) if old else (0, None)
+        state = state_of(instance)
         if instance.revision != revision + 1:
             self._complain(instance, f"revision {instance.revision} after {revision}")
-        is_renamed = old is not None and old.name != instance.name
-        if state_of(instance) not in MOVES[state] and not (
-            is_renamed and state == state_of(instance)
-        ):
-            self._complain(instance, f"{state_of(instance)} after {state}")
-        on_host = state_of(instance) in ON_HOST
-        if on_host and instance.host is None:
-            self._complain(instance, f"{state_of(instance)} without a host")
-        if not on_host and instance.host is not None and instance.status is not Status.DELETED:
-            self._complain(instance, f"{state_of(instance)} on host {instance.host}")
-        if old and ACTIVE in {state, state_of(instance)} and old.host != instance.host:
-            self._complain(instance, f"moved from {old.host} to {instance.host}")
-        self.instances[instance.uuid] = instance
+        if not may_follow(before, state, is_reset=uuid in self.reset):
+            self._complain(instance, f"{state} after {before}")
+        homeless_before_delete = instance.task is Task.DELETING and instance.disks is not None
+        may_be_homeless = state == WAITING or instance.status in _HOMELESS or homeless_before_delete
+        if instance.host is None and not may_be_homeless:
+            self._complain(instance, f"{state} without a host")
+        if instance.host is not None and state in {WAITING, AWAY}:
+            self._complain(instance, f"{state} on host {instance.host}")
+        if old and None not in {old.host, instance.host} and old.host != instance.host:
+            move = self.moves.get(old.migration_uuid or "")
+            if move is None or {old.host, instance.host} != {
+                move.source.host,
+                move.destination.host,
+            }:
+                self._complain(instance, f"moved from {old.host} to {instance.host}")
+        if old and old.task in _STORING and instance.disks is None:
+            self.shelved_in_vain.add(uuid)
+        self.instances[uuid] = instance
 
-    def _check_rooms(self, allocations: list[Allocation]) -> None:
-        """Check that rooms are what instances on hosts need, and no room is overfull."""
-        counted: dict[str, dict[str, int]] = {uuid: {} for uuid in self.used}
-        holders: dict[str, Allocation] = {}
-        for one in allocations:
-            if one.consumer_uuid in holders:
-                raise BrokenLawError(f"v{self.version}: {one.consumer_uuid} has two rooms")
-            holders[one.consumer_uuid] = one
-            room = counted[one.provider_uuid]
-            for name, amount in one.amounts.items():
-                room[name] = room.get(name, 0) + amount
-        if counted != self.used:
-            raise BrokenLawError(f"v{self.version}: {counted} allocated, {self.used} used")
-        for uuid, room in counted.items():
-            for name, amount in room.items():
-                if amount > self._capacity[uuid].get(name, 0):
-                    raise BrokenLawError(f"v{self.version}: {uuid} has {amount} of {name} used")
+    def _enter_move(self, move: Migration) -> None:
+        old = self.moves.get(move.uuid)
+        before = old.stage if old else None
+        if not may_move_on(before, move.stage):
+            raise BrokenLawError(f"v{self.version}: move {move}: {move.stage} after {before}")
+        if move.has_ended:
+            self.moves.pop(move.uuid, None)
+        else:
+            self.moves[move.uuid] = move
+
+    def _check_rooms(self, allocations: Iterable[Allocation]) -> None:
+        """Check that rooms are what instances and moves need, and none is overfull or nobody's."""
+        rooms, complaint = check_sums(allocations, self.used, self._capacity)
+        if complaint:
+            raise BrokenLawError(f"v{self.version}: {complaint}")
         for instance in self.instances.values():
-            self._check_room(instance, holders.pop(instance.uuid, None))
-        if holders:
-            raise BrokenLawError(f"v{self.version}: rooms of nobody: {sorted(holders)}")
+            move = self.moves.get(instance.migration_uuid or "")
+            needs, has = rooms_of(instance, move, self._hosts), rooms.pop(instance.uuid, None)
+            if needs != has:
+                self._complain(instance, f"{state_of(instance)} needs {needs} and has {has}")
+        for move in self.moves.values():
+            has = rooms.pop(move.uuid, None)
+            if has not in rooms_of_move(move, self._hosts):
+                raise BrokenLawError(f"v{self.version}: {move} has {has}")
+        if rooms:
+            raise BrokenLawError(f"v{self.version}: rooms of nobody: {sorted(rooms)}")
 
-    def _check_room(self, instance: Instance, room: Allocation | None) -> None:
-        if state_of(instance) not in ON_HOST:
-            if room is not None:
-                self._complain(instance, f"{state_of(instance)} with a room")
-            return
-        flavor = instance.flavor
-        needs = {VCPU: flavor.vcpus, MEMORY_MB: flavor.memory_mb, DISK_GB: flavor.root_gb}
-        if room is None or room.amounts != _nonzero(needs):
-            self._complain(instance, f"needs {needs} and has {room}")
-        elif room.provider_uuid != self._hosts[instance.host or ""]:
-            self._complain(instance, f"is on {instance.host} and has {room}")
+    def _check_moves(self) -> None:
+        """Check that a move and its instance know of each other, and agree where it is."""
+        for instance in self.instances.values():
+            if instance.migration_uuid is None:
+                continue
+            move = self.moves.get(instance.migration_uuid)
+            if move is None or move.instance_uuid != instance.uuid or move.stage in _LEFT_OVER:
+                self._complain(instance, f"is in the midst of {move}")
+            elif instance.task is not Task.DELETING or instance.host is not None:
+                side = move.source if move.stage in _ON_SOURCE else move.destination
+                if (instance.host, instance.flavor) != (side.host, side.flavor):
+                    self._complain(instance, f"is on {instance.host} and moves by {move}")
+        for move in self.moves.values():
+            owner = self.instances[move.instance_uuid]
+            if move.stage not in _LEFT_OVER and owner.migration_uuid != move.uuid:
+                self._complain(owner, f"knows nothing of its move {move}")
 
     def _complain(self, instance: Instance, what: str) -> None:
         raise BrokenLawError(f"v{self.version}: instance {instance.uuid}: {what}")
 
 
-def _nonzero(amounts: Mapping[str, int]) -> dict[str, int]:
-    return {name: amount for name, amount in amounts.items() if amount}
-
-
 def _line_of(change: Change) -> bytes:
     event = change.event
     match event:
-        case Instance():
+        case Instance() | Migration():
             return f"{change.version} {event}".encode()
         case Decision():
             return f"{change.version} {event.request_id} {event.verdict}".encode()

@@ -9,7 +9,7 @@ import os
 import pytest
 
 SEEDS = 70
-"""Seeds of each scenario, unless told otherwise."""
+"""Seeds of each scenario, unless its module or somebody else says otherwise."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,5 +23,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     # Without a default this fails when pytest has found this file too late to add the option.
     seed = metafunc.config.getoption("--seed", default=None)
-    count = int(os.environ.get("BERTH_SEEDS", SEEDS))
+    usual: int = getattr(metafunc.module, "SEEDS", SEEDS)
+    count = int(os.environ.get("BERTH_SEEDS", usual))
     metafunc.parametrize("seed", range(count) if seed is None else [seed])

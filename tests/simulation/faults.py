@@ -1,25 +1,25 @@
-"""What goes wrong: a process's line to the ledger, and the machines that instances run on."""
+"""What goes wrong: how often, in the code, and on a process's line to the ledger."""
 
 import asyncio
 import contextvars
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
 from berth.adapters.ledger import MemoryLedger
-from berth.adapters.virt.fake import FakeDriver
 from berth.domain.allocation import Allocation
 from berth.domain.change import Change, Snapshot
 from berth.domain.consumer import Holding
-from berth.domain.errors import BuildError, UnavailableError
+from berth.domain.errors import UnavailableError
 from berth.domain.instance import Instance
+from berth.domain.instance_action import Action
+from berth.domain.migration import Migration
 from berth.domain.record import Kind, Record
 from berth.domain.write import Outcome, Unit
-from berth.ports.ledger import InstanceQuery
-from berth.ports.virt import Report
+from berth.ports.ledger import InstanceQuery, MigrationQuery
 from berth.scheduling.policy import Policy
-from tests.simulation.books import Books, BrokenLawError
+from tests.simulation.books import Books
 
 R = TypeVar("R", bound=Record)
 
@@ -32,6 +32,7 @@ class Weather:
     unavailable: float = 0.0
     lost: float = 0.0
     build_fails: float = 0.0
+    verb_fails: float = 0.0
     machine_breaks: float = 0.0
     code_breaks: float = 0.0
     spawn_s: float = 2.0
@@ -40,7 +41,7 @@ class Weather:
         """Let nothing go wrong any more; answers still take their time."""
         self.delay_s = min(self.delay_s, 0.01)
         self.unavailable = self.lost = 0.0
-        self.build_fails = self.machine_breaks = self.code_breaks = 0.0
+        self.build_fails = self.verb_fails = self.machine_breaks = self.code_breaks = 0.0
 
 
 class Flaw:
@@ -125,6 +126,16 @@ class Line:
         await self._ask()
         return await self._ledger.instances(query)
 
+    async def migrations(self, query: MigrationQuery) -> list[Migration]:
+        """See `Records.migrations`."""
+        await self._ask()
+        return await self._ledger.migrations(query)
+
+    async def actions(self, instance_uuid: str) -> list[Action]:
+        """See `Records.actions`."""
+        await self._ask()
+        return await self._ledger.actions(instance_uuid)
+
     async def allocations(
         self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
     ) -> list[Allocation]:
@@ -207,62 +218,3 @@ class Line:
 
     def _chance(self, share: float) -> bool:
         return self._rng.random() < share
-
-
-@dataclass(slots=True)
-class Fleet:
-    """All machines, and the books that watch over them."""
-
-    books: Books
-    machines: "dict[str, Machine]" = field(default_factory=dict[str, "Machine"])
-
-
-class Machine:
-    """A compute host that outlives its agent; see the port `Driver`."""
-
-    def __init__(self, fake: FakeDriver, fleet: "Fleet", weather: Weather, rng: Random) -> None:
-        self._fake = fake
-        self._fleet = fleet
-        self._weather = weather
-        self._rng = rng
-        self.instances: set[str] = set()
-
-    async def report(self) -> Report:
-        """Return what the fake driver reports."""
-        return await self._fake.report()
-
-    async def spawn(self, instance: Instance) -> None:
-        """Start an instance, or fail; an agent that dies meanwhile may leave it half done."""
-        if instance.uuid in self.instances:
-            return
-        try:
-            await self._work(self._weather.spawn_s)
-            if self._rng.random() < self._weather.build_fails:
-                raise BuildError("no such luck")
-        except asyncio.CancelledError:
-            if self._rng.random() < 0.5:
-                self._start(instance.uuid)
-            raise
-        self._start(instance.uuid)
-
-    async def destroy(self, instance_uuid: str) -> None:
-        """Stop an instance."""
-        await self._work(self._weather.spawn_s / 4)
-        self.instances.discard(instance_uuid)
-
-    async def running(self) -> Sequence[str]:
-        """Return the uuids of the instances that run."""
-        return sorted(self.instances)
-
-    def _start(self, uuid: str) -> None:
-        machines = self._fleet.machines.items()
-        elsewhere = [name for name, other in machines if uuid in other.instances]
-        if elsewhere:
-            text = f"instance {uuid} starts while it runs on {elsewhere}"
-            self._fleet.books.accuse(BrokenLawError(text))
-        self.instances.add(uuid)
-
-    async def _work(self, longest_s: float) -> None:
-        await asyncio.sleep(self._rng.uniform(0, longest_s))
-        if self._rng.random() < self._weather.machine_breaks:
-            raise OSError("the hypervisor is confused")

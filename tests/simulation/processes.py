@@ -8,25 +8,28 @@ from random import Random
 from typing import Any, TypeVar
 
 from berth.adapters.bus.local import LocalBus
-from berth.agent.pool import Agent, AgentPool
+from berth.agent.pool import Agent, AgentPool, Pace
 from berth.domain.errors import UnavailableError
 from berth.lab.kernel import VirtualClock
-from berth.services.building import Building
 from berth.services.commands import PLACE
 from berth.services.deciding import Deciding
 from berth.services.following import Follower
+from berth.services.host_work import Bench, HostWork
 from berth.services.hosts import Hosts
 from berth.services.instances import Instances
+from berth.services.operations import Operations
 from berth.services.pending import PendingRequests
 from berth.services.placing import Placing
 from berth.services.ratios import Ratios
 from berth.services.replica import Replica
 from berth.services.supervising import supervise
-from tests.simulation.faults import Flaw, Line, Machine
+from tests.simulation.faults import Flaw, Line
+from tests.simulation.machines import Machine
 
 T = TypeVar("T")
 
 _RESTART_S = 2.0
+_PACE = Pace(reconcile_interval_s=40.0)
 _PROCESS: contextvars.ContextVar["Process"] = contextvars.ContextVar("process")
 
 
@@ -85,6 +88,8 @@ class Role:
     serves: bool = False
     schedules: bool = False
     machines: Mapping[str, Machine] = field(default_factory=dict[str, Machine])
+    offloads: bool = True
+    resizes_in_place: bool = False
 
 
 class Process:
@@ -99,7 +104,7 @@ class Process:
         self._rng = rng
         self.replica = Replica()
         self.follower = Follower(line, self.clock, [self.replica, flaw])
-        self.bus = LocalBus(journal)
+        self.bus = LocalBus(journal, now_s=self.clock.now_s)
         self.hosts = Hosts(
             ledger=line,
             follower=self.follower,
@@ -134,6 +139,13 @@ class Process:
             self.hosts,
             self.clock,
             journal,
+            _PACE,
+        )
+        self.operations = Operations(
+            ledger=line,
+            replica=self.replica,
+            clock=self.clock,
+            resizes_in_place=role.resizes_in_place,
         )
         self.is_up = False
 
@@ -166,7 +178,7 @@ class Process:
         if role.machines:
             self.follower.subscribe(self.pool)
             await self._insist(self.pool.register)
-            loops.append(("agents", self.pool.run))
+            loops += [("agents", self.pool.run), ("hints", self.pool.listen)]
         await self._insist(self.follower.start)
         if role.machines:
             await self.pool.adopt()
@@ -200,4 +212,5 @@ class Process:
                 return
 
     def _agent(self, name: str, machine: Machine) -> Agent:
-        return Agent(name, machine, Building(ledger=self.line, driver=machine, clock=self.clock))
+        bench = Bench(name, self.line, machine, self.clock, offloads=self.role.offloads)
+        return Agent(name, machine, HostWork(bench))

@@ -3,7 +3,8 @@
 from random import Random
 
 from tests.simulation.faults import Weather
-from tests.simulation.world import Scenario, run_scenario
+from tests.simulation.run import run_scenario
+from tests.simulation.world import Scenario
 
 
 def scenario_of(seed: int) -> Scenario:

@@ -4,11 +4,11 @@ import os
 import subprocess
 import sys
 
-from tests.simulation import test_contention, test_crashes, test_lost_answers
-from tests.simulation.world import run_scenario
+from tests.simulation import test_contention, test_crashes, test_lifecycle, test_lost_answers
+from tests.simulation.run import run_scenario
 
 _SEED = 3
-_SCENARIOS = (test_contention, test_crashes, test_lost_answers)
+_SCENARIOS = (test_contention, test_crashes, test_lifecycle, test_lost_answers)
 _PRINT = "from tests.simulation.test_replay import digests; print(*digests())"
 
 

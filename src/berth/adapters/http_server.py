@@ -1,25 +1,19 @@
 """Serving an ASGI application over HTTP, in a process that has more to do than that."""
 
 import asyncio
-import json
 import signal
 import socket
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from berth.adapters.http_protocol import LimitedProtocol
 from berth.domain.errors import InvalidInputError
 
 _GRACE_S = 5
 _BACKLOG = 2048
-_MALFORMED = (
-    "The server could not comply with the request since it is either malformed or otherwise "
-    "incorrect.\n\n {}  "
-)
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -33,7 +27,7 @@ def listening(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         reason = f"{host}:{port} cannot be listened on ({error.strerror}); name another"
-        raise InvalidInputError("api.listen", reason) from error
+        raise InvalidInputError("listen", reason) from error
 
 
 async def serve_http(app: ASGIApp, listener: socket.socket) -> None:
@@ -46,12 +40,23 @@ async def serve_http(app: ASGIApp, listener: socket.socket) -> None:
     await _Server(config_of(app)).serve(sockets=[listener])
 
 
+async def serve_beside(app: ASGIApp, listener: socket.socket) -> None:
+    """Serve until cancelled, in a process that somebody else stops.
+
+    Args:
+        app: the application.
+        listener: a socket that listens, see `listening`; it is closed in the end.
+    """
+    with listener:
+        await _Companion(config_of(app)).serve(sockets=[listener])
+
+
 def config_of(app: ASGIApp) -> uvicorn.Config:
     """Return how uvicorn serves an application for Berth."""
     return uvicorn.Config(
         app,
         loop="none",
-        http=_Protocol,
+        http=LimitedProtocol,
         ws="none",
         lifespan="off",
         access_log=False,
@@ -59,27 +64,6 @@ def config_of(app: ASGIApp) -> uvicorn.Config:
         server_header=False,
         timeout_graceful_shutdown=_GRACE_S,
     )
-
-
-class _Protocol(HttpToolsProtocol):
-    """HTTP whose parser's refusals have the form of OpenStack's errors.
-
-    They come before there is a request, so no API can tell them.
-    """
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP, and close the connection."""
-        # Called where the parser's error is handled, and only that knows what was wrong.
-        cause = str(sys.exception() or "")
-        reason = "content-length header must be an integer" if "Content-Length" in cause else msg
-        error = {"status": 400, "title": "Bad Request", "detail": _MALFORMED.format(reason)}
-        body = json.dumps({"errors": [error]}).encode()
-        head = (
-            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + body)
-        self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -94,4 +78,13 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+
+class _Companion(uvicorn.Server):
+    """A server that leaves signals to others."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Capture none."""
         yield

@@ -2,20 +2,25 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 
 from berth.domain.change import Change, Snapshot
 from berth.domain.errors import BerthError, BuildError
-from berth.domain.instance import Instance, Status, Task
+from berth.domain.instance import Instance, Status
+from berth.domain.migration import Migration, Stage
+from berth.ports.bus import CONTEXT, Context
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
-from berth.ports.virt import Driver
-from berth.services.building import Building
+from berth.ports.virt import Driver, Verb
+from berth.services.host_work import HostWork
+from berth.services.host_work.reconciling import ORPHAN, Oddity
+from berth.services.host_work.working import has_turn, is_left_over
 from berth.services.hosts import Hosts
 
 _RETRY_S = 1.0
 _NO_MORE_NEWS = sys.maxsize
+_RUNNING = frozenset({Status.ACTIVE, Status.RESIZED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,20 @@ class Agent:
 
     host: str
     driver: Driver
-    building: Building
+    work: HostWork
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often agents report and look what is on their hosts, and how much they do at once."""
+
+    report_interval_s: float = 10.0
+    reconcile_interval_s: float = 600.0
+    hint_delay_s: float = 1.0
+    builds_max: int = 256
+
+
+_PACE = Pace()
 
 
 class AgentPool:
@@ -40,21 +58,30 @@ class AgentPool:
         hosts: Hosts,
         clock: Clock,
         telemetry: Telemetry,
-        *,
-        report_interval_s: float = 10.0,
-        builds_max: int = 256,
+        pace: Pace = _PACE,
     ) -> None:
         self._agents = dict(agents)
+        self._keepers = [
+            name for name, one in self._agents.items() if Verb.DISKS in one.driver.verbs
+        ][:1]
+        """Who deletes the disks of instances that are on no host."""
         self._hosts = hosts
         self._clock = clock
         self._telemetry = telemetry
-        self._report_interval_s = report_interval_s
-        self._slots = asyncio.Semaphore(builds_max)
+        self._pace = pace
+        self._slots = asyncio.Semaphore(pace.builds_max)
         self._at_work: dict[str, int] = {}
         """The newest revision that the feed has told of each instance that is worked on."""
         self._done: dict[str, int] = {}
         """Revisions that instances are done with and that the feed is yet to tell."""
-        self._todo: dict[str, Instance] = {}
+        self._todo: dict[str, tuple[Instance, str]] = {}
+        """What to work on next, and for which host."""
+        self._moves: dict[str, Migration] = {}
+        """The moves that go on and that hosts here have a part in, by uuid."""
+        self._left: dict[str, list[Migration]] = {}
+        """Moves that have left something here, by instance."""
+        self._odd: dict[str, dict[str, Oddity]] = {}
+        """What is odd about an instance, by host."""
         self._active: list[Instance] | None = []
         """What is to be adopted; None when that was done."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -63,10 +90,38 @@ class AgentPool:
         """Report every host with its inventory to the ledger."""
         await self._hosts.register([await one.driver.report() for one in self._agents.values()])
 
+    async def listen(self) -> None:
+        """Look at hosts soon after their drivers hint at changes there, for ever."""
+        hinted: dict[str, None] = {}  # in the order of the hints
+        came = asyncio.Event()
+
+        async def follow(agent: Agent) -> None:
+            async for _ in agent.driver.events():
+                hinted[agent.host] = None
+                came.set()
+
+        async with asyncio.TaskGroup() as group:
+            for agent in self._agents.values():
+                if Verb.EVENTS in agent.driver.verbs:
+                    group.create_task(follow(agent))
+            while True:
+                await came.wait()
+                # Most hints are of what the agents do themselves, so they have their say first.
+                await self._clock.sleep(self._pace.hint_delay_s)
+                came.clear()
+                for host in list(hinted):
+                    del hinted[host]
+                    await self._reconcile(host)
+
     async def run(self) -> None:
-        """Send heartbeats for ever."""
+        """Send heartbeats for ever, and look now and then what is on the hosts."""
+        looked_at_s = self._clock.now_s()
         while True:
-            await self._clock.sleep(self._report_interval_s)
+            await self._clock.sleep(self._pace.report_interval_s)
+            if self._clock.now_s() - looked_at_s >= self._pace.reconcile_interval_s:
+                looked_at_s = self._clock.now_s()
+                for host in self._agents:
+                    self._spawn(self._reconcile(host))
             try:
                 await self._hosts.heartbeat(sorted(self._agents))
             except BerthError as error:
@@ -78,6 +133,9 @@ class AgentPool:
         self._done = {uuid: done for uuid, done in self._done.items() if uuid in live}
         for uuid in self._at_work.keys() - live:
             self._at_work[uuid] = _NO_MORE_NEWS
+        self._moves = {}
+        for migration in snapshot.migrations:
+            self._note_move(migration)
         for instance in snapshot.instances:
             self._consider(instance)
         if self._active is not None:
@@ -85,9 +143,15 @@ class AgentPool:
 
     def apply(self, changes: Sequence[Change]) -> None:
         """See `Subscriber.apply`."""
+        touched: dict[str, Instance] = {}
         for change in changes:
             if isinstance(change.event, Instance):
-                self._consider(change.event)
+                touched[change.event.uuid] = change.event
+            elif isinstance(change.event, Migration):
+                self._note_move(change.event)
+        # A version tells of an instance and of its move in any order.
+        for instance in touched.values():
+            self._consider(instance)
 
     async def adopt(self) -> None:
         """Have the drivers run what the snapshot said is active on their hosts.
@@ -95,10 +159,31 @@ class AgentPool:
         That may take long and is not waited for; whatever comes for an instance meanwhile waits
         for its turn.
         """
+        here: dict[str, list[Instance]] = {name: [] for name in self._agents}
         for instance in self._active or ():
-            if instance.uuid not in self._at_work:
-                self._start(instance)
+            here[instance.host or ""].append(instance)
         self._active = None
+        for name, instances in here.items():
+            self._spawn(self._reconcile(name, instances))
+
+    async def _reconcile(self, host: str, instances: Sequence[Instance] | None = None) -> None:
+        """Compare a host with the ledger, and start what should run."""
+        telemetry = self._telemetry
+        try:
+            async with self._slots:
+                work = self._agents[host].work
+                found = await work.reconcile(instances)
+        except Exception as error:  # noqa: BLE001 - a driver may fail in any way; it is done again
+            telemetry.failure("reconciling_failed", error, host=host)
+            return
+        for instance in found.missing:
+            if instance.uuid not in self._todo:
+                self._start(instance, host)
+        for uuid in found.orphans:
+            telemetry.event(ORPHAN, host=host, instance=uuid)
+        for oddity in found.odd:
+            self._odd.setdefault(oddity.instance_uuid, {})[host] = oddity
+            self._run(oddity.instance_uuid, 0)
 
     async def close(self) -> None:
         """Stop working; what is not finished is found again at the next start."""
@@ -108,49 +193,120 @@ class AgentPool:
 
     def _should_run(self, instance: Instance) -> bool:
         here = instance.host in self._agents
-        return here and instance.status is Status.ACTIVE and instance.task is None
+        return here and instance.status in _RUNNING and instance.task is None
+
+    def _note_move(self, migration: Migration) -> None:
+        turn = migration.turn or ""
+        if turn in self._agents and is_left_over(turn, migration):
+            self._left.setdefault(migration.instance_uuid, []).append(migration)
+            self._run(migration.instance_uuid, 0)
+        if any(map(migration.concerns, self._agents)):
+            self._moves[migration.uuid] = migration
+        else:
+            self._moves.pop(migration.uuid, None)
+        leaves = migration.cancelled and migration.stage is Stage.MOVING
+        if leaves and migration.source.host in self._agents:
+            self._spawn(self._cancel(migration))
+
+    def _turn(self, instance: Instance) -> str | None:
+        """Return the host, of those here, whose agent has something to do for an instance."""
+        migration = self._moves.get(instance.migration_uuid or "")
+        hosts = [instance.host] if instance.host is not None else self._keepers
+        if migration is not None:
+            hosts += [migration.source.host, migration.destination.host]
+        for host in hosts:
+            if host in self._agents and has_turn(host, instance, migration):
+                return host
+        return None
 
     def _consider(self, instance: Instance) -> None:
-        uuid = instance.uuid
+        uuid, done = instance.uuid, self._done.get(instance.uuid, 0)
         if uuid in self._at_work:
             self._at_work[uuid] = instance.revision
-        elif instance.revision < self._done.get(uuid, 0):
+        if instance.revision < done:
             return
+        self._done.pop(uuid, None)
         # A server may be deleted without its agent, when that was down: it is destroyed here.
-        gone = instance.status is Status.DELETED and instance.revision > self._done.get(uuid, 0)
-        if uuid not in self._at_work:
-            self._done.pop(uuid, None)
-        to_do = gone or instance.task in (Task.SPAWNING, Task.DELETING)
-        if to_do and instance.host in self._agents:
-            self._start(instance)
+        gone = instance.status is Status.DELETED and instance.revision > done
+        host = instance.host if gone and instance.host in self._agents else self._turn(instance)
+        if host is not None:
+            self._start(instance, host)
 
-    def _start(self, instance: Instance) -> None:
+    def _start(self, instance: Instance, host: str) -> None:
         """Work on an instance, now or when the work that is going on with it is done."""
-        uuid = instance.uuid
-        self._todo[uuid] = instance
+        uuid, revision = instance.uuid, instance.revision
+        self._todo[uuid] = (instance, host)
+        self._run(uuid, revision)
+        self._at_work[uuid] = max(self._at_work[uuid], revision)
+
+    def _run(self, uuid: str, revision: int) -> None:
         if uuid not in self._at_work:
-            self._at_work[uuid] = instance.revision
-            task = asyncio.create_task(self._work(uuid))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._at_work[uuid] = revision
+            self._spawn(self._work(uuid))
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _work(self, uuid: str) -> None:
         done, has_failed = 0, False
-        while (instance := self._todo.pop(uuid, None)) is not None:
+        while uuid in self._todo or uuid in self._left or uuid in self._odd:
+            # What an earlier move has left must be gone before the instance may come back.
+            for migration in self._left.pop(uuid, ()):
+                await self._clear_away(migration)
+            for host, oddity in self._odd.pop(uuid, {}).items():
+                await self._mend(host, oddity)
+            if uuid not in self._todo:
+                continue
+            instance, host = self._todo.pop(uuid)
             if instance.revision < done:
                 continue
-            agent = self._agents[instance.host or ""]
+            agent = self._agents[host]
             in_doubt = has_failed or instance.task is None
+            # The task was begun by whoever read the feed, in the name of somebody else perhaps.
+            CONTEXT.set(Context(instance.decision_id))
             try:
                 async with self._slots:
-                    done = await agent.building.carry_out(instance, in_doubt=in_doubt)
+                    done = await agent.work.carry_out(instance, in_doubt=in_doubt)
                 has_failed = False
             except BuildError as error:
-                self._telemetry.failure("adoption_failed", error, instance=uuid, host=agent.host)
+                self._telemetry.failure("adoption_failed", error, instance=uuid, host=host)
             except Exception as error:  # noqa: BLE001 - a driver may fail in any way; try again
-                self._telemetry.failure("task_failed", error, instance=uuid, host=agent.host)
+                self._telemetry.failure("task_failed", error, instance=uuid, host=host)
                 await self._clock.sleep(_RETRY_S)
-                self._todo.setdefault(uuid, instance)
+                self._todo.setdefault(uuid, (instance, host))
                 has_failed = True
         if done > self._at_work.pop(uuid):
             self._done[uuid] = done
+
+    async def _clear_away(self, migration: Migration) -> None:
+        agent = self._agents[migration.turn or ""]
+        while True:
+            try:
+                async with self._slots:
+                    await agent.work.clear_away(migration)
+            except Exception as error:  # noqa: BLE001 - a driver may fail in any way; try again
+                uuid = migration.instance_uuid
+                self._telemetry.failure("task_failed", error, instance=uuid, host=agent.host)
+                await self._clock.sleep(_RETRY_S)
+            else:
+                return
+
+    async def _mend(self, host: str, oddity: Oddity) -> None:
+        uuid = oddity.instance_uuid
+        try:
+            async with self._slots:
+                found = await self._agents[host].work.mend(oddity)
+        except Exception as error:  # noqa: BLE001 - a driver may fail in any way; it is found again
+            self._telemetry.failure("reconciling_failed", error, instance=uuid, host=host)
+        else:
+            if found is not None:
+                self._telemetry.event(found, host=host, instance=uuid)
+
+    async def _cancel(self, migration: Migration) -> None:
+        agent, uuid = self._agents[migration.source.host], migration.instance_uuid
+        try:
+            await agent.work.cancel(uuid)
+        except BerthError as error:
+            self._telemetry.failure("cancel_failed", error, instance=uuid, host=agent.host)

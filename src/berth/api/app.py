@@ -7,21 +7,41 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from berth import __version__
 from berth.api import versions
-from berth.api.answers import send_bytes, send_error
+from berth.api.answers import ErrorTeller, send_bytes, send_error
 from berth.api.berth import routes as berth_room
 from berth.api.codec import encode
+from berth.api.compute import lifecycle_routes, side_routes
 from berth.api.compute import routes as compute_room
+from berth.api.compute.gaps import not_here
 from berth.api.errors import HttpError
 from berth.api.front import Front
+from berth.api.identity import routes as identity_room
+from berth.api.identity.errors import send_refusal as tell_by_identity
+from berth.api.images import routes as image_room
+from berth.api.observed import Traced
 from berth.api.openapi import openapi_document
 from berth.api.parts import ApiParts
 from berth.api.placement.app import Mounted, teller_of
 from berth.api.placement.parts import PlacementParts
+from berth.api.probes import METRICS
 from berth.api.routing import Microversions, Shortcuts, ends_of, not_found, routes_of
 
 __all__ = ["ApiParts", "build_app"]
 
-OPERATIONS = (*versions.OPERATIONS, *compute_room.OPERATIONS, *berth_room.OPERATIONS)
+_COMPUTE = (
+    *compute_room.OPERATIONS,
+    *lifecycle_routes.OPERATIONS,
+    *side_routes.OPERATIONS,
+    *image_room.MIRRORED,
+)
+
+OPERATIONS = (
+    *versions.OPERATIONS,
+    *_COMPUTE,
+    *identity_room.OPERATIONS,
+    *image_room.OPERATIONS,
+    *berth_room.OPERATIONS,
+)
 
 
 def build_app(parts: ApiParts, placement: PlacementParts | None = None) -> ASGIApp:
@@ -35,30 +55,42 @@ def build_app(parts: ApiParts, placement: PlacementParts | None = None) -> ASGIA
         placement: what the Placement API is built from; without it there is none.
     """
     parts = replace(parts, started_ns=parts.clock.ticks_ns())
-    compute_routes = routes_of(parts, compute_room.OPERATIONS, compute_room.PREFIX)
+    compute_routes = routes_of(parts, _COMPUTE, compute_room.PREFIX)
     berth_routes = routes_of(parts, berth_room.OPERATIONS, berth_room.PREFIX)
-    compute = Router(compute_routes, redirect_slashes=False, default=not_found)
+    compute = Router(compute_routes, redirect_slashes=False, default=not_here)
     berth = Router(berth_routes, redirect_slashes=False, default=not_found)
     public = routes_of(parts, versions.OPERATIONS)
+    others = routes_of(parts, (*identity_room.OPERATIONS, *image_room.OPERATIONS))
     app: ASGIApp = Router(
         [
             *public,
             Mount(compute_room.PREFIX, Microversions(compute)),
             Mount(berth_room.PREFIX, berth),
+            *others,
             Route("/openapi.json", _Document()),
         ],
         redirect_slashes=False,
         default=not_found,
     )
-    ends = {
+    ends: dict[str, ASGIApp] = {
         **ends_of(compute_routes, compute_room.PREFIX, Microversions),
         **ends_of(berth_routes, berth_room.PREFIX),
+        **ends_of(others, ""),
     }
+    if parts.page is not None:
+        ends[METRICS] = parts.page
     app = Shortcuts(app, ends)
-    if placement is None:
-        return Front(app, parts.limits, parts.ids, parts.telemetry)
-    app = Mounted(app, placement)
-    return Front(app, parts.limits, parts.ids, parts.telemetry, teller_of=teller_of)
+    if placement is not None:
+        app = Mounted(app, placement)
+    if parts.tracer is not None:
+        app = Traced(app, parts.tracer)
+    return Front(app, parts.limits, parts.ids, parts.telemetry, teller_of=_teller_of)
+
+
+def _teller_of(path: str) -> ErrorTeller | None:
+    """Return who tells the errors of a path; None is the compute API."""
+    is_identity = path.startswith(f"{identity_room.PREFIX}/") or path == identity_room.PREFIX
+    return tell_by_identity if is_identity else teller_of(path)
 
 
 class _Document:

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import hmac
 from collections import OrderedDict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -13,13 +14,13 @@ from berth.api.attempts import FailedAttempts
 from berth.api.errors import HttpError
 from berth.ports.clock import Clock
 
-_ADMIN = "admin"
+ADMIN = "admin"
 _NAME_MAX = 255
 _PASSWORD_BYTES_MAX = 72
 """What bcrypt reads of a password; a longer one is refused, never cut."""
 _HEADER_MAX = 1024
 _NS_PER_S = 1_000_000_000
-_CHALLENGE = {"WWW-Authenticate": 'Basic realm="Berth", charset="UTF-8"'}
+CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": 'Basic realm="Berth", charset="UTF-8"'}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,12 @@ class NoAuth:
         admins: users that are administrators.
     """
 
-    _ANYBODY = frozenset({"", "notused", _ADMIN})
+    _ANYBODY = frozenset({"", "notused", ADMIN})
     """Tokens that say nothing: keystoneauth's plugin `none` sends `notused`."""
 
-    _ANY_ADMIN = Identity(_ADMIN, _ADMIN, is_admin=True)
+    _ANY_ADMIN = Identity(ADMIN, ADMIN, is_admin=True)
 
-    def __init__(self, admins: frozenset[str] = frozenset({_ADMIN})) -> None:
+    def __init__(self, admins: frozenset[str] = frozenset({ADMIN})) -> None:
         self._admins = admins
 
     async def identify(self, credentials: Credentials) -> Identity:
@@ -87,7 +88,7 @@ class NoAuth:
         user, _, project = token.partition(":")
         project = project or user
         for name in (user, project):
-            if not (0 < len(name) <= _NAME_MAX and name.isprintable()):
+            if not is_name(name):
                 raise HttpError(401, "X-Auth-Token must be USER or USER:PROJECT.")
         return Identity(user, project, is_admin=user in self._admins)
 
@@ -103,7 +104,7 @@ class NoAuth2:
         admins: users that are administrators.
     """
 
-    def __init__(self, admins: frozenset[str] = frozenset({_ADMIN})) -> None:
+    def __init__(self, admins: frozenset[str] = frozenset({ADMIN})) -> None:
         self._admins = admins
 
     async def identify(self, credentials: Credentials) -> Identity:
@@ -113,17 +114,17 @@ class NoAuth2:
         user, _, project = credentials.token.partition(":")
         project = credentials.project or project or user
         for name in (user, project):
-            if not (0 < len(name) <= _NAME_MAX and name.isprintable()):
+            if not is_name(name):
                 raise HttpError(401, "X-Auth-Token must be USER or USER:PROJECT.")
         if credentials.roles is None:
-            roles = frozenset({_ADMIN} if user in self._admins else ())
+            roles = frozenset({ADMIN} if user in self._admins else ())
         else:
             named = (role.strip().lower() for role in credentials.roles.split(","))
             roles = frozenset(role for role in named if role)
         return Identity(
             user,
             project,
-            is_admin=_ADMIN in roles,
+            is_admin=ADMIN in roles,
             roles=roles,
             is_system=bool(credentials.system_scope),
         )
@@ -155,11 +156,15 @@ class Accounts(Protocol):
         """Return the account of a user."""
         ...
 
+    def users(self) -> Collection[str]:
+        """Return the names of all users."""
+        ...
+
 
 class HttpBasic:
-    """Checks HTTP Basic against accounts.
+    """Checks HTTP Basic, or a user and a password, against accounts.
 
-    A verified header is remembered for a minute, as its HMAC under a key of this process, so
+    What was verified is remembered for a minute, as its HMAC under a key of this process, so
     that the costly check is not made at each request. It is forgotten when an account changes.
 
     Args:
@@ -167,7 +172,7 @@ class HttpBasic:
         clock: tells durations.
         key: random bytes for the HMAC, new in each process.
         admins: users that are administrators.
-        remembered_s: how long a verified header is remembered.
+        remembered_s: how long a verified password is remembered.
         remembered_max: how many are.
         checks_max: passwords checked at the same time.
         waiting_max: passwords that may wait for that; more are answered with 503.
@@ -179,7 +184,7 @@ class HttpBasic:
         clock: Clock,
         *,
         key: bytes,
-        admins: frozenset[str] = frozenset({_ADMIN}),
+        admins: frozenset[str] = frozenset({ADMIN}),
         remembered_s: float = 60.0,
         remembered_max: int = 1024,
         checks_max: int = 2,
@@ -202,22 +207,35 @@ class HttpBasic:
         """See `Auth.identify`."""
         header = credentials.authorization
         if not header:
-            raise HttpError(401, "Authentication is required: HTTP Basic.", _CHALLENGE)
+            raise HttpError(401, "Authentication is required: HTTP Basic.", CHALLENGE)
+        return await self.log_in(*_parse(header), credentials.address)
+
+    async def log_in(self, user: str, password: bytes, address: str) -> Identity:
+        """Return who a user with a password is.
+
+        Args:
+            user: the name.
+            password: as it was typed, in UTF-8.
+            address: where the connection comes from; failures are counted by it.
+
+        Raises:
+            HttpError: nobody that is known (401), too many failures before (429), or too many
+                are logging in at once (503).
+        """
         self._forget_if_changed()
-        digest = hmac.digest(self._key, header.encode(), "sha256")
+        digest = hmac.digest(self._key, user.encode() + b"\0" + password, "sha256")
         identity = self._recall(digest)
         if identity is not None:
             return identity
-        user, password = _parse(header)
         task = self._checking.get(digest)
         if task is None:
-            attempt = f"{credentials.address}/{user}"
+            attempt = f"{address}/{user}"
             self._failed.check(attempt)
             task = self._begin_check(digest, user, password, attempt)
         # Whoever goes away must not take the check from others who wait for it.
         identity = await asyncio.shield(task)
         if identity is None:
-            raise HttpError(401, "User or password is wrong.", _CHALLENGE)
+            raise HttpError(401, "User or password is wrong.", CHALLENGE)
         return identity
 
     def _forget_if_changed(self) -> None:
@@ -279,15 +297,20 @@ def _is_right(password: bytes, password_hash: bytes) -> bool:
     return bcrypt.checkpw(password if fits else b"", password_hash) and fits
 
 
+def is_name(text: str) -> bool:
+    """Tell whether a text could be the name of a user or project."""
+    return 0 < len(text) <= _NAME_MAX and text.isprintable()
+
+
 def _parse(header: str) -> tuple[str, bytes]:
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "basic" or len(header) > _HEADER_MAX:
-        raise HttpError(401, "The Authorization header is not HTTP Basic.", _CHALLENGE)
+        raise HttpError(401, "The Authorization header is not HTTP Basic.", CHALLENGE)
     try:
         name, colon, password = base64.b64decode(text.strip(), validate=True).partition(b":")
         user = name.decode()
     except ValueError as error:  # binascii's and UTF-8's errors are among these
-        raise HttpError(401, "The Authorization header is not base64.", _CHALLENGE) from error
-    if not (colon and 0 < len(user) <= _NAME_MAX and user.isprintable()):
-        raise HttpError(401, "The Authorization header names no user.", _CHALLENGE)
+        raise HttpError(401, "The Authorization header is not base64.", CHALLENGE) from error
+    if not (colon and is_name(user)):
+        raise HttpError(401, "The Authorization header names no user.", CHALLENGE)
     return user, password

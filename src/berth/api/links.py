@@ -31,7 +31,7 @@ class Linker(NamedTuple):
 
     def of(self, collection: str, key: str) -> tuple[Link, Link]:
         """Link to one thing of the compute API: `self`, and `bookmark` without the version."""
-        path = f"/{collection}/{_quoted(key)}"
+        path = f"/{collection}/{quoted(key)}"
         return (
             Link(rel="self", href=f"{self.root}{COMPUTE}{path}"),
             Link(rel="bookmark", href=f"{self.root}{path}"),
@@ -39,10 +39,11 @@ class Linker(NamedTuple):
 
     def bookmark(self, collection: str, key: str) -> tuple[Link]:
         """Link to one thing without the version."""
-        return (Link(rel="bookmark", href=f"{self.root}/{collection}/{_quoted(key)}"),)
+        return (Link(rel="bookmark", href=f"{self.root}/{collection}/{quoted(key)}"),)
 
 
-def _quoted(key: str) -> str:
+def quoted(key: str) -> str:
+    """Quote a key for a path."""
     return key if _PLAIN.fullmatch(key) else quote(key, safe="")
 
 
@@ -55,7 +56,9 @@ def next_page(call: Call, marker: str, limit: int) -> tuple[Link]:
     """Link to the page of the same list that starts after `marker`."""
     items = [(name, value) for name, value in call.query_items() if name not in {"marker", "limit"}]
     query = urlencode([*items, ("limit", str(limit)), ("marker", marker)])
-    return (Link(rel="next", href=f"{root_url(call.scope)}{call.operation.path}?{query}"),)
+    keys = {name: quoted(key) for name, key in call.scope["path_params"].items()}
+    path = call.operation.path.format_map(keys)
+    return (Link(rel="next", href=f"{root_url(call.scope)}{path}?{query}"),)
 
 
 def page_of(items: Sequence[T], keys: Sequence[str], marker: str | None, limit: int) -> Sequence[T]:

@@ -1,6 +1,7 @@
 """The OpenAPI document, made from the tables of operations and the schemas of what they use."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -29,6 +30,10 @@ _IDEMPOTENCY_HEADER: Json = {
     "description": "Makes repeating the request harmless: it is answered with the same servers.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
+_WHOLE_ROOMS = frozenset({"identity", "image"})
+"""These are small, so that their operations are told under one tag."""
+_EMPTY = 204
+_TOKENS = "/auth/tokens"
 _KEYED = frozenset({"/v2.1/servers", "/berth/v1/decide"})
 
 
@@ -46,8 +51,12 @@ def openapi_document(operations: Sequence[Operation], version: str) -> Json:
     schemas, components = schemas_of(kinds, _REFS)
     by_kind = dict(zip(kinds, schemas, strict=True))
     paths: Json = {}
+    names: Counter[str] = Counter()
     for operation in operations:
         described = _describe(operation, by_kind, components)
+        name = operation.handler.__name__
+        names[name] += 1
+        described["operationId"] = name if names[name] == 1 else f"{name}_{names[name]}"
         paths.setdefault(operation.path, {})[operation.method.lower()] = described
     return {
         "openapi": "3.1.0",
@@ -79,9 +88,8 @@ def _fault_response(fault: Json) -> Json:
 
 def _describe(operation: Operation, by_kind: dict[type, Json], components: Json) -> Json:
     described: Json = {
-        "operationId": operation.handler.__name__,
         "summary": (operation.handler.__doc__ or "").partition("\n")[0],
-        "tags": [operation.path.split("/")[2] or "versions" if _tagged(operation) else "versions"],
+        "tags": [_tag_of(operation.path)],
         "parameters": list(_parameters(operation, by_kind, components)),
         "responses": _responses(operation, by_kind),
     }
@@ -98,8 +106,11 @@ def _describe(operation: Operation, by_kind: dict[type, Json], components: Json)
     return described
 
 
-def _tagged(operation: Operation) -> bool:
-    return operation.path.count("/") > 1
+def _tag_of(path: str) -> str:
+    _, room, *rest = path.split("/")
+    if room in _WHOLE_ROOMS:
+        return room
+    return (rest[0] if rest else "") or "versions"
 
 
 def _availability(since: Version, until: Version) -> str:
@@ -144,8 +155,10 @@ def _responses(operation: Operation, by_kind: dict[type, Json]) -> Json:
     statuses = [400, 405, 414, 431, 500, 503]
     if operation.path.startswith(_COMPUTE):
         statuses.append(406)
-    if operation.role is not Role.PUBLIC:
+    if operation.role is not Role.PUBLIC or operation.path.endswith(_TOKENS):
         statuses += [401, 403, 404, 429]
+    if operation.path.endswith("/{tag}") and operation.method == "PUT":
+        statuses.append(204)
     if operation.body is not None:
         statuses += [408, 413, 415]
     if operation.method != "GET":
@@ -153,5 +166,7 @@ def _responses(operation: Operation, by_kind: dict[type, Json]) -> Json:
     if operation.path.endswith("{server_id}/action"):
         statuses.append(501)
     responses: Json = {str(operation.status): success}
-    responses |= {str(status): _FAULT_REF for status in sorted(statuses)}
+    responses |= {str(status): _FAULT_REF for status in sorted(statuses) if status != _EMPTY}
+    if _EMPTY in statuses:
+        responses[str(_EMPTY)] = {"description": "It was so already."}
     return responses

@@ -5,11 +5,16 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from berth.api.auth import Auth
+from berth.api.directory import Directory, OpenDirectory
 from berth.api.limits import Limits
+from berth.api.probes import AlwaysReady, Checks, MetricsPage
+from berth.api.tokens import Tokens
 from berth.domain.image import Image
+from berth.ports.bus import Bus
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
+from berth.ports.tracing import Tracer
 from berth.scheduling.policy import Policy
 from berth.services.aggregates import Aggregates
 from berth.services.deciding import Deciding
@@ -17,6 +22,7 @@ from berth.services.flavors import Flavors
 from berth.services.following import Follower
 from berth.services.hosts import Hosts
 from berth.services.instances import Instances
+from berth.services.operations import Operations
 from berth.services.provider_replica import ProviderReplica
 from berth.services.replica import Replica
 from berth.services.server_groups import ServerGroups
@@ -46,11 +52,15 @@ class ApiParts:
 
     `providers` is what the Placement API reads; None where that is not served.
     `images` may be empty: then any image id is taken as it is. `default_zone` is shown for hosts
-    that no aggregate puts in an availability zone. `started_ns` is when the API was built, in the
-    clock's ticks; `build_app` sets it.
+    that no aggregate puts in an availability zone. `tokens` is None where none are given; `region`
+    is what the catalog calls this one. `started_ns` is when the API was built, in the
+    clock's ticks; `build_app` sets it. `checks` say whether the process is ready, `page` shows
+    its metrics; without a `tracer` there are no spans. `strangers_seen_s` is kept between audits.
     """
 
     instances: Instances
+    operations: Operations
+    bus: Bus
     flavors: Flavors
     aggregates: Aggregates
     server_groups: ServerGroups
@@ -68,7 +78,14 @@ class ApiParts:
     images: Mapping[str, Image] = field(default_factory=dict[str, Image])
     limits: Limits = field(default_factory=Limits)
     default_zone: str = "nova"
+    directory: Directory = field(default_factory=OpenDirectory)
+    tokens: Tokens | None = None
+    region: str = "RegionOne"
     started_ns: int = 0
+    checks: Checks = field(default_factory=AlwaysReady)
+    page: MetricsPage | None = None
+    tracer: Tracer | None = None
+    strangers_seen_s: dict[str, float] = field(default_factory=dict[str, float])
 
     @property
     def service_down_time_s(self) -> float:

@@ -10,12 +10,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from berth.api.answers import send_bytes, send_chunks, send_error
-from berth.api.auth import Credentials, Identity
+from berth.api.auth import Identity
 from berth.api.codec import Model, convert, decode, encode
+from berth.api.credentials import credentials_of
 from berth.api.errors import NOTHING_SAID, Header, HttpError, translate
 from berth.api.header_fields import header_of
 from berth.api.limits import check_depth, read_body
 from berth.api.microversion import MAX, MIN, Version, negotiate, set_version, version_of
+from berth.api.observed import ROUTE
 from berth.api.parts import ApiParts
 from berth.api.request_id import name_request, request_id_of
 from berth.domain.errors import BerthError, InvalidInputError
@@ -30,9 +32,10 @@ _JSON = "application/json"
 
 
 class Role(StrEnum):
-    """Who may call an operation."""
+    """Who may call an operation: `KNOWN` is who is authenticated, for a project or for none."""
 
     PUBLIC = "public"
+    KNOWN = "known"
     MEMBER = "member"
     ADMIN = "admin"
 
@@ -156,10 +159,12 @@ class Endpoint:
     def __init__(self, parts: ApiParts, operations: Iterable[Operation]) -> None:
         self._parts = parts
         self._operations = {operation.method: operation for operation in operations}
+        self._route = next(iter(self._operations.values())).path
         self._allow = ", ".join(sorted(self._operations))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        scope[ROUTE] = self._route
         try:
             operation = self._operation(scope)
             answer = await operation.handler(await self._call(operation, scope, receive))
@@ -192,7 +197,9 @@ class Endpoint:
     async def _call(self, operation: Operation, scope: Scope, receive: Receive) -> Call:
         identity = _NOBODY
         if operation.role is not Role.PUBLIC:
-            identity = await self._parts.auth.identify(_credentials_of(scope))
+            identity = await self._parts.auth.identify(credentials_of(scope))
+            if not identity.project_id and operation.role is not Role.KNOWN:
+                raise HttpError(403, "The token is for no project; ask for one with a scope.")
         if operation.role is Role.ADMIN and not identity.is_admin:
             raise HttpError(403, "Only administrators may do this.")
         raw_body = b""
@@ -211,15 +218,6 @@ class Endpoint:
             method=scope["method"],
             path=scope["path"],
         )
-
-
-def _credentials_of(scope: Scope) -> Credentials:
-    client = scope.get("client")
-    return Credentials(
-        authorization=header_of(scope, b"authorization"),
-        token=header_of(scope, b"x-auth-token"),
-        address=client[0] if client else "",
-    )
 
 
 def routes_of(parts: ApiParts, operations: Iterable[Operation], prefix: str = "") -> list[Route]:

@@ -3,6 +3,7 @@
 from berth.api.codec import View
 from berth.api.links import COMPUTE, Link
 from berth.api.microversion import MAX, MIN, text_of
+from berth.api.probes import HEALTH, READINESS, Health, Readiness, readiness_of
 from berth.api.root_url import root_url
 from berth.api.routing import Answer, Call, Operation, Role
 
@@ -41,12 +42,6 @@ class VersionAnswer(View):
     version: VersionView
 
 
-class Health(View):
-    """The process answers."""
-
-    status: str
-
-
 def _version(call: Call) -> VersionView:
     return VersionView(
         id="v2.1",
@@ -74,9 +69,16 @@ async def show_health(call: Call) -> Answer:  # noqa: ARG001 - every handler tak
     return Answer(Health(status="ok"))
 
 
+async def show_readiness(call: Call) -> Answer:
+    """Tell whether the process can do its work; with 503, what stands in its way."""
+    status, body = await readiness_of(call.parts.checks)
+    return Answer(body, status=status)
+
+
 OPERATIONS = (
     Operation("GET", "/", list_versions, role=Role.PUBLIC, answers=VersionsAnswer),
     Operation("GET", "/v2.1", show_version, role=Role.PUBLIC, answers=VersionAnswer),
     Operation("GET", "/v2.1/", show_version, role=Role.PUBLIC, answers=VersionAnswer),
-    Operation("GET", "/healthz", show_health, role=Role.PUBLIC, answers=Health),
+    Operation("GET", HEALTH, show_health, role=Role.PUBLIC, answers=Health),
+    Operation("GET", READINESS, show_readiness, role=Role.PUBLIC, answers=Readiness),
 )

@@ -65,8 +65,15 @@ class Connection:
         """Delete what is there; see `get` for errors."""
         self.ask("DELETE", path)
 
-    def pages(self, path: str, key: str, **params: object) -> list[Json]:
-        """Get a whole list, page by page; `key` names it in the answers. See `get` for errors."""
+    def pages(self, path: str, key: str, by: str = "id", /, **params: object) -> list[Json]:
+        """Get a whole list, page by page; see `get` for errors.
+
+        Args:
+            path: of the list.
+            key: its name in the answers.
+            by: what of its items a page is continued by.
+            params: parameters; those that are None are left out.
+        """
         found: list[Json] = []
         marker: str | None = None
         while True:
@@ -75,7 +82,7 @@ class Connection:
             found += here
             if not here or not page.get(f"{key}_links"):
                 return found
-            marker = str(here[-1]["id"])
+            marker = str(here[-1][by])
 
     def find(self, path: str) -> Json | None:
         """Get a document, or None when there is none; see `get` for other errors."""

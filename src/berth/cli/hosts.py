@@ -3,6 +3,7 @@
 import click
 
 from berth.cli.connection import Connection, Json, connected, part, rows, segment, texts
+from berth.cli.host_evacuation import evacuate
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
 
 _PATH = "/berth/v1/hosts"
@@ -10,7 +11,10 @@ _PATH = "/berth/v1/hosts"
 
 @click.group("host")
 def hosts() -> None:
-    """List and show hosts."""
+    """List, show and evacuate hosts."""
+
+
+hosts.add_command(evacuate)
 
 
 @hosts.command("list")

@@ -19,12 +19,13 @@ _RUN = "Run Berth"
 
 COMMANDS: Mapping[str, LazyCommand] = {
     "server": LazyCommand(
-        "berth.cli.servers:servers", "Create, list, show and delete servers.", _CLOUD
+        "berth.cli.servers:servers", "Create, show, move and delete servers.", _CLOUD
     ),
     "flavor": LazyCommand("berth.cli.flavors:flavors", "Manage flavors.", _CLOUD),
     "group": LazyCommand("berth.cli.server_groups:groups", "Manage server groups.", _CLOUD),
     "aggregate": LazyCommand("berth.cli.aggregates:aggregates", "Manage host aggregates.", _CLOUD),
-    "host": LazyCommand("berth.cli.hosts:hosts", "List and show hosts.", _CLOUD),
+    "host": LazyCommand("berth.cli.hosts:hosts", "List, show and evacuate hosts.", _CLOUD),
+    "migration": LazyCommand("berth.cli.migrations:migrations", "List moves of servers.", _CLOUD),
     "service": LazyCommand(
         "berth.cli.services:services", "List, enable and disable compute services.", _CLOUD
     ),
@@ -37,6 +38,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "candidates": LazyCommand(
         "berth.cli.candidates:candidates", "Explain allocation candidates.", _CLOUD
     ),
+    "audit": LazyCommand(
+        "berth.cli.audit:audit", "Find lost capacity and what else is wrong; mend it.", _CLOUD
+    ),
     "state": LazyCommand("berth.cli.state:state", "Export the state of the fleet.", _CLOUD),
     "policy": LazyCommand("berth.cli.policy:policy", "Show, check and reload the policy.", _CLOUD),
     "decide": LazyCommand(
@@ -48,7 +52,10 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "scheduler": LazyCommand("berth.cli.serving:scheduler", "Run a scheduler.", _RUN),
     "agent": LazyCommand("berth.cli.serving:agent", "Run the agent of a compute host.", _RUN),
     "ledger": LazyCommand("berth.cli.serving:ledger", "Look after the ledger.", _RUN),
-    "user": LazyCommand("berth.cli.users:users", "Manage the users of http_basic.", _RUN),
+    "user": LazyCommand("berth.cli.users:users", "Manage the users who have passwords.", _RUN),
+    "token-keys": LazyCommand(
+        "berth.cli.token_keys:token_keys", "Look after the keys that seal tokens.", _RUN
+    ),
     "replay": LazyCommand(
         "berth.cli.lab:replay", "Replay a workload against a running Berth.", "Try it out"
     ),

@@ -1,4 +1,4 @@
-"""JSON Schemas of the state file and the request file, made from the types that read them.
+"""JSON Schemas of the state file, the request file and notifications, made from their types.
 
 `python -m berth.cli.schemas docs/reference` writes them again after a type has changed.
 """
@@ -10,13 +10,33 @@ from typing import Any
 
 import msgspec
 
+from berth.adapters.bus.notification_body import NotificationBody
 from berth.cli.request_file import RequestDocument
 from berth.cli.state_file import FORMAT
 from berth.domain.change import Snapshot
 from berth.domain.request import COUNT_MAX
 from berth.domain.resources import AMOUNT_MAX, RATIO_BOUND
+from berth.services.notification_payloads import (
+    VERSION,
+    HostData,
+    InstanceData,
+    Payload,
+    RefusedData,
+    SelectedData,
+    SelectionData,
+    ServiceData,
+)
 
 Schema = dict[str, Any]
+
+_PAYLOADS: Mapping[str, Any] = {
+    "Host": Payload[HostData],
+    "Instance": Payload[InstanceData],
+    "SelectDestinationsEnd": Payload[SelectedData],
+    "SelectDestinationsError": Payload[RefusedData],
+    "SelectDestinationsStart": Payload[SelectionData],
+    "Service": Payload[ServiceData],
+}
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _AMOUNT: Schema = {"minimum": 0, "maximum": AMOUNT_MAX}
@@ -60,6 +80,24 @@ def request_schema() -> Schema:
     return schema
 
 
+def notification_schema() -> Schema:
+    """Return the schema of a notification; what it does not know may be in newer ones."""
+    (body, *payloads), definitions = msgspec.json.schema_components(
+        (NotificationBody, *_PAYLOADS.values()),
+        schema_hook=_anything,
+        ref_template="#/$defs/{name}",
+    )
+    for definition in definitions.values():
+        if "description" in definition:
+            definition["description"] = _one_line(definition["description"])
+    for name, payload in zip(_PAYLOADS, payloads, strict=True):
+        fields = definitions[payload["$ref"].rpartition("/")[2]]["properties"]
+        fields["name"] = {"const": name}
+        fields["version"] = {"type": "string", "pattern": rf"^{VERSION.partition('.')[0]}\."}
+    definitions["NotificationBody"]["properties"]["payload"] = {"oneOf": [*payloads]}
+    return {"$schema": _DIALECT, "title": "Berth notification", **body, "$defs": definitions}
+
+
 def rendered(schema: Schema) -> str:
     """Return a schema as it is kept in the documentation."""
     return (
@@ -92,10 +130,11 @@ def _one_line(description: str) -> str:
 def _files() -> Iterator[tuple[str, Schema]]:
     yield "state.schema.json", state_schema()
     yield "request.schema.json", request_schema()
+    yield "notification.schema.json", notification_schema()
 
 
 def write_schemas(folder: Path) -> None:
-    """Write both schemas into a folder."""
+    """Write all schemas into a folder."""
     for name, schema in _files():
         (folder / name).write_text(rendered(schema), "utf-8")
 

@@ -1,38 +1,38 @@
 """`berth server`: instances, by the compute API."""
 
-import re
 import time
 from collections.abc import Sequence
 
 import click
 
-from berth.cli.connection import Connection, Json, connected, is_uuid, part, segment
+from berth.cli.connection import Connection, Json, connected, part, segment
 from berth.cli.decisions import try_out
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.flavors import find_flavor
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
 from berth.cli.pairs import read_pairs
-
-_PATH = "/v2.1/servers"
-_FIRST_POLL_S = 0.05
-_LAST_POLL_S = 2.0
-_HOST = "OS-EXT-SRV-ATTR:host"
-_NO_ROOM = ("No valid host", "Other schedulers took the room")
-
-wait_option = click.option("--wait", is_flag=True, help="Wait until it is done.")
-timeout_option = click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0),
-    default=300.0,
-    show_default=True,
-    help="Seconds to wait at most.",
+from berth.cli.server_actions import ACTIONS
+from berth.cli.server_finding import (
+    FIRST_POLL_S,
+    HOST,
+    PATH,
+    find_server,
+    find_servers,
+    pause,
+    timeout_option,
+    wait_option,
 )
+
+_NO_ROOM = ("No valid host", "Other schedulers took the room")
 
 
 @click.group("server")
 def servers() -> None:
-    """Create, list, show and delete servers."""
+    """Create, list, show and delete servers, and do things with them."""
+
+
+for _command in ACTIONS:
+    servers.add_command(_command)
 
 
 @servers.command("create")
@@ -93,7 +93,7 @@ def create(
     if dry_run:
         try_out(api, body, headers, as_json=as_json)
         return
-    made = _made(api, api.ask("POST", _PATH, body=body, headers=headers))
+    made = _made(api, api.ask("POST", PATH, body=body, headers=headers))
     if wait:
         made = _wait_built(api, made, timeout_s)
     if as_json:
@@ -122,7 +122,7 @@ def list_servers(
     as_json: bool,
 ) -> None:
     """List servers, newest first."""
-    found = _find(
+    found = find_servers(
         api,
         host=host,
         status=status,
@@ -142,7 +142,7 @@ def list_servers(
 @connected
 def show(api: Connection, *, server: str, as_json: bool) -> None:
     """Show a server, by uuid or name."""
-    found = _find_one(api, server)
+    found = find_server(api, server)
     if as_json:
         print_json(found)
         return
@@ -151,7 +151,7 @@ def show(api: Connection, *, server: str, as_json: bool) -> None:
         "name": found.get("name"),
         "status": found.get("status"),
         "task": found.get("OS-EXT-STS:task_state"),
-        "host": found.get(_HOST),
+        "host": found.get(HOST),
         "availability zone": found.get("OS-EXT-AZ:availability_zone"),
         "flavor": _flavor_name(found),
         "reservation": found.get("OS-EXT-SRV-ATTR:reservation_id"),
@@ -169,38 +169,19 @@ def show(api: Connection, *, server: str, as_json: bool) -> None:
 @connected
 def delete(api: Connection, *, server: Sequence[str], wait: bool, timeout_s: float) -> None:
     """Delete servers, by uuid or name; --wait until their room is free."""
-    uuids = [_find_one(api, one)["id"] for one in server]
+    uuids = [find_server(api, one)["id"] for one in server]
     for uuid in uuids:
-        api.delete(f"{_PATH}/{segment(uuid)}")
+        api.delete(f"{PATH}/{segment(uuid)}")
     ends_s = time.monotonic() + timeout_s
     for uuid in uuids if wait else ():
-        pause_s = _FIRST_POLL_S
+        pause_s = FIRST_POLL_S
         while _is_there(api, uuid):
-            pause_s = _pause(pause_s, ends_s, f"{uuid} is not deleted")
+            pause_s = pause(pause_s, ends_s, f"{uuid} is not deleted")
 
 
 def _is_there(api: Connection, uuid: str) -> bool:
-    answer = api.find(f"{_PATH}/{segment(uuid)}")
+    answer = api.find(f"{PATH}/{segment(uuid)}")
     return answer is not None and part(answer, "server").get("status") != "DELETED"
-
-
-def _find(api: Connection, **filters: object) -> list[Json]:
-    return api.pages(f"{_PATH}/detail", "servers", **filters)
-
-
-def _find_one(api: Connection, server: str) -> Json:
-    """Return the server with a uuid or, if there is just one, with a name."""
-    if is_uuid(server):
-        found: Json = api.get(f"{_PATH}/{segment(server)}")["server"]
-        return found
-    named = _find(api, name=f"^{re.escape(server)}$")
-    if not named:
-        reason = f"no server {server!r} in your project; see `berth server list`"
-        raise CommandError(reason, ExitCode.NOT_FOUND)
-    if len(named) > 1:
-        reason = f"{len(named)} servers are called {server!r}; give a uuid"
-        raise CommandError(reason, ExitCode.USAGE)
-    return named[0]
 
 
 def _group_uuid(api: Connection, group: str) -> str:
@@ -218,28 +199,20 @@ def _made(api: Connection, answer: Json) -> list[Json]:
     """Return the servers that a create has made."""
     reservation_id = answer.get("reservation_id")
     if reservation_id is not None:
-        return _find(api, reservation_id=reservation_id)
-    return [api.get(f"{_PATH}/{segment(answer['server']['id'])}")["server"]]
+        return find_servers(api, reservation_id=reservation_id)
+    return [api.get(f"{PATH}/{segment(answer['server']['id'])}")["server"]]
 
 
 def _wait_built(api: Connection, made: list[Json], timeout_s: float) -> list[Json]:
     ends_s = time.monotonic() + timeout_s
     built: list[Json] = []
     for server in made:
-        now, pause_s = server, _FIRST_POLL_S
+        now, pause_s = server, FIRST_POLL_S
         while now["status"] == "BUILD":
-            pause_s = _pause(pause_s, ends_s, f"{now['id']} is still being built")
-            now = api.get(f"{_PATH}/{segment(now['id'])}")["server"]
+            pause_s = pause(pause_s, ends_s, f"{now['id']} is still being built")
+            now = api.get(f"{PATH}/{segment(now['id'])}")["server"]
         built.append(now)
     return built
-
-
-def _pause(pause_s: float, ends_s: float, late: str) -> float:
-    """Sleep, and return how long to sleep next time."""
-    if time.monotonic() + pause_s > ends_s:
-        raise CommandError(f"{late}; wait longer with --timeout")
-    time.sleep(pause_s)
-    return min(pause_s * 2, _LAST_POLL_S)
 
 
 def _check_built(api: Connection, made: list[Json]) -> None:
@@ -247,7 +220,7 @@ def _check_built(api: Connection, made: list[Json]) -> None:
     failed = next((server for server in made if server["status"] == "ERROR"), None)
     if failed is None:
         return
-    full = failed if "fault" in failed else api.get(f"{_PATH}/{segment(failed['id'])}")["server"]
+    full = failed if "fault" in failed else api.get(f"{PATH}/{segment(failed['id'])}")["server"]
     message = str(part(full, "fault").get("message", "no reason is known"))
     no_room = message.startswith(_NO_ROOM)
     hint = f"`berth explain {failed['id']}` tells more" if no_room else "delete it and try again"
@@ -265,7 +238,7 @@ def _print_servers(found: list[Json]) -> None:
         print_line("no servers")
         return
     table = [
-        (one["id"], one.get("name"), one.get("status"), one.get(_HOST), _flavor_name(one))
+        (one["id"], one.get("name"), one.get("status"), one.get(HOST), _flavor_name(one))
         for one in found
     ]
     print_table(("ID", "Name", "Status", "Host", "Flavor"), table, wrap=("Name",))

@@ -9,6 +9,7 @@ from typing import TypeVar
 import click
 
 from berth.config.settings import AuthMode, Settings, read_settings
+from berth.config.virt_settings import AgentDriver
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -20,6 +21,9 @@ _CONFIG = [click.option("--config", type=_FILE, help="TOML file with settings.")
 _LEDGER = [
     click.option("--data", "ledger__data_dir", type=_FOLDER, help="Folder for the ledger."),
     click.option("--ledger", "ledger__url", help="URL of the ledger, instead of --data."),
+]
+_BUS = [
+    click.option("--bus", "bus__url", help="URL of the broker that processes call each other by."),
 ]
 _POLICY = [click.option("--policy", "policy__path", type=_FILE, help="Policy file or ready name.")]
 _AUTH = [
@@ -35,7 +39,9 @@ _AUTH = [
         type=click.Choice([str(mode) for mode in AuthMode]),
         help="How callers are known.",
     ),
-    click.option("--htpasswd", "auth__htpasswd", type=_FILE, help="Users, for http_basic."),
+    click.option(
+        "--htpasswd", "auth__htpasswd", type=_FILE, help="Users, for http_basic and identity."
+    ),
 ]
 _API = [
     click.option("--listen", "api__listen", metavar="HOST:PORT", help="Where to listen."),
@@ -87,7 +93,17 @@ _SIZE = [
     click.option("--memory-mb", "agent__memory_mb", type=click.IntRange(0), help="Of each host."),
     click.option("--disk-gb", "agent__disk_gb", type=click.IntRange(0), help="Of each host."),
 ]
-_HOST = [click.option("--host", "agent__host", help="The name of the host.")]
+_HOST = [
+    click.option("--host", "agent__host", help="The name of the host."),
+    click.option(
+        "--driver",
+        "agent__driver",
+        type=click.Choice([str(driver) for driver in AgentDriver]),
+        help="What runs guests there.",
+    ),
+    click.option("--guests", "virt__state_dir", type=_FOLDER, help="Folder for the guests."),
+    click.option("--images", "api__images", type=_FILE, help="JSON list of images."),
+]
 
 
 def _options(*groups: list[Callable[[F], F]]) -> Callable[[F], F]:
@@ -112,7 +128,7 @@ def _settings(config: Path | None, options: Mapping[str, object]) -> Settings:
 
 
 @click.command("up")
-@_options(_API, _LEDGER, _POLICY, _FLEET, _SIZE, _CONFIG)
+@_options(_API, _LEDGER, _BUS, _POLICY, _FLEET, _SIZE, _CONFIG)
 def up(*, config: Path | None, **options: object) -> None:
     """Run everything in one process: API, scheduler, ledger and made-up hosts."""
     settings = _settings(config, options)
@@ -122,7 +138,7 @@ def up(*, config: Path | None, **options: object) -> None:
 
 
 @click.command("api")
-@_options(_API, _LEDGER, _POLICY, _CONFIG)
+@_options(_API, _LEDGER, _BUS, _POLICY, _CONFIG)
 def api(*, config: Path | None, **options: object) -> None:
     """Run the HTTP API; schedulers take up what it accepts."""
     settings = _settings(config, options)
@@ -142,7 +158,7 @@ def placement(*, config: Path | None, **options: object) -> None:
 
 
 @click.command("scheduler")
-@_options(_LEDGER, _POLICY, _CONFIG)
+@_options(_LEDGER, _BUS, _POLICY, _CONFIG)
 def scheduler(*, config: Path | None, **options: object) -> None:
     """Run a scheduler; several may run on one ledger."""
     settings = _settings(config, options)

@@ -48,4 +48,5 @@ def _keys(state: Snapshot) -> Mapping[str, Iterable[object]]:
         "server_groups[].uuid": (group.uuid for group in state.server_groups),
         "flavors[].flavor_id": (flavor.flavor_id for flavor in state.flavors),
         "instances[].uuid": (instance.uuid for instance in state.instances),
+        "migrations[].uuid": (migration.uuid for migration in state.migrations),
     }

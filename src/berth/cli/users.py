@@ -1,4 +1,4 @@
-"""`berth user`: the users of http_basic, in an htpasswd file with bcrypt."""
+"""`berth user`: the users who have passwords, in an htpasswd file with bcrypt."""
 
 import os
 import re
@@ -19,7 +19,7 @@ _PASSWORD_BYTES_MAX = 72
 
 @click.group("user")
 def users() -> None:
-    """Manage the users of http_basic."""
+    """Manage the users who have passwords."""
 
 
 @users.command("add")

@@ -1,4 +1,4 @@
-"""The file of users for HTTP Basic, in Apache's htpasswd form with bcrypt hashes only.
+"""The file of users, in Apache's htpasswd form with bcrypt hashes only.
 
 One `USER:HASH` a line, as `htpasswd -B` writes it, with an optional comment that names the
 project (docs/reference/http-api.md, "Authentication"). Empty lines and those that start with `#`
@@ -7,7 +7,7 @@ are skipped.
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from berth.api.auth import Account
@@ -97,6 +97,10 @@ class AuthFile:
     def find(self, user: str) -> Account | None:
         """Return the account of a user."""
         return self._accounts.get(user)
+
+    def users(self) -> Collection[str]:
+        """Return the names of all users."""
+        return self._accounts.keys()
 
     def reload_if_touched(self) -> bool:
         """Read the file again if it was written since; tell whether it took effect."""

@@ -1,11 +1,13 @@
 """JSON lists in files that settings name: made-up hosts, and images."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from berth.adapters.virt.fake import FakeHost
+from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.config.settings import AgentSettings
 from berth.domain.errors import InvalidInputError
 from berth.domain.image import Image
@@ -51,6 +53,16 @@ def _read_fleet(path: Path) -> list[FakeHost]:
     return fleet
 
 
+@dataclass(frozen=True, slots=True)
+class _ListedImage(Image):
+    """An image with what only the agents of compute hosts read of it."""
+
+    file: str | None = None
+    format: ImageFormat = ImageFormat.QCOW2
+    initrd: str | None = None
+    cmdline: str = ""
+
+
 def read_images(path: Path | None) -> dict[str, Image]:
     """Return the images of a file by id; none without a file.
 
@@ -59,4 +71,31 @@ def read_images(path: Path | None) -> dict[str, Image]:
     """
     if path is None:
         return {}
-    return {image.image_id: image for image in _read_list(path, list[Image], "images")}
+    return {
+        one.image_id: Image(
+            one.image_id, one.name, one.properties, one.min_memory_mb, one.min_disk_gb
+        )
+        for one in _read_list(path, list[_ListedImage], "images")
+    }
+
+
+def read_image_files(path: Path | None) -> dict[str, ImageFile]:
+    """Return where the images of a file are on this machine, by id; those that say so.
+
+    Raises:
+        InvalidInputError: the file cannot be read.
+    """
+    if path is None:
+        return {}
+    folder = path.absolute().parent
+    return {
+        one.image_id: ImageFile(
+            one.image_id,
+            folder / one.file,
+            one.format,
+            None if one.initrd is None else folder / one.initrd,
+            one.cmdline,
+        )
+        for one in _read_list(path, list[_ListedImage], "images")
+        if one.file is not None
+    }

@@ -13,8 +13,11 @@ from typing import Annotated, TypeGuard, cast, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from berth.config.bus_settings import BusSettings
+from berth.config.observing_settings import HealthSettings, MetricsSettings, TracingSettings
 from berth.config.ready_policies import READY
 from berth.config.spelling import nearest
+from berth.config.virt_settings import AgentDriver, VirtSettings
 from berth.domain.errors import InvalidInputError
 
 ENV_PREFIX = "BERTH_"
@@ -35,6 +38,12 @@ class AuthMode(StrEnum):
     NOAUTH = "noauth"
     NOAUTH2 = "noauth2"
     HTTP_BASIC = "http_basic"
+    IDENTITY = "identity"
+
+    @property
+    def has_passwords(self) -> bool:
+        """Nobody gets in without one."""
+        return self in {AuthMode.HTTP_BASIC, AuthMode.IDENTITY}
 
 
 class LogFormat(StrEnum):
@@ -103,6 +112,11 @@ class AuthSettings:
     """File of `user:bcrypt-hash` lines; `berth user add` writes it."""
     admins: tuple[str, ...] = ("admin",)
     """Users who may do everything; others see their own project only."""
+    token_keys: Path | None = None
+    """File of keys that seal tokens, with `identity`; without it, one in `ledger.data_dir`."""
+    token_lifetime_s: Seconds = 3600.0
+    region: Annotated[str, Meta(min_length=1, max_length=255)] = "RegionOne"
+    """What the catalog calls the region that this is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +142,9 @@ class SchedulerSettings:
     claim_attempts_max: Count = 5
     """Plans for one request, when other schedulers take the room first."""
     build_attempts_max: Count = 3
-    """Hosts on which one instance is tried, when builds fail."""
+    """Hosts on which one instance is tried, when builds or moves fail."""
+    resize_in_place: bool = False
+    """A resize may stay on the host, where old and new room count until it is confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +152,10 @@ class AgentSettings:
     """The compute hosts that this process answers for: one, several made-up ones, or a file."""
 
     heartbeat_interval_s: Seconds = 10.0
+    reconcile_interval_s: Seconds = 600.0
+    """How often each host is compared with the ledger, beside hints of its driver."""
+    driver: AgentDriver = AgentDriver.FAKE
+    """What starts and stops guests; all but the fake one answer for one host."""
     host: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
     fake_hosts: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     fleet: Path | None = None
@@ -181,11 +201,16 @@ class Settings:
     auth: AuthSettings = AuthSettings()
     placement: PlacementSettings = PlacementSettings()
     ledger: LedgerSettings = LedgerSettings()
+    bus: BusSettings = field(default_factory=BusSettings)
     policy: PolicySettings = PolicySettings()
     scheduler: SchedulerSettings = SchedulerSettings()
     agent: AgentSettings = AgentSettings()
+    virt: VirtSettings = field(default_factory=VirtSettings)
     attestation: AttestationSettings = AttestationSettings()
     log: LogSettings = LogSettings()
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    tracing: TracingSettings = field(default_factory=TracingSettings)
+    health: HealthSettings = field(default_factory=HealthSettings)
 
     def __post_init__(self) -> None:
         """Refuse settings that are dangerous or senseless together.
@@ -194,17 +219,18 @@ class Settings:
             InvalidInputError: naming the key and what to do.
         """
         api, auth, agent = self.api, self.auth, self.agent
-        if auth.mode is AuthMode.HTTP_BASIC and auth.htpasswd is None:
+        if auth.mode.has_passwords and auth.htpasswd is None:
             raise InvalidInputError(
-                "auth.htpasswd", "http_basic needs a file of users; make one with `berth user add`"
+                "auth.htpasswd",
+                f"{auth.mode} needs a file of users; make one with `berth user add`",
             )
         for key, listen in (("api", api.listen), ("placement", self.placement.listen)):
-            if auth.mode is AuthMode.HTTP_BASIC or api.insecure_listen or listen.is_loopback:
+            if auth.mode.has_passwords or api.insecure_listen or listen.is_loopback:
                 continue
             raise InvalidInputError(
                 f"{key}.listen",
                 f"with {auth.mode} whoever reaches {listen} is an administrator; listen on "
-                "127.0.0.1, use --auth http_basic, or give --insecure-listen if that is meant",
+                "127.0.0.1, use --auth identity, or give --insecure-listen if that is meant",
             )
         if (self.attestation.url or "").startswith("http:"):
             raise InvalidInputError(
@@ -214,6 +240,8 @@ class Settings:
         given = [f"agent.{name}" for name, value in ways.items() if value]
         if len(given) > 1:
             raise InvalidInputError(given[1], f"cannot be used with {given[0]}; give one of them")
+        if agent.driver is not AgentDriver.FAKE and given not in ([], ["agent.host"]):
+            raise InvalidInputError(given[0], f"is for the fake driver, not for {agent.driver}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from berth.domain.aggregate import Aggregate
 from berth.domain.flavor import Flavor
 from berth.domain.host import Host, Service
 from berth.domain.instance import Instance
+from berth.domain.migration import Migration
 from berth.domain.provider import Provider
 from berth.domain.record import Kind, PendingRequest, Record
 from berth.domain.server_group import ServerGroup
@@ -62,7 +63,8 @@ class Snapshot:
     """The whole state that decisions depend on, as of one version: also the state file.
 
     `now_s` is the time that heartbeats are compared with (Unix seconds). Instances are those
-    that occupy a host or wait for one; history stays in the ledger, and so do consumers.
+    that occupy a host or wait for one, migrations those that have not ended; history stays in
+    the ledger, and so do consumers.
     """
 
     version: int
@@ -74,6 +76,7 @@ class Snapshot:
     server_groups: tuple[ServerGroup, ...] = ()
     flavors: tuple[Flavor, ...] = ()
     instances: tuple[Instance, ...] = ()
+    migrations: tuple[Migration, ...] = ()
     pending_requests: tuple[PendingRequest, ...] = ()
     resource_classes: tuple[ResourceClass, ...] = ()
     traits: tuple[Trait, ...] = ()

@@ -43,6 +43,38 @@ class ConflictError(BerthError):
     """The record changed, or exists already, or is in use; read it again and decide anew."""
 
 
+class InstanceStateError(ConflictError):
+    """An instance is not in a state in which something may be done with it.
+
+    Args:
+        action: what was asked (`start`).
+        instance_uuid: of which instance.
+        attribute: `vm_state`, `task_state` or whatever stands in the way.
+        state: what it is.
+    """
+
+    def __init__(self, action: str, instance_uuid: str, attribute: str, state: str) -> None:
+        super().__init__(
+            f"Cannot {action!r} instance {instance_uuid} while it is in {attribute} {state}"
+        )
+        self.action = action
+        self.instance_uuid = instance_uuid
+        self.attribute = attribute
+        self.state = state
+
+
+class InstanceLockedError(ConflictError):
+    """An instance is locked, and whoever asks is no administrator.
+
+    Args:
+        instance_uuid: which.
+    """
+
+    def __init__(self, instance_uuid: str) -> None:
+        super().__init__(f"Instance {instance_uuid} is locked")
+        self.instance_uuid = instance_uuid
+
+
 class PolicyError(BerthError):
     """A policy file is wrong; the policy in force stays in force.
 
@@ -94,6 +126,17 @@ class BuildError(BerthError):
     def __init__(self, reason: str, *, blames_host: bool = True) -> None:
         super().__init__(reason)
         self.blames_host = blames_host
+
+
+class DriverError(BerthError):
+    """The driver of a host cannot do what it was asked, or tried and failed.
+
+    The message names the guest or the driver and the verb, for operators.
+    """
+
+
+class MigrationError(DriverError):
+    """A live migration did not take place; the guest goes on where it was."""
 
 
 class UnavailableError(BerthError):

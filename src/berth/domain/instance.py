@@ -7,23 +7,55 @@ from enum import StrEnum
 from berth.domain.assignment import Assignment
 from berth.domain.flavor import Flavor
 from berth.domain.image import Image
+from berth.domain.instance_action import Action
 
 
 class Status(StrEnum):
-    """Life of an instance as clients see it."""
+    """Life of an instance, as clients see it while no task goes on."""
+
+    __hash__ = str.__hash__  # that of `Enum` is a call in Python
 
     BUILD = "BUILD"
     ACTIVE = "ACTIVE"
+    PAUSED = "PAUSED"
+    SUSPENDED = "SUSPENDED"
+    SHUTOFF = "SHUTOFF"
+    RESIZED = "VERIFY_RESIZE"
+    """It runs on another host, or in another size, and its owner is to confirm or revert that."""
+    SHELVED = "SHELVED"
+    SHELVED_OFFLOADED = "SHELVED_OFFLOADED"
+    """Shelved, and on no host any more."""
     ERROR = "ERROR"
     DELETED = "DELETED"
 
 
 class Task(StrEnum):
-    """What is being done to an instance; the desired state that its agent works towards."""
+    """What is being done to an instance; the desired state that its agents work towards."""
+
+    __hash__ = str.__hash__  # that of `Enum` is a call in Python
 
     SCHEDULING = "scheduling"
     SPAWNING = "spawning"
     DELETING = "deleting"
+    POWERING_ON = "powering-on"
+    POWERING_OFF = "powering-off"
+    REBOOTING = "rebooting"
+    REBOOTING_HARD = "rebooting_hard"
+    PAUSING = "pausing"
+    UNPAUSING = "unpausing"
+    SUSPENDING = "suspending"
+    RESUMING = "resuming"
+    REBUILDING = "rebuilding"
+    """Its guest is made anew, here or, when it is evacuated, elsewhere."""
+    RESIZE_PREP = "resize_prep"
+    """A host is looked for."""
+    RESIZE_MIGRATING = "resize_migrating"
+    RESIZE_MIGRATED = "resize_migrated"
+    RESIZE_REVERTING = "resize_reverting"
+    MIGRATING = "migrating"
+    SHELVING = "shelving"
+    SHELVING_OFFLOADING = "shelving_offloading"
+    UNSHELVING = "unshelving"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +105,12 @@ class Instance:
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
     """What clients set and read back but no rule uses (description, key_name, tags)."""
     fault: Fault | None = None
+    action: Action | None = None
+    """What somebody asked for and is not done yet; None while it is created or deleted."""
+    migration_uuid: str | None = None
+    """The move that it is in the midst of, or that its owner is to confirm."""
+    disks: str | None = None
+    """Where agents find its disks while it is shelved and on no host."""
     decision_id: str | None = None
     """The request id of the newest decision about it: after a failed build that of the retry."""
     created_at_s: float = 0.0

@@ -18,7 +18,8 @@ class Provider:
     in; a provider with the trait that says so shares what it has with all others that are in
     one of them. `owned_traits` and `owned_classes` are those that the host's agent reported
     last; the others came by the Placement API and are kept when it reports again. None is of
-    records of before: all of it is the agent's. Times are Unix seconds; 0 is unknown.
+    records of before: all of it is the agent's. `owned_parent_uuid` is the parent that the agent
+    reported last, which may have been changed since. Times are Unix seconds; 0 is unknown.
     """
 
     uuid: str
@@ -31,6 +32,7 @@ class Provider:
     aggregates: tuple[str, ...] = ()
     owned_traits: frozenset[str] | None = None
     owned_classes: frozenset[str] | None = None
+    owned_parent_uuid: str | None = None
     created_at_s: float = 0.0
     updated_at_s: float = 0.0
 

@@ -12,6 +12,8 @@ from berth.domain.decision import Decision
 from berth.domain.flavor import Flavor
 from berth.domain.host import Host, Service
 from berth.domain.instance import Instance
+from berth.domain.instance_action import Action
+from berth.domain.migration import Migration
 from berth.domain.provider import Provider
 from berth.domain.request import Request
 from berth.domain.server_group import ServerGroup
@@ -22,8 +24,8 @@ from berth.domain.vocabulary import ResourceClass, Trait
 class PendingRequest:
     """A request accepted and not yet decided; whoever schedules takes it up.
 
-    Its instances stand in the ledger with task `scheduling` already. It is removed by the
-    transaction that commits its claim or its refusal.
+    Its instances stand in the ledger already, with the task of its operation. It is removed by
+    the transaction that commits its claim or its refusal.
     """
 
     request: Request
@@ -43,6 +45,8 @@ Record = (
     | Consumer
     | ResourceClass
     | Trait
+    | Migration
+    | Action
 )
 
 
@@ -63,6 +67,8 @@ class Kind(StrEnum):
     CONSUMER = "consumer"
     RESOURCE_CLASS = "resource_class"
     TRAIT = "trait"
+    MIGRATION = "migration"
+    ACTION = "action"
 
 
 RECORD_TYPES: dict[Kind, type[Record]] = {
@@ -78,6 +84,8 @@ RECORD_TYPES: dict[Kind, type[Record]] = {
     Kind.CONSUMER: Consumer,
     Kind.RESOURCE_CLASS: ResourceClass,
     Kind.TRAIT: Trait,
+    Kind.MIGRATION: Migration,
+    Kind.ACTION: Action,
 }
 
 KINDS: dict[type[Record], Kind] = {noun: kind for kind, noun in RECORD_TYPES.items()}
@@ -110,4 +118,6 @@ _KEYS: Final[Mapping[type[Record], Callable[[Any], str]]] = {
     Consumer: attrgetter("uuid"),
     ResourceClass: attrgetter("name"),
     Trait: attrgetter("name"),
+    Migration: attrgetter("uuid"),
+    Action: attrgetter("key"),
 }

@@ -44,6 +44,7 @@ class Operation(StrEnum):
     REBUILD = "rebuild"
     RESIZE = "resize"
     MIGRATE = "migrate"
+    LIVE_MIGRATE = "live_migrate"
     EVACUATE = "evacuate"
     UNSHELVE = "unshelve"
 

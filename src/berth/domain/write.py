@@ -111,6 +111,21 @@ class Reallocate:
 
 
 @dataclass(frozen=True, slots=True)
+class HandOver:
+    """Have a consumer hold all that another one holds, which is left with nothing.
+
+    What is used stays as it is. When `consumer_uuid` holds nothing, nothing is done, or with
+    `must_hold` the unit is refused; it is, too, when there is something for a `to` that holds
+    something already. `to` is stored at generation 1, but for an instance, which needs no
+    record; its own `generation` is ignored.
+    """
+
+    consumer_uuid: str
+    to: Consumer
+    must_hold: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """Heartbeats: the agents of these hosts were alive at `at_s` (Unix seconds)."""
 
@@ -135,7 +150,7 @@ class Guard:
     is_shared: bool = False
 
 
-Write = Add | Put | Remove | Take | Free | Seen | Guard | Revise | Reallocate
+Write = Add | Put | Remove | Take | Free | HandOver | Seen | Guard | Revise | Reallocate
 Unit = tuple[Write, ...]
 
 

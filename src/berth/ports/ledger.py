@@ -8,6 +8,8 @@ from berth.domain.allocation import Allocation
 from berth.domain.change import Change, Snapshot
 from berth.domain.consumer import Holding
 from berth.domain.instance import Instance, Status
+from berth.domain.instance_action import Action
+from berth.domain.migration import Migration
 from berth.domain.record import Kind, Record
 from berth.domain.write import Outcome, Unit
 
@@ -31,6 +33,26 @@ class InstanceQuery:
     group_uuid: str | None = None
     deleted: bool | None = False
     changed_since_s: float | None = None
+    limit: int = 1000
+    marker: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationQuery:
+    """Which migrations to list, newest first; None means any.
+
+    `host` is either side. Paging: at most `limit` that come after the migration `marker` (a uuid).
+    """
+
+    host: str | None = None
+    source_host: str | None = None
+    instance_uuid: str | None = None
+    kind: str | None = None
+    status: str | None = None
+    project_id: str | None = None
+    user_id: str | None = None
+    changed_since_s: float | None = None
+    changed_before_s: float | None = None
     limit: int = 1000
     marker: str | None = None
 
@@ -70,6 +92,18 @@ class Records(Protocol):
         Raises:
             NotFoundError: `marker` names no instance.
         """
+        ...
+
+    async def migrations(self, query: MigrationQuery) -> list[Migration]:
+        """Return the migrations that match, newest first.
+
+        Raises:
+            NotFoundError: `marker` names no migration.
+        """
+        ...
+
+    async def actions(self, instance_uuid: str) -> list[Action]:
+        """Return what was asked of an instance, newest first, beside its creation."""
         ...
 
     async def allocations(

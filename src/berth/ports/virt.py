@@ -1,7 +1,8 @@
 """The driver of a compute host: what starts and stops the instances there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from berth.domain.host import Host
@@ -36,25 +37,210 @@ class Report:
     children: tuple[ChildReport, ...] = ()
 
 
+class Power(StrEnum):
+    """What a guest is doing, as its host sees it."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    """Its processors stand still, its memory is kept on the host."""
+    SUSPENDED = "suspended"
+    """Its memory is kept on disk."""
+    STOPPED = "stopped"
+    CRASHED = "crashed"
+    """It ended, and nobody had asked for it."""
+
+
+class Verb(StrEnum):
+    """What a driver may lack; whatever is no part of this every driver can do."""
+
+    PAUSE = "pause"
+    SUSPEND = "suspend"
+    RESET = "reset"
+    RESIZE_LIVE = "resize_live"
+    LIVE_MIGRATION = "live_migration"
+    CONSOLE = "console"
+    EVENTS = "events"
+    DISKS = "disks"
+    """Moves of stopped guests, and shelving, can carry the disks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """What runs, or could run, for an instance on a host.
+
+    An orphan bears Berth's mark and has no record here; it is reported and never killed.
+    """
+
+    instance_uuid: str
+    power: Power
+    reason: str = ""
+    is_orphan: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GuestEvent:
+    """A hint that a guest has changed; list the guests to know."""
+
+    instance_uuid: str
+    power: Power
+    reason: str = ""
+
+
 class Driver(Protocol):
-    """A virtualisation driver. Every method may be repeated and must then do no harm."""
+    """A virtualisation driver. Every method may be repeated and must then do no harm.
+
+    A guest that is not here makes a method raise `DriverError`, unless its docstring says that
+    it succeeds. So does a verb that the driver lacks.
+    """
+
+    @property
+    def verbs(self) -> frozenset[Verb]:
+        """What it can do of that which drivers may lack."""
+        ...
 
     async def report(self) -> Report:
         """Return the host's present description and inventory."""
         ...
 
+    async def guests(self) -> Sequence[Guest]:
+        """Return what is on the host, by uuid: stopped guests and orphans too.
+
+        One that waits for a live migration is paused.
+        """
+        ...
+
     async def spawn(self, instance: Instance) -> None:
-        """Start the instance; starting one that runs is a success.
+        """Have a guest run: a new one, or one that is stopped, has crashed or is suspended.
+
+        One that runs goes on; one that is paused stays so.
 
         Raises:
-            BuildError: it could not be started; nothing of it is left on the host.
+            BuildError: it could not be started; nothing is left of one that was not there before.
+        """
+        ...
+
+    async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
+        """Stop a guest; its disks stay. One that is stopped or not there is a success.
+
+        The power button is pressed every 2 seconds for `grace_s`, then it is cut off. With 0 it
+        is cut off at once.
+        """
+        ...
+
+    async def reset(self, instance_uuid: str) -> None:
+        """Start a running guest over without asking it.
+
+        Raises:
+            DriverError: it does not run.
+        """
+        ...
+
+    async def pause(self, instance_uuid: str) -> None:
+        """Let a running guest stand still.
+
+        Raises:
+            DriverError: it neither runs nor is paused.
+        """
+        ...
+
+    async def unpause(self, instance_uuid: str) -> None:
+        """Let a paused guest go on.
+
+        Raises:
+            DriverError: it neither runs nor is paused.
+        """
+        ...
+
+    async def suspend(self, instance_uuid: str) -> None:
+        """Write the memory of a guest to disk and stop it.
+
+        Raises:
+            DriverError: it neither runs, nor is paused or suspended.
+        """
+        ...
+
+    async def resume(self, instance_uuid: str) -> None:
+        """Let a suspended guest go on where it was.
+
+        Raises:
+            DriverError: it neither runs nor is suspended.
         """
         ...
 
     async def destroy(self, instance_uuid: str) -> None:
-        """Stop the instance and free all it had; destroying one that is not there succeeds."""
+        """Stop a guest at once and free all it had; one that is not there is a success."""
         ...
 
-    async def running(self) -> Sequence[str]:
-        """Return the uuids of the instances that run here."""
+    async def resize(self, instance: Instance) -> bool:
+        """Give the guest the size of the instance's flavor; disks only grow.
+
+        Returns:
+            True when it has that size now, False when it will have it at its next start.
+        """
+        ...
+
+    async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
+        """Return the end of what the guest wrote to its serial console."""
+        ...
+
+    async def take_in(self, instance: Instance) -> str:
+        """Be the target of a live migration: make a guest that waits.
+
+        Returns:
+            The address for `hand_over` on the other host; the same when repeated.
+
+        Raises:
+            BuildError: it could not be made; nothing of it is left.
+        """
+        ...
+
+    async def hand_over(self, instance_uuid: str, address: str) -> None:
+        """Move a running guest to where `take_in` was called, without stopping it.
+
+        Returns when it runs there and nothing of it is left here.
+
+        Raises:
+            MigrationError: it goes on here.
+        """
+        ...
+
+    async def cancel_hand_over(self, instance_uuid: str) -> None:
+        """Have a `hand_over` that is going on fail; without one it is a success."""
+        ...
+
+    async def offer_disks(self, instance_uuid: str) -> str:
+        """Let another host fetch the disks of a stopped guest, until it starts or is destroyed.
+
+        Returns:
+            The address for `fetch_disks`.
+        """
+        ...
+
+    async def fetch_disks(self, instance: Instance, address: str) -> None:
+        """Make a guest here, stopped, with the disks that an address offers.
+
+        One that is here already is a success.
+
+        Raises:
+            BuildError: it could not be made; nothing of it is left.
+        """
+        ...
+
+    async def store_disks(self, instance_uuid: str) -> str:
+        """Copy the disks of a stopped guest to where every host finds them.
+
+        Returns:
+            The address for `fetch_disks`; the same when repeated.
+
+        Raises:
+            DriverError: no such place is configured.
+        """
+        ...
+
+    async def drop_stored(self, address: str) -> None:
+        """Delete what `store_disks` has stored; it may be gone already."""
+        ...
+
+    def events(self) -> AsyncIterator[GuestEvent]:
+        """Yield hints of changes from now on; some may be missing."""
         ...

@@ -7,36 +7,15 @@ from berth.domain.aggregate import Aggregate
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.domain.record import Kind
 from berth.domain.write import Add, Put, Remove, Unit
-from berth.ports.clock import Clock, Ids
-from berth.ports.ledger import Ledger
-from berth.services.following import Follower
-from berth.services.ratios import Ratios
-from berth.services.replica import Replica
+from berth.services.fleet_writes import FleetWrites
 from berth.services.saving import AGGREGATES_GUARD, save_guarded
 
 
-class Aggregates:
+class Aggregates(FleetWrites):
     """Use cases about aggregates. A host is in one availability zone at most.
 
     Changes are made one at a time, so that none is lost and no two break that rule together.
     """
-
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        follower: Follower,
-        replica: Replica,
-        ratios: Ratios,
-        clock: Clock,
-        ids: Ids,
-    ) -> None:
-        self._ledger = ledger
-        self._ratios = ratios
-        self._follower = follower
-        self._replica = replica
-        self._clock = clock
-        self._ids = ids
 
     async def create(self, name: str, metadata: Mapping[str, str]) -> Aggregate:
         """Make an aggregate without hosts.

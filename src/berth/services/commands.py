@@ -1,6 +1,7 @@
 """Commands that the parts of Berth send each other over the bus."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from berth.domain.decision import Decision
 from berth.domain.instance import Instance
@@ -22,3 +23,11 @@ class PlaceOrder:
 
 PLACE: Command[PlaceOrder, Decision] = Command("scheduler", "place", PlaceOrder, Decision)
 """Decide, claim and record; the reply is the decision that the ledger has committed."""
+
+
+class Places(Protocol):
+    """Whoever places orders."""
+
+    async def place(self, order: PlaceOrder) -> Decision:
+        """See `Placing.place`."""
+        ...

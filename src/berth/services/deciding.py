@@ -10,6 +10,7 @@ from berth.scheduling.group_keeping import plan_kept
 from berth.scheduling.inspecting import counterfactuals_of
 from berth.scheduling.policy import Policy
 from berth.scheduling.seeding import seed_of
+from berth.services.moving import apart_from_group
 from berth.services.replica import Replica
 
 
@@ -43,7 +44,8 @@ class Deciding:
         seed = seed_of(request.request_id) + attempt - 1
         now_s = self._clock.now_s()
         began_ns = self._clock.ticks_ns()
-        plan = plan_kept(hosts, request, policy, now_s=now_s, seed=seed)
+        with apart_from_group(hosts, request):
+            plan = plan_kept(hosts, request, policy, now_s=now_s, seed=seed)
         duration_us = (self._clock.ticks_ns() - began_ns) // 1000
         return Decision(
             request_id=request.request_id,

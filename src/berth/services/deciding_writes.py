@@ -100,22 +100,34 @@ async def save_decided(
         UnavailableError: the ledger cannot be reached.
         BerthError: whatever `decide` raises.
     """
-    before: Rejected | None = None
-    for _ in range(tries):
-        await follower.catch_up()
-        unit = decide(follower.version)
-        if not unit:
-            return follower.version
-        (outcome,) = await ledger.commit([unit])
-        if isinstance(outcome, Committed):
-            return outcome.version
-        if outcome.stale:
-            continue
-        _raise_refused(outcome)
-        if outcome == before:
-            raise RejectedError(outcome)
-        before = outcome
+    before = await _try_once(follower, ledger, decide)
+    if isinstance(before, int):
+        return before
+    async with follower.turn:
+        for _ in range(tries - 1):
+            outcome = await _try_once(follower, ledger, decide)
+            if isinstance(outcome, int):
+                return outcome
+            if outcome == before and not outcome.stale:
+                raise RejectedError(outcome)
+            before = outcome
     raise RefusedError(Why.CONTENDED, "the record")
+
+
+async def _try_once(
+    follower: Follower, ledger: Ledger, decide: Callable[[int], Unit]
+) -> int | Rejected:
+    """Catch up, decide and commit; return the version, or why it was refused if that is odd."""
+    await follower.catch_up()
+    unit = decide(follower.version)
+    if not unit:
+        return follower.version
+    (outcome,) = await ledger.commit([unit])
+    if isinstance(outcome, Committed):
+        return outcome.version
+    if not outcome.stale:
+        _raise_refused(outcome)
+    return outcome
 
 
 def _raise_refused(outcome: Rejected) -> None:
@@ -150,8 +162,15 @@ async def stored(ledger: Ledger, replica: ProviderReplica, version: int, uuid: s
     return replica.table.record(row_in(replica.table, uuid))
 
 
-class Revising:
-    """Changes one provider's record: what it has, and what it is said to be."""
+class ProviderWrites:
+    """What all who decide on the provider table have in common.
+
+    Args:
+        follower: keeps the table true to the ledger.
+        ledger: where to.
+        replica: has the table, and the names that are known.
+        clock: tells when something was changed.
+    """
 
     def __init__(
         self, *, follower: Follower, ledger: Ledger, replica: ProviderReplica, clock: Clock
@@ -160,6 +179,14 @@ class Revising:
         self._ledger = ledger
         self._replica = replica
         self._clock = clock
+
+    async def _save(self, decide: Callable[[int], Unit]) -> int:
+        """See `save_decided`."""
+        return await save_decided(self._follower, self._ledger, decide)
+
+
+class Revising(ProviderWrites):
+    """Changes one provider's record: what it has, and what it is said to be."""
 
     async def revise(
         self, uuid: str, generation: int | None, change: Callable[[Provider, int], Revised]
@@ -199,5 +226,5 @@ class Revising:
                 known = replace(record, generation=generation + raises)
             return (Guard(provider_guard(uuid), seen), *guards, Revise(record, generation, raises))
 
-        version = await save_decided(self._follower, self._ledger, decide)
+        version = await self._save(decide)
         return known or await stored(self._ledger, self._replica, version, uuid)

@@ -33,10 +33,15 @@ class Follower:
 
     Attributes:
         version: the ledger version that all subscribers are true to.
+        true_at_s: Unix seconds when it was last known to be true to the ledger.
+        turn: held by who decides anew because somebody else was faster; so of many in a process
+            that are about the same thing each loses one race and no more.
     """
 
     def __init__(self, feed: Feed, clock: Clock, subscribers: Sequence[Subscriber]) -> None:
         self.version = 0
+        self.true_at_s = 0.0
+        self.turn = asyncio.Lock()
         self._feed = feed
         self._clock = clock
         self._subscribers = list(subscribers)
@@ -66,6 +71,7 @@ class Follower:
                 self._reads_begun += 1
                 await self._read()
                 self._last_good_read = self._reads_begun
+                self.true_at_s = self._clock.now_s()
         return self.version != before
 
     async def run(self) -> None:
@@ -82,6 +88,7 @@ class Follower:
             changes = [] if self._is_torn else self._feed.news(self.version)
             if changes:
                 self._tell(changes)
+                self.true_at_s = self._clock.now_s()
         return bool(changes)
 
     async def _read(self) -> None:
@@ -114,3 +121,4 @@ class Follower:
             subscriber.load(snapshot)
         self._is_torn = False
         self.version = snapshot.version
+        self.true_at_s = self._clock.now_s()

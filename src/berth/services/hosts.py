@@ -13,11 +13,10 @@ from berth.domain.ratios import Ratio
 from berth.domain.record import Kind
 from berth.domain.resources import Inventory
 from berth.domain.write import Add, Guard, Outcome, Put, Rejected, Remove, Seen, Unit, Write
-from berth.ports.clock import Clock, Ids
-from berth.ports.ledger import InstanceQuery, Ledger
+from berth.ports.ledger import InstanceQuery
 from berth.ports.virt import Report
 from berth.services.deciding_writes import name_guard, provider_guard
-from berth.services.following import Follower
+from berth.services.fleet_writes import FleetWrites
 from berth.services.provider_trees import (
     Stored,
     check_inventories,
@@ -27,8 +26,6 @@ from berth.services.provider_trees import (
     part_name,
     tree_guard,
 )
-from berth.services.ratios import Ratios
-from berth.services.replica import Replica
 from berth.services.saving import AGGREGATES_GUARD, save, save_guarded, service_guard
 from berth.tables.cell_use import FreeCell
 from berth.tables.hosts import HostTable
@@ -83,25 +80,8 @@ def host_view(hosts: HostTable, row: int) -> HostView:
     )
 
 
-class Hosts:
+class Hosts(FleetWrites):
     """Use cases about hosts and services."""
-
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        follower: Follower,
-        replica: Replica,
-        ratios: Ratios,
-        clock: Clock,
-        ids: Ids,
-    ) -> None:
-        self._ledger = ledger
-        self._ratios = ratios
-        self._follower = follower
-        self._replica = replica
-        self._clock = clock
-        self._ids = ids
 
     async def all(self) -> list[HostView]:
         """Return all hosts by name."""
@@ -219,7 +199,9 @@ class Hosts:
                     Service(host.name, self._ids.uuid(), last_seen_s=now_s, created_at_s=now_s)
                 )
                 known.add(host.name)
-            if host.uuid not in earlier or host.uuid not in stored.by_uuid:
+            known_as = stored.by_uuid.get(host.uuid)
+            # Records of before agents owned anything say nothing of aggregates.
+            if host.uuid not in earlier or known_as is None or known_as.owned_traits is None:
                 new.add(host.uuid)
             mine = [one.uuid for one in aggregates if host.name in one.hosts]
             joined = mine if host.uuid in new else []
@@ -239,14 +221,15 @@ class Hosts:
     async def _stored(self, trees: Sequence["_Tree"]) -> Stored:
         """Return the providers of hosts as they are, and the names that are taken.
 
-        Nobody else's are read when no provider is new or named anew, and none goes.
+        Nobody else's are read when no provider is new or named anew, none goes, and all are where
+        their agents say.
         """
         reported = {one.uuid: one for tree in trees for one in tree.providers}
         gone = any(tree.before - reported.keys() for tree in trees)
         if len(reported) <= _READ_ONE_BY_ONE and not gone:
             found = [await self._ledger.get(Provider, uuid) for uuid in sorted(reported)]
             few = {one.uuid: one for one in found if one is not None}
-            if all(uuid in few and is_named(few[uuid], one) for uuid, one in reported.items()):
+            if all(_is_as_reported(few.get(uuid), one) for uuid, one in reported.items()):
                 return Stored(few.values())
         return Stored(await self._ledger.all(Provider))
 
@@ -267,9 +250,11 @@ class Hosts:
     async def remove(self, name: str) -> None:
         """Forget a host that has no instances, with its service; aggregates lose it too.
 
+        All providers below its own go with it, whoever made them.
+
         Raises:
             NotFoundError: no such service.
-            ConflictError: it still has instances.
+            ConflictError: it still has instances, or another host is below it.
         """
 
         async def read() -> Unit:
@@ -286,16 +271,37 @@ class Hosts:
                 Put(replace(aggregate, hosts=aggregate.hosts - {name}))
                 for aggregate in hosts.aggregates_of(name)
             ]
-            for row in hosts.rows_of_name(name):
-                uuid = hosts.uuid(row)
-                writes += [Guard(tree_guard(uuid), seen)]
-                writes += [Remove(Kind.HOST, uuid), Remove(Kind.PROVIDER, uuid)]
-                children = hosts.trees.uuids_on(row)
-                writes += [Guard(provider_guard(one), seen) for one in (uuid, *children)]
-                writes += [Remove(Kind.PROVIDER, child) for child in children]
+            own = [hosts.uuid(row) for row in hosts.rows_of_name(name)]
+            going = _all_below(own, Stored(await self._ledger.all(Provider)), hosts)
+            writes += [Guard(tree_guard(uuid), seen) for uuid in own]
+            writes += [Guard(provider_guard(uuid), seen) for uuid in going]
+            writes += [Remove(Kind.HOST, uuid) for uuid in own]
+            writes += [Remove(Kind.PROVIDER, uuid) for uuid in going]
             return tuple(writes)
 
         await save_guarded(self._ledger, AGGREGATES_GUARD, read)
+
+
+def _all_below(own: Sequence[str], stored: Stored, hosts: HostTable) -> list[str]:
+    """Return the uuids of the providers of some hosts, and of all below them, each once.
+
+    Raises:
+        ConflictError: another host's is among them.
+    """
+    found = list(dict.fromkeys(one for uuid in own for one in stored.subtree(uuid)))
+    for uuid in found:
+        row = hosts.row_of(uuid)
+        if row is not None and uuid not in own:
+            other = hosts.host(row).name
+            raise ConflictError(f"host {other} is below it in the tree of providers; move it first")
+    return found
+
+
+def _is_as_reported(stored: Provider | None, reported: Provider) -> bool:
+    """Tell whether a provider is there, with the name and in the place that its agent reports."""
+    if stored is None or stored.parent_uuid != reported.parent_uuid:
+        return False
+    return is_named(stored, reported)
 
 
 class _Tree(NamedTuple):
@@ -325,10 +331,11 @@ def _tree_writes(
     seen, now_s = at
     records: list[Provider] = []
     guards: list[Write] = []
+    parents = stored.parents_after(tree.providers)
     for one in tree.providers:
         old = stored.by_uuid.get(one.uuid)
         name = stored.names.of(one, old)
-        records.append(merged(one, old, name, now_s))
+        records.append(merged(one, old, name, parents[one.uuid], now_s))
         guards.append(Guard(provider_guard(one.uuid), seen))
         if old is None or old.name != name:
             guards.append(Guard(name_guard(name), seen))
@@ -336,9 +343,14 @@ def _tree_writes(
     gone = sorted(tree.before - set(uuids))
     retired, left = stored.retire(gone)
     guards += (Guard(provider_guard(uuid), seen) for uuid in gone)
+    roots = set[str]()
     if tree.before or uuids:
         # So no child is left behind when somebody removes the host.
-        guards.append(Guard(tree_guard(tree.report.host.uuid), seen))
+        roots.add(tree.report.host.uuid)
+    if stored.are_moved(parents):
+        # So nobody hangs what is above one of them below another meanwhile.
+        roots.update(map(stored.root_of, parents))
+    guards += (Guard(tree_guard(uuid), seen) for uuid in sorted(roots))
     if joined:
         together = dict.fromkeys((*records[0].aggregates, *joined))
         records[0] = replace(records[0], aggregates=tuple(together))

@@ -10,6 +10,7 @@ from berth.domain.flavor import Flavor
 from berth.domain.host import Service
 from berth.domain.image import Image
 from berth.domain.instance import Instance, Status, Task
+from berth.domain.migration import Migration
 from berth.domain.record import PendingRequest
 from berth.domain.request import (
     COUNT_MAX,
@@ -18,11 +19,12 @@ from berth.domain.request import (
     instance_uuid_of,
     reservation_id_of,
 )
-from berth.domain.write import Add, Committed, Free, Put, Write
+from berth.domain.write import Add, Committed, Put, Unit, Write
 from berth.ports.bus import Bus
 from berth.ports.clock import Clock
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.commands import PLACE, PlaceOrder
+from berth.services.endings import deletion, departure
 from berth.services.following import Follower
 from berth.services.replica import Replica
 
@@ -161,9 +163,11 @@ class Instances:
                 raise NotFoundError("instance", uuid)
             host = instance.host
             is_local = host is None or await self._is_down(host, service_down_time_s)
-            if instance.task is Task.DELETING and not is_local:
+            if instance.task is Task.DELETING and (host is None or not is_local):
                 return
-            unit = self._deletion(instance, is_local=is_local)
+            uuid_of_move = instance.migration_uuid
+            move = await self._ledger.get(Migration, uuid_of_move) if uuid_of_move else None
+            unit = self._deletion(instance, move, is_local=is_local)
             (outcome,) = await self._ledger.commit([unit])
             if isinstance(outcome, Committed):
                 return
@@ -188,15 +192,14 @@ class Instances:
         service = await self._ledger.get(Service, host)
         return service is None or not service.is_up(now_s, service_down_time_s)
 
-    def _deletion(self, instance: Instance, *, is_local: bool) -> tuple[Write, ...]:
+    def _deletion(self, instance: Instance, migration: Migration | None, *, is_local: bool) -> Unit:
         now_s = self._clock.now_s()
         if not is_local:
             # The host's agent destroys it first; the room is free only after that.
             return (Put(replace(instance, task=Task.DELETING, updated_at_s=now_s)),)
-        gone = replace(
-            instance, status=Status.DELETED, task=None, updated_at_s=now_s, terminated_at_s=now_s
-        )
-        return (Free(instance.uuid), Put(gone))
+        if instance.disks is not None:
+            return departure(instance, now_s)
+        return deletion(instance, migration, now_s)
 
     async def _may_be_repeat(self, order: Order) -> bool:
         """Tell quickly whether an order may have been accepted before."""

@@ -8,12 +8,13 @@ from berth.domain.errors import BerthError, InvalidInputError
 from berth.domain.instance import Fault, Instance, Status, Task
 from berth.domain.record import Kind, PendingRequest
 from berth.domain.request import Request
-from berth.domain.write import Put, Remove
+from berth.domain.write import Remove, Write
+from berth.ports.bus import CONTEXT, Context
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
-from berth.services.commands import PlaceOrder
-from berth.services.placing import Placing
+from berth.services.commands import PlaceOrder, Places
+from berth.services.moving import AWAITING, ended
 from berth.services.replica import Replica
 from berth.services.saving import save
 
@@ -38,7 +39,7 @@ class PendingRequests:
         *,
         ledger: Ledger,
         replica: Replica,
-        placing: Placing,
+        placing: Places,
         clock: Clock,
         telemetry: Telemetry,
     ) -> None:
@@ -70,6 +71,7 @@ class PendingRequests:
     async def _take_up(self, request: Request) -> None:
         """Try until the request is pending no more, here or in the ledger."""
         request_id = request.request_id
+        CONTEXT.set(Context(request_id))
         pause_s, breakdowns = _PAUSE_FIRST_S, 0
         try:
             while request_id in self._replica.pending:
@@ -107,17 +109,29 @@ class PendingRequests:
                 await self._give_up(request, instances, _CANNOT_BE_READ, str(error))
 
     async def _instances(self, request: Request) -> tuple[Instance, ...]:
-        """Read the request's instances, without those that their owner deleted meanwhile."""
+        """Read the request's instances, without those with which something else is done by now."""
         found = [await self._ledger.get(Instance, uuid) for uuid in request.instance_uuids]
-        return tuple(one for one in found if one is not None and one.task is Task.SCHEDULING)
+        return tuple(one for one in found if one is not None and _waits_for(request, one))
 
     async def _give_up(
         self, request: Request, instances: tuple[Instance, ...], code: int, reason: str
     ) -> None:
         now_s = self._clock.now_s()
         fault = Fault(code=code, message=reason, created_at_s=now_s)
-        failed = (
-            Put(replace(one, status=Status.ERROR, task=None, fault=fault, updated_at_s=now_s))
-            for one in instances
-        )
+        failed: list[Write] = []
+        for one in instances:
+            is_new = one.task is Task.SCHEDULING
+            status = Status.ERROR if is_new else one.status
+            failed += ended(replace(one, fault=fault), now_s, message=reason, status=status)
         await save(self._ledger, *failed, Remove(Kind.PENDING_REQUEST, request.request_id))
+
+
+def _waits_for(request: Request, instance: Instance) -> bool:
+    """Tell whether an instance waits for this very request to be decided.
+
+    The task alone does not say so: it may have been asked for twice, and be under way by now.
+    """
+    if instance.task is not AWAITING[request.operation] or instance.migration_uuid is not None:
+        return False
+    action = instance.action
+    return action is None or request.request_id.startswith(action.request_id)

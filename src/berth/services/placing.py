@@ -16,7 +16,7 @@ from berth.domain.decision import Decision, Placement, Refusal, RefusalCode, Ver
 from berth.domain.errors import ConflictError
 from berth.domain.instance import Fault, Instance, Status, Task
 from berth.domain.record import Kind
-from berth.domain.request import Request
+from berth.domain.request import Operation, Request
 from berth.domain.revising import revised
 from berth.domain.server_group import GroupPolicy
 from berth.domain.write import Committed, Guard, Outcome, Put, Remove, Take, Write
@@ -27,6 +27,13 @@ from berth.services.commands import PlaceOrder
 from berth.services.deciding import Deciding
 from berth.services.following import Follower
 from berth.services.hardware_turns import HardwareTurns, hosts_with_choices
+from berth.services.moving import (
+    NO_VALID_HOST,
+    hold_of_move,
+    is_move,
+    refused_move,
+    start_of_move,
+)
 from berth.services.replica import Hold, Replica
 
 _HARD = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY)
@@ -35,9 +42,6 @@ _GUARDED_ATTEMPTS_MAX = 50
 
 _UUID_OF = attrgetter("uuid")
 _ASSIGNMENT_OF = attrgetter("assignment")
-
-_NO_VALID_HOST = 500
-"""The code that Nova's API gives the fault of an instance that found no host."""
 
 
 class Placing:
@@ -154,12 +158,13 @@ class Placing:
         When the outcome stays unknown the holds are let go too: nobody would ever end them. If
         the claim was committed after all, the feed tells.
         """
-        uuids = [placement.instance_uuid for placement in decision.placements]
+        holds = [_hold_of(one, decision, order.request) for one in decision.placements]
+        uuids = [hold.instance_uuid for hold in holds]
         settled = False
         try:
-            for placement in decision.placements:
-                self._replica.hold(_hold_of(placement, decision, order.request))
-            writes = _claim_writes(order, decision)
+            for hold in holds:
+                self._replica.hold(hold)
+            writes = await self._claim_writes(order, decision)
             if guard is not None:
                 writes.append(Guard(guard, decision.table_version))
             if _is_any_assigned(decision) and hosts_with_choices(decision.placements):
@@ -174,6 +179,12 @@ class Placing:
                 for uuid in uuids:
                     self._replica.release(uuid)
         return outcome
+
+    async def _claim_writes(self, order: PlaceOrder, decision: Decision) -> list[Write]:
+        if not is_move(order.request):
+            return _claim_writes(order, decision)
+        number = await self._ledger.next_id(Kind.MIGRATION)
+        return start_of_move(order.request, order.instances[0], decision, number)
 
     async def _commit_in_turn(
         self, order: PlaceOrder, decision: Decision, writes: Sequence[Write]
@@ -193,7 +204,7 @@ class Placing:
         writes: list[Write] = [
             # An empty claim: its key makes a repeated refusal a repeat, like any other outcome.
             Take(Claim(key=order.request.request_id, allocations=())),
-            *(Put(_refused(one, decision, message, now_s)) for one in order.instances),
+            *_refusal_writes(order, decision, message, now_s),
         ]
         outcome = await self._commit(order, decision, writes)
         if isinstance(outcome, Committed) and not outcome.repeated:
@@ -219,6 +230,8 @@ class Placing:
 
 
 def _hold_of(placement: Placement, decision: Decision, request: Request) -> Hold:
+    if is_move(request):
+        return hold_of_move(placement, decision, request)
     resident = resident_of(request, placement.instance_uuid, placement.assignment)
     return Hold(resident, placement.provider_uuid, decision.amounts)
 
@@ -241,11 +254,20 @@ def _is_any_assigned(decision: Decision) -> bool:
     return any(map(_ASSIGNMENT_OF, decision.placements))
 
 
+def _refusal_writes(
+    order: PlaceOrder, decision: Decision, message: str, now_s: float
+) -> list[Write]:
+    request = order.request
+    if is_move(request) or request.operation is Operation.UNSHELVE:
+        return refused_move(request, order.instances[0], decision, message, now_s)
+    return [Put(_refused(one, decision, message, now_s)) for one in order.instances]
+
+
 def _refused(instance: Instance, decision: Decision, message: str, now_s: float) -> Instance:
     """Put an instance in ERROR; why its build failed before is kept with why no host is left."""
     earlier = instance.fault
     fault = Fault(
-        code=_NO_VALID_HOST,
+        code=NO_VALID_HOST,
         message=message if earlier is None else f"{message} {earlier.message}",
         created_at_s=now_s,
         details="" if earlier is None else earlier.details,
@@ -261,10 +283,11 @@ def _refused(instance: Instance, decision: Decision, message: str, now_s: float)
 
 
 def _placed(instance: Instance, placement: Placement, decision: Decision) -> Instance:
+    is_unshelved = instance.status is Status.SHELVED_OFFLOADED
     return revised(
         instance,
-        status=Status.BUILD,
-        task=Task.SPAWNING,
+        status=instance.status if is_unshelved else Status.BUILD,
+        task=Task.UNSHELVING if is_unshelved else Task.SPAWNING,
         host=placement.host,
         node=placement.node,
         assignment=placement.assignment,

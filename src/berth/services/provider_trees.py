@@ -5,7 +5,7 @@ has said before, and keeps what others said.
 """
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -120,7 +120,9 @@ def _told_apart(provider: Provider) -> str:
     return f"{provider.name} ({provider.uuid})"
 
 
-def merged(reported: Provider, stored: Provider | None, name: str, now_s: float) -> Provider:
+def merged(
+    reported: Provider, stored: Provider | None, name: str, parent_uuid: str | None, now_s: float
+) -> Provider:
     """Return a provider as it is after a report.
 
     Args:
@@ -128,13 +130,16 @@ def merged(reported: Provider, stored: Provider | None, name: str, now_s: float)
         stored: as the ledger has it, with what else clients of the Placement API said of it; None
             for a new one.
         name: see `Names.of`.
+        parent_uuid: see `Stored.parents_after`.
         now_s: Unix time.
     """
     new = replace(
         reported,
         name=name,
+        parent_uuid=parent_uuid,
         owned_traits=reported.traits,
         owned_classes=frozenset(reported.inventories),
+        owned_parent_uuid=reported.parent_uuid,
         created_at_s=now_s,
         updated_at_s=now_s,
     )
@@ -150,13 +155,22 @@ def merged(reported: Provider, stored: Provider | None, name: str, now_s: float)
     }
     return replace(
         new,
-        # A host says nothing of what it is a part of; a part does.
-        parent_uuid=reported.parent_uuid or stored.parent_uuid,
         inventories={**foreign, **reported.inventories},
         traits=reported.traits | (stored.traits - owned_traits),
         aggregates=stored.aggregates,
         created_at_s=stored.created_at_s,
     )
+
+
+def _from_top(reported: Sequence[Provider]) -> list[Provider]:
+    """Return the first of some providers and all below it, each after its parent."""
+    below: dict[str | None, list[Provider]] = {}
+    for one in reported[1:]:
+        below.setdefault(one.parent_uuid, []).append(one)
+    ordered = list(reported[:1])
+    for one in ordered:
+        ordered.extend(below.get(one.uuid, ()))
+    return ordered
 
 
 class Stored:
@@ -180,6 +194,56 @@ class Stored:
                 if one.parent_uuid is not None:
                     self._below.setdefault(one.parent_uuid, []).append(one.uuid)
         return self._below.get(uuid, ())
+
+    def subtree(self, uuid: str) -> list[str]:
+        """Return the uuids of a provider and of all below it; none when it is not there."""
+        found: dict[str, None] = {}
+        coming = [uuid] if uuid in self.by_uuid else []
+        for one in coming:
+            if one not in found:  # a ring of an older Berth's is gone round once
+                found[one] = None
+                coming.extend(self.below(one))
+        return list(found)
+
+    def root_of(self, uuid: str) -> str:
+        """Return the uuid of the root above a provider, or of itself."""
+        *_, root = self._upwards(uuid, {})
+        return root
+
+    def parents_after(self, reported: Sequence[Provider]) -> dict[str, str | None]:
+        """Return what the providers of a host are to be below after a report, by uuid.
+
+        Each stays where clients of the Placement API have put it until its agent says that it is
+        below another one than before. A host's own, of which its agent says nothing, stays
+        anyway, and so does what would be below itself.
+
+        Args:
+            reported: the host's own provider, then its parts.
+        """
+        after: dict[str, str | None] = {}
+        for one in _from_top(reported):
+            old, above = self.by_uuid.get(one.uuid), one.parent_uuid
+            there = None if old is None else old.parent_uuid
+            if old is not None and above in {None, old.owned_parent_uuid}:
+                above = there
+            if above not in {None, there} and one.uuid in self._upwards(above, after):
+                above = there
+            after[one.uuid] = above
+        return after
+
+    def are_moved(self, parents: Mapping[str, str | None]) -> bool:
+        """Tell whether any that is there is to be below another one than it is."""
+        there = self.by_uuid
+        return any(u in there and there[u].parent_uuid != above for u, above in parents.items())
+
+    def _upwards(self, uuid: str | None, after: Mapping[str, str | None]) -> Iterator[str]:
+        """Yield a provider and those above it, some of which may have other parents by then."""
+        climbed = set[str]()
+        while uuid is not None and uuid not in climbed:
+            yield uuid
+            climbed.add(uuid)
+            stored = self.by_uuid.get(uuid)
+            uuid = after.get(uuid, None if stored is None else stored.parent_uuid)
 
     def retire(self, uuids: Iterable[str]) -> tuple[list[Write], list[str]]:
         """Do away with children that a host does not report any more.

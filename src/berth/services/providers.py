@@ -7,15 +7,15 @@ import numpy as np
 
 from berth.domain.provider import Provider
 from berth.domain.record import Kind
-from berth.domain.write import Add, Guard, Remove, Revise, Unit, Write
+from berth.domain.write import Add, Guard, Remove, Revise, Unit
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
 from berth.scheduling.candidates.masks import fits, has_any, is_member
 from berth.services.deciding_writes import (
+    ProviderWrites,
     name_guard,
     provider_guard,
     row_in,
-    save_decided,
     stored,
 )
 from berth.services.following import Follower
@@ -60,7 +60,7 @@ class ProviderQuery:
     outside_of: frozenset[str] = frozenset()
 
 
-class Providers:
+class Providers(ProviderWrites):
     """The providers of the Placement API, which are those that agents report, too."""
 
     def __init__(
@@ -72,10 +72,7 @@ class Providers:
         clock: Clock,
         ids: Ids,
     ) -> None:
-        self._follower = follower
-        self._ledger = ledger
-        self._replica = replica
-        self._clock = clock
+        super().__init__(follower=follower, ledger=ledger, replica=replica, clock=clock)
         self._ids = ids
 
     async def create(self, name: str, uuid: str | None, parent_uuid: str | None) -> Provider:
@@ -112,7 +109,7 @@ class Providers:
             _check_name(table, name, provider.uuid)
             return (*guards, Add(provider))
 
-        await save_decided(self._follower, self._ledger, decide)
+        await self._save(decide)
         return provider
 
     async def change(
@@ -148,7 +145,7 @@ class Providers:
             new = replace(old, name=name, parent_uuid=above, updated_at_s=now_s)
             return (*guards, Revise(new, raises=0))
 
-        version = await save_decided(self._follower, self._ledger, decide)
+        version = await self._save(decide)
         return await stored(self._ledger, self._replica, version, uuid)
 
     async def remove(self, uuid: str) -> None:
@@ -166,11 +163,10 @@ class Providers:
                 raise RefusedError(Why.HAS_CHILDREN, uuid)
             if any(table.used(row).values()):
                 raise RefusedError(Why.HAS_ALLOCATIONS, uuid)
-            root = table.uuid(table.root.item(row))
-            writes: list[Write] = [Guard(provider_guard(uuid), seen), Guard(tree_guard(root), seen)]
-            return (*writes, Remove(Kind.PROVIDER, uuid))
+            # Whoever puts something below it names it, too.
+            return (Guard(provider_guard(uuid), seen), Remove(Kind.PROVIDER, uuid))
 
-        await save_decided(self._follower, self._ledger, decide)
+        await self._save(decide)
 
     def matching(self, query: ProviderQuery) -> Rows:
         """Return the rows of the providers that a query asks for, ascending.
@@ -233,20 +229,23 @@ def _check_name(table: ProviderTable, name: str, uuid: str) -> None:
 
 
 def _below(table: ProviderTable, parent_uuid: str, uuid: str, seen: int) -> Guard:
-    """Name the tree of a parent, which must stay while a provider is put or kept below it."""
+    """Name a parent that is to be there when a provider is put below it."""
     if parent_uuid == uuid:
         raise RefusedError(Why.OWN_PARENT, uuid)
-    parent = table.row_of(parent_uuid)
-    if parent is None:
+    if table.row_of(parent_uuid) is None:
         raise RefusedError(Why.NO_PARENT, parent_uuid)
-    root = table.uuid(table.root.item(parent))
-    return Guard(tree_guard(root), seen, is_shared=True)
+    return _staying(parent_uuid, seen)
+
+
+def _staying(parent_uuid: str, seen: int) -> Guard:
+    """Name a parent that nobody may remove meanwhile, client or agent."""
+    return Guard(provider_guard(parent_uuid), seen, is_shared=True)
 
 
 def _moved(
     table: ProviderTable, row: int, parent_uuid: str | None, seen: int, *, may_move: bool
 ) -> list[Guard]:
-    """Check where a provider is to be moved, and name both trees."""
+    """Check where a provider is to be moved; name its parent, and both trees against rings."""
     uuid = table.uuid(row)
     has_parent = table.parent.item(row) != NO_ROW
     roots = {table.root.item(row)}
@@ -261,7 +260,8 @@ def _moved(
         raise RefusedError(Why.MOVES, uuid)
     if _is_within(table, parent, row):
         raise RefusedError(Why.LOOP, uuid)
-    return _tree_guards(table, roots | {table.root.item(parent)}, seen)
+    roots.add(table.root.item(parent))
+    return [_staying(parent_uuid, seen), *_tree_guards(table, roots, seen)]
 
 
 def _tree_guards(table: ProviderTable, roots: set[int], seen: int) -> list[Guard]:

@@ -4,8 +4,10 @@ A claim is one unit and reads nothing before: the ledger judges it, so nothing t
 does meanwhile needs a second try. Only what is refused is looked up, to tell why.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from typing import Final
 
 from berth.domain.allocation import Shortage, ShortageRule
 from berth.domain.errors import ConflictError
@@ -13,6 +15,11 @@ from berth.domain.write import Cause, Free, Reallocate, Rejected, Share
 from berth.ports.ledger import Ledger
 from berth.services.following import Follower
 from berth.services.provider_replica import ProviderReplica
+
+Given = Mapping[str, Iterable[str]]
+"""Resource classes by the uuid of a provider."""
+
+_NOTHING: Final[Given] = {}
 
 
 class AllocationRule(StrEnum):
@@ -87,13 +94,19 @@ class Reallocating:
             raise refused(outcome, (), self._replica)
 
 
-def refused(rejected: Rejected, shares: Sequence[Share], replica: ProviderReplica) -> ConflictError:
+def refused(
+    rejected: Rejected,
+    shares: Sequence[Share],
+    replica: ProviderReplica,
+    given: Given = _NOTHING,
+) -> ConflictError:
     """Tell which rule refused allocations: of several the one that is looked at first.
 
     Args:
         rejected: how the ledger refused them.
         shares: what it refused.
         replica: as of now.
+        given: resource classes that providers were to have, by provider.
     """
     match rejected.cause:
         case Cause.CONSUMER_GENERATION:
@@ -107,13 +120,16 @@ def refused(rejected: Rejected, shares: Sequence[Share], replica: ProviderReplic
         case Cause.NOT_HELD:
             return AllocationRefusedError(AllocationRule.NOT_HELD, rejected.subject)
         case _ if rejected.shortages:
-            return _short(rejected.shortages, shares, replica)
+            return _short(rejected.shortages, shares, replica, given)
         case _:
             return ConflictError(rejected.conflict or "the ledger refused the allocations")
 
 
 def _short(
-    shortages: Iterable[Shortage], shares: Sequence[Share], replica: ProviderReplica
+    shortages: Sequence[Shortage],
+    shares: Sequence[Share],
+    replica: ProviderReplica,
+    given: Given,
 ) -> AllocationRefusedError:
     """Name the first shortage in the order of the request, after what can never be."""
     units = ShortageRule.UNITS
@@ -129,8 +145,14 @@ def _short(
         for uuid, amounts in share.allocations.items()
         for name, amount in amounts.items()
     ]
+    left = {(one.provider_uuid, one.resource_class): one.left for one in shortages}
+    enough = list(_enough(asked, left))
     found = [(*one[:2], units if one in odd else rules.get(one[:2])) for one in asked]
-    short = [(uuid, name, rule) for uuid, name, rule in found if rule is not None]
+    short = [
+        (uuid, name, rule)
+        for (uuid, name, rule), fits in zip(found, enough, strict=True)
+        if rule is not None and not (fits and rule is ShortageRule.CAPACITY)
+    ]
     for uuid, _, rule in short:
         if rule is ShortageRule.NO_PROVIDER:
             return AllocationRefusedError(AllocationRule.NO_PROVIDER, uuid)
@@ -138,7 +160,7 @@ def _short(
         if not replica.vocabulary.is_class(name):
             return AllocationRefusedError(AllocationRule.NO_CLASS, uuid, (name,))
     names = dict.fromkeys(name for _, name, _ in asked)
-    bare = _bare(found, names, replica)
+    bare = _bare(found, names, replica, given)
     if bare:
         classes = tuple(replica.vocabulary.class_order(names))
         return AllocationRefusedError(AllocationRule.NO_INVENTORY, ", ".join(bare), classes)
@@ -146,21 +168,37 @@ def _short(
     return AllocationRefusedError(AllocationRule[rule.name], uuid, (name,))
 
 
+def _enough(
+    asked: Iterable[tuple[str, str, int]], left: Mapping[tuple[str, str], int]
+) -> Iterator[bool]:
+    """Tell of each amount whether it would fit with those before it, if no other came after."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for uuid, name, amount in asked:
+        sums[uuid, name] += amount
+        yield sums[uuid, name] <= left.get((uuid, name), 0)
+
+
 def _bare(
     found: Iterable[tuple[str, str, ShortageRule | None]],
     names: Iterable[str],
     replica: ProviderReplica,
+    given: Given,
 ) -> list[str]:
     """Return the providers that have nothing of any class that is asked for, of whomever."""
-    given: dict[str, bool] = {}
+    has: dict[str, bool] = {}
     for uuid, _, rule in found:
-        given[uuid] = given.get(uuid, False) or rule is not ShortageRule.NO_INVENTORY
+        has[uuid] = has.get(uuid, False) or rule is not ShortageRule.NO_INVENTORY
     return [
-        uuid for uuid, is_given in given.items() if not (is_given or _has_any(replica, uuid, names))
+        uuid
+        for uuid, is_there in has.items()
+        if not (is_there or _has_any(replica, uuid, names, given))
     ]
 
 
-def _has_any(replica: ProviderReplica, uuid: str, names: Iterable[str]) -> bool:
+def _has_any(replica: ProviderReplica, uuid: str, names: Iterable[str], given: Given) -> bool:
     """Tell whether a provider has an inventory of some class; one that waits is not looked at."""
     row = replica.table.row_of(uuid)
-    return row is None or not replica.table.stated(row).inventories.keys().isdisjoint(names)
+    if row is None:
+        return True
+    has = replica.table.stated(row).inventories.keys() | given.get(uuid, ())
+    return not has.isdisjoint(names)

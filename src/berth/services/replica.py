@@ -9,6 +9,7 @@ from berth.domain.change import Change, Event, Gone, Snapshot, Usage
 from berth.domain.flavor import Flavor
 from berth.domain.host import Host
 from berth.domain.instance import Instance, Status
+from berth.domain.migration import Migration
 from berth.domain.provider import Provider
 from berth.domain.record import Kind, PendingRequest
 from berth.tables.following import apply_event, resident_of, table_of
@@ -86,6 +87,7 @@ class Replica:
         self.pending = {one.request.request_id: one for one in snapshot.pending_requests}
         self.pending_came.set()
         placed = {one.uuid for one in snapshot.instances if one.host is not None}
+        placed |= {one.uuid for one in snapshot.migrations}
         kept = {
             uuid: _Held(held.hold, held.version)
             for uuid, held in self._held.items()
@@ -123,6 +125,11 @@ class Replica:
                 self.flavors[event.flavor_id] = event
             case Gone(Kind.FLAVOR, key):
                 self.flavors.pop(key, None)
+            case Migration():
+                held = self._held.pop(event.uuid, None)
+                if held is not None:
+                    self._forget(held)
+                apply_event(self.hosts, event)
             case Provider():
                 self._handed_over.pop(event.uuid, None)
                 apply_event(self.hosts, event)

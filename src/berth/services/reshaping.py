@@ -13,11 +13,7 @@ from berth.domain.errors import ConflictError
 from berth.domain.provider import Provider
 from berth.domain.resources import Inventory
 from berth.domain.write import Guard, Reallocate, Revise, Share, Unit, Write
-from berth.ports.clock import Clock
-from berth.ports.ledger import Ledger
-from berth.services.deciding_writes import class_guards, provider_guard, row_in, save_decided
-from berth.services.following import Follower
-from berth.services.provider_replica import ProviderReplica
+from berth.services.deciding_writes import ProviderWrites, class_guards, provider_guard, row_in
 from berth.services.reallocating import refused
 from berth.services.refusing import RefusedError, RejectedError, Why
 
@@ -41,16 +37,8 @@ class GenerationError(ConflictError):
         self.actual = actual
 
 
-class Reshaping:
+class Reshaping(ProviderWrites):
     """Replaces inventories and allocations together."""
-
-    def __init__(
-        self, *, follower: Follower, ledger: Ledger, replica: ProviderReplica, clock: Clock
-    ) -> None:
-        self._follower = follower
-        self._ledger = ledger
-        self._replica = replica
-        self._clock = clock
 
     async def reshape(self, inventories: Inventories, shares: Sequence[Share]) -> None:
         """Replace inventories of providers, and what some consumers hold.
@@ -82,9 +70,10 @@ class Reshaping:
             return (*guards, *first, *middle, *last)
 
         try:
-            await save_decided(self._follower, self._ledger, decide)
+            await self._save(decide)
         except RejectedError as error:
-            raise refused(error.rejected, shares, self._replica) from error
+            given = {uuid: wanted for uuid, (_, wanted) in inventories.items()}
+            raise refused(error.rejected, shares, self._replica, given) from error
 
     def _stated(self, uuid: str) -> Provider:
         return self._replica.table.stated(row_in(self._replica.table, uuid))

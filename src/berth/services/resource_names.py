@@ -9,27 +9,20 @@ from berth.domain.record import Kind
 from berth.domain.resources import Inventory
 from berth.domain.vocabulary import ResourceClass, Trait
 from berth.domain.write import Add, Guard, Put, Remove, Revise, Unit, Write
-from berth.ports.clock import Clock
-from berth.ports.ledger import Ledger
-from berth.services.deciding_writes import class_guard, provider_guard, save_decided, trait_guard
-from berth.services.following import Follower
-from berth.services.provider_replica import ProviderReplica
+from berth.services.deciding_writes import (
+    ProviderWrites,
+    class_guard,
+    provider_guard,
+    trait_guard,
+)
 from berth.services.refusing import RefusedError, Why
 
 RENAMED_MAX: Final = 1_000
 """Most providers that may have a class that is given another name."""
 
 
-class ResourceNames:
+class ResourceNames(ProviderWrites):
     """Makes, renames and removes names. Standard ones are always there, and stay as they are."""
-
-    def __init__(
-        self, *, follower: Follower, ledger: Ledger, replica: ProviderReplica, clock: Clock
-    ) -> None:
-        self._follower = follower
-        self._ledger = ledger
-        self._replica = replica
-        self._clock = clock
 
     # ---- resource classes -----------------------------------------------------------------
 
@@ -60,7 +53,7 @@ class ResourceNames:
                 raise RefusedError(Why.CLASS_EXISTS, name)
             return (Guard(class_guard(name), seen), Add(record))
 
-        await save_decided(self._follower, self._ledger, decide)
+        await self._save(decide)
 
     async def rename_class(self, old: str, new: str) -> None:
         """Give a resource class, and what providers have of it, another name.
@@ -83,7 +76,12 @@ class ResourceNames:
                 writes += (Remove(Kind.RESOURCE_CLASS, old), Add(replace(record, name=new)))
             return (*writes, *self._renamed(old, new, seen))
 
-        await save_decided(self._follower, self._ledger, decide)
+        try:
+            await self._save(decide)
+        except RefusedError as error:
+            if error.why is not Why.INVENTORY_IN_USE:  # claimed since it was decided
+                raise
+            raise RefusedError(Why.CLASS_IN_USE, old) from error
 
     async def remove_class(self, name: str) -> None:
         """Remove a resource class that nobody has.
@@ -98,7 +96,7 @@ class ResourceNames:
                 raise RefusedError(Why.CLASS_IN_USE, name)
             return (Guard(class_guard(name), seen), Remove(Kind.RESOURCE_CLASS, name))
 
-        await save_decided(self._follower, self._ledger, decide)
+        await self._save(decide)
 
     def _check_class(self, name: str) -> None:
         vocabulary = self._replica.vocabulary
@@ -124,8 +122,12 @@ class ResourceNames:
             has: dict[str, Inventory] = {
                 new if name == old else name: one for name, one in record.inventories.items()
             }
-            guard = Guard(provider_guard(record.uuid), seen)
-            writes += (guard, Revise(replace(record, inventories=has), raises=0))
+            # What an agent owns stays its own: else its next report would add the old name to it.
+            owned = record.owned_classes
+            if owned is not None and old in owned:
+                owned = owned - {old} | {new}
+            named = replace(record, inventories=has, owned_classes=owned)
+            writes += (Guard(provider_guard(record.uuid), seen), Revise(named, raises=0))
         return writes
 
     # ---- traits ------------------------------------------------------------------------------
@@ -144,7 +146,7 @@ class ResourceNames:
             is_made = not self._replica.vocabulary.is_trait(name)
             return (Guard(trait_guard(name), seen), Put(record)) if is_made else ()
 
-        await save_decided(self._follower, self._ledger, decide)
+        await self._save(decide)
         return is_made
 
     async def remove_trait(self, name: str) -> None:
@@ -164,4 +166,4 @@ class ResourceNames:
                 raise RefusedError(Why.TRAIT_IN_USE, name)
             return (Guard(trait_guard(name), seen), Remove(Kind.TRAIT, name))
 
-        await save_decided(self._follower, self._ledger, decide)
+        await self._save(decide)

@@ -3,7 +3,9 @@
 from berth.domain.aggregate import Aggregate
 from berth.domain.change import Alive, Event, Gone, Snapshot, Usage
 from berth.domain.host import Host, Service
-from berth.domain.instance import Instance, Status, Task
+from berth.domain.instance import Instance, Status
+from berth.domain.lifecycle import LOADING_TASKS
+from berth.domain.migration import Migration, Place
 from berth.domain.provider import Provider
 from berth.domain.record import Kind
 from berth.domain.server_group import ServerGroup
@@ -23,6 +25,7 @@ def table_of(snapshot: Snapshot) -> HostTable:
         snapshot.aggregates,
         snapshot.server_groups,
         snapshot.instances,
+        snapshot.migrations,
     ):
         for record in records:
             apply_event(hosts, record)
@@ -37,6 +40,8 @@ def apply_event(hosts: HostTable, event: Event) -> None:
     match event:
         case Instance():
             _apply_instance(hosts, event)
+        case Migration():
+            _apply_migration(hosts, event)
         case Usage():
             hosts.put_used(event.provider_uuid, event.used)
         case Alive():
@@ -69,12 +74,37 @@ def _apply_instance(hosts: HostTable, instance: Instance) -> None:
         hosts.put_instance(host_uuid, resident_of(instance))
 
 
+def _apply_migration(hosts: HostTable, migration: Migration) -> None:
+    """Have a move count on the other host too, under its own uuid, for as long as it needs it."""
+    place, uuid = migration.elsewhere, migration.uuid
+    if place is None:
+        hosts.remove_instance(uuid)
+        return
+    resident = resident_of_move(migration, place)
+    host_uuid = hosts.find(place.host, place.node)
+    if host_uuid is None:
+        hosts.put_stray(Stray(resident, place.host, place.node))
+    else:
+        hosts.put_instance(host_uuid, resident)
+
+
+def resident_of_move(migration: Migration, place: Place) -> Resident:
+    """Return what rules read of an instance on the side of a move where it is not."""
+    return Resident(
+        uuid=migration.uuid,
+        group_uuid=migration.group_uuid,
+        building=place is migration.destination,
+        flavor_id=place.flavor.flavor_id,
+        assignment=place.assignment,
+    )
+
+
 def resident_of(instance: Instance) -> Resident:
     """Return what rules read of an instance that the ledger has on a host."""
     return Resident(
         uuid=instance.uuid,
         group_uuid=instance.group_uuid,
-        building=instance.task is Task.SPAWNING,
+        building=instance.task in LOADING_TASKS,
         flavor_id=instance.flavor.flavor_id,
         image_properties=instance.image.properties if instance.image else {},
         assignment=instance.assignment,
@@ -93,7 +123,7 @@ def _apply_gone(hosts: HostTable, gone: Gone) -> None:
             hosts.remove_aggregate(int(gone.key))
         case Kind.SERVER_GROUP:
             hosts.server_groups.pop(gone.key, None)
-        case Kind.INSTANCE:
+        case Kind.INSTANCE | Kind.MIGRATION:
             hosts.remove_instance(gone.key)
         case _:
             pass

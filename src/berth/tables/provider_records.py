@@ -58,7 +58,7 @@ class ProviderRecords:
         self._all[row] = None
 
     def _take(self, provider: Provider, parent_uuid: str | None) -> Provider:
-        has = provider.inventories
+        has, owned_parent = provider.inventories, provider.owned_parent_uuid
         return replace(
             provider,
             parent_uuid=parent_uuid,
@@ -69,6 +69,7 @@ class ProviderRecords:
             aggregates=self._lists.take(provider.aggregates, provider.aggregates),
             owned_traits=self._take_set(provider.owned_traits),
             owned_classes=self._take_set(provider.owned_classes),
+            owned_parent_uuid=parent_uuid if owned_parent == parent_uuid else owned_parent,
         )
 
     def _take_set(self, names: frozenset[str] | None) -> frozenset[str] | None:

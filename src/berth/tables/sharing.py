@@ -4,7 +4,7 @@ A provider with the trait `SHARES` shares with every tree of which any provider 
 that it is in itself (Placement calls the root of such a tree an anchor).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,17 +58,39 @@ def sharing_of(rows: Rows, alive: Rows, root: NDArray[np.int32], sets: Combinati
 
 
 def _anchored(anchors: Mapping[int, Rows], root: NDArray[np.int32]) -> dict[int, tuple[int, ...]]:
-    """Return the providers of other trees by root, of the roots by provider."""
-    others = [mine[mine != root[row]] for row, mine in anchors.items()]
-    roots = np.concatenate(others)
+    """Return the providers of other trees by root, of the roots by provider.
+
+    There may be thousands of both: providers with the same roots have one array, so they are
+    looked at together, and roots with the same providers get one tuple.
+    """
+    alike: dict[int, list[int]] = {}
+    for row, mine in anchors.items():
+        alike.setdefault(id(mine), []).append(row)
+    groups = list(alike.values())
+    sharing = {root.item(row) for row in anchors}
+    known: dict[tuple[int, ...], tuple[int, ...]] = {}
+    anchored: dict[int, tuple[int, ...]] = {}
+    for one, numbers in _by_root([anchors[rows[0]] for rows in groups]):
+        givers = known.get(numbers)
+        if givers is None:
+            givers = tuple(sorted(row for number in numbers for row in groups[number]))
+            known[numbers] = givers
+        if one in sharing:
+            givers = tuple(row for row in givers if root.item(row) != one)
+        if givers:
+            anchored[one] = givers
+    return anchored
+
+
+def _by_root(parts: Sequence[Rows]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield each root that is in any of the parts, and the numbers of those, ascending both."""
+    roots = np.concatenate(parts)
     order = roots.argsort(kind="stable")
-    givers = np.repeat(np.array(list(anchors)), [mine.size for mine in others])[order].tolist()
+    numbers = np.repeat(np.arange(len(parts)), [part.size for part in parts])[order].tolist()
     found, starts = np.unique(roots[order], return_index=True)
-    ends = [*starts.tolist()[1:], len(givers)]
-    return {
-        one: tuple(givers[start:end])
-        for one, start, end in zip(found.tolist(), starts.tolist(), ends, strict=False)
-    }
+    ends = [*starts.tolist()[1:], len(numbers)]
+    for one, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
+        yield one, tuple(numbers[start:end])
 
 
 def _roots_by_aggregate(

@@ -4,6 +4,7 @@ Change what else matters to a test with `dataclasses.replace`.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from berth.domain.aggregate import Aggregate
 from berth.domain.allocation import Allocation, Claim
@@ -11,7 +12,9 @@ from berth.domain.consumer import INSTANCE_TYPE, Consumer
 from berth.domain.decision import Decision, Verdict
 from berth.domain.flavor import Flavor
 from berth.domain.host import Host, Service
-from berth.domain.instance import Instance
+from berth.domain.instance import Instance, Status
+from berth.domain.instance_action import Action, ActionEvent
+from berth.domain.migration import CONSUMER_TYPE, Migration, MoveKind, Place, Stage
 from berth.domain.provider import Provider
 from berth.domain.record import PendingRequest
 from berth.domain.request import Request
@@ -127,6 +130,47 @@ def make_consumer(number: int = 1) -> Consumer:
         consumer_type=INSTANCE_TYPE,
         created_at_s=CREATED_AT_S + number,
         updated_at_s=CREATED_AT_S + number,
+    )
+
+
+def make_migration(number: int = 1, *, of: int = 1) -> Migration:
+    """Return move N of `vm-M`, a resize from `host-1` to `host-2` that has just begun."""
+    return Migration(
+        uuid=make_uuid("migration", number),
+        number=number,
+        instance_uuid=make_uuid("instance", of),
+        kind=MoveKind.RESIZE,
+        stage=Stage.LEAVING,
+        source=Place("host-1", "host-1", make_flavor()),
+        destination=Place("host-2", "host-2", make_flavor(2, vcpus=2)),
+        was=Status.ACTIVE,
+        request_id=f"req-{number}",
+        project_id="project-1",
+        user_id="user-1",
+        created_at_s=CREATED_AT_S + number,
+        updated_at_s=CREATED_AT_S + number,
+    )
+
+
+def make_moving_consumer(number: int = 1) -> Consumer:
+    """Return move N as what holds the allocations of the other host."""
+    return replace(
+        make_consumer(number), uuid=make_uuid("migration", number), consumer_type=CONSUMER_TYPE
+    )
+
+
+def make_action(number: int = 1, *, of: int = 1) -> Action:
+    """Return request `req-N` for a resize of `vm-M`, which is done, the later the higher N."""
+    started_at_s = CREATED_AT_S + number
+    return Action(
+        instance_uuid=make_uuid("instance", of),
+        request_id=f"req-{number}",
+        name="resize",
+        project_id="project-1",
+        user_id="user-1",
+        started_at_s=started_at_s,
+        ended_at_s=started_at_s + 2.0,
+        events=(ActionEvent("resize_instance", "host-1", started_at_s, started_at_s + 1.0),),
     )
 
 

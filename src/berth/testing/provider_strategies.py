@@ -52,6 +52,7 @@ def told_providers(draw: st.DrawFn) -> Provider:
         aggregates=tuple(draw(st.lists(st.sampled_from(AGGREGATES), unique=True, max_size=2))),
         owned_traits=draw(owned),
         owned_classes=draw(owned),
+        owned_parent_uuid=draw(st.sampled_from((None, *UUIDS))),
         updated_at_s=draw(st.sampled_from((0.0, 7.5))),
     )
 

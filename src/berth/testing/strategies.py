@@ -4,16 +4,13 @@ They draw from the whole range that a noun allows; `berth.testing.fleet_strategi
 that look like fleets.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from hypothesis import strategies as st
 
 from berth.domain.aggregate import Aggregate
 from berth.domain.allocation import Allocation, Claim
-from berth.domain.assignment import Assignment
 from berth.domain.attestation import Attestation
-from berth.domain.cpu_sets import CPU_MAX
 from berth.domain.decision import (
     Decision,
     FilterCount,
@@ -25,95 +22,36 @@ from berth.domain.decision import (
     ScorePart,
     Verdict,
 )
-from berth.domain.flavor import Flavor
-from berth.domain.hardware_share import CellShare, DeviceShare
 from berth.domain.host import Host, Service
-from berth.domain.image import Image
-from berth.domain.instance import Fault, Instance, Status, Task
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.instance_action import Action, ActionEvent
+from berth.domain.migration import Migration, MoveKind, Place, Stage
 from berth.domain.provider import Provider
 from berth.domain.record import PendingRequest, Record
 from berth.domain.request import Destination, Request
-from berth.domain.resources import AMOUNT_MAX, RATIO_MAX, Inventory
+from berth.domain.resources import AMOUNT_MAX
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.testing.hardware_fleets import generators, random_cells, random_pools
-
-_SIZE_MAX: Final = 3
-"""Most entries of a drawn collection: laws that break do so with few."""
-
-texts: Final = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12)
-"""Any text that a database takes."""
-
-uuids: Final = st.uuids(version=4).map(str)
-seconds: Final = st.floats(min_value=0.0, max_value=4e9, allow_nan=False)
-scores: Final = st.floats(min_value=-1e9, max_value=1e9, allow_nan=False)
-amounts: Final = st.integers(0, AMOUNT_MAX)
-positive_amounts: Final = st.integers(1, AMOUNT_MAX)
-counts: Final = st.integers(0, 100_000)
-names: Final = st.from_regex(r"[A-Z][A-Z0-9_]{0,11}", fullmatch=True)
-"""Resource class and trait names."""
-
-_text_maps: Final = st.dictionaries(texts, texts, max_size=_SIZE_MAX)
-_json: Final = st.recursive(
-    st.none() | st.booleans() | st.integers(-AMOUNT_MAX, AMOUNT_MAX) | scores | texts,
-    lambda inner: st.lists(inner, max_size=_SIZE_MAX) | st.dictionaries(texts, inner, max_size=2),
-    max_leaves=5,
+from berth.testing.value_strategies import (
+    SIZE_MAX,
+    amounts_by_class,
+    assignments,
+    counts,
+    faults,
+    flavors,
+    hint_maps,
+    images,
+    inventories,
+    json_maps,
+    names,
+    pairs,
+    scores,
+    seconds,
+    text_maps,
+    text_tuples,
+    texts,
+    uuids,
 )
-_json_maps: Final = st.dictionaries(texts, _json, max_size=_SIZE_MAX)
-_text_tuples: Final = st.lists(texts, max_size=_SIZE_MAX).map(tuple)
-_hints: Final = st.dictionaries(texts, _text_tuples, max_size=_SIZE_MAX)
-_pairs: Final = st.lists(st.tuples(texts, texts), max_size=_SIZE_MAX).map(tuple)
-
-
-@st.composite
-def inventories(draw: st.DrawFn) -> Inventory:
-    """Draw an inventory of any size."""
-    total = draw(amounts)
-    return Inventory(
-        total=total,
-        reserved=draw(st.integers(0, total)),
-        min_unit=draw(positive_amounts),
-        max_unit=draw(amounts),
-        step_size=draw(positive_amounts),
-        allocation_ratio=draw(st.floats(0.0, RATIO_MAX, exclude_min=True, allow_subnormal=False)),
-    )
-
-
-def amounts_by_class(
-    values: st.SearchStrategy[int] = positive_amounts,
-) -> st.SearchStrategy[Mapping[str, int]]:
-    """Draw amounts of some classes."""
-    return st.dictionaries(names, values, max_size=_SIZE_MAX)
-
-
-def flavors() -> st.SearchStrategy[Flavor]:
-    """Draw a flavor."""
-    return st.builds(
-        Flavor,
-        flavor_id=uuids,
-        name=texts,
-        vcpus=amounts,
-        memory_mb=amounts,
-        root_gb=amounts,
-        ephemeral_gb=amounts,
-        swap_mb=amounts,
-        extra_specs=_text_maps,
-        is_public=st.booleans(),
-        disabled=st.booleans(),
-        rxtx_factor=scores,
-        description=st.none() | texts,
-    )
-
-
-def images() -> st.SearchStrategy[Image]:
-    """Draw an image."""
-    return st.builds(
-        Image,
-        image_id=uuids,
-        name=texts,
-        properties=_text_maps,
-        min_memory_mb=amounts,
-        min_disk_gb=amounts,
-    )
 
 
 def hosts() -> st.SearchStrategy[Host]:
@@ -126,37 +64,13 @@ def hosts() -> st.SearchStrategy[Host]:
         hypervisor_type=texts,
         hypervisor_version=counts,
         host_ip=texts,
-        cpu_info=_json_maps,
+        cpu_info=json_maps,
         supported_instances=st.lists(st.tuples(texts, texts, texts), max_size=2).map(tuple),
-        stats=_text_maps,
+        stats=text_maps,
         cell=texts,
-        metrics=st.dictionaries(texts, scores, max_size=_SIZE_MAX),
+        metrics=st.dictionaries(texts, scores, max_size=SIZE_MAX),
         numa_cells=generators().map(random_cells),
         pci_pools=generators().map(lambda rng: random_pools(rng, random_cells(rng))),
-    )
-
-
-def assignments() -> st.SearchStrategy[Assignment]:
-    """Draw what an instance has of its host."""
-    cpus = st.integers(0, CPU_MAX)
-    shares = st.builds(
-        CellShare,
-        host_cell=counts,
-        memory_mb=amounts,
-        page_size_kb=st.none() | positive_amounts,
-        shared_cpus=counts,
-        pinned=st.lists(st.tuples(cpus, cpus), max_size=_SIZE_MAX).map(tuple),
-        emulator_cpus=st.frozensets(cpus, max_size=1),
-        idle_cpus=st.frozensets(cpus, max_size=_SIZE_MAX),
-    )
-    devices = st.builds(DeviceShare, pool=texts, count=counts, alias=texts)
-    return st.builds(
-        Assignment,
-        allocations=st.dictionaries(uuids, amounts_by_class(), max_size=_SIZE_MAX),
-        mappings=st.dictionaries(texts, st.lists(uuids, max_size=2).map(tuple), max_size=2),
-        root=st.none() | amounts_by_class(),
-        numa=st.lists(shares, max_size=2).map(tuple),
-        devices=st.lists(devices, max_size=2).map(tuple),
     )
 
 
@@ -178,7 +92,7 @@ def services() -> st.SearchStrategy[Service]:
         created_at_s=seconds,
         failed_builds=counts,
         failed_at_s=seconds,
-        attestations=st.dictionaries(texts, attestations(), max_size=_SIZE_MAX),
+        attestations=st.dictionaries(texts, attestations(), max_size=SIZE_MAX),
     )
 
 
@@ -190,9 +104,15 @@ def providers() -> st.SearchStrategy[Provider]:
         name=texts,
         parent_uuid=st.none() | uuids,
         generation=counts,
-        inventories=st.dictionaries(names, inventories(), max_size=_SIZE_MAX),
+        inventories=st.dictionaries(names, inventories(), max_size=SIZE_MAX),
         used=st.just({}),
-        traits=st.frozensets(names, max_size=_SIZE_MAX),
+        traits=st.frozensets(names, max_size=SIZE_MAX),
+        aggregates=st.lists(uuids, unique=True, max_size=SIZE_MAX).map(tuple),
+        owned_traits=st.none() | st.frozensets(names, max_size=SIZE_MAX),
+        owned_classes=st.none() | st.frozensets(names, max_size=SIZE_MAX),
+        owned_parent_uuid=st.none() | uuids,
+        created_at_s=seconds,
+        updated_at_s=seconds,
     )
 
 
@@ -203,8 +123,8 @@ def aggregates() -> st.SearchStrategy[Aggregate]:
         aggregate_id=st.integers(1, 2**31),
         uuid=uuids,
         name=texts,
-        hosts=st.frozensets(texts, max_size=_SIZE_MAX),
-        metadata=_text_maps,
+        hosts=st.frozensets(texts, max_size=SIZE_MAX),
+        metadata=text_maps,
         created_at_s=seconds,
         updated_at_s=st.none() | seconds,
     )
@@ -223,9 +143,51 @@ def server_groups() -> st.SearchStrategy[ServerGroup]:
     )
 
 
-def faults() -> st.SearchStrategy[Fault]:
-    """Draw a fault."""
-    return st.builds(Fault, code=counts, message=texts, created_at_s=seconds, details=texts)
+def actions() -> st.SearchStrategy[Action]:
+    """Draw what was asked of an instance."""
+    events = st.builds(
+        ActionEvent, name=texts, host=texts, started_at_s=seconds, ended_at_s=seconds, error=texts
+    )
+    return st.builds(
+        Action,
+        instance_uuid=uuids,
+        request_id=texts,
+        name=texts,
+        project_id=texts,
+        user_id=texts,
+        started_at_s=seconds,
+        ended_at_s=st.none() | seconds,
+        message=texts,
+        events=st.lists(events, max_size=SIZE_MAX).map(tuple),
+    )
+
+
+def migrations() -> st.SearchStrategy[Migration]:
+    """Draw a move of an instance, at any stage."""
+    places = st.builds(
+        Place, host=texts, node=texts, flavor=flavors(), assignment=st.none() | assignments()
+    )
+    return st.builds(
+        Migration,
+        uuid=uuids,
+        number=st.integers(1, 2**31),
+        instance_uuid=uuids,
+        kind=st.sampled_from(MoveKind),
+        stage=st.sampled_from(Stage),
+        source=places,
+        destination=places,
+        was=st.sampled_from(Status),
+        request_id=texts,
+        project_id=texts,
+        user_id=texts,
+        address=texts,
+        cancelled=st.booleans(),
+        retried=pairs,
+        fault=st.none() | faults(),
+        group_uuid=st.none() | uuids,
+        created_at_s=seconds,
+        updated_at_s=seconds,
+    )
 
 
 def instances() -> st.SearchStrategy[Instance]:
@@ -248,12 +210,14 @@ def instances() -> st.SearchStrategy[Instance]:
         assignment=st.none() | assignments(),
         requested_zone=st.none() | texts,
         forced=st.booleans(),
-        retried=_pairs,
+        retried=pairs,
         group_uuid=st.none() | uuids,
-        hints=_hints,
-        metadata=_text_maps,
-        extra=_json_maps,
+        hints=hint_maps,
+        metadata=text_maps,
+        extra=json_maps,
         fault=st.none() | faults(),
+        action=st.none() | actions(),
+        migration_uuid=st.none() | uuids,
         created_at_s=seconds,
         updated_at_s=seconds,
         launched_at_s=st.none() | seconds,
@@ -267,19 +231,19 @@ def requests() -> st.SearchStrategy[Request]:
     return st.builds(
         Request,
         request_id=uuids,
-        instance_uuids=st.lists(uuids, min_size=1, max_size=_SIZE_MAX, unique=True).map(tuple),
+        instance_uuids=st.lists(uuids, min_size=1, max_size=SIZE_MAX, unique=True).map(tuple),
         flavor=flavors(),
         project_id=texts,
         user_id=texts,
         image=st.none() | images(),
         availability_zone=st.none() | texts,
-        hints=_hints,
+        hints=hint_maps,
         group_uuid=st.none() | uuids,
         destination=st.none() | st.builds(Destination, host=texts, node=st.none() | texts),
-        ignore_hosts=_text_tuples,
-        force_hosts=_text_tuples,
-        force_nodes=_text_tuples,
-        retried=_pairs,
+        ignore_hosts=text_tuples,
+        force_hosts=text_tuples,
+        force_nodes=text_tuples,
+        retried=pairs,
         source_cell=texts,
     )
 
@@ -290,8 +254,8 @@ def pending_requests() -> st.SearchStrategy[PendingRequest]:
 
 
 _filter_counts: Final = st.lists(
-    st.builds(FilterCount, name=texts, before=counts, after=counts, removed_examples=_text_tuples),
-    max_size=_SIZE_MAX,
+    st.builds(FilterCount, name=texts, before=counts, after=counts, removed_examples=text_tuples),
+    max_size=SIZE_MAX,
 ).map(tuple)
 _score_parts: Final = st.builds(
     ScorePart, weigher=texts, raw=scores, normalised=scores, multiplier=scores
@@ -329,7 +293,7 @@ def refusals() -> st.SearchStrategy[Refusal]:
         text=texts,
         hosts=counts,
         change=st.none() | st.integers(-AMOUNT_MAX, AMOUNT_MAX),
-        examples=_text_tuples,
+        examples=text_tuples,
     )
     return st.builds(
         Refusal,
@@ -374,7 +338,7 @@ def allocations() -> st.SearchStrategy[Allocation]:
 
 def claims() -> st.SearchStrategy[Claim]:
     """Draw a claim."""
-    some = st.lists(allocations(), min_size=1, max_size=_SIZE_MAX).map(tuple)
+    some = st.lists(allocations(), min_size=1, max_size=SIZE_MAX).map(tuple)
     return st.builds(Claim, key=texts, allocations=some)
 
 
@@ -390,4 +354,6 @@ def records() -> st.SearchStrategy[Record]:
         instances(),
         pending_requests(),
         decisions(),
+        migrations(),
+        actions(),
     )

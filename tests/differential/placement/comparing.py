@@ -35,7 +35,7 @@ def differences(pair: Pair) -> Iterator[Difference]:
     if berth.status != _OK:
         if berth.code != real.code:
             yield Difference("code", berth.code, real.code)
-        if _bare(berth.text) != _bare(real.text):
+        if bare(berth.text) != bare(real.text):
             yield Difference("text", berth.text, real.text)
         return
     extra, missing = berth.found - pair.whole.found, pair.whole.found - berth.found
@@ -71,6 +71,6 @@ def _shown(pair: Pair) -> set[str]:
     return {uuid for uuid in parents if root(uuid) in roots}
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
     """Leave the schema out of a message, and the order in which a set was walked through."""
     return "".join(sorted(text.partition("Failed validating")[0].rstrip()))

@@ -63,12 +63,14 @@ class Step:
 def draw_forest(draw: Draw) -> list[Node]:
     """Draw some trees, among them providers that share; parents come before their children."""
     is_nested = draw.of((0, 2, 4, 9))
-    is_shared = draw.of((0, 0, 1, 3))
+    is_deep = draw.of((0, 0, 8))
+    is_shared = draw.of((0, 0, 1, 3, 6))
     is_grouped = draw.of((0, 3, 5))
     is_rich = draw.of((11, 15, 19))
     forest: list[Node] = []
     for number in range(1, draw.count(1, _PROVIDERS_MAX) + 1):
         has_parent = bool(forest) and draw.count(1, 10) <= is_nested
+        is_chained = has_parent and draw.count(1, 10) <= is_deep
         traits = tuple(one for one in TRAITS if draw.count(1, 2) == 1)
         if draw.count(1, 10) <= is_shared:
             traits += (SHARES,)
@@ -76,7 +78,7 @@ def draw_forest(draw: Draw) -> list[Node]:
         forest.append(
             Node(
                 uuid=str(UUID(int=draw.count(1, 2**64) << 32 | number, version=4)),
-                parent=draw.of(forest).uuid if has_parent else None,
+                parent=draw.of(forest[-1:] if is_chained else forest).uuid if has_parent else None,
                 inventories=inventories,
                 used=_used(draw, inventories),
                 left=_left(draw, inventories) if draw.seldom(5) else None,

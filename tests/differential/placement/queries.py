@@ -12,9 +12,10 @@ OLDEST: Final = 10
 NEWEST: Final = 39
 UNKNOWN: Final = "99999999-9999-4999-8999-999999999999"
 
-_NUMBERED = ("1", "2", "37")
-_NAMED = ("1", "_A", "-b_2")
-_NAMED_ONLY = "_NODE"
+_NUMBERED = ("1", "2", "37", "4")
+_NAMED = ("1", "_A", "-b_2", "Z")
+_NAMED_ONLY = ("_NODE", "_TOP")
+_LARGE = (2**31 - 1, 2**31)
 _PAIR = 2
 
 
@@ -72,28 +73,28 @@ class _Drawn:
         if not suffixes or draw.seldom(2):
             groups.append(self._group("", draw.of((1, 1, 2, 3))))
         together: list[str] = []
-        if suffixes and self._minor >= 36 and draw.seldom(2):
-            if draw.seldom(2):
-                groups.append(self._group(_NAMED_ONLY, 0))
-                together.append(",".join((_NAMED_ONLY, *draw.some(suffixes, len(suffixes)))))
+        if suffixes and self._minor >= 36 and not draw.seldom(3):
+            for name in _NAMED_ONLY[: draw.of((0, 0, 1, 1, 2, 2))]:
+                groups.append(self._group(name, 0))
+                together.append(",".join((name, *draw.some(suffixes, len(suffixes)))))
             if not together or draw.seldom(2):
                 together.append(",".join(draw.some(suffixes, len(suffixes)) or suffixes))
         items = [item for group in draw.shuffled(groups) for item in group]
         items += [("same_subtree", value) for value in together]
-        return items + self._of_whole(len(suffixes) + bool(together))
+        return items + self._of_whole(len(groups))
 
     def _suffixes(self) -> Sequence[str]:
         if self._minor < 25:
             return ()
         names = _NAMED if self._minor >= 33 else _NUMBERED
-        return names[: self._draw.of((0, 0, 1, 2, 2, 3))]
+        return names[: self._draw.of((0, 0, 1, 1, 2, 2, 2, 3, 3, 4))]
 
     def _of_whole(self, groups: int) -> list[tuple[str, str]]:
         draw, minor = self._draw, self._minor
         items: list[tuple[str, str]] = []
         if minor >= 25 and (groups >= _PAIR or draw.seldom(4)) and not draw.seldom(30):
             items.append(("group_policy", draw.of(("none", "isolate"))))
-        if minor >= 35 and draw.seldom(4):
+        if minor >= 35 and draw.seldom(3):
             traits = draw.some((*TRAITS, f"!{TRAITS[0]}", f"!{SHARES}"), 2) or [TRAITS[1]]
             items.append(("root_required", ",".join(traits)))
         if minor >= 16 and draw.seldom(4):
@@ -105,7 +106,8 @@ class _Drawn:
         items: list[tuple[str, str]] = []
         if classes:
             names = draw.shuffled(CLASSES)[:classes]
-            amounts = [f"{name}:{draw.of((1, 1, 1, 2, 3))}" for name in names]
+            few = _LARGE if draw.seldom(40) else (1, 1, 1, 2, 3)
+            amounts = [f"{name}:{draw.of(few)}" for name in names]
             items.append((f"resources{suffix}", ",".join(amounts)))
         items += self._filters(suffix, 4 if classes else 2)
         return items or [(f"required{suffix}", TRAITS[0])]
@@ -128,7 +130,7 @@ class _Drawn:
         draw, minor = self._draw, self._minor
         if minor >= 39 and draw.seldom(3):
             return "in:" + ",".join(draw.some(TRAITS, 3) or TRAITS[:1])
-        traits = draw.some(TRAITS, 2)
+        traits: list[str] = draw.some(TRAITS, 2)
         if minor >= 22 and (not traits or draw.seldom(3)):
             left = [one for one in (*TRAITS, SHARES) if one not in traits]
             traits.append(f"!{draw.of(left)}")

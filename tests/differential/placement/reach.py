@@ -21,7 +21,9 @@ LEAST: Final[Mapping[str, int]] = {
     "only without": 10,
     "with and without": 10,
     "three groups and more": 10,
+    "four groups and more": 3,
     "without resources": 3,
+    "several without resources": 2,
     "several required": 3,
     "any trait": 3,
     "forbidden trait": 5,
@@ -36,8 +38,10 @@ LEAST: Final[Mapping[str, int]] = {
     "several same_subtree": 2,
     "limit that cuts": 3,
     "from a child": 10,
+    "from a child of a child": 5,
     "from two providers": 10,
     "from a sharer of another tree": 3,
+    "from two sharers": 3,
 }
 """How many queries there must be at least; those about parameters must find something."""
 
@@ -70,8 +74,11 @@ def _in_query(pair: Pair) -> Iterator[str]:
     yield kinds[0] if not suffixed else kinds[1 + (suffixed < len(query.groups))]
     if len(query.groups) >= 3:
         yield "three groups and more"
+    resourceless = sum(1 for group in query.groups if not group.amounts)
     for name, is_there in {
-        "without resources": any(not group.amounts for group in query.groups),
+        "four groups and more": len(query.groups) >= 4,
+        "several without resources": resourceless > 1,
+        "without resources": resourceless > 0,
         "several required": any(len(group.required) > 1 for group in query.groups),
         "any trait": any(len(names) > 1 for group in query.groups for names in group.required),
         "forbidden trait": any(group.forbidden for group in query.groups),
@@ -94,15 +101,20 @@ def _in_answer(pair: Pair) -> Iterator[str]:
         yield "limit that cuts"
     nodes = {one.uuid: one for one in pair.providers}
 
-    def root(uuid: str) -> str:
+    def path(uuid: str) -> list[str]:
         parent = nodes[uuid].parent_uuid
-        return uuid if parent is None else root(parent)
+        return [uuid] if parent is None else [uuid, *path(parent)]
 
     giving = [{uuid for uuid, _, _ in one.amounts} for one in pair.berth.found]
-    if any(nodes[uuid].parent_uuid for uuids in giving for uuid in uuids):
+    depth = max(len(path(uuid)) for uuids in giving for uuid in uuids)
+    if depth > 1:
         yield "from a child"
+    if depth > 2:
+        yield "from a child of a child"
     if any(len(uuids) > 1 for uuids in giving):
         yield "from two providers"
-    lent = (uuids for uuids in giving if len({root(uuid) for uuid in uuids}) > 1)
+    lent = (uuids for uuids in giving if len({path(uuid)[-1] for uuid in uuids}) > 1)
     if any(SHARES in nodes[uuid].traits for uuids in lent for uuid in uuids):
         yield "from a sharer of another tree"
+    if any(sum(SHARES in nodes[uuid].traits for uuid in uuids) > 1 for uuids in giving):
+        yield "from two sharers"

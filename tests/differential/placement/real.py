@@ -1,51 +1,58 @@
-"""The peer process: the real Placement in an interpreter of its own, asked over two pipes."""
+"""The peer that is the real Placement."""
 
 import json
-import subprocess
-from pathlib import Path
-from types import TracebackType
-from typing import IO, NamedTuple, Self
+from collections.abc import Mapping
+from typing import NamedTuple
 
-ROOT = Path(__file__).parents[3]
+from tests.differential.peer import ROOT, Peer
+
 PYTHON = ROOT / ".venv-placement" / "bin" / "python"
 SCRIPT = ROOT / "bench" / "peers" / "placement_peer.py"
 MISSING = "There is no .venv-placement with the real Placement; `make placement-peer` makes it."
 
 
 class Said(NamedTuple):
-    """What an API answers: the status, and the JSON of the body."""
+    """What an API answers: the status, the JSON of the body, and headers by names in lower case.
+
+    A body that is no JSON is there as its text, and none as None.
+    """
 
     status: int
     json: object
+    headers: Mapping[str, str] = {}
 
 
-class Real:
+def said_of(status: int, text: str, headers: Mapping[str, str]) -> Said:
+    """Read an answer."""
+    try:
+        return Said(status, json.loads(text) if text else None, headers)
+    except ValueError:
+        return Said(status, text, headers)
+
+
+def headers_of(version: str | None, *, has_body: bool) -> dict[str, str]:
+    """Return the headers of an administrator's request; without a version it is the oldest."""
+    told = {"x-auth-token": "admin", "accept": "application/json"}
+    if version is not None:
+        told["openstack-api-version"] = f"placement {version}"
+    if has_body:
+        told["content-type"] = "application/json"
+    return told
+
+
+class Real(Peer):
     """One running peer; use it as a context."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [str(PYTHON), str(SCRIPT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
-        )
-        self._read()  # its version
-
-    def __enter__(self) -> Self:
-        """Return the peer."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End the process."""
-        self._pipe(self._process.stdin).close()
-        self._process.wait(timeout=10)
-        self._pipe(self._process.stdout).close()
+        super().__init__(PYTHON, SCRIPT)
 
     def empty(self) -> None:
-        """Have it forget all providers and allocations."""
-        self._send({"empty": True})
+        """Have it forget all that was made."""
+        self.tell({"do": "empty"})
+
+    def sweep(self) -> None:
+        """Have it forget consumers that hold nothing, which refused requests leave behind."""
+        self.tell({"do": "sweep"})
 
     def ask(self, method: str, path: str, body: object = None, *, version: str = "1.39") -> Said:
         """Return its answer to a request of an administrator.
@@ -53,23 +60,21 @@ class Real:
         Raises:
             RuntimeError: the peer has ended; what it said is on standard error.
         """
-        return self._send({"method": method, "path": path, "body": body, "version": version})
+        content = None if body is None else json.dumps(body)
+        return self.send(method, path, headers_of(version, has_body=content is not None), content)
 
-    def _send(self, line: object) -> Said:
-        into = self._pipe(self._process.stdin)
-        into.write(json.dumps(line).encode() + b"\n")
-        into.flush()
-        said = json.loads(self._read())
-        return Said(said["status"], said["json"])
+    def send(self, method: str, path: str, headers: Mapping[str, str], content: str | None) -> Said:
+        """Return its answer to any request.
 
-    def _read(self) -> bytes:
-        line = self._pipe(self._process.stdout).readline()
-        if not line:
-            code = self._process.wait(timeout=10)
-            raise RuntimeError(f"{SCRIPT.name} ended with exit code {code}")
-        return line
+        Args:
+            method: of HTTP.
+            path: quoted, with the query.
+            headers: all of them.
+            content: the body.
 
-    @staticmethod
-    def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-        assert pipe is not None
-        return pipe
+        Raises:
+            RuntimeError: the peer has ended; what it said is on standard error.
+        """
+        asked = {"method": method, "path": path, "headers": headers, "content": content}
+        said = json.loads(self.tell(asked))
+        return said_of(said["status"], said["text"], said["headers"])

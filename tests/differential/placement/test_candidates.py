@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.differential.peer import ROOT
 from tests.differential.placement.excuses import EXCUSES, unexcused
 from tests.differential.placement.mutants import MUTANTS
 from tests.differential.placement.queries import Asked
 from tests.differential.placement.reach import LEAST, reached
-from tests.differential.placement.real import ROOT, Real
+from tests.differential.placement.real import Real
 from tests.differential.placement.worlds import (
     QUERIES,
     Forest,
@@ -26,7 +27,7 @@ from tests.differential.placement.worlds import (
 SEED = int(os.environ.get("BERTH_DIFFERENTIAL_SEED", "1"))
 ASKED = int(os.environ.get("BERTH_DIFFERENTIAL_QUERIES", "160"))
 LIST = ROOT / "docs" / "reference" / "differences-from-placement.md"
-TRIED = 30
+TRIED = 40
 """Forests on which the comparison itself is tested; always the same ones."""
 
 

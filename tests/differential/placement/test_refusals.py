@@ -11,7 +11,13 @@ from tests.integration.placement_nouns import furnish
 from tests.integration.placement_refusals import REFUSED
 from tests.unit.api.placement.world import World
 
-ON_PURPOSE: Final = {"more than there are numbers"}
+ON_PURPOSE: Final = {
+    "more than there are numbers",
+    "a class with a line feed",
+    "an inventory of such a class",
+    "a consumer with one",
+    "a type with one",
+}
 """What Berth refuses otherwise, as the list of differences says."""
 
 

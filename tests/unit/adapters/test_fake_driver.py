@@ -2,13 +2,13 @@
 
 import pytest
 
-from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.domain.errors import BuildError
+from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
+from berth.domain.errors import BuildError, DriverError, MigrationError
 from berth.domain.numa import NumaCell
 from berth.domain.pci import PciPool
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.lab.kernel import VirtualClock, run_virtually
-from berth.ports.virt import Report
+from berth.ports.virt import Power, Report, Verb
 from berth.testing.builders import make_instance
 
 
@@ -74,3 +74,108 @@ def test_a_failing_host_fails_after_the_time_of_a_build() -> None:
         return clock.now_s() - began_s
 
     assert run_virtually(main) == 30.0
+
+
+def failing_calls(fake: FakeHost, calls: int = 50) -> list[bool]:
+    """Tell of each call of `reset` whether it failed."""
+
+    async def main() -> list[bool]:
+        driver = FakeDriver(fake, VirtualClock())
+        await driver.spawn(make_instance())
+        failed: list[bool] = []
+        for _ in range(calls):
+            try:
+                await driver.reset(make_instance().uuid)
+            except DriverError:
+                failed.append(True)
+            else:
+                failed.append(False)
+        return failed
+
+    return run_virtually(main)
+
+
+def test_faults_strike_as_often_as_they_are_to_and_replay() -> None:
+    """Which calls they are depends on the seed and the host."""
+    fake = FakeHost("a", faults=Faults(share={"reset": 0.5}, seed=7))
+    failed = failing_calls(fake)
+    assert 10 < sum(failed) < 40
+    assert failing_calls(fake) == failed
+    assert failing_calls(FakeHost("b", faults=fake.faults)) != failed
+    assert failing_calls(FakeHost("a", faults=Faults(share={"reset": 0.5}, seed=8))) != failed
+    assert not any(failing_calls(FakeHost("a", faults=Faults(share={"stop": 1.0}))))
+    assert all(failing_calls(FakeHost("a", faults=Faults(share={"reset": 1.0}))))
+
+
+def test_each_method_takes_the_time_that_is_set() -> None:
+    """A build takes its own on top."""
+
+    async def main() -> tuple[float, float, float]:
+        clock = VirtualClock()
+        faults = Faults(delay_s={"spawn": 1.0, "stop": 5.0})
+        driver = FakeDriver(FakeHost("a", spawn_s=30.0, faults=faults), clock)
+        times = [clock.now_s()]
+        await driver.spawn(make_instance())
+        times.append(clock.now_s())
+        await driver.stop(make_instance().uuid, grace_s=60)
+        times.append(clock.now_s())
+        await driver.destroy(make_instance().uuid)
+        times.append(clock.now_s())
+        return times[1] - times[0], times[2] - times[1], times[3] - times[2]
+
+    assert run_virtually(main) == (31.0, 5.0, 0.0)
+
+
+def test_a_fault_is_the_error_of_its_method() -> None:
+    """A build fails as builds do, a move as moves do."""
+
+    async def main() -> None:
+        network = FakeNetwork()
+        bad = Faults(share={"spawn": 1.0, "hand_over": 1.0})
+        clock, instance = VirtualClock(), make_instance()
+        failing = FakeDriver(FakeHost("a", faults=bad), clock, network=network)
+        with pytest.raises(BuildError, match="set to fail at spawn"):
+            await failing.spawn(instance)
+        machine = FakeMachine("a")
+        await FakeDriver(FakeHost("a"), clock, machine, network).spawn(instance)
+        failing = FakeDriver(FakeHost("a", faults=bad), clock, machine, network)
+        target = FakeDriver(FakeHost("b"), clock, network=network)
+        with pytest.raises(MigrationError, match="set to fail at hand_over"):
+            await failing.hand_over(instance.uuid, await target.take_in(instance))
+        assert machine.guests[instance.uuid].power is Power.RUNNING
+
+    run_virtually(main)
+
+
+def test_a_driver_does_not_do_what_it_lacks() -> None:
+    """It says so, with its name and the verb's."""
+
+    async def main() -> None:
+        driver = FakeDriver(FakeHost("a", lacks=frozenset({Verb.PAUSE})), VirtualClock())
+        assert driver.verbs == frozenset(Verb) - {Verb.PAUSE}
+        await driver.spawn(make_instance())
+        with pytest.raises(DriverError, match="of a cannot do pause"):
+            await driver.pause(make_instance().uuid)
+        await driver.reset(make_instance().uuid)
+
+    run_virtually(main)
+
+
+def test_machines_are_found_in_their_own_network_only() -> None:
+    """A machine that is gone is found in none."""
+
+    async def main() -> None:
+        clock, instance, network = VirtualClock(), make_instance(), FakeNetwork()
+        source = FakeDriver(FakeHost("a"), clock, network=network)
+        await source.spawn(instance)
+        elsewhere = FakeDriver(FakeHost("b"), clock, network=FakeNetwork())
+        with pytest.raises(MigrationError, match="nothing waits"):
+            await source.hand_over(instance.uuid, await elsewhere.take_in(instance))
+        target = FakeDriver(FakeHost("b"), clock, network=network)
+        address = await target.take_in(instance)
+        del target
+        with pytest.raises(MigrationError, match="nothing waits"):
+            await source.hand_over(instance.uuid, address)
+        assert await source.running() == [instance.uuid]
+
+    run_virtually(main)

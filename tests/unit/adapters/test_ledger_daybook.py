@@ -1,6 +1,7 @@
 """Pages of the daybook: packed, told apart from what cannot wait, and put together."""
 
 import zlib
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -10,15 +11,19 @@ from berth.adapters.ledger.judge import judge
 from berth.adapters.ledger.sql.daybook import count_rows, may_wait, merged, pack, unpack
 from berth.adapters.ledger.sql.sheets import ALLOCATIONS, CHANGES, CLAIM_KEYS, Sheets, sheets_of
 from berth.domain.errors import LedgerError
+from berth.domain.migration import Stage
 from berth.domain.record import Kind
 from berth.domain.resources import VCPU
 from berth.domain.revising import revised
-from berth.domain.write import Committed, Free, Guard, Put, Remove, Seen, Unit
+from berth.domain.write import Committed, Free, Guard, HandOver, Put, Remove, Seen, Unit
 from berth.testing.builders import (
+    make_action,
     make_decision,
     make_flavor,
     make_fleet,
     make_instance,
+    make_migration,
+    make_moving_consumer,
     make_pending_request,
     make_provider,
     make_service,
@@ -28,6 +33,7 @@ from berth.testing.builders import (
 
 HOST_1 = make_uuid("host", 1)
 VM_1 = make_uuid("instance", 1)
+MOVE = make_moving_consumer(1)
 
 
 def entered(books: Books, *units: Unit) -> Sheets:
@@ -90,6 +96,8 @@ def test_a_damaged_page_is_told() -> None:
         ((Put(make_pending_request(1)), Guard("g", 9)), True),
         ((Seen(("host-1",), 5.0),), True),
         ((Free("nobody"),), True),
+        ((make_take(1), HandOver(VM_1, MOVE), Put(make_migration(1)), Put(make_action(1))), True),
+        ((Put(make_migration(1)), Remove(Kind.MIGRATION, MOVE.uuid)), True),
         ((Put(make_flavor(1)),), False),
         ((Put(make_service(1)),), False),
         ((Put(make_provider(1)),), False),
@@ -135,3 +143,22 @@ def test_what_was_there_before_the_pages_is_freed() -> None:
     assert total.freed[0] == VM_1
     assert total.inserts[ALLOCATIONS] == []
     assert total.spent == [(HOST_1, VCPU, -1, 0)]
+
+
+def test_what_is_handed_on_is_written_once() -> None:
+    """From page to page, to the one that has it at last; who gave it has nothing in the tables."""
+    books = fleet()
+    entered(books, (make_take(1),))
+    third = make_moving_consumer(2)
+    pages = [
+        entered(books, (HandOver(VM_1, MOVE),)),
+        entered(books, (HandOver(MOVE.uuid, third), Put(make_migration(1)))),
+        entered(books, (Put(replace(make_migration(1), stage=Stage.ARRIVED)),)),
+    ]
+    total = merged(pages)
+    assert total.freed == [VM_1]
+    assert [row[0] for row in total.inserts[ALLOCATIONS]] == [third.uuid]
+    assert [row[0] for row in total.upserts["consumers"]] == [third.uuid]
+    assert total.removed[Kind.CONSUMER] == [MOVE.uuid]
+    assert [row[4] for row in total.upserts["migrations"]] == ["finished"]
+    assert total.spent == []

@@ -8,9 +8,11 @@ from berth.domain.record import Kind
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.domain.write import (
     Add,
+    Cause,
     Committed,
     Free,
     Guard,
+    HandOver,
     Put,
     Rejected,
     Remove,
@@ -25,6 +27,8 @@ from berth.testing.builders import (
     make_fleet,
     make_host,
     make_instance,
+    make_migration,
+    make_moving_consumer,
     make_provider,
     make_service,
     make_take,
@@ -63,6 +67,35 @@ def test_a_batch_names_all_that_it_needs() -> None:
         providers={HOST_1, "p-3"},
         consumers={VM_1, "c-2", "c-4"},
     )
+
+
+def test_a_hand_over_needs_both_consumers_with_their_records() -> None:
+    """What the giver holds names the providers, which the store knows alone."""
+    taker = make_moving_consumer(1)
+    assert needs_of([(HandOver(VM_1, taker), Put(make_migration(1)))]) == Needs(
+        records={Kind.CONSUMER: {VM_1, taker.uuid}}, consumers={VM_1, taker.uuid}
+    )
+
+
+def test_a_refused_hand_over_leaves_nothing_to_write_down() -> None:
+    """Of several in a unit the earlier ones are undone, too, with what was taken in between."""
+    books = judged(*make_fleet(1, vcpus=2), (make_take(1),))
+    taker, other = make_moving_consumer(1), make_moving_consumer(2)
+    again = Take(Claim("again", (make_allocation(1),)))
+    unit: Unit = (HandOver(VM_1, taker), again, HandOver(VM_1, other), HandOver(VM_1, taker))
+    held = dict(books.held)
+    (outcome,) = judge(books, [unit])
+    assert outcome == Rejected(
+        conflict=f"consumer {VM_1!r} holds nothing", cause=Cause.NOT_HELD, subject=VM_1
+    )
+    assert books.dirt == Dirt()
+    assert (books.held, books.consumers, books.rooms[HOST_1].used[VCPU]) == (held, {}, 1)
+    (outcome,) = judge(books, [unit[:3]])
+    assert isinstance(outcome, Committed)
+    dirt = books.settle()
+    assert list(dirt.freed) == [VM_1]
+    assert list(dirt.taken) == [taker.uuid, VM_1, other.uuid]
+    assert {uuid for uuid, holding in books.held.items() if holding} == {taker.uuid, other.uuid}
 
 
 def test_a_refused_unit_leaves_nothing_to_write_down() -> None:

@@ -58,6 +58,23 @@ def test_providers_are_remembered_longest() -> None:
     )
 
 
+def test_providers_that_are_not_there_are_forgotten() -> None:
+    """Anybody may ask for any uuid, so they would never stop growing."""
+    asked = Needs(providers={"host", "nobody"})
+    for forget in (Knowledge.shrink, post):
+        knowledge = Knowledge()
+        knowledge.learn(asked, asked, 4, ("[]", "[]", *LOADED[2:4]))
+        assert knowledge.missing(asked) == Needs()
+        forget(knowledge)
+        assert knowledge.missing(asked) == Needs(providers={"nobody"})
+
+
+def post(knowledge: Knowledge) -> None:
+    """Post all pages."""
+    knowledge.begin_generation()
+    knowledge.end_generation()
+
+
 def test_what_was_put_unasked_is_forgotten_with_its_page() -> None:
     """Every placement puts a decision that nobody asked for before."""
     knowledge = Knowledge()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.agent.pool import Agent, AgentPool
+from berth.agent.pool import Agent, AgentPool, Pace
 from berth.domain.change import Change
 from berth.domain.errors import UnavailableError
 from berth.domain.host import Service
@@ -14,7 +14,7 @@ from berth.domain.instance import Instance, Status, Task
 from berth.domain.resources import VCPU
 from berth.domain.write import Free, Put
 from berth.ports.virt import Report
-from berth.services.building import Building
+from berth.services.host_work import Bench, HostWork
 from berth.testing.builders import make_instance, make_take
 from tests.unit.services.wiring import Desk, Fleet, open_desk, running
 
@@ -68,10 +68,12 @@ class Rig:
         self.desk = desk
         self.drivers = {fake.name: Driver(fake, desk) for fake in fakes}
         agents = {
-            name: Agent(name, driver, Building(ledger=desk.ledger, driver=driver, clock=desk.clock))
+            name: Agent(name, driver, HostWork(Bench(name, desk.ledger, driver, desk.clock)))
             for name, driver in self.drivers.items()
         }
-        self.pool = AgentPool(agents, desk.hosts, desk.clock, desk.told, builds_max=builds_max)
+        self.pool = AgentPool(
+            agents, desk.hosts, desk.clock, desk.told, Pace(builds_max=builds_max)
+        )
         desk.follower.subscribe(self.pool)
 
     async def put(self, number: int = 1, *, host: str = "host-1", **state: object) -> Instance:

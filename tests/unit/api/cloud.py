@@ -30,6 +30,7 @@ from berth.services.flavors import Flavors
 from berth.services.following import Follower
 from berth.services.hosts import Hosts
 from berth.services.instances import Instances
+from berth.services.operations import Operations
 from berth.services.placing import Placing
 from berth.services.provider_replica import ProviderReplica
 from berth.services.ratios import Ratios
@@ -111,8 +112,9 @@ class Stack:
         limits: Limits | None = None,
         ledger: Ledger | None = None,
         has_providers: bool = True,
+        clock: FakeClock | None = None,
     ) -> None:
-        self.clock = FakeClock()
+        self.clock = clock or FakeClock()
         self.told = Told()
         self.ledger: Ledger = ledger or MemoryLedger(now_s=self.clock.now_s)
         self.replica = Replica()
@@ -130,14 +132,14 @@ class Stack:
             clock=self.clock,
             ids=ids,
         )
-        placing = Placing(
+        self.placing = Placing(
             ledger=self.ledger,
             follower=self.follower,
             replica=self.replica,
             deciding=deciding,
             clock=self.clock,
         )
-        self.bus.serve(PLACE, placing.place)
+        self.bus.serve(PLACE, self.placing.place)
         self.parts = ApiParts(
             instances=Instances(
                 ledger=self.ledger,
@@ -146,6 +148,8 @@ class Stack:
                 bus=self.bus,
                 clock=self.clock,
             ),
+            bus=self.bus,
+            operations=Operations(ledger=self.ledger, replica=self.replica, clock=self.clock),
             flavors=Flavors(self.ledger),
             aggregates=Aggregates(
                 ledger=self.ledger,

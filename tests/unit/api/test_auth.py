@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import bcrypt
 import pytest
@@ -29,6 +29,10 @@ class FewAccounts:
     def find(self, user: str) -> Account | None:
         """Return an account."""
         return self.accounts.get(user)
+
+    def users(self) -> Collection[str]:
+        """Return all names."""
+        return self.accounts.keys()
 
 
 class Checks:

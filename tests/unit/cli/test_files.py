@@ -18,6 +18,7 @@ from berth.domain.request import Request, instance_uuid_of
 from berth.domain.resources import AMOUNT_MAX
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.seeding import seed_of
+from berth.testing.builders import make_migration
 from berth.testing.fleets import Box, resident, snapshot_of, zone
 
 GROUP = ServerGroup("g1", "group", GroupPolicy.AFFINITY)
@@ -28,6 +29,7 @@ STATE = replace(
         groups=[GROUP],
         instances=[resident("i1", Box("h1"), group_uuid="g1")],
     ),
+    migrations=(make_migration(1),),
     flavors=(Flavor("f1", "small", 1, 512, 1), Flavor("small", "other", 9, 9)),
 )
 INLINE = {"vcpus": 2, "memory_mb": 1024}
@@ -105,6 +107,7 @@ def twice(items: list[Any]) -> None:
         (lambda s: twice(s["server_groups"]), "server_groups[].uuid", "2 times"),
         (lambda s: twice(s["flavors"]), "flavors[].flavor_id", "2 times"),
         (lambda s: twice(s["instances"]), "instances[].uuid", "2 times"),
+        (lambda s: twice(s["migrations"]), "migrations[].uuid", "2 times"),
         (
             lambda s: s["providers"][1]["inventories"]["VCPU"].update(reserved=-1),
             "providers[1].inventories.VCPU.reserved",

@@ -12,7 +12,13 @@ import pytest
 from berth.cli.failures import ExitCode
 from berth.cli.main import berth
 from berth.cli.request_file import read_request
-from berth.cli.schemas import rendered, request_schema, state_schema, write_schemas
+from berth.cli.schemas import (
+    notification_schema,
+    rendered,
+    request_schema,
+    state_schema,
+    write_schemas,
+)
 from berth.cli.state_file import read_state
 from berth.config.plugins import DRIVERS, FILTERS, WEIGHERS, plugin_names
 from berth.config.policy_file import load_policy, parse_policy
@@ -22,7 +28,11 @@ from berth.scheduling.seeding import seed_of
 from berth.tables.following import table_of
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
-SCHEMAS = {"state.schema.json": state_schema, "request.schema.json": request_schema}
+SCHEMAS = {
+    "state.schema.json": state_schema,
+    "request.schema.json": request_schema,
+    "notification.schema.json": notification_schema,
+}
 
 
 def blocks(document: str, language: str) -> list[str]:
@@ -44,7 +54,7 @@ def test_the_schemas_are_up_to_date(name: str) -> None:
 
 
 def test_schemas_are_written_where_asked(tmp_path: Path) -> None:
-    """Both files, and no other."""
+    """These files, and no other."""
     write_schemas(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == set(SCHEMAS)
 

@@ -175,6 +175,7 @@ def test_noauth_stays_on_this_machine(listen: str) -> None:
     assert "--insecure-listen" in error.reason
     assert settings(api__listen=listen, api__insecure_listen=True).api.insecure_listen
     settings(api__listen=listen, auth__mode="http_basic", auth__htpasswd="users")
+    settings(api__listen=listen, auth__mode="identity", auth__htpasswd="users")
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "127.9.9.9:80", "[::1]:80", "localhost:65535"])
@@ -186,6 +187,7 @@ def test_loopback_needs_no_word(listen: str) -> None:
 def test_http_basic_needs_users() -> None:
     """Without a file nobody could come in."""
     assert refusal(auth__mode="http_basic").field == "auth.htpasswd"
+    assert refusal(auth__mode="identity").field == "auth.htpasswd"
 
 
 def test_an_agent_answers_for_one_kind_of_hosts() -> None:
@@ -194,6 +196,21 @@ def test_an_agent_answers_for_one_kind_of_hosts() -> None:
     assert error.field == "agent.fake_hosts"
     assert "agent.host" in error.reason
     assert settings(agent__host="h", agent__fake_hosts=0).agent.host == "h"
+
+
+def test_real_guests_run_on_the_host_that_is_named() -> None:
+    """A made-up fleet has none."""
+    error = refusal(agent__driver="qemu", agent__fake_hosts=2)
+    assert error.field == "agent.fake_hosts"
+    assert "fake driver" in error.reason
+    found = settings(agent__driver="qemu", agent__host="h", virt__type="kvm")
+    assert (found.agent.driver, found.virt.type) == ("qemu", "kvm")
+
+
+def test_the_machine_of_guests_has_a_version() -> None:
+    """`q35` alone is another one after each upgrade."""
+    assert refusal(virt__machine="q35").field == "virt.machine"
+    assert settings(virt__machine="pc-i440fx-9.2").virt.machine == "pc-i440fx-9.2"
 
 
 def test_attestations_come_by_https() -> None:
@@ -241,3 +258,30 @@ def test_settings_of_the_placement_api() -> None:
     assert found.cors_origins == ("http://a", "http://b")
     assert found.enforce_new_defaults
     assert found.policy_file == Path("rules.yaml")
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        ({"bus__url": "http://user:s3same@host/"}, "bus.url"),
+        ({"bus__url": "user:s3same@host"}, "bus.url"),
+        ({"bus__url": "amqp://"}, "bus.url"),
+        ({"bus__url": "amqp://user:s3same@host/", "bus__ca_file": "ca.pem"}, "bus.ca_file"),
+        ({"bus__notifications": "true"}, "bus.notifications"),
+        ({"bus__prefix": "a.b"}, "option bus.prefix"),
+    ],
+)
+def test_a_wrong_bus_is_refused_without_its_password(options: dict[str, Any], key: str) -> None:
+    """What is wrong is said in words that may be shown to anybody."""
+    error = refusal(**options)
+    assert error.field == key
+    assert "s3same" not in str(error)
+
+
+def test_a_bus_is_read_and_its_password_not_shown() -> None:
+    """From the variable, say, where a password belongs."""
+    url = "amqps://user:s3same@host:5671/berth"
+    read = settings(environ={"BERTH_BUS_URL": url}, bus__notifications="true")
+    assert read.bus.url == url
+    assert read.bus.notifications
+    assert "s3same" not in repr(read)

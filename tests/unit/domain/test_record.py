@@ -6,6 +6,7 @@ from berth.domain.flavor import Flavor
 from berth.domain.record import KINDS, RECORD_TYPES, Kind, PendingRequest, Record, key_of, kind_of
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.domain.vocabulary import ResourceClass, Trait
+from berth.testing.builders import make_action, make_migration, make_uuid
 from berth.testing.fleets import Box, asking, resident, zone
 
 BOX = Box("h")
@@ -21,6 +22,8 @@ RECORDS: dict[Kind, tuple[Record, str]] = {
     Kind.CONSUMER: (Consumer("c", "p", "u"), "c"),
     Kind.RESOURCE_CLASS: (ResourceClass("CUSTOM_A", 1), "CUSTOM_A"),
     Kind.TRAIT: (Trait("CUSTOM_B", 1), "CUSTOM_B"),
+    Kind.MIGRATION: (make_migration(7), make_uuid("migration", 7)),
+    Kind.ACTION: (make_action(3), f"{make_uuid('instance', 1)} req-3"),
     Kind.DECISION: (Decision("req-1", Verdict.PLACED, "p", "h", "d", 0, 0, 0.0, 0), "req-1"),
 }
 

@@ -12,8 +12,8 @@ from berth.domain.host import Service
 from berth.domain.instance import Instance, Task
 from berth.domain.write import Put, Unit
 from berth.lab.kernel import STARTED_AT_S
-from berth.services.building import Building
 from berth.services.failed_builds import FailedBuilds
+from berth.services.host_work import Bench, HostWork
 from berth.testing.builders import make_instance, make_take, make_uuid
 from tests.unit.services.wiring import Desk, open_desk
 
@@ -158,25 +158,22 @@ async def test_only_what_the_host_is_to_blame_for_counts(
     """A violated policy is no failure of the host, and no success either."""
     desk = await open_desk()
     driver = Refusing(desk, blames_host=blames_host)
-    building = Building(ledger=desk.ledger, driver=driver, clock=desk.clock)
+    work = HostWork(Bench(HOST, desk.ledger, driver, desk.clock))
     spawning = replace(make_instance(1, host=HOST), task=Task.SPAWNING)
     await desk.ledger.write(make_take(1), Put(spawning))
-    await building.carry_out(replace(spawning, revision=1))
+    await work.carry_out(replace(spawning, revision=1))
     assert await count(desk) == counted
 
 
 async def test_every_scheduler_hears_of_it() -> None:
     """By the feed, as a column of the host table."""
     desk = await open_desk()
-    building = Building(
-        ledger=desk.ledger,
-        driver=FakeDriver(FakeHost(HOST, fails=True), desk.clock),
-        clock=desk.clock,
-    )
+    driver = FakeDriver(FakeHost(HOST, fails=True), desk.clock)
+    work = HostWork(Bench(HOST, desk.ledger, driver, desk.clock))
     for number in (1, 2):
         spawning = replace(make_instance(number, host=HOST), task=Task.SPAWNING)
         await desk.ledger.write(make_take(number), Put(spawning))
-        await building.carry_out(replace(spawning, revision=1))
+        await work.carry_out(replace(spawning, revision=1))
     await desk.follower.catch_up()
     hosts = desk.replica.hosts
     row = hosts.row_of(make_uuid("host", 1))

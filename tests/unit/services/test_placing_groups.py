@@ -15,8 +15,8 @@ from berth.domain.provider import Provider, child_uuid
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.write import Free
 from berth.ports.virt import ChildReport, Report
-from berth.services.building import Building
 from berth.services.commands import PlaceOrder
+from berth.services.host_work import Bench, HostWork
 from berth.testing.builders import make_flavor, make_host, make_provider, make_request, make_uuid
 from berth.testing.trees import GPU_MILLI
 from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, order_of
@@ -146,7 +146,7 @@ async def test_a_failed_build_takes_its_devices_along() -> None:
     vm = await desk.ledger.get(Instance, make_uuid("instance", 1))
     assert vm is not None
     driver = FakeDriver(FakeHost("host-1", fails=True), desk.clock)
-    await Building(ledger=desk.ledger, driver=driver, clock=desk.clock).carry_out(vm)
+    await HostWork(Bench(vm.host or "", desk.ledger, driver, desk.clock)).carry_out(vm)
     after = await desk.ledger.get(Instance, vm.uuid)
     assert after is not None
     assert (after.status, after.task, after.assignment) == (Status.BUILD, Task.SCHEDULING, None)

@@ -21,9 +21,9 @@ from berth.domain.request import Request
 from berth.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, Inventory
 from berth.domain.write import Free, Guard, Put, Take, Unit
 from berth.scheduling.policy import Policy
-from berth.services.building import Building
 from berth.services.commands import PlaceOrder
 from berth.services.hardware_turns import hardware_guard
+from berth.services.host_work import Bench, HostWork
 from berth.testing.builders import make_flavor, make_host, make_request, make_service, make_uuid
 from tests.unit.services import wiring
 from tests.unit.services.wiring import Desk, TappedLedger, open_second, order_of
@@ -227,7 +227,7 @@ async def test_a_failed_build_leaves_its_cpus_and_devices() -> None:
     driver = FakeDriver(FakeHost(name, fails=True), desk.clock)
     instance = await desk.ledger.get(Instance, make_uuid("instance", 1))
     assert instance is not None
-    await Building(ledger=desk.ledger, driver=driver, clock=desk.clock).carry_out(instance)
+    await HostWork(Bench(instance.host or "", desk.ledger, driver, desk.clock)).carry_out(instance)
     await desk.follower.catch_up()
     hosts = desk.replica.hosts
     assert [cell.free_count for row in (0, 1) for cell in hosts.numa.cells(row)] == [4, 4, 4, 4]

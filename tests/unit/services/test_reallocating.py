@@ -105,6 +105,13 @@ async def test_the_first_amount_that_is_wrong_is_told(desk: PlacementDesk) -> No
     assert (error.rule, error.names) == (AllocationRule.UNITS, (DISK_GB,))
 
 
+async def test_amounts_are_summed_in_the_order_of_the_request(desk: PlacementDesk) -> None:
+    """With the first of a class there is room still, so it is not what is told."""
+    amounts = ({DISK_GB: 600}, {MEMORY_MB: 20_000}, {MEMORY_MB: 20_000}, {DISK_GB: 600})
+    error = await refusal(desk, *(share(n, one) for n, one in enumerate(amounts, 1)))
+    assert (error.rule, error.names) == (AllocationRule.CAPACITY, (MEMORY_MB,))
+
+
 async def test_a_class_that_one_provider_has_not(desk: PlacementDesk) -> None:
     """It is told of that class alone, while the provider has others that are asked for."""
     small = Provider(make_uuid("host", 3), "bare", inventories={VCPU: Inventory(1)})

@@ -1,5 +1,7 @@
 """Resource names: who may be renamed, and what stands in the way."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from berth.adapters.ledger.memory import MemoryLedger
@@ -7,7 +9,7 @@ from berth.domain.allocation import Allocation, Claim
 from berth.domain.provider import Provider
 from berth.domain.resources import Inventory
 from berth.domain.vocabulary import ResourceClass, StandardNames
-from berth.domain.write import Put, Take
+from berth.domain.write import Outcome, Put, Take, Unit
 from berth.services import resource_names
 from berth.services.following import Follower
 from berth.services.provider_replica import ProviderReplica
@@ -71,10 +73,34 @@ async def test_a_class_that_only_agents_know_is_renamed_too(
     assert await names.ensure_class("CUSTOM_A") is True
 
 
+async def test_what_an_agent_owns_stays_its_own(names: ResourceNames, ledger: MemoryLedger) -> None:
+    """So its next report, which has the old name, does not give the provider both."""
+    owned = frozenset({"CUSTOM_A", "VCPU"})
+    await ledger.commit([(Put(Provider("p", "p", inventories=HAS, owned_classes=owned)),)])
+    await names.rename_class("CUSTOM_A", "CUSTOM_B")
+    (provider,) = await ledger.all(Provider)
+    assert provider.owned_classes == frozenset({"CUSTOM_B", "VCPU"})
+
+
 async def test_what_is_used_keeps_its_name(names: ResourceNames, ledger: MemoryLedger) -> None:
     """Allocations name the class."""
     await put(ledger, "p")
     await ledger.commit([(Take(Claim("k", (Allocation("c", "p", {"CUSTOM_A": 1}),))),)])
+    assert await why_not(names, "CUSTOM_A", "CUSTOM_B") is Why.CLASS_IN_USE
+
+
+async def test_what_is_used_at_the_last_moment_keeps_its_name(
+    names: ResourceNames, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger refuses, and the reason is the same."""
+    await put(ledger, "p")
+    commit = ledger.commit
+
+    async def claim_first(units: Sequence[Unit]) -> list[Outcome]:
+        await commit([(Take(Claim("k", (Allocation("c", "p", {"CUSTOM_A": 1}),))),)])
+        return await commit(units)
+
+    monkeypatch.setattr(ledger, "commit", claim_first)
     assert await why_not(names, "CUSTOM_A", "CUSTOM_B") is Why.CLASS_IN_USE
 
 

@@ -167,7 +167,7 @@ class Desk:
         self.policies = FixedPolicy()
         self.replica = Replica()
         self.follower = Follower(ledger, self.clock, [self.replica])
-        self.bus = LocalBus(self.told)
+        self.bus = LocalBus(self.told, now_s=self.clock.now_s)
         self.deciding = Deciding(self.replica, self.policies, self.clock)
         self.placing = Placing(
             ledger=ledger,

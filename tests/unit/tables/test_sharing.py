@@ -37,6 +37,19 @@ def test_several_share_with_one_tree() -> None:
     assert sharing.anchored == {0: (1, 2), 1: (2,), 2: (1,)}
 
 
+def test_trees_with_the_same_sharers_have_one_tuple() -> None:
+    """A thousand sharers of a thousand trees are not a million numbers."""
+    sharing = found([0, 1], [0, 1, 2, 3, 4], {5}, {6}, {5, 6}, {6, 5}, {6})
+    assert sharing.anchored == {2: (0, 1), 3: (0, 1), 4: (1,)}
+    assert sharing.anchored[2] is sharing.anchored[3]
+
+
+def test_children_that_share_are_others_elsewhere_alone() -> None:
+    """In their own tree none of them comes from another."""
+    sharing = found([1, 2, 4], [0, 0, 0, 3, 4], set(), {5}, {5}, {5}, {5})
+    assert sharing.anchored == {0: (4,), 3: (1, 2, 4), 4: (1, 2)}
+
+
 def test_nobody_shares() -> None:
     """As in most fleets."""
     sharing = found([], [0, 1], {5}, {5})

@@ -1,20 +1,21 @@
 """The bus of one process. It still encodes and decodes, so that nothing unsendable slips in."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar, cast
 
 import msgspec
 
 from berth.domain.errors import BerthError, UnavailableError
-from berth.ports.bus import Command
+from berth.ports.bus import CONTEXT, Command, Context
 from berth.ports.telemetry import Telemetry
 
 A = TypeVar("A")
 R = TypeVar("R")
 
-Key = tuple[str, str]
-Server = Callable[[Any], Coroutine[Any, Any, Any]]
+Key = tuple[str, str, str | None]
+Server = Callable[[Any, Context], Coroutine[Any, Any, Any]]
 
 
 class LocalBus:
@@ -26,23 +27,29 @@ class LocalBus:
         telemetry: told of what fails while nobody waits for it.
         encodes: False hands arguments and replies over as they are, which saves some 30 µs a
             call where all that is sent is immutable.
+        now_s: tells the Unix time, for deadlines.
     """
 
-    def __init__(self, telemetry: Telemetry, *, encodes: bool = True) -> None:
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        *,
+        encodes: bool = True,
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
         self._telemetry = telemetry
+        self._now_s = now_s
         self._encoder = msgspec.msgpack.Encoder() if encodes else None
         self._decoders: dict[type, msgspec.msgpack.Decoder[Any]] = {}
         self._servers: dict[Key, list[Server]] = {}
+        self._of_all_names: dict[tuple[str, str], list[Server]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def call(self, command: Command[A, R], args: A, *, timeout_s: float) -> R:
+    async def call(
+        self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
+    ) -> R:
         """See `Bus.call`. A call that times out or is cancelled goes on at the server."""
-        servers = self._servers.get(_key(command))
-        if not servers:
-            raise UnavailableError(f"nobody serves {_name(command)}; is one running?")
-        server = servers.pop(0)
-        servers.append(server)
-        task = self._spawn(server, self._carried(args, command.args))
+        task = self._send(command, args, timeout_s, server)
         try:
             await _wait_for(task, timeout_s)
         except asyncio.CancelledError:
@@ -56,32 +63,65 @@ class LocalBus:
             )
         return self._carried(self._answer(command, task), command.reply)
 
+    async def cast(
+        self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
+    ) -> None:
+        """See `Bus.cast`."""
+        self._abandon(command, self._send(command, args, timeout_s, server))
+
     async def fanout(self, command: Command[A, R], args: A) -> None:
         """See `Bus.fanout`."""
-        for server in tuple(self._servers.get(_key(command), ())):
-            task = self._spawn(server, self._carried(args, command.args))
+        context = CONTEXT.get()
+        for server in tuple(self._of_all_names.get((command.topic, command.name), ())):
+            task = self._spawn(server(self._carried(args, command.args), context))
             self._abandon(command, task)
 
     def serve(
-        self, command: Command[A, R], handler: Callable[[A], Awaitable[R]]
+        self,
+        command: Command[A, R],
+        handler: Callable[[A], Awaitable[R]],
+        *,
+        server: str | None = None,
     ) -> Callable[[], None]:
         """See `Bus.serve`."""
 
-        async def server(args: A) -> R:
+        async def serving(args: A, context: Context) -> R:
+            # The task has a context of its own, so nobody else's is changed.
+            CONTEXT.set(context)
             return await handler(args)
 
-        servers = self._servers.setdefault(_key(command), [])
-        servers.append(server)
+        named = self._servers.setdefault((command.topic, command.name, server), [])
+        every = self._of_all_names.setdefault((command.topic, command.name), [])
+        named.append(serving)
+        every.append(serving)
 
         def stop() -> None:
-            if server in servers:
-                servers.remove(server)
+            if serving in every:
+                named.remove(serving)
+                every.remove(serving)
 
         return stop
 
-    def serves(self, command: Command[A, R]) -> bool:
-        """See `Bus.serves`."""
-        return bool(self._servers.get(_key(command)))
+    def serves(self, command: Command[A, R], *, server: str | None = None) -> bool:
+        """See `Bus.serves`; here it is always known."""
+        return bool(self._servers.get((command.topic, command.name, server)))
+
+    def _send(
+        self, command: Command[A, R], args: A, timeout_s: float, name: str | None
+    ) -> asyncio.Task[Any]:
+        """Start the next server of a command at its work.
+
+        Raises:
+            UnavailableError: nobody serves it.
+        """
+        servers = self._servers.get((command.topic, command.name, name))
+        if not servers:
+            whom = _name(command) if name is None else f"{_name(command)} at {name}"
+            raise UnavailableError(f"nobody serves {whom}; is one running?")
+        server = servers.pop(0)
+        servers.append(server)
+        context = CONTEXT.get().until(self._now_s() + timeout_s)
+        return self._spawn(server(self._carried(args, command.args), context))
 
     def _carried(self, message: Any, kind: type[R]) -> R:  # noqa: ANN401 - whatever was sent
         """Return a message as it comes out at the other end."""
@@ -92,8 +132,8 @@ class LocalBus:
             decoder = self._decoders[kind] = msgspec.msgpack.Decoder(kind)
         return decoder.decode(self._encoder.encode(message))
 
-    def _spawn(self, server: Server, args: object) -> asyncio.Task[Any]:
-        task = asyncio.create_task(server(args))
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -142,10 +182,6 @@ async def _wait_for(task: asyncio.Task[Any], timeout_s: float) -> None:
     finally:
         timer.cancel()
         task.remove_done_callback(wake)
-
-
-def _key(command: Command[Any, Any]) -> Key:
-    return command.topic, command.name
 
 
 def _name(command: Command[Any, Any]) -> str:

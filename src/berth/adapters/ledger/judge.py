@@ -25,7 +25,7 @@ from berth.adapters.ledger.books import (
     shared_key,
 )
 from berth.adapters.ledger.reallocating import reallocate
-from berth.adapters.ledger.taking import free, take
+from berth.adapters.ledger.taking import free, hand_over, take
 from berth.domain.change import Alive, Gone
 from berth.domain.consumer import Consumer
 from berth.domain.instance import Instance
@@ -39,6 +39,7 @@ from berth.domain.write import (
     Committed,
     Free,
     Guard,
+    HandOver,
     Outcome,
     Put,
     Reallocate,
@@ -105,6 +106,12 @@ def _need_consumer(needs: Needs, write: Free) -> None:
     needs.record(Kind.CONSUMER, write.consumer_uuid)
 
 
+def _need_both(needs: Needs, write: HandOver) -> None:
+    for uuid in (write.consumer_uuid, write.to.uuid):
+        needs.consumers.add(uuid)
+        needs.record(Kind.CONSUMER, uuid)
+
+
 def _need_shares(needs: Needs, write: Reallocate) -> None:
     for share in write.shares:
         needs.consumers.add(share.consumer.uuid)
@@ -132,6 +139,7 @@ _NEEDS: Final[Mapping[type[Write], Callable[[Needs, Any], None]]] = {
     Add: _need_add,
     Remove: _need_removal,
     Free: _need_consumer,
+    HandOver: _need_both,
     Seen: _need_services,
     Guard: _need_guard,
     Revise: _need_revised,
@@ -176,6 +184,9 @@ def _is_there(books: Books, kind: Kind, key: str) -> bool:
 
 # --- records ---
 
+_NOT_TOLD: Final = frozenset({Kind.DECISION, Kind.ACTION})
+"""Kinds that nobody follows: they are history as soon as they are written."""
+
 _NOT_DIRECTLY: Final = "follows from what it holds, and is not saved or removed by itself"
 
 
@@ -202,7 +213,7 @@ def _put(draft: Draft, write: Put | Add) -> Rejected | None:
     if kind is Kind.SERVICE:
         draft.drop(books.dirt.seen, key)
     draft.set(books.dirt.puts, ref, record)
-    if kind is not Kind.DECISION:
+    if kind not in _NOT_TOLD:
         draft.tell(record)
     return None
 
@@ -288,7 +299,7 @@ def _remove(draft: Draft, write: Remove) -> Rejected | None:
     if kind is Kind.SERVICE:
         draft.drop(books.dirt.seen, key)
     draft.set(books.dirt.puts, (kind, key), None)
-    if kind is not Kind.DECISION:
+    if kind not in _NOT_TOLD:
         draft.tell(Gone(kind, key))
     return None
 
@@ -321,6 +332,7 @@ _DEEDS: Final[Mapping[type[Write], Callable[[Draft, Any], Rejected | None]]] = {
     Add: _add,
     Remove: _remove,
     Free: free,
+    HandOver: hand_over,
     Seen: _see,
     Guard: _guard,
     Revise: _revise,

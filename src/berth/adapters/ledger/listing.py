@@ -7,8 +7,9 @@ from typing import TypeVar, cast
 from berth.domain.aggregate import Aggregate
 from berth.domain.errors import FeedGapError
 from berth.domain.instance import Instance, Status, Task
+from berth.domain.migration import Migration
 from berth.domain.record import KINDS, Kind, Record, key_of
-from berth.ports.ledger import InstanceQuery
+from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 R = TypeVar("R", bound=Record)
 
@@ -29,11 +30,20 @@ def kind_of_noun(noun: type[R]) -> Kind:
     return KINDS[cast("type[Record]", noun)]
 
 
+_WAITING = {
+    (Status.BUILD, Task.SCHEDULING),
+    (Status.SHELVED_OFFLOADED, Task.UNSHELVING),
+}
+"""Status and task of instances that wait for a host."""
+
+
 def is_live(instance: Instance) -> bool:
-    """Tell whether an instance occupies a host or waits for one."""
+    """Tell whether an instance occupies a host or waits for one, or for its disks to be deleted."""
     if instance.host is not None:
         return instance.status is not Status.DELETED
-    return instance.status is Status.BUILD and instance.task is Task.SCHEDULING
+    if instance.task is Task.DELETING:
+        return instance.disks is not None
+    return (instance.status, instance.task) in _WAITING
 
 
 def matches(query: InstanceQuery, instance: Instance) -> bool:
@@ -48,8 +58,34 @@ def matches(query: InstanceQuery, instance: Instance) -> bool:
     return since_s is None or instance.updated_at_s >= since_s
 
 
+MIGRATION_FIELDS = ("source_host", "instance_uuid", "kind", "status", "project_id", "user_id")
+"""Fields of a query that a migration must equal."""
+
+
+def matches_migration(query: MigrationQuery, migration: Migration) -> bool:
+    """Tell whether a query asks for this migration, paging apart."""
+    has = {
+        "source_host": migration.source.host,
+        "instance_uuid": migration.instance_uuid,
+        "kind": migration.kind,
+        "status": migration.status,
+        "project_id": migration.project_id,
+        "user_id": migration.user_id,
+    }
+    if any(getattr(query, name) not in {None, has[name]} for name in MIGRATION_FIELDS):
+        return False
+    if query.host not in {None, migration.source.host, migration.destination.host}:
+        return False
+    since_s, before_s = query.changed_since_s, query.changed_before_s
+    at_s = migration.updated_at_s
+    return (since_s is None or at_s >= since_s) and (before_s is None or at_s <= before_s)
+
+
 newest_first = attrgetter("created_at_s", "uuid")
-"""Sort key of instances, to be used in reverse."""
+"""Sort key of instances and migrations, to be used in reverse."""
+
+started_last = attrgetter("started_at_s", "request_id")
+"""Sort key of actions, to be used in reverse."""
 
 
 def in_key_order(records: Iterable[R]) -> list[R]:

@@ -15,7 +15,9 @@ from berth.adapters.ledger.listing import (
     is_live,
     kind_of_noun,
     matches,
+    matches_migration,
     newest_first,
+    started_last,
 )
 from berth.adapters.ledger.retention import Retention
 from berth.adapters.ledger.watch import Watch
@@ -28,12 +30,14 @@ from berth.domain.errors import NotFoundError, UnavailableError
 from berth.domain.flavor import Flavor
 from berth.domain.host import Host, Service
 from berth.domain.instance import Instance, Status
+from berth.domain.instance_action import Action
+from berth.domain.migration import Migration
 from berth.domain.provider import Provider
 from berth.domain.record import RECORD_TYPES, Kind, PendingRequest, Record
 from berth.domain.server_group import ServerGroup
 from berth.domain.vocabulary import ResourceClass, Trait
 from berth.domain.write import Outcome, Unit
-from berth.ports.ledger import InstanceQuery
+from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 R = TypeVar("R", bound=Record)
 
@@ -105,17 +109,34 @@ class MemoryLedger:
                 del self._books.claimed[key]
         self._trim_instances()
         if len(self._records[Kind.DECISION]) > self._retention.decisions:
-            for decision in self._decisions()[self._retention.decisions :]:
-                del self._records[Kind.DECISION][decision.request_id]
-                self._books.revisions.pop((Kind.DECISION, decision.request_id), None)
+            surplus_decisions = self._decisions()[self._retention.decisions :]
+            self._forget(Kind.DECISION, [decision.request_id for decision in surplus_decisions])
 
     def _trim_instances(self) -> None:
+        """Forget instances with what was asked of them, and where they were moved.
+
+        One that is moved, though it is deleted, stays until nothing is to be done for the move.
+        """
         oldest_s = self._now_s() - self._retention.deleted_instances_s
-        instances = cast("dict[str, Instance]", self._records[Kind.INSTANCE])
-        for uuid, instance in list(instances.items()):
-            if instance.status is Status.DELETED and instance.updated_at_s < oldest_s:
-                del instances[uuid]
-                self._books.revisions.pop((Kind.INSTANCE, uuid), None)
+        migrations = cast("dict[str, Migration]", self._records[Kind.MIGRATION])
+        actions = cast("dict[str, Action]", self._records[Kind.ACTION])
+        moved = {one.instance_uuid for one in migrations.values() if not one.has_ended}
+        gone = {
+            instance.uuid
+            for instance in self._all_instances()
+            if instance.status is Status.DELETED
+            and instance.updated_at_s < oldest_s
+            and instance.uuid not in moved
+        }
+        self._forget(Kind.INSTANCE, gone)
+        for kind, history in ((Kind.MIGRATION, migrations), (Kind.ACTION, actions)):
+            of_gone = [key for key, one in history.items() if one.instance_uuid in gone]
+            self._forget(kind, of_gone)
+
+    def _forget(self, kind: Kind, keys: Iterable[str]) -> None:
+        for key in keys:
+            del self._records[kind][key]
+            self._books.revisions.pop((kind, key), None)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -148,6 +169,23 @@ class MemoryLedger:
             found = [i for i in found if newest_first(i) < newest_first(marker)]
         found.sort(key=newest_first, reverse=True)
         return found[: query.limit]
+
+    async def migrations(self, query: MigrationQuery) -> list[Migration]:
+        """Return the migrations that match, newest first."""
+        self._check_open()
+        found = [one for one in self._all(Migration) if matches_migration(query, one)]
+        if query.marker is not None:
+            marker = cast("Migration | None", self._records[Kind.MIGRATION].get(query.marker))
+            if marker is None:
+                raise NotFoundError("migration", query.marker)
+            found = [one for one in found if newest_first(one) < newest_first(marker)]
+        return sorted(found, key=newest_first, reverse=True)[: query.limit]
+
+    async def actions(self, instance_uuid: str) -> list[Action]:
+        """Return what was asked of an instance, newest first."""
+        self._check_open()
+        found = [one for one in self._all(Action) if one.instance_uuid == instance_uuid]
+        return sorted(found, key=started_last, reverse=True)
 
     async def allocations(
         self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
@@ -205,9 +243,10 @@ class MemoryLedger:
 
     async def project_holdings(self, project_id: str, user_id: str | None = None) -> list[Holding]:
         """Return all that consumers of a project hold, or those of one user in it."""
+        known = self._books.consumers.keys() | self._records[Kind.INSTANCE].keys()
         return [
             holding
-            for holding in self._holdings(self._books.held)
+            for holding in self._holdings(self._books.held.keys() & known)
             if holding.consumer.project_id == project_id
             and user_id in {None, holding.consumer.user_id}
         ]
@@ -249,6 +288,7 @@ class MemoryLedger:
             server_groups=tuple(self._all(ServerGroup)),
             flavors=tuple(self._all(Flavor)),
             instances=tuple(sorted(instances, key=lambda instance: instance.uuid)),
+            migrations=tuple(one for one in self._all(Migration) if not one.has_ended),
             pending_requests=tuple(self._all(PendingRequest)),
             resource_classes=tuple(self._all(ResourceClass)),
             traits=tuple(self._all(Trait)),

@@ -4,24 +4,17 @@ import sqlite3
 from pathlib import Path
 from typing import Any, Final
 
-import asyncpg
-from sqlalchemy import Connection, create_engine, event, make_url, text
+from sqlalchemy import Connection, create_engine, event, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from berth.adapters.ledger.sql.sqlite_file import BUSY_TIMEOUT_S, connect
 from berth.domain.errors import LedgerError
 
-SCHEMA: Final = "0003"
+SCHEMA: Final = "0004"
 """The newest revision in `migrations/versions`."""
 
-_FIND_REVISION: Final = "SELECT version_num FROM alembic_version"
-
-_TIMEOUT_S: Final = 10.0
-
-_LOCK: Final = 0x62_65_72_74_68
-"""Number of the PostgreSQL advisory lock that processes which migrate take (`berth`)."""
+FIND_REVISION: Final = "SELECT version_num FROM alembic_version"
 
 
 def parse_url(url: str) -> URL:
@@ -44,25 +37,6 @@ def parse_url(url: str) -> URL:
 _FORMS: Final = "use memory: , sqlite:///PATH or postgresql://USER@HOST/DATABASE"
 
 
-async def is_current_postgres(url: str) -> bool:
-    """Tell whether a database has the newest schema already.
-
-    Raises:
-        LedgerError: it cannot be reached.
-    """
-    try:
-        connection = await asyncpg.connect(url, timeout=_TIMEOUT_S)
-        try:
-            revision = str(await connection.fetchval(_FIND_REVISION))
-        except asyncpg.UndefinedTableError:
-            return False
-        finally:
-            await connection.close()
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise LedgerError(f"the PostgreSQL ledger cannot be opened: {error!r}") from error
-    return revision == SCHEMA
-
-
 def is_current_sqlite(path: Path) -> bool:
     """Tell whether a file has the newest schema already.
 
@@ -71,7 +45,7 @@ def is_current_sqlite(path: Path) -> bool:
     """
     connection = connect(path)
     try:
-        found: list[tuple[str]] = connection.execute(_FIND_REVISION).fetchall()
+        found: list[tuple[str]] = connection.execute(FIND_REVISION).fetchall()
     except sqlite3.OperationalError:
         return False
     finally:
@@ -99,34 +73,19 @@ def migrate_sqlite(path: Path) -> None:
 
     try:
         with engine.begin() as connection:
-            _upgrade(connection)
+            upgrade(connection)
     except SQLAlchemyError as error:
         raise LedgerError(f"{path}: cannot be migrated: {error}") from error
     finally:
         engine.dispose()
 
 
-async def migrate_postgres(url: str) -> None:
-    """Bring a PostgreSQL database to the newest schema.
+def upgrade(connection: Connection) -> None:
+    """Bring what is behind a connection to the newest schema, in its transaction.
 
     Raises:
-        LedgerError: it is newer than this Berth, or cannot be reached or written.
+        LedgerError: it is newer than this Berth.
     """
-    engine = create_async_engine(
-        "postgresql+asyncpg://",
-        async_creator=lambda: asyncpg.connect(url, timeout=_TIMEOUT_S),
-    )
-    try:
-        async with engine.begin() as connection:
-            await connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _LOCK})
-            await connection.run_sync(_upgrade)
-    except (SQLAlchemyError, OSError) as error:
-        raise LedgerError(f"the PostgreSQL ledger cannot be migrated: {error}") from error
-    finally:
-        await engine.dispose()
-
-
-def _upgrade(connection: Connection) -> None:
     # Imported here because it takes longer than all the rest, and is needed once in a lifetime.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415

@@ -7,14 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from berth.adapters.ledger.memory import MemoryLedger
-from berth.adapters.ledger.migrating import (
-    is_current_postgres,
-    is_current_sqlite,
-    migrate_postgres,
-    migrate_sqlite,
-    parse_url,
-)
-from berth.adapters.ledger.postgres import PostgresLedger
+from berth.adapters.ledger.migrating import is_current_sqlite, migrate_sqlite, parse_url
 from berth.adapters.ledger.retention import Retention
 from berth.adapters.ledger.sqlite import SqliteLedger
 from berth.ports.ledger import Ledger
@@ -29,6 +22,7 @@ async def open_ledger(
     *,
     retention: Retention = _DEFAULT,
     now_s: Callable[[], float] = time.time,
+    on_batch: Callable[[int, float], None] | None = None,
 ) -> Ledger:
     """Open a ledger, with its schema made or brought up to date.
 
@@ -37,6 +31,8 @@ async def open_ledger(
             `postgresql://USER@HOST/DATABASE`.
         retention: how much of the past to keep.
         now_s: tells Unix time in seconds.
+        on_batch: told of each batch, perhaps in another thread: its units, and the seconds that
+            its commit took. Nobody is told of a ledger in memory, which has no batches.
 
     Raises:
         LedgerError: the URL is none of these, or the store cannot be opened, or its schema is
@@ -47,8 +43,12 @@ async def open_ledger(
     await migrate(url)
     parsed = parse_url(url)
     if parsed.drivername == "postgresql":
-        return await PostgresLedger.open(url, retention=retention, now_s=now_s)
-    return SqliteLedger(Path(parsed.database or ""), retention=retention, now_s=now_s)
+        from berth.adapters.ledger.postgres import PostgresLedger  # noqa: PLC0415 - see `migrate`
+
+        return await PostgresLedger.open(url, retention=retention, now_s=now_s, on_batch=on_batch)
+    return SqliteLedger(
+        Path(parsed.database or ""), retention=retention, now_s=now_s, on_batch=on_batch
+    )
 
 
 async def migrate(url: str) -> None:
@@ -61,8 +61,11 @@ async def migrate(url: str) -> None:
         return
     parsed = parse_url(url)
     if parsed.drivername == "postgresql":
-        if not await is_current_postgres(url):
-            await migrate_postgres(url)
+        # Not at the top: its drivers take long to load, and a ledger in a file needs none.
+        from berth.adapters.ledger import migrating_postgres as postgres  # noqa: PLC0415
+
+        if not await postgres.is_current_postgres(url):
+            await postgres.migrate_postgres(url)
         return
     path = Path(parsed.database or "")
     if not await asyncio.to_thread(is_current_sqlite, path):

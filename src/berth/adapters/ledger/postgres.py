@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Literal, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import asyncpg
 
@@ -20,23 +20,17 @@ from berth.adapters.ledger.sql.reads import (
     ALL,
     Read,
     read_all,
-    read_allocations,
     read_changes,
     read_head,
-    read_holdings,
-    read_instances,
     read_one,
     read_snapshot,
 )
+from berth.adapters.ledger.sql.settled_reads import SettledReads
 from berth.adapters.ledger.watch import Watch
-from berth.domain.allocation import Allocation
 from berth.domain.change import Change, Snapshot
-from berth.domain.consumer import Holding
 from berth.domain.errors import LedgerError, UnavailableError
-from berth.domain.instance import Instance
 from berth.domain.record import Kind, Record
 from berth.domain.write import Outcome, Unit
-from berth.ports.ledger import InstanceQuery
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -47,7 +41,7 @@ _RECONNECT_S: Final = 0.5
 _DEFAULT: Final = Retention()
 
 
-class PostgresLedger:
+class PostgresLedger(SettledReads):
     """Keeps the ledger in a database. Made by `PostgresLedger.open`.
 
     Args:
@@ -55,17 +49,28 @@ class PostgresLedger:
         pool: connections for reading.
         retention: how much of the past to keep.
         now_s: tells Unix time in seconds; claim keys are forgotten by it.
+        on_batch: see `PostgresWriter`.
     """
 
     def __init__(
-        self, url: str, pool: asyncpg.Pool, *, retention: Retention, now_s: Callable[[], float]
+        self,
+        url: str,
+        pool: asyncpg.Pool,
+        *,
+        retention: Retention,
+        now_s: Callable[[], float],
+        on_batch: Callable[[int, float], None] | None = None,
     ) -> None:
+        super().__init__(Queries("postgresql"))
         self._url = url
         self._pool = pool
-        self._queries = Queries("postgresql")
         self._watch = Watch()
         self._writer = PostgresWriter(
-            url, retention=retention, now_s=now_s, on_version=self._watch.hear
+            url,
+            retention=retention,
+            now_s=now_s,
+            on_version=self._watch.hear,
+            on_batch=on_batch,
         )
         self._listening = asyncio.Event()
         self._listener = asyncio.create_task(self._listen(), name="berth-ledger-listen")
@@ -78,6 +83,7 @@ class PostgresLedger:
         *,
         retention: Retention = _DEFAULT,
         now_s: Callable[[], float] = time.time,
+        on_batch: Callable[[int, float], None] | None = None,
     ) -> Self:
         """Connect to a database whose schema is in place.
 
@@ -94,7 +100,7 @@ class PostgresLedger:
             )
         except (*LOST, asyncpg.PostgresError) as error:
             raise LedgerError(f"the PostgreSQL ledger cannot be opened: {error!r}") from error
-        return cls(url, pool, retention=retention, now_s=now_s)
+        return cls(url, pool, retention=retention, now_s=now_s, on_batch=on_batch)
 
     # --- Writer ---
 
@@ -113,44 +119,9 @@ class PostgresLedger:
         limit = ALL if limit is None else limit
         return await self._ask(read_all(self._queries, noun, limit))
 
-    async def instances(self, query: InstanceQuery) -> list[Instance]:
-        """Return the instances that match, newest first."""
-        return await self._ask(read_instances(self._queries, query))
-
-    async def allocations(
-        self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
-    ) -> list[Allocation]:
-        """Return what is allocated, in order of consumer and provider."""
-        return await self._ask(
-            read_allocations(
-                self._queries, consumer_uuid=consumer_uuid, provider_uuid=provider_uuid
-            )
-        )
-
     async def next_id(self, kind: Kind) -> int:
         """Return a number that was never returned before for this kind (from 1)."""
         return await self._writer.next_id(kind)
-
-    # --- Holdings ---
-
-    async def holding(self, consumer_uuid: str) -> Holding | None:
-        """Return a consumer with all that it holds; None when it holds nothing."""
-        found = await self._holdings("consumer_uuid", consumer_uuid)
-        return found[0] if found else None
-
-    async def holders(self, provider_uuid: str) -> list[Holding]:
-        """Return who holds something of a provider, and only that, in order of consumers."""
-        return await self._holdings("provider_uuid", provider_uuid)
-
-    async def project_holdings(self, project_id: str, user_id: str | None = None) -> list[Holding]:
-        """Return all that consumers of a project hold, or those of one user in it."""
-        found = await self._holdings("project_id", project_id)
-        return [one for one in found if user_id in {None, one.consumer.user_id}]
-
-    async def _holdings(
-        self, by: Literal["consumer_uuid", "provider_uuid", "project_id"], key: str
-    ) -> list[Holding]:
-        return await self._ask(read_holdings(self._queries, by, key))
 
     # --- Feed ---
 

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final, Literal, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from berth.adapters.ledger.listing import check_in_feed, kind_of_noun
 from berth.adapters.ledger.retention import Retention
@@ -28,26 +28,20 @@ from berth.adapters.ledger.sql.reads import (
     Head,
     Read,
     read_all,
-    read_allocations,
     read_beside_head,
     read_changes,
-    read_holdings,
-    read_instances,
     read_one,
     read_snapshot,
 )
 from berth.adapters.ledger.sql.recent import News, Recent
+from berth.adapters.ledger.sql.settled_reads import SettledReads
 from berth.adapters.ledger.sql.sqlite_file import ask_at_once, connect
 from berth.adapters.ledger.sql.sqlite_writer import SqliteWriter
 from berth.adapters.ledger.watch import Watch
-from berth.domain.allocation import Allocation
 from berth.domain.change import Change, Snapshot
-from berth.domain.consumer import Holding
 from berth.domain.errors import LedgerError, UnavailableError
-from berth.domain.instance import Instance
 from berth.domain.record import Kind, Record
 from berth.domain.write import Outcome, Unit
-from berth.ports.ledger import InstanceQuery
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -67,13 +61,14 @@ _LAGGING_KINDS: Final = WAITING_KINDS | {Kind.PROVIDER, Kind.SERVICE}
 """Kinds whose tables may lag behind: usage and heartbeats wait to be posted, too."""
 
 
-class SqliteLedger:
+class SqliteLedger(SettledReads):
     """Keeps the ledger in one file. Made by `open_ledger`, which sees to its schema.
 
     Args:
         path: the database file, with the schema in place.
         retention: how much of the past to keep.
         now_s: tells Unix time in seconds; claim keys are forgotten by it.
+        on_batch: see `SqliteWriter`.
     """
 
     def __init__(
@@ -82,8 +77,9 @@ class SqliteLedger:
         *,
         retention: Retention = _DEFAULT,
         now_s: Callable[[], float] = time.time,
+        on_batch: Callable[[int, float], None] | None = None,
     ) -> None:
-        self._queries = Queries("sqlite")
+        super().__init__(Queries("sqlite"))
         self._watch = Watch()
         self._recent = Recent()
         self._shown = 0
@@ -93,7 +89,9 @@ class SqliteLedger:
         for _ in range(_READERS):
             self._connections.put(connect(path))
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="berth-ledger-read")
-        self._writer = SqliteWriter(path, retention=retention, now_s=now_s, on_news=self._hear)
+        self._writer = SqliteWriter(
+            path, retention=retention, now_s=now_s, on_news=self._hear, on_batch=on_batch
+        )
         self._poller: asyncio.Task[None] | None = None
         self._heard_at_s = 0.0
         self._closed = False
@@ -131,47 +129,9 @@ class SqliteLedger:
         limit = ALL if limit is None else limit
         return await self._aside(read_all(self._queries, noun, limit))
 
-    async def instances(self, query: InstanceQuery) -> list[Instance]:
-        """Return the instances that match, newest first."""
-        await self._settle()
-        return await self._aside(read_instances(self._queries, query))
-
-    async def allocations(
-        self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
-    ) -> list[Allocation]:
-        """Return what is allocated, in order of consumer and provider."""
-        await self._settle()
-        return await self._aside(
-            read_allocations(
-                self._queries, consumer_uuid=consumer_uuid, provider_uuid=provider_uuid
-            )
-        )
-
     async def next_id(self, kind: Kind) -> int:
         """Return a number that was never returned before for this kind (from 1)."""
         return await self._writer.next_id(kind)
-
-    # --- Holdings ---
-
-    async def holding(self, consumer_uuid: str) -> Holding | None:
-        """Return a consumer with all that it holds; None when it holds nothing."""
-        found = await self._holdings("consumer_uuid", consumer_uuid)
-        return found[0] if found else None
-
-    async def holders(self, provider_uuid: str) -> list[Holding]:
-        """Return who holds something of a provider, and only that, in order of consumers."""
-        return await self._holdings("provider_uuid", provider_uuid)
-
-    async def project_holdings(self, project_id: str, user_id: str | None = None) -> list[Holding]:
-        """Return all that consumers of a project hold, or those of one user in it."""
-        found = await self._holdings("project_id", project_id)
-        return [one for one in found if user_id in {None, one.consumer.user_id}]
-
-    async def _holdings(
-        self, by: Literal["consumer_uuid", "provider_uuid", "project_id"], key: str
-    ) -> list[Holding]:
-        await self._settle()
-        return await self._aside(read_holdings(self._queries, by, key))
 
     # --- Feed ---
 
@@ -184,8 +144,7 @@ class SqliteLedger:
 
     async def snapshot(self, now_s: float) -> Snapshot:
         """Return the whole live state as of one version."""
-        await self._settle()
-        return await self._aside(read_snapshot(self._queries, now_s))
+        return await self._ask(read_snapshot(self._queries, now_s))
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
         """Return what happened after that version, oldest first, in whole versions."""
@@ -262,6 +221,10 @@ class SqliteLedger:
             await self._writer.settle()
 
     # --- reading ---
+
+    async def _ask(self, read: Read[T]) -> T:
+        await self._settle()
+        return await self._aside(read)
 
     def _check_open(self) -> None:
         if self._closed:

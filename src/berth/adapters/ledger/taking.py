@@ -4,8 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from berth.adapters.ledger.books import Books, Draft, Holding, Room
 from berth.domain.allocation import Allocation, Shortage, ShortageRule
+from berth.domain.consumer import INSTANCE_TYPE
 from berth.domain.record import Kind
-from berth.domain.write import Cause, Free, Rejected, Take
+from berth.domain.revising import revised
+from berth.domain.write import Cause, Free, HandOver, Rejected, Take
 
 
 def take(draft: Draft, write: Take) -> Rejected | None:
@@ -97,10 +99,32 @@ def free(draft: Draft, write: Free) -> Rejected | None:
         release(draft, uuid, raises=False)
         forget(draft, uuid)
         return None
-    if not write.must_hold:
-        return None
+    return _not_held(uuid) if write.must_hold else None
+
+
+def _not_held(uuid: str) -> Rejected:
     conflict = f"consumer {uuid!r} holds nothing"
     return Rejected(conflict=conflict, cause=Cause.NOT_HELD, subject=uuid)
+
+
+def hand_over(draft: Draft, write: HandOver) -> Rejected | None:
+    """Have one consumer hold what another one held; nothing of it is free in between."""
+    books, giver, taker = draft.books, write.consumer_uuid, write.to.uuid
+    holding = books.held.get(giver)
+    if not holding:
+        return _not_held(giver) if write.must_hold else None
+    if giver == taker or books.held.get(taker):
+        return Rejected(conflict=f"consumer {taker!r} holds allocations already")
+    draft.drop(books.held, giver)
+    draft.set(books.dirt.freed, giver, None)
+    forget(draft, giver)
+    draft.set(books.held, taker, holding)
+    draft.set(books.dirt.taken, taker, None)
+    if write.to.consumer_type != INSTANCE_TYPE:
+        consumer = revised(write.to, generation=1)
+        draft.set(books.consumers, taker, consumer)
+        draft.set(books.dirt.puts, (Kind.CONSUMER, taker), consumer)
+    return None
 
 
 def release(draft: Draft, consumer_uuid: str, *, raises: bool) -> None:

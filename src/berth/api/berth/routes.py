@@ -1,6 +1,7 @@
 """The operations of Berth's own API."""
 
 from berth.api.berth.handlers import (
+    audit,
     candidates,
     capacity,
     decisions,
@@ -10,6 +11,7 @@ from berth.api.berth.handlers import (
     state,
     status,
 )
+from berth.api.berth.schemas.audit import AuditQuery
 from berth.api.berth.schemas.candidates import CandidatesQuery, ExplanationAnswer
 from berth.api.berth.schemas.decisions import (
     CapacityAnswer,
@@ -23,6 +25,7 @@ from berth.api.compute.schemas.servers import NewServerBody
 from berth.api.routing import Operation, Role
 from berth.domain.change import Snapshot
 from berth.domain.decision import Decision, TriedDecision
+from berth.domain.discrepancy import AuditReport
 from berth.domain.instance import Instance
 
 PREFIX = "/berth/v1"
@@ -73,6 +76,22 @@ OPERATIONS = (
         "GET", "/berth/v1/instances/{instance_uuid}", instances.show_instance, answers=Instance
     ),
     Operation("GET", "/berth/v1/state", state.show_state, role=_ADMIN, answers=Snapshot),
+    Operation(
+        "GET",
+        "/berth/v1/audit",
+        audit.show_audit,
+        role=_ADMIN,
+        query=AuditQuery,
+        answers=AuditReport,
+    ),
+    Operation(
+        "POST",
+        "/berth/v1/audit",
+        audit.audit_and_mend,
+        role=_ADMIN,
+        query=AuditQuery,
+        answers=AuditReport,
+    ),
     Operation("GET", "/berth/v1/policy", policy.show_policy, role=_ADMIN, answers=PolicyAnswer),
     Operation(
         "POST", "/berth/v1/policy/reload", policy.reload_policy, role=_ADMIN, answers=ReloadAnswer

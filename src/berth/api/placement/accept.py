@@ -4,14 +4,14 @@
 def liking(accept: str | None, media_type: str) -> float:
     """Return the quality that a client gives a media type, 0 when it does not want it.
 
-    Without the header, or with an empty one, everything is liked. The most specific range counts;
-    parameters other than `q` are not looked at.
+    Without the header, or with one that names no type, everything is liked. The most specific range
+    counts; parameters other than `q` are not looked at.
 
     Args:
         accept: the header, if there is one.
         media_type: in lower case.
     """
-    if accept is None or not accept.strip():
+    if accept is None or "/" not in accept:
         return 1.0
     ranges = {media_type: 3, f"{media_type.partition('/')[0]}/*": 2, "*/*": 1}
     found = (0, 0.0)

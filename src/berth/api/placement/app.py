@@ -4,15 +4,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from berth.api.answers import ErrorTeller
 from berth.api.front import Front
+from berth.api.observed import Traced
 from berth.api.placement.answers import send_refusal
 from berth.api.placement.dispatch import Dispatcher
 from berth.api.placement.parts import PlacementParts
 from berth.api.placement.routes import ACTIONS, PREFIX
+from berth.api.probes import Probes
 
 
 def build_placement_app(parts: PlacementParts) -> ASGIApp:
-    """Build the application for a server that has no other API; it is at the root."""
-    app = Dispatcher(parts, ACTIONS)
+    """Build the application for a server that has no other API; it is at the root.
+
+    The probes are beside it, since no path of Placement's own is like theirs.
+    """
+    app: ASGIApp = Probes(Dispatcher(parts, ACTIONS), parts.checks, parts.page)
+    if parts.tracer is not None:
+        app = Traced(app, parts.tracer)
     return Front(app, parts.limits, parts.ids, parts.telemetry, teller_of=lambda _: send_refusal)
 
 

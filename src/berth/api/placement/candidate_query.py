@@ -138,31 +138,41 @@ class _Asked(NamedTuple):
         )
 
 
+_NOTHING_ASKED: Final = _Asked({}, Traits(), Members(), None)
+
 _Groups = Mapping[str, _Asked]
 
 
 def _groups(query: _Query, minor: int) -> dict[str, _Asked]:
-    """Read the groups by suffix, in the order in which the query names them first."""
+    """Read the groups by suffix, in the order in which the query names them first.
+
+    Parameters are read in their order, so of several that are wrong the first one is told. Of
+    several `resources` or `in_tree` of one group the last counts.
+    """
     pattern = _NAMED if minor >= _NAMES_GROUPS else _NUMBERED
-    values: dict[str, dict[str, list[str]]] = {}
+    groups: dict[str, _Asked] = {}
+    values: dict[str, list[str]] = {}
+    for key, value in query:
+        values.setdefault(key, []).append(value)
     for key, value in query:
         found = pattern.fullmatch(key)
-        if found is not None:
-            of_group = values.setdefault(found[2] or "", {})
-            of_group.setdefault(found[1], []).append(value)
-    return {suffix: _asked(suffix, of_group, minor) for suffix, of_group in values.items()}
-
-
-def _asked(suffix: str, values: Mapping[str, list[str]], minor: int) -> _Asked:
-    """Read the parameters of one group; of several `resources` or `in_tree` the last counts."""
-    amounts = [amounts_of(value) for value in values.get("resources", ())]
-    trees = [_in_tree(value) for value in values.get("in_tree", ())]
-    return _Asked(
-        amounts[-1] if amounts else {},
-        traits_of(values.get("required", ()), minor),
-        members_of(values.get("member_of", ()), minor, suffix),
-        trees[-1] if trees else None,
-    )
+        if found is None:
+            continue
+        suffix = found[2] or ""
+        asked = groups.get(suffix, _NOTHING_ASKED)
+        match found[1]:
+            case "resources":
+                asked = asked._replace(amounts=amounts_of(value))
+            case "in_tree":
+                asked = asked._replace(in_tree=_in_tree(value))
+            case "required" if key in values:
+                asked = asked._replace(traits=traits_of(values.pop(key), minor))
+            case "member_of" if key in values:
+                asked = asked._replace(members=members_of(values.pop(key), minor, suffix))
+            case _:
+                pass  # all values of the name were read at the first
+        groups[suffix] = asked
+    return groups
 
 
 def _in_tree(value: str) -> str:

@@ -7,6 +7,7 @@ from starlette.types import Receive, Scope, Send
 from berth.api.answers import tell_errors_by
 from berth.api.header_fields import header_of
 from berth.api.limits import check_depth, read_body
+from berth.api.observed import ROUTE
 from berth.api.placement.accept import liking
 from berth.api.placement.actions import PUBLIC, Action, Ask
 from berth.api.placement.answers import (
@@ -74,8 +75,10 @@ class Dispatcher:
         _check_length(scope)
         action = self._action(scope, path, minor)
         _check_types(scope, action)
-        query = [] if action.asks is None else query_of(scope)
+        query = query_of(scope) if action.project_in else []
         self._check_rule(action, caller, query)
+        if action.asks is not None and not action.project_in:
+            query = query_of(scope)
         ask = Ask(self._parts, action, scope, caller, minor, None, query)
         if action.takes is not None:
             raw = await read_body(scope, receive, self._parts.limits)
@@ -95,6 +98,7 @@ class Dispatcher:
         if found is None:
             raise PlacementError(404, "")
         methods, scope["path_params"] = found
+        scope[ROUTE] = self._parts.prefix + next(iter(methods.values()))[0].path
         actions = methods.get(scope["method"])
         if actions is None:
             raise _not_allowed({"allow": ", ".join(methods)})

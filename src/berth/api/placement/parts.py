@@ -8,9 +8,11 @@ from berth.api.placement.cors import Cors
 from berth.api.placement.policy import Policy
 from berth.api.placement.views.candidates import CandidateWriter
 from berth.api.placement.views.providers import ProviderWriter
+from berth.api.probes import AlwaysReady, Checks, MetricsPage
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
+from berth.ports.tracing import Tracer
 from berth.services.associations import Associations
 from berth.services.following import Follower
 from berth.services.inventories import Inventories
@@ -26,7 +28,8 @@ class PlacementParts:
     """Everything that the handlers use; nothing is global.
 
     `prefix` is where the API is mounted, "" or "/placement"; links start with it. Without `cors`
-    browsers of other origins are told nothing.
+    browsers of other origins are told nothing. `checks`, `page` and `tracer` are for a process
+    that has no other API.
     """
 
     ledger: Ledger
@@ -48,3 +51,6 @@ class PlacementParts:
     limits: Limits = field(default_factory=Limits)
     cors: Cors | None = None
     prefix: str = ""
+    checks: Checks = field(default_factory=AlwaysReady)
+    page: MetricsPage | None = None
+    tracer: Tracer | None = None

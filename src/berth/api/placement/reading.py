@@ -125,6 +125,8 @@ def _stored(value: object) -> Any:  # noqa: ANN401 - JSON, of any shape
 def _stored_object(value: dict[str, object]) -> dict[str, Any]:
     for key in value:
         _check_text(key)
+        if not key.isprintable():
+            raise PlacementError(400, "JSON does not validate: a key holds a control character")
     return {
         key: _ratio(item) if key == _RATIO and isinstance(item, int | float) else _stored(item)
         for key, item in value.items()

@@ -1,6 +1,8 @@
 """All actions of the Placement API, in one table."""
 
-from berth.api.placement.actions import PUBLIC, Action
+from dataclasses import replace
+
+from berth.api.placement.actions import PUBLIC, Action, Handler
 from berth.api.placement.finding import provider_of
 from berth.api.placement.handlers.aggregates import list_aggregates, update_aggregates
 from berth.api.placement.handlers.allocation_candidates import list_candidates
@@ -65,6 +67,7 @@ from berth.api.placement.schemas.queries import (
     LIST_TRAITS,
     SHOW_USAGES,
 )
+from berth.api.placement.shapes import Steps
 
 PREFIX = "/placement"
 """Where the API is in a server that has others, too."""
@@ -85,212 +88,111 @@ def _rule(name: str) -> str:
     return f"placement:{name}"
 
 
+def _show(
+    path: str, handler: Handler, rule: str, since: int = 0, *, asks: Steps | None = None
+) -> Action:
+    """Make an action that shows something."""
+    return Action("GET", path, handler, _rule(rule), since, asks=asks, shows=True)
+
+
+def _send(method: str, path: str, handler: Handler, rule: str, takes: Steps) -> Action:
+    """Make an action that takes a body, from the version that the body has come with."""
+    return Action(method, path, handler, _rule(rule), takes[0][0], takes=takes)
+
+
+def _of_provider(method: str, path: str, handler: Handler, rule: str, takes: Steps) -> Action:
+    """Make an action that takes a body about a provider, which must be there."""
+    return replace(_send(method, path, handler, rule, takes), subject=provider_of)
+
+
+def _remove(path: str, handler: Handler, rule: str, since: int = 0) -> Action:
+    """Make an action that removes something."""
+    return Action("DELETE", path, handler, _rule(rule), since)
+
+
 _ROOT = tuple(Action("GET", path, show_versions, PUBLIC) for path in ("", "/"))
 
 _OF_PROVIDERS = (
-    Action(
-        "GET",
-        _PROVIDERS,
-        list_providers,
-        _rule("resource_providers:list"),
-        asks=LIST_PROVIDERS,
-        shows=True,
+    _show(_PROVIDERS, list_providers, "resource_providers:list", asks=LIST_PROVIDERS),
+    _send("POST", _PROVIDERS, create_provider, "resource_providers:create", POST_PROVIDER),
+    _show(_PROVIDER, show_provider, "resource_providers:show"),
+    _of_provider("PUT", _PROVIDER, update_provider, "resource_providers:update", PUT_PROVIDER),
+    _remove(_PROVIDER, delete_provider, "resource_providers:delete"),
+    _show(f"{_PROVIDER}/usages", show_provider_usages, "resource_providers:usages"),
+    _show(
+        f"{_PROVIDER}/allocations", list_provider_allocations, "resource_providers:allocations:list"
     ),
-    Action(
-        "POST",
-        _PROVIDERS,
-        create_provider,
-        _rule("resource_providers:create"),
-        takes=POST_PROVIDER,
-    ),
-    Action("GET", _PROVIDER, show_provider, _rule("resource_providers:show"), shows=True),
-    Action(
-        "PUT",
-        _PROVIDER,
-        update_provider,
-        _rule("resource_providers:update"),
-        takes=PUT_PROVIDER,
-        subject=provider_of,
-    ),
-    Action("DELETE", _PROVIDER, delete_provider, _rule("resource_providers:delete")),
 )
+
+_RULE = "resource_providers:inventories"
 
 _OF_INVENTORIES = (
-    Action(
-        "GET",
-        _INVENTORIES,
-        list_inventories,
-        _rule("resource_providers:inventories:list"),
-        shows=True,
-    ),
-    Action(
-        "POST",
-        _INVENTORIES,
-        create_inventory,
-        _rule("resource_providers:inventories:create"),
-        takes=POST_INVENTORY,
-        subject=provider_of,
-    ),
-    Action(
-        "PUT",
-        _INVENTORIES,
-        update_inventories,
-        _rule("resource_providers:inventories:update"),
-        takes=PUT_INVENTORIES,
-        subject=provider_of,
-    ),
-    Action(
-        "DELETE",
-        _INVENTORIES,
-        delete_inventories,
-        _rule("resource_providers:inventories:delete"),
-        since=5,
-        missing=405,
-    ),
-    Action(
-        "GET", _INVENTORY, show_inventory, _rule("resource_providers:inventories:show"), shows=True
-    ),
-    Action(
-        "PUT",
-        _INVENTORY,
-        update_inventory,
-        _rule("resource_providers:inventories:update"),
-        takes=PUT_INVENTORY,
-        subject=provider_of,
-    ),
-    Action("DELETE", _INVENTORY, delete_inventory, _rule("resource_providers:inventories:delete")),
+    _show(_INVENTORIES, list_inventories, f"{_RULE}:list"),
+    _of_provider("POST", _INVENTORIES, create_inventory, f"{_RULE}:create", POST_INVENTORY),
+    _of_provider("PUT", _INVENTORIES, update_inventories, f"{_RULE}:update", PUT_INVENTORIES),
+    replace(_remove(_INVENTORIES, delete_inventories, f"{_RULE}:delete", 5), missing=405),
+    _show(_INVENTORY, show_inventory, f"{_RULE}:show"),
+    _of_provider("PUT", _INVENTORY, update_inventory, f"{_RULE}:update", PUT_INVENTORY),
+    _remove(_INVENTORY, delete_inventory, f"{_RULE}:delete"),
 )
 
-_OF_ONE_PROVIDER = (
-    Action(
-        "GET",
-        f"{_PROVIDER}/usages",
-        show_provider_usages,
-        _rule("resource_providers:usages"),
-        shows=True,
-    ),
-    Action(
-        "GET",
-        _AGGREGATES,
-        list_aggregates,
-        _rule("resource_providers:aggregates:list"),
-        since=1,
-        shows=True,
-    ),
-    Action(
+_OF_ASSOCIATIONS = (
+    _show(_AGGREGATES, list_aggregates, "resource_providers:aggregates:list", 1),
+    _of_provider(
         "PUT",
         _AGGREGATES,
         update_aggregates,
-        _rule("resource_providers:aggregates:update"),
-        since=1,
-        takes=PUT_AGGREGATES,
-        subject=provider_of,
+        "resource_providers:aggregates:update",
+        PUT_AGGREGATES,
     ),
-    Action(
-        "GET",
-        f"{_PROVIDER}/allocations",
-        list_provider_allocations,
-        _rule("resource_providers:allocations:list"),
-        shows=True,
-    ),
-    Action(
-        "GET",
-        _PROVIDER_TRAITS,
-        list_provider_traits,
-        _rule("resource_providers:traits:list"),
-        since=6,
-        shows=True,
-    ),
-    Action(
+    _show(_PROVIDER_TRAITS, list_provider_traits, "resource_providers:traits:list", 6),
+    _send(
         "PUT",
         _PROVIDER_TRAITS,
         update_provider_traits,
-        _rule("resource_providers:traits:update"),
-        since=6,
-        takes=PUT_TRAITS,
+        "resource_providers:traits:update",
+        PUT_TRAITS,
     ),
-    Action(
-        "DELETE",
-        _PROVIDER_TRAITS,
-        delete_provider_traits,
-        _rule("resource_providers:traits:delete"),
-        since=6,
-    ),
+    _remove(_PROVIDER_TRAITS, delete_provider_traits, "resource_providers:traits:delete", 6),
 )
 
 _OF_TRAITS = (
-    Action(
-        "GET", "/traits", list_traits, _rule("traits:list"), since=6, asks=LIST_TRAITS, shows=True
-    ),
+    _show("/traits", list_traits, "traits:list", 6, asks=LIST_TRAITS),
     Action("GET", _TRAIT, show_trait, _rule("traits:show"), since=6, is_timed=True),
     Action("PUT", _TRAIT, put_trait, _rule("traits:update"), since=6, is_timed=True),
-    Action("DELETE", _TRAIT, delete_trait, _rule("traits:delete"), since=6),
+    _remove(_TRAIT, delete_trait, "traits:delete", 6),
 )
 
 _OF_CLASSES = (
-    Action("GET", _CLASSES, list_classes, _rule("resource_classes:list"), since=2, shows=True),
-    Action(
-        "POST", _CLASSES, create_class, _rule("resource_classes:create"), since=2, takes=POST_CLASS
-    ),
-    Action("GET", _CLASS, show_class, _rule("resource_classes:show"), since=2, shows=True),
-    Action(
-        "PUT",
-        _CLASS,
-        rename_class,
-        _rule("resource_classes:update"),
-        since=2,
-        until=6,
-        takes=PUT_CLASS,
-    ),
+    _show(_CLASSES, list_classes, "resource_classes:list", 2),
+    _send("POST", _CLASSES, create_class, "resource_classes:create", POST_CLASS),
+    _show(_CLASS, show_class, "resource_classes:show", 2),
+    replace(_send("PUT", _CLASS, rename_class, "resource_classes:update", PUT_CLASS), until=6),
     Action("PUT", _CLASS, ensure_class, _rule("resource_classes:update"), since=7),
-    Action("DELETE", _CLASS, delete_class, _rule("resource_classes:delete"), since=2),
+    _remove(_CLASS, delete_class, "resource_classes:delete", 2),
 )
 
 _OF_ALLOCATIONS = (
-    Action(
-        "POST",
-        "/allocations",
-        manage_allocations,
-        _rule("allocations:manage"),
-        since=13,
-        takes=POST_ALLOCATIONS,
-    ),
-    Action("GET", _CONSUMER, show_allocations, _rule("allocations:list"), shows=True),
-    Action(
-        "PUT",
-        _CONSUMER,
-        update_allocations,
-        _rule("allocations:update"),
-        takes=PUT_ALLOCATIONS,
-    ),
-    Action("DELETE", _CONSUMER, delete_allocations, _rule("allocations:delete")),
-    Action(
-        "GET",
+    _send("POST", "/allocations", manage_allocations, "allocations:manage", POST_ALLOCATIONS),
+    _show(_CONSUMER, show_allocations, "allocations:list"),
+    _send("PUT", _CONSUMER, update_allocations, "allocations:update", PUT_ALLOCATIONS),
+    _remove(_CONSUMER, delete_allocations, "allocations:delete"),
+    _show(
         "/allocation_candidates",
         list_candidates,
-        _rule("allocation_candidates:list"),
-        since=10,
+        "allocation_candidates:list",
+        10,
         asks=LIST_CANDIDATES,
-        shows=True,
     ),
-    Action(
-        "GET",
-        "/usages",
-        show_usages,
-        _rule("usages"),
-        since=9,
-        asks=SHOW_USAGES,
-        project_in="project_id",
-        shows=True,
-    ),
-    Action("POST", "/reshaper", reshape, _rule("reshaper:reshape"), since=30, takes=POST_RESHAPER),
+    replace(_show("/usages", show_usages, "usages", 9, asks=SHOW_USAGES), project_in="project_id"),
+    _send("POST", "/reshaper", reshape, "reshaper:reshape", POST_RESHAPER),
 )
 
 ACTIONS = (
     *_ROOT,
     *_OF_PROVIDERS,
     *_OF_INVENTORIES,
-    *_OF_ONE_PROVIDER,
+    *_OF_ASSOCIATIONS,
     *_OF_TRAITS,
     *_OF_CLASSES,
     *_OF_ALLOCATIONS,

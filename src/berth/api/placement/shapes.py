@@ -61,12 +61,14 @@ class Shape:
     def validator(self) -> "Draft202012Validator":
         """The validator, made at its first use."""
         if self._validator is None:
-            from jsonschema import Draft202012Validator, FormatChecker  # noqa: PLC0415
+            from jsonschema import FormatChecker  # noqa: PLC0415
+
+            from berth.api.placement.keywords import Validator  # noqa: PLC0415
 
             formats = FormatChecker(["uuid"]) if self._is_query else FormatChecker([])
             if not self._is_query:
                 formats.checks("uuid")(is_uuid)
-            self._validator = Draft202012Validator(dict(self.schema), format_checker=formats)
+            self._validator = Validator(dict(self.schema), format_checker=formats)
         return self._validator
 
 

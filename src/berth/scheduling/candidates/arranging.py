@@ -2,14 +2,19 @@
 
 The search goes depth first, the slot with the fewest choices first, and undoes one step at a
 time. What led to nothing is remembered, by what mattered to it: rows that look alike stand for
-each other, so of many equal devices the search tries one. With no rule about what is chosen
-together every step is an arrangement.
+each other, so of many equal devices the search tries one. After dead ends it looks ahead before
+it goes on, and begins again with the slots that were to blame if nothing is found for long. With
+no rule about what is chosen together every step is an arrangement.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import product
+from math import inf
+from typing import Final
 
 from berth.scheduling.candidates.constraints import Constraint
+from berth.scheduling.candidates.outlook import Outlook
+from berth.scheduling.candidates.steps import Steps
 
 Arrangement = tuple[int, ...]
 """A row for each slot, in the order of the query."""
@@ -20,12 +25,11 @@ Choices = Sequence[Sequence[int]]
 MakeConstraints = Callable[[Sequence[int], Choices], list[Constraint]]
 """Makes the rules of one search, from places of slots and their choices, in its order."""
 
+PATIENCE: Final = (30, 100, 300, 1000)
+"""Dead ends after which the slots are put in another order, as long as nothing was found."""
 
-class Steps:
-    """How many choices were tried, over all anchors of a query."""
-
-    def __init__(self) -> None:
-        self.count = 0
+LOOKS_AT_FIRST: Final = 0
+"""Looks ahead before any dead end has paid for them."""
 
 
 def arrangements(
@@ -37,6 +41,9 @@ def arrangements(
         choices: rows that could give each slot, in the order of the query.
         make: the rules about what is chosen together; None when there are none.
         steps: counts what is tried.
+
+    Raises:
+        TooManyWaysError: more was tried than may be.
     """
     if make is None:
         for arrangement in product(*choices):
@@ -45,12 +52,23 @@ def arrangements(
         return
     sizes = list(map(len, choices))
     order = sorted(range(len(sizes)), key=sizes.__getitem__)
-    ordered = [choices[slot] for slot in order]
-    yield from _Search(ordered, make(order, ordered), steps).run(order)
+    for patience in (*PATIENCE, inf):
+        ordered = [choices[slot] for slot in order]
+        search = _Search(ordered, make(order, ordered), steps)
+        yield from search.run(order, patience)
+        if not search.has_given_up:
+            return
+        blamed = dict(zip(order, search.blamed, strict=True))
+        order.sort(key=lambda slot: (-blamed[slot], sizes[slot]))
 
 
 class _Search:
-    """A search through the choices of one anchor."""
+    """A search through the choices of one anchor.
+
+    Attributes:
+        has_given_up: it was told to end before it had found anything, and did.
+        blamed: by depth, how often it was among the slots that could not all be given.
+    """
 
     def __init__(self, choices: Choices, constraints: list[Constraint], steps: Steps) -> None:
         self._choices = choices
@@ -60,16 +78,23 @@ class _Search:
         self._rest: list[Iterator[int]] = [iter(rows) for rows in choices]
         self._is_fruitful = [False] * len(choices)
         self._barren: set[Hashable] = set()
+        self._outlook: Outlook | None = None
+        self._is_ahead_known = False
+        self._looks_left = LOOKS_AT_FIRST
+        self.has_given_up = False
+        self.blamed = [0] * len(choices)
         self._looks: dict[Hashable, int] = {}
         self._look_of: dict[int, int] = {}
 
-    def run(self, order: Sequence[int]) -> Iterator[Arrangement]:
+    def run(self, order: Sequence[int], patience: float) -> Iterator[Arrangement]:
         """Yield the chosen rows, in the order of the query, whenever all slots have one.
 
         Args:
             order: the slots as the query has them, in the order of the search.
+            patience: how many dead ends to remember before giving up, if nothing was found;
+                infinity never gives up.
         """
-        depth, last = 0, len(self._choices) - 1
+        depth, last, is_found = 0, len(self._choices) - 1, False
         depths = [order.index(slot) for slot in range(len(order))]
         while True:
             row = self._next(depth)
@@ -77,9 +102,12 @@ class _Search:
                 if depth == 0:
                     return
                 depth = self._back(depth)
+                if len(self._barren) > patience and not is_found:
+                    self.has_given_up = True
+                    return
             elif depth == last:
                 self._chosen[depth] = row
-                self._is_fruitful[depth] = True
+                self._is_fruitful[depth] = is_found = True
                 yield tuple([self._chosen[at] for at in depths])
             else:
                 depth = self._enter(depth, row)
@@ -102,31 +130,70 @@ class _Search:
         for constraint in self._constraints:
             constraint.take(depth, row)
         below = depth + 1
-        if self._barren and self._is_barren(below):
+        self._is_ahead_known = False
+        if (self._barren or self._looks_left) and self._is_barren(below):
             self._release(depth)
             return depth
-        self._rest[below] = iter(self._choices[below])
+        self._rest[below] = iter(self._open(below))
         self._is_fruitful[below] = False
         return below
 
     def _back(self, depth: int) -> int:
-        """Go back to the slot before, remembering when nothing came of this one."""
+        """Go back to the slot before, remembering when nothing came of this one.
+
+        Raises:
+            TooManyWaysError: too much was tried.
+        """
+        self._steps.check()
         if not self._is_fruitful[depth]:
             self._barren.add(self._state(depth))
+            self._looks_left += len(self._choices)
+            self.blamed[depth] += 1
         above = depth - 1
         self._is_fruitful[above] |= self._is_fruitful[depth]
         self._release(above)
         return above
 
     def _is_barren(self, depth: int) -> bool:
-        """Tell whether nothing can come of a depth, as far as it is known."""
+        """Tell whether nothing can come of a depth, as far as it is known.
+
+        Looking ahead costs more than a step, so dead ends pay for it.
+        """
         state = self._state(depth)
         if state in self._barren:
             return True
-        if any(constraint.is_hopeless(depth) for constraint in self._constraints):
-            self._barren.add(state)
-            return True
+        if self._looks_left:
+            self._looks_left -= 1
+            if not self._looks_ahead(depth):
+                self._barren.add(state)
+                self._looks_left += 1
+                for at in range(depth, len(self.blamed)):
+                    self.blamed[at] += 1
+                return True
         return False
+
+    def _looks_ahead(self, depth: int) -> bool:
+        """Narrow what may still be chosen until nothing changes; tell whether that is enough."""
+        outlook = self._outlook
+        if outlook is None:
+            outlook = self._outlook = Outlook(self._choices)
+        outlook.reopen()
+        self._steps.count += len(self._choices) - depth
+        before: list[int] = []
+        while outlook.open != before:
+            before = list(outlook.open)
+            if not all(constraint.narrow(depth, outlook) for constraint in self._constraints):
+                return False
+        self._is_ahead_known = True
+        return True
+
+    def _open(self, depth: int) -> Sequence[int]:
+        """Return the rows that may give a slot, as far as it is known."""
+        outlook, rows = self._outlook, self._choices[depth]
+        if outlook is None or not self._is_ahead_known or not outlook.is_narrowed(depth):
+            return rows
+        bits, bit_of = outlook.open[depth], outlook.bit_of
+        return [row for row in rows if bit_of[row] & bits]
 
     def _release(self, depth: int) -> None:
         row = self._chosen[depth]

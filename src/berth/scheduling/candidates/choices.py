@@ -31,6 +31,7 @@ class Choices:
         forest, sharing = table.forest(), table.sharing()
         self._own = [_ByTree(forest, slot) for slot in masks.slots]
         self._slots = masks.slots
+        self._is_particular = any(slot.borrowers is not None for slot in masks.slots)
         self._anchored = sharing.anchored
         self._sharers = frozenset(sharing.rows.tolist())
         self._roots_of_sharers = frozenset(table.root[sharing.rows].tolist())
@@ -48,6 +49,16 @@ class Choices:
                 if lent and (slot.borrowers is None or slot.borrowers.item(root)):
                     found[place] = [*found[place], *lent] if found[place] else lent
         return Offered(found, self._shared_at(root, lenders, found))
+
+    def lent_alone(self, root: int) -> tuple[int, ...] | None:
+        """Return who may lend to an anchor whose own tree gives no slot; None for any other.
+
+        Anchors of the same sharers have the same choices, and the same tuple of them.
+        """
+        lenders = self._anchored.get(root)
+        if lenders is None or self._is_particular or any(own.has(root) for own in self._own):
+            return None
+        return lenders
 
     @property
     def are_lent(self) -> bool:
@@ -72,9 +83,7 @@ class Choices:
     ) -> tuple[frozenset[int], ...]:
         if not self._sharers or not (lenders or root in self._roots_of_sharers):
             return self._nobody
-        if root in self._roots_of_sharers or any(
-            slot.borrowers is not None for slot in self._slots
-        ):
+        if root in self._roots_of_sharers or self._is_particular:
             return tuple(self._sharers.intersection(rows) for rows in found)
         shared = self._shared.get(lenders)
         if shared is None:
@@ -98,6 +107,12 @@ class _ByTree:
         end = start + self._forest.sizes.item(root)
         found: list[int] = self._rows[self._before.item(start) : self._before.item(end)].tolist()
         return found
+
+    def has(self, root: int) -> bool:
+        """Tell whether one tree has any."""
+        start = self._forest.starts.item(root)
+        end = start + self._forest.sizes.item(root)
+        return self._before.item(start) < self._before.item(end)
 
     def first_of(self, roots: Rows) -> list[int]:
         """Return the first of each tree, all of which have one."""

@@ -8,6 +8,8 @@ that rows that look alike to all rules can stand for each other.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
+from berth.scheduling.candidates.outlook import Outlook, can_give, each_bit, union
+
 Look = Callable[[int], int]
 """Gives each row the number of its look."""
 
@@ -35,8 +37,12 @@ class Constraint(Protocol):
         """Return what of a row matters."""
         ...
 
-    def is_hopeless(self, depth: int, /) -> bool:
-        """Tell whether it is plain that the slots from a depth on cannot all be given."""
+    def narrow(self, depth: int, outlook: Outlook, /) -> bool:
+        """Take away what nothing can come of at the slots from a depth on, as things are.
+
+        Returns:
+            False when it is plain that these slots cannot all be given.
+        """
         ...
 
 
@@ -82,9 +88,17 @@ class Coverage:
         """Return what a row covers."""
         return self._bits.get(row, 0)
 
-    def is_hopeless(self, _depth: int) -> bool:
-        """Say nothing: what `allows` does is all that it knows."""
-        return False
+    def narrow(self, depth: int, outlook: Outlook) -> bool:
+        """Tell whether the slots to come cover what is missing if each covers all that it can."""
+        missing = self._full & ~self._covered[-1]
+        reached = most = 0
+        for at in range(depth, len(self._depths)):
+            if missing and self._depths[at]:
+                rows = map(outlook.row_of, each_bit(outlook.open[at]))
+                found = {self._bits[row] & missing for row in rows}
+                reached |= union(found)
+                most += max(map(int.bit_count, found))
+        return reached == missing and most >= missing.bit_count()
 
 
 class Subtree:
@@ -99,6 +113,8 @@ class Subtree:
         later: Sequence[int],
         under: Mapping[int, int],
         tops: Mapping[int, int],
+        *,
+        are_apart: bool = False,
     ) -> None:
         """Start with nothing chosen.
 
@@ -107,11 +123,15 @@ class Subtree:
             later: by depth, tops that later slots could choose.
             under: by row, the tops that it is below of, or is itself.
             tops: by row, its own bit; 0 for rows that are none.
+            are_apart: none of these slots may have the row of another one.
         """
+        self._are_apart = are_apart
         self._depths = depths
         self._later = later
         self._under = under
         self._tops = tops
+        self._useful = union(tops.values())
+        self._reach: dict[int, tuple[int, int]] = {}
         self._stack = [(-1, 0)]
 
     def allows(self, depth: int, row: int) -> bool:
@@ -141,9 +161,41 @@ class Subtree:
         """Return where in the tree a row is."""
         return self._under.get(row, 0), self._tops.get(row, 0)
 
-    def is_hopeless(self, _depth: int) -> bool:
-        """Say nothing: what `allows` does is all that it knows."""
-        return False
+    def narrow(self, depth: int, outlook: Outlook) -> bool:
+        """Take away what is below no top that could be that of all."""
+        inside = [at for at in range(depth, len(self._depths)) if self._depths[at]]
+        if not inside:
+            return True
+        above, chosen = self._stack[-1]
+        kept = 0
+        for top in each_bit(above & self._useful):
+            below, own = self._reach_of(top, outlook)
+            if self._may_be_top([outlook.open[at] & below for at in inside], own, top & chosen):
+                kept |= below
+        for at in inside:
+            outlook.open[at] &= kept
+        return kept != 0
+
+    def _may_be_top(self, wanted: Sequence[int], own: int, is_chosen: int) -> bool:
+        """Tell whether rows below a top can give all slots, and the top one if it gives none yet.
+
+        Args:
+            wanted: by slot, the bits of its rows that are below the top.
+            own: the bit of the top.
+            is_chosen: not 0 if it gives a slot already.
+        """
+        if not all(wanted) or not (is_chosen or any(bits & own for bits in wanted)):
+            return False
+        return not self._are_apart or can_give(wanted, _once)
+
+    def _reach_of(self, top: int, outlook: Outlook) -> tuple[int, int]:
+        """Return the rows below a top, itself among them, and the top itself, as bits of rows."""
+        reach = self._reach.get(top)
+        if reach is None:
+            below = outlook.bits([row for row, tops in self._under.items() if tops & top])
+            own = outlook.bits([row for row, one in self._tops.items() if one == top])
+            reach = self._reach[top] = below, own
+        return reach
 
 
 class OneOfTree:
@@ -159,6 +211,7 @@ class OneOfTree:
         self._gives = gives
         self._root_of = root_of
         self._chosen: dict[int, list[int]] = {}
+        self._trees: dict[int, int] = {}
 
     def allows(self, depth: int, row: int) -> bool:
         """Tell whether it is the only one of its tree."""
@@ -185,9 +238,24 @@ class OneOfTree:
         """Return the row: none stands for another."""
         return row
 
-    def is_hopeless(self, _depth: int) -> bool:
-        """Say nothing: what `allows` does is all that it knows."""
-        return False
+    def narrow(self, depth: int, outlook: Outlook) -> bool:
+        """Take away all others of the trees of those who are chosen."""
+        closed = 0
+        for root, rows in self._chosen.items():
+            if rows:
+                closed |= self._rows_of(root, outlook) & ~outlook.bit_of[rows[-1]]
+        for at in range(depth, len(self._gives)):
+            if self._gives[at]:
+                outlook.open[at] &= ~closed
+        return all(outlook.open[depth:])
+
+    def _rows_of(self, root: int, outlook: Outlook) -> int:
+        """Return the rows of a tree, as bits."""
+        bits = self._trees.get(root)
+        if bits is None:
+            mine = [row for row in outlook.bit_of if self._root_of(row) == root]
+            bits = self._trees[root] = outlook.bits(mine)
+        return bits
 
 
 class Belonging:
@@ -224,6 +292,11 @@ class Belonging:
         """Return whether a row shares."""
         return row in self._sharers
 
-    def is_hopeless(self, _depth: int) -> bool:
-        """Say nothing: what `allows` does is all that it knows."""
-        return False
+    def narrow(self, _depth: int, _outlook: Outlook) -> bool:
+        """Take nothing away: what `allows` does is all that it knows."""
+        return True
+
+
+def _once(_bit: int) -> int:
+    """Say that a row gives one slot at most."""
+    return 1

@@ -61,7 +61,7 @@ class Explanation:
 
     Each group begins with the whole fleet. A class of an unsuffixed group that asks for several
     begins with what its traits and aggregates leave, as each may come from another provider. The
-    query as a whole begins with the whole fleet again.
+    query as a whole begins with what any of its groups leaves.
 
     Attributes:
         fleet: all providers and all trees.
@@ -86,6 +86,9 @@ def explain(table: ProviderTable, query: CandidateQuery) -> Explanation:
     Args:
         table: N rows.
         query: what is asked; names that nobody has are no error.
+
+    Raises:
+        TooManyWaysError: how groups go together takes more steps to tell than a query may have.
     """
     masks = masks_of(table, query)
     steps = [step for group in query.groups for step in _of_group(table, group, masks)]
@@ -137,21 +140,25 @@ def _between_them(table: ProviderTable, group: CandidateGroup, masks: Masks) -> 
 
 def _of_whole(table: ProviderTable, query: CandidateQuery, masks: Masks) -> Iterator[Step]:
     """Yield the steps of the query as a whole."""
-    before = _fleet(table)
+    reach = Reach(table, masks.slots)
+    trees = nobody(table)
+    for slot in masks.slots:
+        trees |= reach.of_slot(slot)
+    before = _left_in(table, masks.slots, trees)
     if masks.roots is not None:
-        trees = masks.roots & (table.parent < 0) & table.alive
-        after = Left(int((table.alive & trees[table.root]).sum()), int(trees.sum()))
+        after = _left_in(table, masks.slots, trees & masks.roots)
         names = (
             *sorted(query.root_required),
             *(f"!{name}" for name in sorted(query.root_forbidden)),
         )
         yield Step(None, Constraint.ROOT, names, before, after)
         before = after
-    trees = Reach(table, masks.slots).of_slots(masks)
+    trees = reach.of_slots(masks)
     after = _left_in(table, masks.slots, trees)
     yield Step(None, Constraint.TOGETHER, (), before, after)
     before, trees = after, nobody(table)
-    anchors, ways = anchors_of(table, query, masks), Ways(table, query, masks)
+    anchors = anchors_of(table, query, masks)
+    ways = Ways(table, query, masks, anchors.rows.size)
     for root, is_alone in zip(anchors.rows.tolist(), anchors.is_alone.tolist(), strict=True):
         trees[root] = is_alone or ways.is_possible(root)
     yield Step(None, Constraint.COMBINATION, (), before, _left_in(table, masks.slots, trees))

@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from berth.scheduling.candidates.anchors import Anchors, anchors_of
-from berth.scheduling.candidates.arranging import Arrangement, Steps, arrangements
+from berth.scheduling.candidates.arranging import Arrangement, arrangements
 from berth.scheduling.candidates.choices import Choices
 from berth.scheduling.candidates.masks import Masks, Slot, masks_of
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.scheduling.candidates.rules import Rules
+from berth.scheduling.candidates.steps import Steps
 from berth.tables.bitsets import Rows
 from berth.tables.providers import ProviderTable
 
@@ -76,6 +77,9 @@ def find(
         query: what is asked; names that nobody has are no error, they leave nothing.
         start: how many anchors to begin after; any number, equal ones give equal answers.
         candidates_max: how many to list when the query has no limit, or a larger one.
+
+    Raises:
+        TooManyWaysError: how groups go together takes more steps to tell than a query may have.
     """
     masks = masks_of(table, query)
     anchors = _rotated(anchors_of(table, query, masks), start)
@@ -84,7 +88,7 @@ def find(
     all_slots = composing.merged(range(len(masks.slots)))
     if anchors.is_alone.all():
         return Found(anchors.rows[:wanted], all_slots, (), 0)
-    ways = Ways(table, query, masks)
+    ways = Ways(table, query, masks, anchors.rows.size)
     composed = [composing.candidate(one) for one in _take(ways, anchors, wanted)]
     alone = anchors.rows[anchors.is_alone][: wanted - len(composed)]
     return Found(alone, all_slots, composed, ways.steps.count)
@@ -97,17 +101,26 @@ class Ways:
     give the slots, the first anchor lists what they give without anybody of the tree.
     """
 
-    def __init__(self, table: ProviderTable, query: CandidateQuery, masks: Masks) -> None:
-        """Prepare for any anchor."""
+    def __init__(
+        self, table: ProviderTable, query: CandidateQuery, masks: Masks, anchors: int
+    ) -> None:
+        """Prepare for any of so many anchors."""
         self._choices = Choices(table, masks)
         self._rules = Rules(table, query, masks)
         self._sharers = frozenset(table.sharing().rows.tolist())
         self._shared: set[tuple[frozenset[int], ...]] = set()
         self._seen: set[Arrangement] = set()
-        self.steps = Steps()
+        self._lenders: set[int] = set()
+        self._possible: dict[int, bool] = {}
+        self.steps = Steps(anchors)
 
     def at(self, root: int) -> Iterator[Arrangement]:
         """Return the arrangements of an anchor."""
+        lenders = self._choices.lent_alone(root)
+        if lenders is not None:
+            if id(lenders) in self._lenders:
+                return iter(())
+            self._lenders.add(id(lenders))
         choices, shared = self._choices.at(root)
         make = self._rules.at if self._rules.are_needed else None
         if not all(shared):
@@ -138,6 +151,15 @@ class Ways:
 
     def is_possible(self, root: int) -> bool:
         """Tell whether an anchor has any arrangement."""
+        lenders = self._choices.lent_alone(root)
+        if lenders is not None and id(lenders) in self._possible:
+            return self._possible[id(lenders)]
+        is_possible = self._has_any(root)
+        if lenders is not None:
+            self._possible[id(lenders)] = is_possible
+        return is_possible
+
+    def _has_any(self, root: int) -> bool:
         make = self._rules.at if self._rules.are_needed else None
         return any(True for _ in arrangements(self._choices.at(root).choices, make, self.steps))
 
@@ -145,6 +167,7 @@ class Ways:
         for arrangement in found:
             if self._sharers.issuperset(arrangement):
                 if arrangement in self._seen:
+                    self.steps.check()
                     continue
                 self._seen.add(arrangement)
             yield arrangement
@@ -217,6 +240,7 @@ def _take(ways: Ways, anchors: Anchors, wanted: int) -> list[Arrangement]:
     while going_on and len(taken) < more:
         way = going_on.popleft()
         for following in way:
+            ways.steps.allow_more()
             taken.append(following)
             going_on.append(way)
             break
@@ -243,6 +267,7 @@ def _first_round(ways: Ways, anchors: Anchors, wanted: int) -> tuple[list[Arrang
             break
         way = ways.at(root)
         for first in way:
+            ways.steps.allow_more()
             taken.append(first)
             going_on.append(way)
             break

@@ -5,9 +5,11 @@ A provider to oneself is room for one of something that every provider has, so b
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
+from itertools import accumulate
 from typing import Final
 
 from berth.scheduling.candidates.constraints import Look
+from berth.scheduling.candidates.outlook import Outlook, can_give, each_bit, union
 
 SUMS_MAX: Final = 1_000
 """Sums of amounts that are told apart when rooms are compared; with more, rooms must be equal."""
@@ -19,7 +21,6 @@ class Room:
     def __init__(
         self,
         costs: Sequence[Sequence[tuple[int, int]]],
-        choices: Sequence[Sequence[int]],
         room_of: Callable[[int], list[int]],
         apart: int | None = None,
     ) -> None:
@@ -27,17 +28,16 @@ class Room:
 
         Args:
             costs: by depth, (place of a class, amount) pairs of what is contested.
-            choices: rows by depth.
             room_of: gives a row's room by place, as a list of its own.
             apart: the place of what slots take that want a provider to themselves.
         """
         self._costs = costs
-        self._choices = choices
         self._room_of = room_of
         self._apart = apart
         self._left: dict[int, list[int]] = {}
         self._taken: dict[int, int] = {}
         self._sums: dict[tuple[int, int], list[int] | None] = {}
+        self._asked: dict[int, dict[int, list[tuple[int, int]]]] = {}
 
     def allows(self, depth: int, row: int) -> bool:
         """Tell whether there is room left."""
@@ -79,23 +79,72 @@ class Room:
         """Return nothing: the room of a row counts by what can be made of it, in the state."""
         return None
 
-    def is_hopeless(self, depth: int) -> bool:
-        """Tell whether what is left is less than what is asked from a depth on.
+    def narrow(self, depth: int, outlook: Outlook) -> bool:
+        """Take away rows that have not enough left; tell whether the others have all together."""
+        for row, left in self._left.items():
+            if self._taken.get(row):
+                bit = outlook.bit_of[row]
+                for at in range(depth, len(self._costs)):
+                    if outlook.open[at] & bit and not _has(left, self._costs[at]):
+                        outlook.open[at] &= ~bit
+        return all(outlook.open[depth:]) and all(
+            self._is_enough(depth, place, slots, outlook)
+            for place, slots in self._asking(depth).items()
+            if len(slots) > 1
+        )
 
-        Providers to oneself are found if there are any; of amounts, sums are compared.
+    def _asking(self, depth: int) -> dict[int, list[tuple[int, int]]]:
+        """Return by place of a class the slots from a depth on that ask for it, largest first.
+
+        Each is a pair of its depth and the amount.
         """
-        asked: dict[int, int] = {}
-        givers: dict[int, set[int]] = {}
-        for costs, rows in zip(self._costs[depth:], self._choices[depth:], strict=True):
-            for place, amount in costs:
-                asked[place] = asked.get(place, 0) + amount
-                givers.setdefault(place, set()).update(rows)
-        for place, amount in asked.items():
-            if place != self._apart and amount > sum(
-                self._useful_of(depth, place, self._left_of(row)[place]) for row in givers[place]
-            ):
+        asking = self._asked.get(depth)
+        if asking is None:
+            asking = self._asked[depth] = {}
+            for at in range(depth, len(self._costs)):
+                for place, amount in self._costs[at]:
+                    asking.setdefault(place, []).append((at, amount))
+            for slots in asking.values():
+                slots.sort(key=lambda slot: -slot[1])
+        return asking
+
+    def _is_enough(
+        self, depth: int, place: int, slots: Sequence[tuple[int, int]], outlook: Outlook
+    ) -> bool:
+        """Tell whether a class is enough: its sum, and for the largest amounts, their number."""
+        wanted = [outlook.open[at] for at, _ in slots]
+        amounts = [amount for _, amount in slots]
+        return (
+            place == self._apart or self._sum_is_enough(depth, place, wanted, sum(amounts), outlook)
+        ) and all(
+            self._fit(place, wanted[:count], amounts[:count], outlook)
+            for count in range(2, len(slots) + 1)
+            if count == len(slots) or amounts[count] < amounts[count - 1]
+        )
+
+    def _sum_is_enough(
+        self, depth: int, place: int, wanted: Sequence[int], amount: int, outlook: Outlook
+    ) -> bool:
+        """Tell whether what is left of a class, as far as slots can use it, comes to an amount."""
+        for bit in each_bit(union(wanted)):
+            amount -= self._useful_of(depth, place, self._left_of(outlook.row_of(bit))[place])
+            if amount <= 0:
                 return True
-        return not self._can_be_apart(depth)
+        return False
+
+    def _fit(
+        self, place: int, wanted: Sequence[int], amounts: Sequence[int], outlook: Outlook
+    ) -> bool:
+        """Tell whether each slot finds a row if a row gives as many as there is room for.
+
+        That is so many of the smallest of their amounts.
+        """
+        sums = list(accumulate(reversed(amounts)))
+
+        def capacity(bit: int) -> int:
+            return bisect_right(sums, self._left_of(outlook.row_of(bit))[place])
+
+        return can_give(wanted, capacity)
 
     def _left_of(self, row: int) -> list[int]:
         left = self._left.get(row)
@@ -125,22 +174,7 @@ class Room:
                 return None
         return sorted(sums)
 
-    def _can_be_apart(self, depth: int) -> bool:
-        """Tell whether each slot from a depth on that wants a row to itself can have one."""
-        slots = [
-            at
-            for at in range(depth, len(self._costs))
-            if any(place == self._apart for place, _ in self._costs[at])
-        ]
-        holder: dict[int, int] = {}
-        return all(self._finds_row(slot, holder, set()) for slot in slots)
 
-    def _finds_row(self, slot: int, holder: dict[int, int], tried: set[int]) -> bool:
-        """Give a slot a row, if others can move for it (an augmenting path)."""
-        for row in self._choices[slot]:
-            if row not in tried and self.allows(slot, row):
-                tried.add(row)
-                if row not in holder or self._finds_row(holder[row], holder, tried):
-                    holder[row] = slot
-                    return True
-        return False
+def _has(left: Sequence[int], cost: Sequence[tuple[int, int]]) -> bool:
+    """Tell whether what is left is enough for a slot."""
+    return all(left[place] >= amount for place, amount in cost)

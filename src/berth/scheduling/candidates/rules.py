@@ -1,7 +1,7 @@
 """The rules of one query about what is chosen together, made for each anchor."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,22 @@ from berth.scheduling.candidates.constraints import (
     Subtree,
 )
 from berth.scheduling.candidates.masks import Masks, Slot
+from berth.scheduling.candidates.outlook import union
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.scheduling.candidates.room import Room
 from berth.tables.bitsets import Mask
 from berth.tables.providers import ProviderTable
 
 _WORD_BITS: Final = 63
+_FEW: Final = 32
+"""Choices that are all looked at as they are; of more, sharers of other trees are left out."""
+
+
+class Lineage(NamedTuple):
+    """(N,) rows of the parent, -1 for roots, and of the root of each row."""
+
+    parent: NDArray[np.int32]
+    root: NDArray[np.int32]
 
 
 class Rules:
@@ -29,8 +39,7 @@ class Rules:
 
     def __init__(self, table: ProviderTable, query: CandidateQuery, masks: Masks) -> None:
         """Look at what groups ask for together."""
-        self._parent = table.parent
-        self._root = table.root
+        self._lineage = Lineage(table.parent, table.root)
         self._slots = masks.slots
         self._together = len(masks.together)
         self._covered = _bits_of(masks.together, len(table))
@@ -41,6 +50,7 @@ class Rules:
             if _meet(slot for slot in masks.slots if name in slot.classes)
         ]
         self._columns = [columns for name in names if (columns := table.resource(name))]
+        self._are_apart = query.isolates
         isolates = query.isolates and _meet(slot for slot in masks.slots if slot.is_single)
         self._apart = len(names)
         self._costs = [
@@ -74,15 +84,17 @@ class Rules:
         constraints: list[Constraint] = []
         if any(self._costs):
             costs = [self._costs[slot] for slot in order]
-            constraints.append(Room(costs, choices, self._room_of, self._apart))
+            constraints.append(Room(costs, self._room_of, self._apart))
         if self._together:
             constraints.append(self._coverage(order, choices))
         for inside in self._subtrees:
             depths = [inside[slot] for slot in order]
-            constraints.append(subtree_of(depths, choices, self._parent))
+            constraints.append(
+                subtree_of(depths, choices, self._lineage, are_apart=self._are_apart)
+            )
         if not self._is_aware:
             gives = [bool(self._slots[slot].amounts) for slot in order]
-            constraints.append(OneOfTree(gives, self._root.item))
+            constraints.append(OneOfTree(gives, self._lineage.root.item))
         if sharers is not None:
             own = [any(row not in sharers for row in rows) for rows in choices]
             constraints.append(Belonging([any(own[i + 1 :]) for i in range(len(own))], sharers))
@@ -120,26 +132,33 @@ def _meet(slots: Iterable[Slot]) -> bool:
     return False
 
 
-def subtree_of(depths: Sequence[bool], choices: Choices, parent: NDArray[np.int32]) -> Subtree:
+def subtree_of(
+    depths: Sequence[bool],
+    choices: Choices,
+    lineage: Lineage,
+    *,
+    are_apart: bool = False,
+) -> Subtree:
     """Return the rule that some slots are given in one subtree.
 
     Tops are choices of these slots that have, for each of the slots, a choice below them or are
-    one themselves.
+    one themselves. Of trees in which some slot has no choice, as most that sharers are in, nobody
+    is a top.
     """
     inside = [mine for is_inside, mine in zip(depths, choices, strict=True) if is_inside]
-    bit_of = {
-        row: 1 << place for place, row in enumerate(dict.fromkeys(r for m in inside for r in m))
-    }
-    under = {row: _tops_above(row, bit_of, parent) for row in bit_of}
+    rows = list(dict.fromkeys(row for mine in inside for row in mine))
+    near = rows if len(rows) <= _FEW else _near(rows, inside, lineage.root)
+    bit_of = {row: 1 << place for place, row in enumerate(near)}
+    under = {row: _tops_above(row, bit_of, lineage.parent) for row in near}
+    if near is not rows:
+        under = dict.fromkeys(rows, 0) | under
     useful = -1
     for mine in inside:
-        reached = 0
-        for row in mine:
-            reached |= under[row]
-        useful &= reached
+        useful &= union(map(under.__getitem__, mine))
     under = {row: bits & useful for row, bits in under.items()}
-    tops = {row: bit & useful for row, bit in bit_of.items()}
-    return Subtree(depths, later_bits(depths, choices, tops), under, tops)
+    tops = {row: bit_of.get(row, 0) & useful for row in rows}
+    later = later_bits(depths, choices, tops)
+    return Subtree(depths, later, under, tops, are_apart=are_apart)
 
 
 def later_bits(depths: Sequence[bool], choices: Choices, bits: Mapping[int, int]) -> list[int]:
@@ -152,6 +171,15 @@ def later_bits(depths: Sequence[bool], choices: Choices, bits: Mapping[int, int]
             for row in choices[depth]:
                 found |= bits[row]
     return later
+
+
+def _near(rows: Sequence[int], inside: Choices, root: NDArray[np.int32]) -> list[int]:
+    """Return the rows of trees that have a choice for each slot."""
+    root_of = {row: root.item(row) for row in rows}
+    trees = set(root_of.values())
+    for mine in inside:
+        trees.intersection_update(map(root_of.__getitem__, mine))
+    return [row for row in rows if root_of[row] in trees]
 
 
 def _tops_above(row: int, bit_of: Mapping[int, int], parent: NDArray[np.int32]) -> int:

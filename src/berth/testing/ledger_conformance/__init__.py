@@ -20,8 +20,10 @@ from berth.testing.ledger_conformance.durability import DurableLedgerConformance
 from berth.testing.ledger_conformance.feed import FeedTests
 from berth.testing.ledger_conformance.fixtures import LedgerFactory, LedgerFixtures
 from berth.testing.ledger_conformance.guards import GuardTests
+from berth.testing.ledger_conformance.hand_overs import HandOverTests
 from berth.testing.ledger_conformance.holdings import HoldingTests
 from berth.testing.ledger_conformance.listing import ListingTests
+from berth.testing.ledger_conformance.migrations import MigrationTests
 from berth.testing.ledger_conformance.reallocations import ReallocationTests
 from berth.testing.ledger_conformance.records import RecordTests
 from berth.testing.ledger_conformance.revisions import RevisionTests
@@ -34,11 +36,13 @@ class LedgerConformance(
     ClaimTests,
     TreeTests,
     ReallocationTests,
+    HandOverTests,
     HoldingTests,
     RevisionTests,
     GuardTests,
     RecordTests,
     ListingTests,
+    MigrationTests,
     FeedTests,
 ):
     """Everything that holds for any ledger."""

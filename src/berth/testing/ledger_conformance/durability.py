@@ -3,21 +3,27 @@
 # ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
 
 import asyncio
+from dataclasses import replace
 
+from berth.domain.consumer import Consumer
 from berth.domain.host import Host
+from berth.domain.migration import Migration
 from berth.domain.record import Kind
 from berth.domain.resources import VCPU
-from berth.domain.write import Committed, Put
+from berth.domain.write import Committed, Free, Put
 from berth.testing.builders import (
+    make_action,
     make_decision,
     make_fleet,
     make_host,
     make_instance,
+    make_migration,
     make_pending_request,
     make_take,
 )
-from berth.testing.ledger_conformance.claims import used_of
+from berth.testing.ledger_conformance.claims import HOST_1, used_of
 from berth.testing.ledger_conformance.fixtures import LedgerFactory, LedgerFixtures, commit
+from berth.testing.ledger_conformance.hand_overs import LEAVES, MOVE, RETURNS, VM, arrives, holds
 
 
 class DurableLedgerConformance(LedgerFixtures):
@@ -36,6 +42,25 @@ class DurableLedgerConformance(LedgerFixtures):
         assert await ledger.changes(0) == changes
         assert await ledger.commit([(make_take(1),)]) == [Committed(4, repeated=True)]
         assert await ledger.next_id(Kind.AGGREGATE) == 2
+        await ledger.close()
+
+    async def test_a_move_goes_on_in_a_reopened_ledger(self, open_ledger: LedgerFactory) -> None:
+        """What was handed over stays so, with the record of who took it, and can be given back."""
+        ledger = await open_ledger()
+        begins = (LEAVES, arrives(2, 2), Put(make_migration(1)), Put(make_action(1)))
+        await commit(ledger, *make_fleet(2), (make_take(1),), begins)
+        held, consumers = await ledger.allocations(), await ledger.all(Consumer)
+        await ledger.close()
+        ledger = await open_ledger()
+        assert await ledger.get(Migration, make_migration(1).uuid) == make_migration(1)
+        assert await ledger.actions(VM) == [make_action(1)]
+        assert await ledger.allocations() == held
+        assert await ledger.all(Consumer) == consumers == [replace(MOVE, generation=1)]
+        await commit(ledger, (Free(VM), RETURNS))
+        await ledger.close()
+        ledger = await open_ledger()
+        assert await holds(ledger, VM) == {HOST_1: {VCPU: 1}}
+        assert await ledger.all(Consumer) == []
         await ledger.close()
 
     async def test_ledgers_of_one_store_never_overcommit(self, open_ledger: LedgerFactory) -> None:

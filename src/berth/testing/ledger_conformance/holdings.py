@@ -98,3 +98,4 @@ class HoldingTests(LedgerFixtures):
         await commit(ledger, *make_fleet(1), (make_take(3),))
         consumer = Consumer(make_uuid("instance", 3), "", "", generation=1)
         assert await ledger.holding(consumer.uuid) == Holding(consumer, {HOST_1: {VCPU: 1}})
+        assert await ledger.project_holdings("") == []

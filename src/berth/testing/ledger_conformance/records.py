@@ -20,12 +20,14 @@ from berth.domain.write import Add, Committed, Free, Put, Remove, Seen
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.testing.builders import (
     CREATED_AT_S,
+    make_action,
     make_aggregate,
     make_decision,
     make_flavor,
     make_fleet,
     make_host,
     make_instance,
+    make_migration,
     make_pending_request,
     make_provider,
     make_server_group,
@@ -45,6 +47,8 @@ PLAIN: list[Record] = [
     make_decision(1),
     ResourceClass("CUSTOM_FPGA", 1, CREATED_AT_S),
     Trait("CUSTOM_RAID", 2, CREATED_AT_S),
+    make_migration(1),
+    make_action(1),
 ]
 """A record of every kind that the ledger keeps just as it is given."""
 
@@ -232,16 +236,22 @@ class RecordTests(LedgerFixtures):
         assert await ledger.version() == 0
 
     async def test_a_snapshot_holds_what_lives(self, ledger: Ledger) -> None:
-        """Instances on a host and those waiting for one are live; the rest is history."""
+        """Instances that are on a host, wait for one, or have disks to be deleted are live."""
         waiting, running = make_instance(1), make_instance(2, host="host-1")
         gone = replace(make_instance(3, host="host-1"), status=Status.DELETED)
         failed = replace(make_instance(4), status=Status.ERROR, task=None)
         broken = replace(make_instance(5, host="host-1"), status=Status.ERROR)
         stopping = replace(make_instance(6), task=Task.DELETING)
-        for instance in (waiting, running, gone, failed, broken, stopping):
+        offloaded = replace(make_instance(7), status=Status.SHELVED_OFFLOADED, task=None)
+        coming_back = replace(offloaded, uuid=make_uuid("instance", 8), task=Task.UNSHELVING)
+        stored = replace(offloaded, uuid=make_uuid("instance", 9), disks="fake+stored:///9")
+        going = replace(stored, task=Task.DELETING)
+        dead = (gone, failed, stopping, offloaded)
+        for instance in (waiting, running, broken, coming_back, going, *dead):
             await commit(ledger, (Put(instance),))
         snapshot = await ledger.snapshot(CREATED_AT_S)
         assert snapshot.now_s == CREATED_AT_S
         assert snapshot.instances == tuple(
-            replace(instance, revision=1) for instance in (waiting, running, broken)
+            replace(instance, revision=1)
+            for instance in (waiting, running, broken, coming_back, going)
         )

@@ -47,6 +47,7 @@ class RevisionTests(LedgerFixtures):
             aggregates=("b", "a"),
             owned_traits=frozenset(),
             owned_classes=frozenset({VCPU}),
+            owned_parent_uuid="parent",
             created_at_s=1.5,
             updated_at_s=2.5,
             generation=77,

@@ -25,8 +25,8 @@ JSON = "application/json"
         ("application/json;v=1;q=0.5", 0.5),
         ("text/html", 0.0),
         ("text/html,application/xml;q=0.9", 0.0),
-        ("nonsense", 0.0),
-        (",;,", 0.0),
+        ("nonsense", 1.0),
+        (",;,", 1.0),
     ],
 )
 def test_how_well_json_is_liked(accept: str | None, liked: float) -> None:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from berth.scheduling.candidates import steps
 from tests.unit.api.placement.world import Json, World, claim, consumer, refusal
 
 HOST = "70726f76-0000-4000-8000-000000000001"
@@ -169,3 +170,17 @@ async def test_a_limit_counts_candidates(world: World) -> None:
     found = await asked(world, f"{FLAT_QUERY}&limit=1")
     (request,) = found["allocation_requests"]
     assert len(found["provider_summaries"]) == (1 if FLAT in request["allocations"] else 3)
+
+
+async def test_what_takes_too_long_to_tell_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an error for whoever asked, not with a part of the answer."""
+    monkeypatch.setattr(steps, "STEPS_AT_LEAST", 0)
+    monkeypatch.setattr(steps, "STEPS_AN_ANCHOR", 0)
+    await world.provider(5, parent=1, VCPU=8)
+    groups = "&".join(f"resources{n}=VCPU:5" for n in range(1, 4))
+    query = f"/allocation_candidates?{groups}&group_policy=none"
+    status, _, message = refusal(await world.ask("GET", query))
+    assert status == 400
+    assert "too many ways to arrange these groups" in message

@@ -183,3 +183,14 @@ def test_what_does_not_go_together_is_refused(
     assert raised.value.status == 400
     assert raised.value.message.startswith(problem)
     assert raised.value.code == code
+
+
+def test_of_several_that_are_wrong_the_first_is_told() -> None:
+    """In the order of the parameters, whatever they are about, and of one name at the first."""
+    query = [("resources", "VCPU:1"), ("required", "A,"), ("in_tree", "x"), ("member_of", "y")]
+    for first, text in ((1, "Got an empty trait"), (2, "'in_tree'"), (3, "'member_of'")):
+        rest = [item for place, item in enumerate(query) if place not in (0, first)]
+        with pytest.raises(PlacementError, match=text):
+            candidate_query([query[first], query[0], *rest], 39)
+    with pytest.raises(PlacementError, match="Got an empty trait"):
+        candidate_query([("required", "B"), query[2], query[0], query[1]], 39)

@@ -145,3 +145,12 @@ async def test_a_query_that_names_a_project_is_read_before_the_rule() -> None:
     assert await status("?project_id=p&project_id=q", "reader", "q") == 409
     assert await status("", "reader") == 403
     assert await status("", "service") == 400
+
+
+async def test_other_queries_are_read_after_the_rule() -> None:
+    """Whoever may not ask learns nothing of what was wrong with the question."""
+    service = service_of()
+    for token, status in (("user", 403), ("admin", 400)):
+        headers = {"x-auth-token": token}
+        answer = await service.ask("GET", "/resource_providers?name=%ff", headers=headers)
+        assert answer.status_code == status

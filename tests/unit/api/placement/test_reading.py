@@ -1,7 +1,10 @@
 """Bodies and queries, read and held against their shapes."""
 
+from time import process_time
+
 import pytest
 
+from berth.api.codec import encode
 from berth.api.placement.errors import PlacementError
 from berth.api.placement.reading import body_of, check, check_query, query_of
 from berth.api.placement.shapes import Shape, is_uuid, shape_at
@@ -31,6 +34,8 @@ def refusal(raw: bytes, shape: Shape = ANYTHING) -> str:
         (b'"\\u0000"', "U+0000"),
         (b'{"\\u0000":1}', "U+0000"),
         (b'["\\ud800"]', "half a character"),
+        (b'{"a\\n":1}', "a key holds a control character"),
+        (b'{"a":[{"\\u001b":1}]}', "a key holds a control character"),
         (b"[123456789012345678901234567890]", "more than 64 bits"),
         (b"[-1e400]", "more than 64 bits"),
         (b"[1e400]", "more than 64 bits"),
@@ -53,11 +58,29 @@ def test_what_has_another_shape_is_told_in_jsonschemas_words() -> None:
 
 def test_of_a_large_body_only_the_fault_is_told() -> None:
     """The answer must not be larger than the body, nor take seconds."""
-    shape = Shape({"type": "array", "uniqueItems": True, "items": {"type": "string"}})
-    text = refusal(b"[" + b"1," * 50_000 + b"1]", shape)
-    assert text.startswith("JSON does not validate: [1, 1, 1")
+    shape = Shape({"type": "array", "uniqueItems": True, "maxItems": 99_999})
+    text = refusal(b"[" + b'"1",' * 50_000 + b'"1"]', shape)
+    assert text.startswith("JSON does not validate: ['1', '1', '1'")
     assert text.endswith("Failed validating 'uniqueItems'")
     assert len(text) < 1200
+
+
+def test_a_line_feed_at_the_end_is_looked_at() -> None:
+    """A name with one could be told in no header, and be asked for by no path."""
+    shape = Shape({"type": "string", "pattern": "^[A-Z]+$"})
+    assert body_of(b'"A"', shape) == "A"
+    for raw in (b'"A\\n"', b'"A\\n\\n"', b'"a"'):
+        assert "does not match '^[A-Z]+$'" in refusal(raw, shape)
+
+
+def test_what_must_be_unique_is_not_compared_pair_by_pair() -> None:
+    """Half a minute for a body of a mebibyte, if one of its items is no text."""
+    shape = Shape({"type": "array", "uniqueItems": True})
+    many: list[object] = [1, *(f"{number:034}" for number in range(25_000))]
+    began_s = process_time()
+    body_of(encode(many), shape)
+    assert process_time() - began_s < 5
+    assert "Failed validating 'uniqueItems'" in refusal(encode([*many, many[1]]), shape)
 
 
 @pytest.mark.parametrize(

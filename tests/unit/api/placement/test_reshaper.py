@@ -71,6 +71,9 @@ TOO_MUCH = (
     f"Unable to allocate inventory: Unable to create allocation for 'VCPU' {WHERE}. "
     "The requested amount would exceed the capacity."
 )
+NOT_GIVEN = (
+    f"Unable to allocate inventory: Inventory for 'VCPU' on resource provider '{PART}' invalid."
+)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +118,16 @@ TOO_MUCH = (
                 "concurrent_update",
                 "consumer generation conflict - expected 1 but got None",
             ),
+        ),
+        (
+            {
+                "allocations": {
+                    consumer(): claim(
+                        {HOST: {"DISK_GB": 5}, PART: {"VCPU": 1}}, consumer_generation=1
+                    )
+                }
+            },
+            (409, "undefined_code", NOT_GIVEN),
         ),
         (
             {"allocations": {consumer(): claim({HOST: {"VCPU": 9}}, consumer_generation=1)}},

@@ -113,6 +113,7 @@ WRONG: list[tuple[Steps, int, Any, str]] = [
     (allocations.PUT_ALLOCATIONS, 34, {**CLAIM, **SEEN, "mappings": {}}, "minProperties"),
     (allocations.PUT_ALLOCATIONS, 37, {**CLAIM, **SEEN, **TYPED}, "was unexpected"),
     (allocations.PUT_ALLOCATIONS, 38, {**CLAIM, **SEEN}, "'consumer_type' is a required property"),
+    (allocations.PUT_ALLOCATIONS, 38, {**CLAIM, "more": 1}, "('more' was unexpected)"),
     (
         allocations.PUT_ALLOCATIONS,
         38,
@@ -209,6 +210,12 @@ def test_schemas_are_schemas() -> None:
         (allocations.PUT_ALLOCATIONS, 28, {**CLAIM, **SEEN, "allocations": {}}),
         (allocations.PUT_ALLOCATIONS, 36, {**CLAIM, **SEEN, **MAPPED}),
         (allocations.PUT_ALLOCATIONS, 39, {**CLAIM, **SEEN, **TYPED}),
+        (allocations.POST_ALLOCATIONS, 39, {U: {**CLAIM, **SEEN, **TYPED, **MAPPED}}),
+        (
+            allocations.POST_RESHAPER,
+            39,
+            {"inventories": {U: INVENTORIES}, "allocations": {U: {**CLAIM, **SEEN, **TYPED}}},
+        ),
         (providers.PUT_INVENTORIES, 0, INVENTORIES),
         (queries.LIST_CANDIDATES, 36, {"resources": "VCPU:1", "limit": "1000", "in_tree1": U}),
     ],

@@ -3,21 +3,23 @@
 from collections.abc import Sequence
 from itertools import product
 
-from berth.scheduling.candidates.arranging import Arrangement, Choices, Steps, arrangements
+from berth.scheduling.candidates.arranging import Arrangement, Choices, arrangements
 from berth.scheduling.candidates.constraints import Constraint
+from berth.scheduling.candidates.outlook import Outlook
 from berth.scheduling.candidates.room import Room
+from berth.scheduling.candidates.steps import Steps
 
 THREE = [[1, 2, 3], [2, 3], [1, 2, 3]]
 
 
-def apart(order: Sequence[int], choices: Choices) -> list[Constraint]:
+def apart(order: Sequence[int], _choices: Choices) -> list[Constraint]:
     """No row twice."""
-    return [Room([[(0, 1)] for _ in order], choices, lambda _row: [1], 0)]
+    return [Room([[(0, 1)] for _ in order], lambda _row: [1], 0)]
 
 
 def test_without_rules_everything_goes() -> None:
     """Every step is an arrangement, the last slot the quickest."""
-    steps = Steps()
+    steps = Steps(1)
     found = list(arrangements(THREE, None, steps))
     assert found == list(product(*THREE))
     assert steps.count == len(found)
@@ -25,7 +27,7 @@ def test_without_rules_everything_goes() -> None:
 
 def test_rows_are_told_in_the_order_of_the_query() -> None:
     """However the search orders the slots."""
-    found = list(arrangements(THREE, apart, Steps()))
+    found = list(arrangements(THREE, apart, Steps(1)))
     right = [one for one in product(*THREE) if len(set(one)) == len(one)]
     assert sorted(found) == right
     assert len(found) == len(set(found))
@@ -33,7 +35,7 @@ def test_rows_are_told_in_the_order_of_the_query() -> None:
 
 def test_nothing_is_done_before_it_is_asked_for() -> None:
     """The first arrangement costs the steps to it."""
-    steps = Steps()
+    steps = Steps(1)
     search = arrangements([list(range(1000))] * 3, apart, steps)
     assert steps.count == 0
     assert next(search) == (0, 1, 2)
@@ -50,20 +52,20 @@ def test_a_dead_end_is_entered_once() -> None:
             """Tell whether there is room left, and it is not the last slot."""
             return depth < 3 and super().allows(depth, row)
 
-        def is_hopeless(self, depth: int) -> bool:
+        def narrow(self, depth: int, outlook: Outlook) -> bool:
             """Know nothing."""
-            return depth < 0
+            return depth >= 0
 
-    def rules(order: Sequence[int], choices: Choices) -> list[Constraint]:
-        return [Never([[(0, 1)] for _ in order], choices, lambda _row: [1])]
+    def rules(order: Sequence[int], _choices: Choices) -> list[Constraint]:
+        return [Never([[(0, 1)] for _ in order], lambda _row: [1])]
 
-    steps = Steps()
+    steps = Steps(1)
     found: list[Arrangement] = list(arrangements([list(range(20))] * 4, rules, steps))
     assert not found
-    assert steps.count <= 4 * 20 + 20
+    assert steps.count <= 4 * 20 + 40
 
 
 def test_no_choice_is_no_arrangement() -> None:
     """A slot that nobody can give leaves nothing."""
-    assert not list(arrangements([[1], []], None, Steps()))
-    assert not list(arrangements([[1], []], apart, Steps()))
+    assert not list(arrangements([[1], []], None, Steps(1)))
+    assert not list(arrangements([[1], []], apart, Steps(1)))

@@ -1,9 +1,33 @@
 """The rules about providers that are chosen together, by themselves."""
 
 import numpy as np
+import pytest
 
 from berth.scheduling.candidates.constraints import Belonging, Constraint, Coverage, OneOfTree
-from berth.scheduling.candidates.rules import later_bits, subtree_of
+from berth.scheduling.candidates.outlook import Outlook
+from berth.scheduling.candidates.rules import Lineage, later_bits, subtree_of
+
+FOREST = Lineage(
+    np.array([-1, 0, 0, 1, -1, 4, -1, -1], dtype=np.int32),
+    np.array([0, 0, 0, 0, 4, 4, 6, 7], dtype=np.int32),
+)
+"""0 is above 1 and 2, 3 is below 1, and 5 below 4; 6 and 7 are by themselves."""
+
+
+def left_of(constraint: Constraint, choices: list[list[int]], *rows: int) -> list[set[int]] | None:
+    """The rows that may still give each slot after the first ones were given; None: too few."""
+    outlook = Outlook(choices)
+    for depth, row in enumerate(rows):
+        constraint.take(depth, row)
+    is_enough = constraint.narrow(len(rows), outlook)
+    for depth in range(len(rows) - 1, -1, -1):
+        constraint.release(depth, rows[depth])
+    if not is_enough:
+        return None
+    return [
+        {row for row in mine if outlook.bit_of[row] & bits}
+        for mine, bits in zip(choices, outlook.open, strict=True)
+    ][len(rows) :]
 
 
 def chain_of(constraint: Constraint, *rows: int) -> bool:
@@ -36,19 +60,67 @@ def test_coverage() -> None:
 
 def test_subtree() -> None:
     """One row is above all others or is the only one: 0 is above 1 and 2, and 3 is below 1."""
-    parent = np.array([-1, 0, 0, 1], dtype=np.int32)
     choices = [[0, 1, 2, 3], [1, 2, 3], [7]]
-    rule = subtree_of([True, True, False], choices, parent)
+    rule = subtree_of([True, True, False], choices, FOREST)
     right = {(0, 1), (0, 2), (0, 3), (1, 1), (1, 3), (2, 2), (3, 1), (3, 3)}
     assert {(a, b) for a in choices[0] for b in choices[1] if chain_of(rule, a, b, 7)} == right
 
 
 def test_a_top_that_serves_not_all_is_none() -> None:
     """A row without a choice below it for some slot cannot be used at all."""
-    parent = np.array([-1, 0, 0, 1], dtype=np.int32)
-    rule = subtree_of([True, True], [[1, 2], [3]], parent)
+    rule = subtree_of([True, True], [[1, 2], [3]], FOREST)
     assert rule.allows(0, 1)
     assert not rule.allows(0, 2)
+
+
+@pytest.mark.parametrize("others", [0, 50])
+def test_trees_without_a_choice_for_each_slot_are_out(others: int) -> None:
+    """What shares with many trees is in one subtree with hardly anybody, however many share."""
+    alone = np.arange(others, dtype=np.int32) + FOREST.root.size
+    parent = np.concatenate((FOREST.parent, np.full(others, -1, dtype=np.int32)))
+    forest = Lineage(parent, np.concatenate((FOREST.root, alone)))
+    sharers: list[int] = alone.tolist()
+    rule = subtree_of([True, True], [[1, 5, 6, *sharers], [3, 7]], forest)
+    assert [row for row in (1, 5, 6, *sharers) if rule.allows(0, row)] == [1]
+    rule = subtree_of([True, True], [[1, 5, 6, *sharers], [3, 4]], forest)
+    assert [row for row in (1, 5, 6, *sharers) if rule.allows(0, row)] == [1, 5]
+
+
+def test_looking_ahead_in_a_subtree() -> None:
+    """Only what is below a possible top stays, and below each each slot needs a row, its own."""
+    choices = [[0, 1, 2], [1, 2, 3], [2, 3], [7]]
+    depths = [True, True, True, False]
+    rule = subtree_of(depths, choices, FOREST)
+    assert left_of(rule, choices, 1) == [{1, 3}, {3}, {7}]
+    assert left_of(rule, choices, 2) == [{2}, {2}, {7}]
+    assert left_of(rule, choices, 0) == [{1, 2, 3}, {2, 3}, {7}]
+    assert left_of(rule, choices) == [{0, 1, 2}, {1, 2, 3}, {2, 3}, {7}]
+    assert left_of(rule, choices, 0, 1, 2) == [{7}]
+    apart = subtree_of(depths, choices, FOREST, are_apart=True)
+    two = [[1, 2], [1, 2], [1, 2]]
+    assert left_of(subtree_of([True] * 3, two, FOREST), two) == [{1, 2}] * 3
+    assert left_of(subtree_of([True] * 3, two, FOREST, are_apart=True), two) is None
+    assert left_of(apart, choices) == [{0, 1, 2}, {1, 2, 3}, {2, 3}, {7}]
+
+
+def test_looking_ahead_at_traits() -> None:
+    """As many sets as the slots to come can cover, each of those by some of them."""
+    bits = {1: 0b001, 2: 0b010, 3: 0b000, 4: 0b100}
+    choices = [[3], [1, 2], [9], [1, 4]]
+    depths = [True, True, False, True]
+    rule = Coverage(depths, later_bits(depths, choices, bits), bits, 0b111)
+    assert left_of(rule, choices, 3) is None
+    rule = Coverage(depths, later_bits(depths, choices, bits), bits, 0b110)
+    assert left_of(rule, choices, 3) == [{1, 2}, {9}, {1, 4}]
+    assert left_of(rule, choices, 3, 1) is None
+
+
+def test_looking_ahead_in_trees_of_one() -> None:
+    """Whoever is chosen closes its tree for others, but not for who gives nothing."""
+    rule = OneOfTree([True, True, False], {1: 0, 2: 0, 5: 5}.__getitem__)
+    choices = [[1, 2], [1, 2, 5], [2]]
+    assert left_of(rule, choices, 1) == [{1, 5}, {2}]
+    assert left_of(rule, [[1], [2], [2]], 1) is None
 
 
 def test_one_of_tree() -> None:

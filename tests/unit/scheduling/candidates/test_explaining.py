@@ -40,7 +40,7 @@ def test_a_group_is_told_step_by_step() -> None:
         ("1", Constraint.INVENTORY, (1, 1), (1, 1)),
         ("1", Constraint.UNITS, (1, 1), (1, 1)),
         ("1", Constraint.ROOM, (1, 1), (1, 1)),
-        (None, Constraint.TOGETHER, (5, 4), (1, 1)),
+        (None, Constraint.TOGETHER, (1, 1), (1, 1)),
         (None, Constraint.COMBINATION, (1, 1), (1, 1)),
     ]
 
@@ -62,18 +62,34 @@ def test_each_class_of_the_unsuffixed_group_begins_anew() -> None:
         (Constraint.UNITS, (2, 2)),
         (Constraint.ROOM, (2, 2)),
         (Constraint.REQUIRED, (2, 1)),
-        (Constraint.TOGETHER, (5, 4)),
+        (Constraint.TOGETHER, (3, 2)),
         (Constraint.COMBINATION, (2, 1)),
     ]
 
 
-def test_the_root_is_asked_of_all_trees() -> None:
+def test_the_root_is_asked_of_what_is_left() -> None:
     """Before groups are looked at together."""
     steps = told(TABLE, asking(group(amounts={"VCPU": 1}), root="X !Y"))
     assert steps[-3:] == [
-        (None, Constraint.ROOT, (5, 4), (2, 1)),
-        (None, Constraint.TOGETHER, (2, 1), (1, 1)),
+        (None, Constraint.ROOT, (2, 2), (1, 1)),
+        (None, Constraint.TOGETHER, (1, 1), (1, 1)),
         (None, Constraint.COMBINATION, (1, 1), (1, 1)),
+    ]
+
+
+def test_the_whole_begins_with_what_any_group_leaves() -> None:
+    """Not with the fleet again: where no group finds room, nothing comes back."""
+    full = told(TABLE, asking(group("1", {"VCPU": 5})))
+    assert full[-3:] == [
+        ("1", Constraint.ROOM, (0, 0), (0, 0)),
+        (None, Constraint.TOGETHER, (0, 0), (0, 0)),
+        (None, Constraint.COMBINATION, (0, 0), (0, 0)),
+    ]
+    some = told(TABLE, asking(group("1", {"VCPU": 5}), group("2", {"DISK_GB": 1}), root="X"))
+    assert some[-3:] == [
+        (None, Constraint.ROOT, (2, 2), (1, 1)),
+        (None, Constraint.TOGETHER, (1, 1), (0, 0)),
+        (None, Constraint.COMBINATION, (0, 0), (0, 0)),
     ]
 
 

@@ -168,6 +168,8 @@ class Clerk:
                 page = sheets
             else:
                 self._write_through(sheets)
+        if not self._pages:
+            self._knowledge.shrink_if_much()
         return Entry(outcomes, before, dirt.changes, page)
 
     def post(self) -> None:

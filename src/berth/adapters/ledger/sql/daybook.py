@@ -29,7 +29,14 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Sheets)
 
 WAITING_KINDS: Final = frozenset(
-    {Kind.INSTANCE, Kind.PENDING_REQUEST, Kind.DECISION, Kind.CONSUMER}
+    {
+        Kind.INSTANCE,
+        Kind.PENDING_REQUEST,
+        Kind.DECISION,
+        Kind.CONSUMER,
+        Kind.MIGRATION,
+        Kind.ACTION,
+    }
 )
 """Kinds whose records may be in the daybook before they are in their tables."""
 

@@ -11,6 +11,9 @@ from berth.domain.record import Kind
 _ROOMS_MAX: Final = 200_000
 """Providers to remember: each takes about a kilobyte."""
 
+_KEYS_MAX: Final = 100_000
+"""Other keys to remember when there are no pages: each takes a hundred bytes, about."""
+
 
 @dataclass(slots=True)
 class Knowledge:
@@ -24,6 +27,11 @@ class Knowledge:
     books: Books = field(default_factory=Books)
     _known: Needs = field(default_factory=Needs)
     _older: Needs = field(default_factory=Needs)
+
+    def __len__(self) -> int:
+        """Return how many keys are known, but for those of providers."""
+        known = self._known
+        return len(known.claim_keys) + len(known.consumers) + sum(map(len, known.records.values()))
 
     def missing(self, needs: Needs) -> Needs:
         """Return those keys that have to be loaded."""
@@ -80,7 +88,7 @@ class Knowledge:
                 if kind is Kind.CONSUMER:
                     books.consumers.pop(key, None)
         if len(older.providers) <= _ROOMS_MAX:
-            known.providers |= older.providers
+            known.providers |= older.providers & books.rooms.keys()
         else:
             for uuid in older.providers - known.providers:
                 books.rooms.pop(uuid, None)
@@ -91,7 +99,12 @@ class Knowledge:
         rooms, providers = self.books.rooms, self._known.providers | self._older.providers
         self.books, self._known, self._older = Books(self.books.version), Needs(), Needs()
         if len(rooms) <= _ROOMS_MAX:
-            self.books.rooms, self._known.providers = rooms, providers
+            self.books.rooms, self._known.providers = rooms, providers & rooms.keys()
+
+    def shrink_if_much(self) -> None:
+        """Shrink when much is known that nobody may ask for again."""
+        if len(self) > _KEYS_MAX or len(self._known.providers) > 2 * _ROOMS_MAX:
+            self.shrink()
 
 
 def _without(needs: Needs, known: Needs) -> Needs:

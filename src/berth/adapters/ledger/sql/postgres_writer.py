@@ -6,6 +6,7 @@ batch connects anew.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -69,6 +70,7 @@ class PostgresWriter:
         retention: how much of the past to keep.
         now_s: tells Unix time in seconds.
         on_version: called with the newest version after each batch.
+        on_batch: called with the units of a batch that was committed, and the seconds that took.
     """
 
     def __init__(
@@ -78,11 +80,13 @@ class PostgresWriter:
         retention: Retention,
         now_s: Callable[[], float],
         on_version: Callable[[int], None],
+        on_batch: Callable[[int, float], None] | None = None,
     ) -> None:
         self._url = url
         self._retention = retention
         self._now_s = now_s
         self._on_version = on_version
+        self._on_batch = on_batch
         queries = Queries("postgresql")
         self._trims = queries.trims()
         self._next_id = queries.next_id()
@@ -135,6 +139,7 @@ class PostgresWriter:
 
     async def _batch(self) -> None:
         jobs: list[Job] = []
+        began_s = time.monotonic()
         try:
             connection = await self._connected()
             await begin(connection)
@@ -142,6 +147,10 @@ class PostgresWriter:
             await self._finish(connection, jobs)
         except Exception as error:  # noqa: BLE001 - goes to those who asked
             await self._give_up(jobs or self._drain(), error)
+            return
+        units = sum(len(job.units) for job in jobs) if self._on_batch is not None else 0
+        if self._on_batch is not None and units:
+            self._on_batch(units, time.monotonic() - began_s)
 
     def _drain(self) -> list[Job]:
         """Take what waits, as late as can be: while the lock was waited for, more has come."""

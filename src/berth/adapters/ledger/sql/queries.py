@@ -19,8 +19,10 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
+    exists,
     func,
     literal_column,
+    or_,
     select,
     tuple_,
     union_all,
@@ -30,13 +32,14 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.engine.default import DefaultDialect
 
-from berth.adapters.ledger.listing import EQUAL_FIELDS
+from berth.adapters.ledger.listing import EQUAL_FIELDS, MIGRATION_FIELDS
 from berth.adapters.ledger.sql import schema
 from berth.domain.instance import Status
 from berth.domain.record import Kind
-from berth.ports.ledger import InstanceQuery
+from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 DialectName = Literal["sqlite", "postgresql"]
+HoldingsBy = Literal["consumer_uuid", "provider_uuid", "project_id"]
 Parameter = str | int | float | bool | None
 
 _DIALECTS: Final[dict[DialectName, DefaultDialect]] = {
@@ -119,10 +122,13 @@ class Queries:
         self.one = cache(self._one)
         self.every = cache(self._every)
         self.live_instances = cache(self._live_instances)
+        self.live_migrations = cache(self._live_migrations)
+        self.actions = cache(self._actions)
         self.allocations = cache(self._allocations)
         self.holdings = cache(self._holdings)
         self.trims = cache(self._trims)
         self._instances_with = cache(self._instances_of)
+        self._migrations_with = cache(self._migrations_of)
 
     def _compiled(self, statement: Executable) -> Statement:
         return compiled(statement, self._dialect)
@@ -249,6 +255,46 @@ class Queries:
         newest = found.order_by(table.created_at_s.desc(), table.uuid.desc())
         return self._compiled(newest.limit(bindparam("limit")))
 
+    def _live_migrations(self) -> Statement:
+        """All migrations that have not ended."""
+        table = schema.migrations.c
+        live = select(table.body.label("item")).where(schema.MIGRATION_IS_LIVE)
+        return self._compiled(live.order_by(table.uuid))
+
+    def migrations(self, query: MigrationQuery) -> Statement:
+        """Migrations that match a query, newest first; parameters by the fields' names.
+
+        :marker_at_s is when the migration `marker` was created.
+        """
+        asked = [name for name in query.__slots__ if getattr(query, name) is not None]
+        return self._migrations_with(tuple(asked))
+
+    def _migrations_of(self, asked: tuple[str, ...]) -> Statement:
+        table = schema.migrations.c
+        found = select(table.body.label("item"))
+        for name in MIGRATION_FIELDS:
+            if name in asked:
+                found = found.where(table[name] == bindparam(name))
+        if "host" in asked:
+            sides = (table.source_host, table.destination_host)
+            found = found.where(or_(*(side == bindparam("host") for side in sides)))
+        if "changed_since_s" in asked:
+            found = found.where(table.updated_at_s >= bindparam("changed_since_s"))
+        if "changed_before_s" in asked:
+            found = found.where(table.updated_at_s <= bindparam("changed_before_s"))
+        if "marker" in asked:
+            place = tuple_(table.created_at_s, table.uuid)
+            found = found.where(place < tuple_(bindparam("marker_at_s"), bindparam("marker")))
+        newest = found.order_by(table.created_at_s.desc(), table.uuid.desc())
+        return self._compiled(newest.limit(bindparam("limit")))
+
+    def _actions(self) -> Statement:
+        """What was asked of the instance :key."""
+        table = schema.actions.c
+        return self._compiled(
+            select(table.body.label("item")).where(table.instance_uuid == bindparam("key"))
+        )
+
     def _allocations(self, by: tuple[str, ...]) -> Statement:
         """`[[consumer, provider], amounts]`, where the columns in `by` equal."""
         table = schema.allocations.c
@@ -258,7 +304,7 @@ class Queries:
             found = found.where(table[name] == bindparam(name))
         return self._compiled(found)
 
-    def _holdings(self, by: Literal["consumer_uuid", "provider_uuid", "project_id"]) -> Statement:
+    def _holdings(self, by: HoldingsBy) -> Statement:
         """Allocations with their consumers, of the consumer, provider or project :key.
 
         `[[consumer, provider], amounts, record, instance]`: the last two are of the consumer, and
@@ -293,7 +339,8 @@ class Queries:
         """Forget changes up to :floor, claims before :before_s, decisions older than the newest.
 
         :kept counts these from 0, so that it is one less than their number. Instances that were
-        deleted before :deleted_before_s go too.
+        deleted before :deleted_before_s go too, and with them what was asked of them, and where
+        they were moved; but not while something is still to be done for a move.
         """
         newest = schema.decisions.alias()
         edge = (
@@ -304,6 +351,16 @@ class Queries:
             .scalar_subquery()
         )
         head, changes = schema.head, schema.changes
+        instances, actions, migrations = schema.instances, schema.actions, schema.migrations
+        is_moved = exists().where(
+            migrations.c.instance_uuid == instances.c.uuid, schema.MIGRATION_IS_LIVE
+        )
+        is_forgotten = (
+            instances.c.status == Status.DELETED,
+            instances.c.updated_at_s < bindparam("deleted_before_s"),
+            ~is_moved,
+        )
+        forgotten = select(instances.c.uuid).where(*is_forgotten)
         return tuple(
             self._compiled(statement)
             for statement in (
@@ -311,9 +368,8 @@ class Queries:
                 delete(changes).where(changes.c.version <= bindparam("floor")),
                 delete(schema.claim_keys).where(schema.claim_keys.c.at_s < bindparam("before_s")),
                 delete(schema.decisions).where(schema.decisions.c.decided_at_s < edge),
-                delete(schema.instances).where(
-                    schema.instances.c.status == "DELETED",
-                    schema.instances.c.updated_at_s < bindparam("deleted_before_s"),
-                ),
+                delete(actions).where(actions.c.instance_uuid.in_(forgotten)),
+                delete(migrations).where(migrations.c.instance_uuid.in_(forgotten)),
+                delete(instances).where(*is_forgotten),
             )
         )

@@ -6,13 +6,19 @@ returns what was asked for. A ledger drives it in one read transaction, with or 
 
 from collections.abc import Generator
 from operator import itemgetter
-from typing import Final, Literal, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 from berth.adapters.ledger.codec import changes_of, decode_changes, decode_json, decode_records
 from berth.adapters.ledger.holding import Owner, derived_consumer, gathered
-from berth.adapters.ledger.listing import check_in_feed, in_key_order, kind_of_noun, newest_first
+from berth.adapters.ledger.listing import (
+    check_in_feed,
+    in_key_order,
+    kind_of_noun,
+    newest_first,
+    started_last,
+)
 from berth.adapters.ledger.sql.daybook import unpack
-from berth.adapters.ledger.sql.queries import Parameter, Queries, Statement
+from berth.adapters.ledger.sql.queries import HoldingsBy, Parameter, Queries, Statement
 from berth.adapters.ledger.sql.sheets import CHANGES
 from berth.domain.aggregate import Aggregate
 from berth.domain.allocation import Allocation
@@ -23,11 +29,13 @@ from berth.domain.errors import LedgerError, NotFoundError
 from berth.domain.flavor import Flavor
 from berth.domain.host import Host, Service
 from berth.domain.instance import Instance
+from berth.domain.instance_action import Action
+from berth.domain.migration import Migration
 from berth.domain.provider import Provider
 from berth.domain.record import PendingRequest, Record
 from berth.domain.server_group import ServerGroup
 from berth.domain.vocabulary import ResourceClass, Trait
-from berth.ports.ledger import InstanceQuery
+from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
@@ -98,6 +106,26 @@ def read_instances(queries: Queries, query: InstanceQuery) -> Read[list[Instance
     return sorted(found, key=newest_first, reverse=True)
 
 
+def read_migrations(queries: Queries, query: MigrationQuery) -> Read[list[Migration]]:
+    """Read the migrations that match, newest first."""
+    values: dict[str, Parameter] = {name: getattr(query, name) for name in query.__slots__}
+    if query.marker is not None:
+        marker = yield from read_one(queries, Migration, query.marker)
+        if marker is None:
+            raise NotFoundError("migration", query.marker)
+        values["marker_at_s"] = marker.created_at_s
+    statement = queries.migrations(query)
+    found = decode_records(Migration, (yield statement, statement.bind(**values)))
+    return sorted(found, key=newest_first, reverse=True)
+
+
+def read_actions(queries: Queries, instance_uuid: str) -> Read[list[Action]]:
+    """Read what was asked of an instance, newest first."""
+    statement = queries.actions()
+    found = decode_records(Action, (yield statement, statement.bind(key=instance_uuid)))
+    return sorted(found, key=started_last, reverse=True)
+
+
 def read_allocations(queries: Queries, **by: str | None) -> Read[list[Allocation]]:
     """Read what is allocated, where the columns named equal; in order of consumer, provider."""
     asked = {name: uuid for name, uuid in by.items() if uuid is not None}
@@ -108,9 +136,7 @@ def read_allocations(queries: Queries, **by: str | None) -> Read[list[Allocation
     return [Allocation(consumer, provider, amounts) for (consumer, provider), amounts in rows]
 
 
-def read_holdings(
-    queries: Queries, by: Literal["consumer_uuid", "provider_uuid", "project_id"], key: str
-) -> Read[list[Holding]]:
+def read_holdings(queries: Queries, by: HoldingsBy, key: str) -> Read[list[Holding]]:
     """Read who holds what: of a consumer, of a provider, or by consumers of a project."""
     statement = queries.holdings(by)
     text = yield statement, statement.bind(key=key)
@@ -137,6 +163,7 @@ def read_snapshot(queries: Queries, now_s: float) -> Read[Snapshot]:
         server_groups=tuple((yield from read_all(queries, ServerGroup))),
         flavors=tuple((yield from read_all(queries, Flavor))),
         instances=tuple((yield from _read_live(queries))),
+        migrations=tuple((yield from _read_live_migrations(queries))),
         pending_requests=tuple((yield from read_all(queries, PendingRequest))),
         resource_classes=tuple((yield from read_all(queries, ResourceClass))),
         traits=tuple((yield from read_all(queries, Trait))),
@@ -156,6 +183,11 @@ def _read_live(queries: Queries) -> Read[list[Instance]]:
         if chunk:
             at_s, uuid = chunk[-1].created_at_s, chunk[-1].uuid
     return sorted(live, key=_uuid)
+
+
+def _read_live_migrations(queries: Queries) -> Read[list[Migration]]:
+    statement = queries.live_migrations()
+    return in_key_order(decode_records(Migration, (yield statement, statement.bind())))
 
 
 def read_changes(queries: Queries, after: int, limit: int) -> Read[list[Change]]:

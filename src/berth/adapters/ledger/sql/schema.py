@@ -194,6 +194,41 @@ resource_classes: Final = _table("resource_classes", _key("name"), _number("numb
 
 traits: Final = _table("traits", _key("name"), _number("number"), _text("body"))
 
+migrations: Final = _table(
+    "migrations",
+    _key("uuid"),
+    _number("number"),
+    _text("instance_uuid"),
+    _text("kind"),
+    _text("status"),
+    _text("source_host"),
+    _text("destination_host"),
+    _text("project_id"),
+    _text("user_id"),
+    _seconds("created_at_s"),
+    _seconds("updated_at_s"),
+    Column("is_live", Boolean(create_constraint=False), nullable=False),
+    _text("body"),
+)
+"""`is_live`: something is still to be done for it, so that a snapshot holds it."""
+Index(None, migrations.c.instance_uuid)
+Index("ix_migrations_newest", migrations.c.created_at_s, migrations.c.uuid)
+Index(
+    "ix_migrations_live",
+    migrations.c.uuid,
+    sqlite_where=text("is_live"),
+    postgresql_where=text("is_live"),
+)
+
+MIGRATION_IS_LIVE: Final = text("migrations.is_live")
+"""As the index says it: SQLite does not use it for `is_live = 1`, as a column would be written."""
+
+actions: Final = _table(
+    "actions", _key("key"), _text("instance_uuid"), _seconds("started_at_s"), _text("body")
+)
+"""What was asked of instances; `key` is made of the instance and the request."""
+Index(None, actions.c.instance_uuid)
+
 changes: Final = Table(
     "changes",
     metadata,
@@ -230,6 +265,8 @@ RECORD_TABLES: Final[dict[Kind, Table]] = {
     Kind.CONSUMER: consumers,
     Kind.RESOURCE_CLASS: resource_classes,
     Kind.TRAIT: traits,
+    Kind.MIGRATION: migrations,
+    Kind.ACTION: actions,
 }
 
 KIND_OF_TABLE: Final = {table.name: kind for kind, table in RECORD_TABLES.items()}

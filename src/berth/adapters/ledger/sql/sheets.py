@@ -12,6 +12,7 @@ from berth.adapters.ledger.sql import schema
 from berth.domain.aggregate import Aggregate
 from berth.domain.host import Service
 from berth.domain.instance import Instance
+from berth.domain.migration import Migration
 from berth.domain.provider import Provider
 from berth.domain.record import Kind
 
@@ -182,6 +183,23 @@ def _instance_columns(instance: Instance) -> Row:
     )
 
 
+def _migration_columns(migration: Migration) -> Row:
+    return (
+        migration.uuid,
+        migration.number,
+        migration.instance_uuid,
+        str(migration.kind),
+        migration.status,
+        migration.source.host,
+        migration.destination.host,
+        migration.project_id,
+        migration.user_id,
+        migration.created_at_s,
+        migration.updated_at_s,
+        not migration.has_ended,
+    )
+
+
 _COLUMNS: Final[Mapping[Kind, Callable[[Any], Row]]] = {
     Kind.HOST: attrgetter("uuid", "name", "node"),
     Kind.SERVICE: _service_columns,
@@ -195,4 +213,6 @@ _COLUMNS: Final[Mapping[Kind, Callable[[Any], Row]]] = {
     Kind.CONSUMER: attrgetter("uuid", "project_id", "user_id", "generation"),
     Kind.RESOURCE_CLASS: attrgetter("name", "number"),
     Kind.TRAIT: attrgetter("name", "number"),
+    Kind.MIGRATION: _migration_columns,
+    Kind.ACTION: attrgetter("key", "instance_uuid", "started_at_s"),
 }

@@ -51,6 +51,8 @@ class SqliteWriter:
         retention: how much of the past to keep.
         now_s: tells Unix time in seconds.
         on_news: called in the event loop with what was committed, before it is answered.
+        on_batch: called in the thread with the units of a batch that was committed, and the
+            seconds that took.
 
     Attributes:
         newest: epoch and version of the newest batch, which `on_news` may not have been told of.
@@ -63,11 +65,13 @@ class SqliteWriter:
         retention: Retention,
         now_s: Callable[[], float],
         on_news: Callable[[News], None],
+        on_batch: Callable[[int, float], None] | None = None,
     ) -> None:
         self.newest = (0, -1)
         self._connection = connect(path)
         self._clerk = Clerk(self._connection, retention=retention, now_s=now_s)
         self._on_news = on_news
+        self._on_batch = on_batch
         self._posted_at_s = time.monotonic()
         self._is_shared = False
         self._flush_s = 0.0
@@ -187,6 +191,7 @@ class SqliteWriter:
         """Commit what waits; return False when it was the last."""
         jobs = [first]
         goes_on = True
+        began_s = time.monotonic()
         try:
             self._clerk.begin()
             goes_on = self._drain(jobs)
@@ -194,6 +199,10 @@ class SqliteWriter:
             self._finish(jobs)
         except Exception as error:  # noqa: BLE001 - goes to those who asked
             self._give_up(jobs, error)
+            return goes_on
+        units = sum(len(job.units) for job in jobs) if self._on_batch is not None else 0
+        if self._on_batch is not None and units:
+            self._on_batch(units, time.monotonic() - began_s)
         return goes_on
 
     def _drain(self, jobs: list[Job]) -> bool:

@@ -1,16 +1,12 @@
 """What this process says about itself."""
 
-import numpy as np
-
 from berth import __version__
 from berth.api.berth.schemas.status import HostCounts, InstanceCounts, StatusAnswer
 from berth.api.microversion import MAX, MIN, text_of
 from berth.api.parts import ApiParts
 from berth.api.routing import Answer, Call
-from berth.domain.instance import Status
-from berth.ports.ledger import InstanceQuery
+from berth.services.census import count_hosts, count_instances
 
-_ERRORS_MAX = 1000
 _NS_PER_S = 1_000_000_000
 
 
@@ -40,22 +36,10 @@ async def show_status(call: Call) -> Answer:
 
 
 def _hosts(parts: ApiParts) -> HostCounts:
-    table = parts.replica.hosts
-    age_s = np.abs(parts.clock.now_s() - table.last_seen_s)
-    fresh = ~table.forced_down & (age_s <= parts.service_down_time_s)
-    enabled = table.alive & table.enabled
-    total = int(np.count_nonzero(table.alive))
-    up = int(np.count_nonzero(enabled & fresh))
-    disabled = total - int(np.count_nonzero(enabled))
-    return HostCounts(total=total, up=up, down=total - up - disabled, disabled=disabled)
+    found = count_hosts(parts.replica.hosts, parts.clock.now_s(), parts.service_down_time_s)
+    return HostCounts(total=found.total, up=found.up, down=found.down, disabled=found.disabled)
 
 
 async def _instances(parts: ApiParts) -> InstanceCounts:
-    table = parts.replica.hosts
-    alive = table.alive
-    placed = int(table.num_instances[alive].sum())
-    building = int(table.num_io_ops[alive].sum())
-    waiting = sum(len(p.request.instance_uuids) for p in parts.replica.pending.values())
-    query = InstanceQuery(status=Status.ERROR, limit=_ERRORS_MAX)
-    errors = len(await parts.ledger.instances(query))
-    return InstanceCounts(build=building + waiting, active=placed - building, error=errors)
+    found = await count_instances(parts.replica, parts.ledger)
+    return InstanceCounts(build=found.building, active=found.placed, error=found.errors)

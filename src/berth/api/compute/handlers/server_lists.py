@@ -6,13 +6,14 @@ from berth.api.codec import UNSET, UnsetType
 from berth.api.compute.handlers.name_patterns import pattern_of
 from berth.api.compute.schemas.server_views import ServerLinesAnswer, ServersAnswer
 from berth.api.compute.schemas.servers import ServersQuery
-from berth.api.compute.views.servers import ServerWriter
+from berth.api.compute.views.servers import ServerWriter, extra_of
 from berth.api.errors import HttpError
 from berth.api.links import Link, limit_of, next_page
 from berth.api.routing import Answer, Call
 from berth.api.values import flag, moment
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.domain.instance import Instance, Status
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.lifecycle import status_shown
 from berth.ports.ledger import InstanceQuery
 
 Accepts = Callable[[Instance], bool]
@@ -43,11 +44,12 @@ async def _page(call: Call) -> tuple[Sequence[Instance], Links]:
     if asked.sort_dir not in _SORT_DIRS:
         raise InvalidInputError("sort_dir", "must be asc or desc")
     limit = limit_of(call, asked.limit)
-    statuses = _statuses(call)
+    words = _status_words(call)
+    statuses = _statuses(words)
     if limit == 0 or statuses == set():
         return [], UNSET
     query = _query(call, asked, statuses)
-    found = await _find(call, query, _accepts(asked, statuses), limit + 1)
+    found = await _find(call, query, _accepts(asked, words), limit + 1)
     if len(found) <= limit:
         return found, UNSET
     return found[:limit], next_page(call, found[limit - 1].uuid, limit)
@@ -125,30 +127,60 @@ def _deleted(
     return None if since_s is not None and asked.deleted is None else False
 
 
-def _statuses(call: Call) -> set[Status] | None:
+def _status_words(call: Call) -> set[str] | None:
+    """Return the statuses asked for, as clients see them; None for any."""
+    asked = {value.upper() for name, value in call.query_items() if name == "status"}
+    return asked or None
+
+
+def _statuses(asked: set[str] | None) -> set[Status] | None:
     """Return the statuses asked for, None for any; those that Berth does not have are left out."""
-    asked = [value.upper() for name, value in call.query_items() if name == "status"]
-    if not asked:
+    if asked is None:
         return None
-    return {status for status in Status if status.value in asked}
+    shown = {status for status in Status if status.value in asked}
+    for status in Status:
+        shown |= {status for task in Task if status_shown(status, task) in asked}
+    return shown
 
 
-def _accepts(asked: ServersQuery, statuses: set[Status] | None) -> Accepts | None:
+def _accepts(asked: ServersQuery, words: set[str] | None) -> Accepts | None:
     """Make the test for what the ledger does not select by; None when there is nothing."""
     tests: list[Accepts] = []
     if asked.name:
         tests.append(_named(pattern_of(asked.name)))
-    if statuses and len(statuses) > 1:
-        tests.append(lambda instance: instance.status in statuses)
+    if words is not None:
+        tests.append(lambda instance: status_shown(instance.status, instance.task) in words)
     if asked.image:
         tests.append(lambda instance: bool(instance.image) and _image_id(instance) == asked.image)
     if asked.flavor:
         tests.append(lambda instance: instance.flavor.flavor_id == asked.flavor)
     if asked.user_id:
         tests.append(lambda instance: instance.user_id == asked.user_id)
+    tests += _tag_tests(asked)
     if not tests:
         return None
     return lambda instance: all(test(instance) for test in tests)
+
+
+def _tag_tests(asked: ServersQuery) -> list[Accepts]:
+    tests: list[Accepts] = []
+    if asked.tags:
+        wanted = set(asked.tags.split(","))
+        tests.append(lambda instance: wanted <= _tags(instance))
+    if asked.tags_any:
+        some = set(asked.tags_any.split(","))
+        tests.append(lambda instance: bool(some & _tags(instance)))
+    if asked.not_tags:
+        together = set(asked.not_tags.split(","))
+        tests.append(lambda instance: not together <= _tags(instance))
+    if asked.not_tags_any:
+        unwanted = set(asked.not_tags_any.split(","))
+        tests.append(lambda instance: not unwanted & _tags(instance))
+    return tests
+
+
+def _tags(instance: Instance) -> set[str]:
+    return set(extra_of(instance).get("tags", ()))
 
 
 def _named(matches: Callable[[str], bool]) -> Accepts:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from berth.api.compute.handlers.action_arguments import caller_of
 from berth.api.compute.handlers.servers import changed, server_of
 from berth.api.compute.schemas.server_views import MetadataAnswer, MetadataItemAnswer
 from berth.api.compute.schemas.servers import MetadataBody, MetadataItemBody
@@ -10,6 +11,7 @@ from berth.api.errors import HttpError
 from berth.api.routing import Answer, Call
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.instance import Instance
+from berth.services.permitting import check_lock
 
 _ITEMS_MAX = 128
 
@@ -22,14 +24,14 @@ async def list_metadata(call: Call) -> Answer:
 async def add_metadata(call: Call) -> Answer:
     """Add or overwrite metadata of a server."""
     given = call.body(MetadataBody).metadata
-    instance = await changed(call, lambda old: _with(old, {**old.metadata, **given}))
+    instance = await changed(call, lambda old: _with(call, old, {**old.metadata, **given}))
     return Answer(MetadataAnswer(metadata=instance.metadata))
 
 
 async def replace_metadata(call: Call) -> Answer:
     """Replace the metadata of a server."""
     given = call.body(MetadataBody).metadata
-    instance = await changed(call, lambda old: _with(old, given))
+    instance = await changed(call, lambda old: _with(call, old, given))
     return Answer(MetadataAnswer(metadata=instance.metadata))
 
 
@@ -48,7 +50,7 @@ async def update_metadata_item(call: Call) -> Answer:
     key = call.key("key")
     if key not in given:
         raise InvalidInputError("meta", f"must have the one key {key[:80]!r}, as the path says")
-    await changed(call, lambda old: _with(old, {**old.metadata, **given}))
+    await changed(call, lambda old: _with(call, old, {**old.metadata, **given}))
     return Answer(MetadataItemAnswer(meta=given))
 
 
@@ -59,13 +61,15 @@ async def delete_metadata_item(call: Call) -> Answer:
     def without(old: Instance) -> Instance:
         if key not in old.metadata:
             raise NotFoundError("metadata item", key)
-        return _with(old, {name: text for name, text in old.metadata.items() if name != key})
+        rest = {name: text for name, text in old.metadata.items() if name != key}
+        return _with(call, old, rest)
 
     await changed(call, without)
     return Answer()
 
 
-def _with(old: Instance, metadata: Mapping[str, str]) -> Instance:
+def _with(call: Call, old: Instance, metadata: Mapping[str, str]) -> Instance:
+    check_lock(old, caller_of(call))
     if len(metadata) > _ITEMS_MAX:
         raise HttpError(403, f"A server has at most {_ITEMS_MAX} items of metadata.")
     return replace(old, metadata=metadata)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from berth.api.codec import UNSET
+from berth.api.compute.handlers.action_arguments import caller_of
 from berth.api.compute.handlers.server_orders import Asked, named_as_sent, read_order
 from berth.api.compute.schemas.server_views import (
     CreatedAnswer,
@@ -18,6 +19,7 @@ from berth.api.routing import Answer, Call
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.domain.instance import Instance, Status
 from berth.services.instances import Accepted
+from berth.services.permitting import check_lock
 
 _DESCRIPTION = (2, 19)
 _HOSTNAME = (2, 90)
@@ -71,6 +73,7 @@ async def update_server(call: Call) -> Answer:
 async def delete_server(call: Call) -> Answer:
     """Have a server destroyed and its room freed."""
     instance = await server_of(call)
+    check_lock(instance, caller_of(call))
     down_s = call.parts.service_down_time_s
     await call.parts.instances.delete(instance.uuid, service_down_time_s=down_s)
     return Answer()

@@ -88,6 +88,7 @@ class ServerView(
         "reservation_id": "OS-EXT-SRV-ATTR:reservation_id",
         "launch_index": "OS-EXT-SRV-ATTR:launch_index",
         "user_data": "OS-EXT-SRV-ATTR:user_data",
+        "rebuilt_with": "user_data",
         "kernel_id": "OS-EXT-SRV-ATTR:kernel_id",
         "ramdisk_id": "OS-EXT-SRV-ATTR:ramdisk_id",
         "root_device_name": "OS-EXT-SRV-ATTR:root_device_name",
@@ -130,6 +131,8 @@ class ServerView(
     reservation_id: str | UnsetType = UNSET
     launch_index: int | UnsetType = UNSET
     user_data: str | UnsetType | None = UNSET
+    rebuilt_with: str | UnsetType | None = UNSET
+    """The user data again, for its owner, in the answer to a rebuild."""
     kernel_id: str | UnsetType = UNSET
     ramdisk_id: str | UnsetType = UNSET
     root_device_name: str | UnsetType | None = UNSET

@@ -150,8 +150,16 @@ class ServerChangeBody(Model):
     server: ServerChange
 
 
-class ServersQuery(Model, rename={"changes_since": "changes-since"}):
-    """Which servers to list."""
+class ServersQuery(
+    Model,
+    rename={
+        "changes_since": "changes-since",
+        "tags_any": "tags-any",
+        "not_tags": "not-tags",
+        "not_tags_any": "not-tags-any",
+    },
+):
+    """Which servers to list; several tags are joined by commas."""
 
     limit: Limit | None = None
     marker: str | None = None
@@ -167,6 +175,10 @@ class ServersQuery(Model, rename={"changes_since": "changes-since"}):
     user_id: str | None = None
     host: str | None = None
     deleted: str | None = None
+    tags: str | None = None
+    tags_any: str | None = None
+    not_tags: str | None = None
+    not_tags_any: str | None = None
     sort_key: str | None = None
     sort_dir: str | None = None
 

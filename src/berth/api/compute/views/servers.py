@@ -19,6 +19,8 @@ from berth.api.microversion import Version
 from berth.api.routing import Call
 from berth.api.values import isotime, naive_time
 from berth.domain.instance import Instance, Status
+from berth.domain.lifecycle import status_shown
+from berth.services.permitting import LOCKED, vm_state
 
 _EXTENDED = (2, 3)
 _LOCKED = (2, 9)
@@ -34,15 +36,17 @@ _PINNED_ZONE = (2, 96)
 _IMAGE_PROPERTIES = (2, 98)
 _HINTS = (2, 100)
 
-_RUNNING = 1
 _NO_STATE = 0
-_VM_STATES = {
-    Status.BUILD: "building",
-    Status.ACTIVE: "active",
-    Status.ERROR: "error",
-    Status.DELETED: "deleted",
+_POWER_STATES = {
+    Status.ACTIVE: 1,
+    Status.RESIZED: 1,
+    Status.PAUSED: 3,
+    Status.SHUTOFF: 4,
+    Status.SUSPENDED: 4,
+    Status.SHELVED: 4,
+    Status.SHELVED_OFFLOADED: 4,
 }
-_WITH_PROGRESS = frozenset({Status.BUILD, Status.ACTIVE})
+_WITH_PROGRESS = frozenset({Status.BUILD, Status.ACTIVE, Status.RESIZED})
 _WITH_FAULT = frozenset({Status.ERROR, Status.DELETED})
 _DEFAULT_GROUPS = [SecurityGroupView(name="default")]
 _HOSTNAME_MAX = 63
@@ -113,7 +117,7 @@ class ServerWriter:
         return ServerView(
             id=instance.uuid,
             name=instance.name,
-            status=status.value,
+            status=status_shown(status, instance.task),
             tenant_id=instance.project_id,
             user_id=instance.user_id,
             created=isotime(instance.created_at_s),
@@ -124,8 +128,8 @@ class ServerWriter:
             metadata=instance.metadata,
             links=self._linker.of("servers", instance.uuid),
             task_state=None if instance.task is None else instance.task.value,
-            vm_state=_VM_STATES[status],
-            power_state=_RUNNING if status is Status.ACTIVE else _NO_STATE,
+            vm_state=vm_state(status),
+            power_state=_POWER_STATES.get(status, _NO_STATE),
             availability_zone=self._zone(instance),
             launched_at=None
             if instance.launched_at_s is None
@@ -145,7 +149,7 @@ class ServerWriter:
         if self._call.identity.is_admin:
             _add_attributes(later, instance, extra, version)
         if version >= _LOCKED:
-            later["locked"] = False
+            later["locked"] = LOCKED in instance.extra
         if version >= _DESCRIPTION:
             later["description"] = extra.get("description")
         if version >= _TAGS:
@@ -155,7 +159,7 @@ class ServerWriter:
         if version >= _GROUPS and alone:
             later["server_groups"] = [instance.group_uuid] if instance.group_uuid else []
         if version >= _LOCKED_REASON:
-            later["locked_reason"] = None
+            later["locked_reason"] = cast("str", instance.extra.get(LOCKED, "")) or None
         if version >= _HOSTNAME:
             later["hostname"] = _hostname(instance, extra)
         if version >= _PINNED_ZONE:

@@ -11,9 +11,15 @@ from berth.api.placement.schemas.building import (
     text,
     whole,
 )
-from berth.api.placement.schemas.plainness import PlainClaim
+from berth.api.placement.schemas.plainness import PlainClaim, PlainClaims, PlainReshape
 from berth.api.placement.schemas.providers import INVENTORIES
 from berth.api.placement.shapes import Shape, Steps
+
+
+def _required_last(schema: Json) -> Json:
+    """Have names that must not be there told before those that are missing, as the original."""
+    return dict(sorted(schema.items(), key=lambda item: item[0] == "required"))
+
 
 _RESOURCES = obj(patterns={NAME: whole(1, None)}, size_min=1)
 _OWNER = {"project_id": text(255, 1), "user_id": text(255, 1)}
@@ -22,7 +28,7 @@ _OWNER_NAMES = tuple(_OWNER)
 
 def _listed(owner: Json) -> Json:
     """Make the body below 1.12: a list of providers."""
-    provider = obj({"uuid": UUID}, ("uuid",))
+    provider = _required_last(obj({"uuid": UUID}, ("uuid",)))
     item = obj(
         {"resource_provider": provider, "resources": _RESOURCES}, ("resource_provider", "resources")
     )
@@ -35,7 +41,7 @@ def _keyed(required: Json, optional: Json | None = None, *, size_min: int = 0) -
     held = obj({"generation": GENERATION, "resources": _RESOURCES}, ("resources",))
     allocations = obj(patterns={UUID_KEY: held}, size_min=size_min)
     properties = {"allocations": allocations, **_OWNER, **required, **(optional or {})}
-    return obj(properties, ("allocations", *_OWNER_NAMES, *required))
+    return _required_last(obj(properties, ("allocations", *_OWNER_NAMES, *required)))
 
 
 _SEEN: Json = {"consumer_generation": {"type": ["integer", "null"]}}
@@ -51,13 +57,18 @@ _AT_28 = _keyed(_SEEN)
 _AT_34 = _keyed(_SEEN, _MAPPINGS)
 _AT_38 = _keyed({**_SEEN, **_TYPE}, _MAPPINGS)
 
+_PLAIN_AT_13 = PlainClaim()
+_PLAIN_AT_28 = PlainClaim(has_generation=True)
+_PLAIN_AT_34 = PlainClaim(has_generation=True, has_mappings=True)
+_PLAIN_AT_38 = PlainClaim(has_generation=True, has_mappings=True, has_type=True)
+
 PUT_ALLOCATIONS: Steps = (
     (0, Shape(_listed({}))),
     (8, Shape(_listed(_OWNER))),
     (12, Shape(_keyed({}, size_min=1), is_plain=PlainClaim(size_min=1))),
-    (28, Shape(_AT_28, is_plain=PlainClaim(has_generation=True))),
-    (34, Shape(_AT_34, is_plain=PlainClaim(has_generation=True, has_mappings=True))),
-    (38, Shape(_AT_38, is_plain=PlainClaim(has_generation=True, has_mappings=True, has_type=True))),
+    (28, Shape(_AT_28, is_plain=_PLAIN_AT_28)),
+    (34, Shape(_AT_34, is_plain=_PLAIN_AT_34)),
+    (38, Shape(_AT_38, is_plain=_PLAIN_AT_38)),
 )
 
 
@@ -66,8 +77,13 @@ def _together(one: Json, size_min: int) -> Json:
 
 
 POST_ALLOCATIONS: Steps = tuple(
-    (since, Shape(_together(one, 1)))
-    for since, one in ((13, _AT_13), (28, _AT_28), (34, _AT_34), (38, _AT_38))
+    (since, Shape(_together(one, 1), is_plain=PlainClaims(plain, 1)))
+    for since, one, plain in (
+        (13, _AT_13, _PLAIN_AT_13),
+        (28, _AT_28, _PLAIN_AT_28),
+        (34, _AT_34, _PLAIN_AT_34),
+        (38, _AT_38, _PLAIN_AT_38),
+    )
 )
 
 
@@ -78,5 +94,10 @@ def _reshape(one: Json) -> Json:
 
 
 POST_RESHAPER: Steps = tuple(
-    (since, Shape(_reshape(one))) for since, one in ((30, _AT_28), (34, _AT_34), (38, _AT_38))
+    (since, Shape(_reshape(one), is_plain=PlainReshape(PlainClaims(plain, 0))))
+    for since, one, plain in (
+        (30, _AT_28, _PLAIN_AT_28),
+        (34, _AT_34, _PLAIN_AT_34),
+        (38, _AT_38, _PLAIN_AT_38),
+    )
 )

@@ -18,6 +18,7 @@ _TEXT_MAX: Final = 255
 _POLICIES: Final = frozenset({"none", "isolate"})
 _LEAST: Final = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 1, "step_size": 1}
 _INVENTORY_KEYS: Final = frozenset({"resource_provider_generation", "inventories"})
+_RESHAPE_KEYS: Final = frozenset({"inventories", "allocations"})
 
 
 class PlainClaim:
@@ -60,6 +61,48 @@ class PlainClaim:
             and _is_seen(data.get("consumer_generation"))
             and ("consumer_type" not in data or _is_name(data["consumer_type"]))
             and ("mappings" not in data or _is_mappings(data["mappings"]))
+        )
+
+
+class PlainClaims:
+    """Tells whether a body says in the usual form what several consumers are to hold.
+
+    Args:
+        one: looks at what is said of each.
+        size_min: least number of consumers.
+    """
+
+    def __init__(self, one: PlainClaim, size_min: int) -> None:
+        self._one = one
+        self._size_min = size_min
+
+    def __call__(self, data: object) -> bool:
+        """Look at a body."""
+        if not _is_object(data) or len(data) < self._size_min:
+            return False
+        return all(_is_uuid(uuid) and self._one(claim) for uuid, claim in data.items())
+
+
+class PlainReshape:
+    """Tells whether a body says in the usual form how to reshape.
+
+    Args:
+        claims: looks at the allocations.
+    """
+
+    def __init__(self, claims: PlainClaims) -> None:
+        self._claims = claims
+
+    def __call__(self, data: object) -> bool:
+        """Look at a body."""
+        if not _is_object(data) or data.keys() != _RESHAPE_KEYS:
+            return False
+        inventories = data["inventories"]
+        return (
+            _is_object(inventories)
+            and bool(inventories)
+            and all(_is_uuid(uuid) and is_plain_inventories(it) for uuid, it in inventories.items())
+            and self._claims(data["allocations"])
         )
 
 

@@ -22,6 +22,9 @@ _LINKS: Final = (
 """What is linked to, by the minor version from which it is."""
 _LAYOUTS: Final = (0, 1, 6, 11, _NESTED_SINCE)
 """The minor versions from which a provider looks different."""
+_LISTED: Final = (b'{"resource_providers":[', b"]}")
+_LAYOUTS_KEPT: Final = 2
+"""How many of these are kept, the last asked for; each takes some 750 bytes a provider."""
 
 
 class ProviderWriter:
@@ -41,9 +44,9 @@ class ProviderWriter:
         page = self._page(table, minor)
         page.refresh(rows)
         places: list[int] = rows.tolist()
-        body = b",".join([page.templates[row] for row in places])
-        body %= tuple(table.generations[rows].tolist())
-        return b'{"resource_providers":[' + body + b"]}"
+        # Framed before it is filled in: each copy takes as much memory as the whole answer.
+        body = b",".join([page.templates[row] for row in places]).join(_LISTED)
+        return body % tuple(table.generations[rows].tolist())
 
     def newest_s(self, table: ProviderTable, rows: Rows, minor: int) -> float | None:
         """Return when the last of some rows was changed; None if that is not known of one."""
@@ -61,9 +64,10 @@ class ProviderWriter:
             self._table = table
             self._pages.clear()
         layout = max(since for since in _LAYOUTS if since <= minor)
-        page = self._pages.get(layout)
-        if page is None:
-            page = self._pages[layout] = _Page(self._prefix, table, layout)
+        page = self._pages.pop(layout, None) or _Page(self._prefix, table, layout)
+        self._pages[layout] = page
+        if len(self._pages) > _LAYOUTS_KEPT:
+            del self._pages[next(iter(self._pages))]
         return page
 
 

@@ -1,0 +1,238 @@
+"""The bus between processes; see the port `Bus` and ADR 0016."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from aiormq.channel import Channel
+from aiormq.exceptions import DeliveryError, PublishError
+from pamqp.commands import Basic
+
+from berth.adapters.bus.rabbitmq.broker import routing_key
+from berth.adapters.bus.rabbitmq.calls import Call, Calls
+from berth.adapters.bus.rabbitmq.line import Line, Session
+from berth.adapters.bus.rabbitmq.servers import Servers
+from berth.adapters.bus.rabbitmq.serving import Serving
+from berth.adapters.bus.rabbitmq.watch import Watch
+from berth.adapters.bus.wire import Wire
+from berth.domain.errors import UnavailableError
+from berth.ports.bus import CONTEXT, Command
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_REPLIES: Final = "amq.rabbitmq.reply-to"
+"""The broker's name for the answers to this channel, which go through no queue."""
+_CONFIRM_S: Final = 5.0
+"""A broker that takes longer to confirm a message takes none, as one without memory does."""
+_FINISH_S: Final = 5.0
+_PERSISTENT: Final = 2
+
+
+class RabbitBus:
+    """Carries commands between processes over a line.
+
+    Each process has one. It works while the line runs; without a connection a call fails at
+    once, and what is served here is served again as soon as there is one.
+
+    Args:
+        line: the connection, to which it adds itself.
+        own: tells this process from all others; it names its queue.
+        now_s: tells the Unix time, for deadlines.
+    """
+
+    def __init__(self, line: Line, own: str, *, now_s: Callable[[], float] = time.time) -> None:
+        self._line = line
+        self._broker = line.broker
+        self._now_s = now_s
+        self._wire = Wire(line.broker.body_bytes_max)
+        self._servers = Servers(self._wire, line.telemetry, now_s)
+        self._serving = Serving(line.broker, self._servers, self._wire, line.telemetry, own)
+        self._calls = Calls()
+        self._watch = Watch(self._calls, now_s)
+        self._channel: Channel | None = None
+        self._session: Session | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        line.add(self)
+
+    async def call(
+        self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
+    ) -> R:
+        """See `Bus.call`."""
+        name = f"{command.topic}.{command.name}"
+        await self.catch_up()
+        queue = self._queue_of(command, server)
+        if self._watch.is_unserved(queue):
+            raise UnavailableError(f"nobody serves {name}; is one running?")
+        context = CONTEXT.get().until(self._now_s() + timeout_s)
+        body = self._wire.letter(command, args, context, server=server)
+        with self._calls.begin(queue) as call:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._send(command, body, timeout_s, server, call)
+                    answer = await call.answer
+            except TimeoutError as error:
+                raise UnavailableError(
+                    f"{name} did not answer in {timeout_s:g} s; it may still be carried out, "
+                    "so repeat it with the same request id"
+                ) from error
+        return self._wire.read_answer(command.reply, answer)
+
+    async def cast(
+        self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
+    ) -> None:
+        """See `Bus.cast`. The broker has it on disk, when it is for nobody in particular."""
+        await self.catch_up()
+        context = CONTEXT.get().until(self._now_s() + timeout_s)
+        body = self._wire.letter(command, args, context, server=server)
+        await self._send(command, body, timeout_s, server, None)
+
+    async def fanout(self, command: Command[A, R], args: A) -> None:
+        """See `Bus.fanout`."""
+        await self.catch_up()
+        body = self._wire.letter(command, args, CONTEXT.get(), to_all=True)
+        key = routing_key(command.topic, command.name)
+        await self._publish(body, self._broker.fanout, key, Basic.Properties())
+
+    def serve(
+        self,
+        command: Command[A, R],
+        handler: Callable[[A], Awaitable[R]],
+        *,
+        server: str | None = None,
+    ) -> Callable[[], None]:
+        """See `Bus.serve`. The broker is told in the background."""
+        remove = self._servers.add(command, handler, server)
+        self._changed()
+
+        def stop() -> None:
+            if remove():
+                self._changed()
+
+        return stop
+
+    def serves(self, command: Command[A, R], *, server: str | None = None) -> bool:
+        """See `Bus.serves`: True while there is a connection and nothing speaks against it."""
+        return self._line.is_up and not self._watch.is_unserved(self._queue_of(command, server))
+
+    async def finish(self) -> None:
+        """Take no more commands, and wait a little for those that are being worked on."""
+        await self._serving.finish(_FINISH_S)
+
+    async def board(self, session: Session) -> None:
+        """See `Rider.board`."""
+        channel = await session.channel(confirms=True)
+        await channel.basic_consume(_REPLIES, self._calls.on_message, no_ack=True)
+        await self._serving.board(session)
+        self._watch.forget()
+        self._spawn(self._watch.run(session))
+        self._channel, self._session = channel, session
+
+    def alight(self, reason: str) -> None:
+        """See `Rider.alight`."""
+        self._channel = self._session = None
+        self._serving.alight()
+        for task in self._tasks:
+            task.cancel()
+        self._calls.fail(
+            f"the connection to the broker broke ({reason}); the command may still be carried "
+            "out, so repeat it with the same request id"
+        )
+
+    def _queue_of(self, command: Command[Any, Any], server: str | None) -> str | None:
+        """Name the queue that outlives its servers; that of a named one does not."""
+        return self._broker.queue_of(command) if server is None else None
+
+    async def _send(
+        self,
+        command: Command[Any, Any],
+        body: bytes,
+        timeout_s: float,
+        server: str | None,
+        call: Call | None,
+    ) -> None:
+        """Hand a command to the broker, which knows of a server or says so."""
+        properties = Basic.Properties(
+            expiration=str(max(1, int(timeout_s * 1000))),
+            delivery_mode=_PERSISTENT if server is None else None,
+            reply_to=_REPLIES if call else None,
+            correlation_id=call.call_id if call else None,
+        )
+        key = routing_key(command.topic, command.name, server)
+        try:
+            await self._publish(body, self._broker.commands, key, properties, mandatory=True)
+        except _ReachedNobodyError as error:
+            raise UnavailableError(f"nobody serves {key}; is one running?") from error
+
+    async def _publish(
+        self,
+        body: bytes,
+        exchange: str,
+        key: str,
+        properties: Basic.Properties,
+        *,
+        mandatory: bool = False,
+    ) -> None:
+        """Hand a message to the broker and wait until it has it.
+
+        Raises:
+            UnavailableError: there is no connection, it broke, or the broker refused.
+            _ReachedNobodyError: there is no queue for it, and there had to be one.
+        """
+        channel = self._channel
+        if channel is None:
+            raise UnavailableError(f"there is no connection to the broker {self._broker.shown}")
+        try:
+            await channel.basic_publish(
+                body,
+                exchange=exchange,
+                routing_key=key,
+                properties=properties,
+                mandatory=mandatory,
+                timeout=_CONFIRM_S,
+                wait=False,
+            )
+        except PublishError as error:
+            raise _ReachedNobodyError from error
+        except DeliveryError as error:
+            raise UnavailableError(
+                f"the broker took no more of {key}; its queue is full"
+            ) from error
+        except TimeoutError as error:
+            raise UnavailableError(
+                f"the broker did not confirm {key} in {_CONFIRM_S:g} s"
+            ) from error
+        except Exception as error:
+            # The library ends what waits with whatever ended the connection.
+            raise UnavailableError(
+                f"the connection to the broker broke ({type(error).__name__}); the command may "
+                "still be carried out, so repeat it with the same request id"
+            ) from error
+
+    async def catch_up(self) -> None:
+        """Have the broker know who serves here, so that what is sent next may come back."""
+        if self._serving.is_behind:
+            await self._apply()
+
+    async def _apply(self) -> None:
+        session = self._session
+        try:
+            await self._serving.catch_up()
+        except Exception as error:  # noqa: BLE001 - whatever it is, a new connection begins anew
+            if session is not None:
+                session.end(f"{error!r}"[:300])
+
+    def _changed(self) -> None:
+        self._serving.note_change()
+        if self._channel is not None:
+            self._spawn(self._apply())
+
+    def _spawn(self, work: Any) -> None:  # noqa: ANN401 - a coroutine without a result
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class _ReachedNobodyError(Exception):
+    """The broker knows no queue for a message."""

@@ -1,0 +1,133 @@
+"""Notifications on a topic exchange that others read; see the port `Notifier`."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+from aiormq.channel import Channel
+from pamqp.commands import Basic
+
+from berth.adapters.bus.notification_body import NotificationBody
+from berth.adapters.bus.rabbitmq.line import Line, Session
+from berth.domain.named_uuid import named_uuid
+from berth.ports.bus import CONTEXT
+from berth.ports.notifier import Priority
+
+_WAITING_MAX: Final = 10_000
+"""Notifications that are kept while there is no connection; the oldest go first."""
+_AT_ONCE: Final = 64
+_PERSISTENT: Final = 2
+
+
+class RabbitNotifier:
+    """Publishes notifications, each at least once while it fits into memory.
+
+    Args:
+        line: the connection, to which it adds itself.
+        publisher: who tells: the part and the machine (`scheduler.rack1`).
+        now_s: tells the Unix time.
+    """
+
+    def __init__(
+        self, line: Line, publisher: str, *, now_s: Callable[[], float] = time.time
+    ) -> None:
+        self._broker = line.broker
+        self._telemetry = line.telemetry
+        self._publisher = publisher
+        self._now_s = now_s
+        self._encoder = msgspec.json.Encoder()
+        self._waiting: deque[tuple[str, str, bytes]] = deque()
+        self._came = asyncio.Event()
+        self._all_told = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        line.add(self)
+
+    def notify(
+        self, event_type: str, payload: object, *, key: str, priority: Priority = Priority.INFO
+    ) -> None:
+        """See `Notifier.notify`."""
+        context = CONTEXT.get()
+        message = NotificationBody(
+            message_id=named_uuid(f"{event_type}:{key}"),
+            event_type=event_type,
+            priority=priority,
+            publisher_id=self._publisher,
+            timestamp=datetime.fromtimestamp(self._now_s(), UTC).isoformat(),
+            request_id=context.request_id,
+            traceparent=context.traceparent,
+            payload=payload,
+        )
+        try:
+            body = self._encoder.encode(message)
+        except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+            self._telemetry.failure("notification_unreadable", error, event_type=event_type)
+            return
+        if len(self._waiting) >= _WAITING_MAX:
+            self._waiting.popleft()
+            self._telemetry.event("notification_dropped", waiting=_WAITING_MAX)
+        self._waiting.append((event_type, message.message_id, body))
+        self._all_told.clear()
+        self._came.set()
+
+    async def board(self, session: Session) -> None:
+        """See `Rider.board`."""
+        channel = await session.channel(confirms=True)
+        await channel.exchange_declare(
+            self._broker.notifications, exchange_type="topic", durable=True
+        )
+        self._task = asyncio.create_task(self._publish(session, channel))
+
+    def alight(self, reason: str) -> None:
+        """See `Rider.alight`."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def finish(self, timeout_s: float = 2.0) -> None:
+        """Wait a little until all is told."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                if self._waiting:
+                    await self._all_told.wait()
+        except TimeoutError:
+            self._telemetry.event("notifications_untold", waiting=len(self._waiting))
+
+    async def _publish(self, session: Session, channel: Channel) -> None:
+        try:
+            while True:
+                await self._came.wait()
+                self._came.clear()
+                while self._waiting:
+                    batch = [*self._waiting][:_AT_ONCE]
+                    await asyncio.gather(*(self._tell(channel, *one) for one in batch))
+                    self._forget(batch)
+                self._all_told.set()
+        except Exception as error:  # noqa: BLE001 - the rest is told on the next connection
+            self._came.set()
+            session.end(f"{error!r}"[:300])
+
+    async def _tell(self, channel: Channel, event_type: str, message_id: str, body: bytes) -> None:
+        properties = Basic.Properties(
+            content_type="application/json",
+            content_encoding="utf-8",
+            delivery_mode=_PERSISTENT,
+            message_id=message_id,
+            message_type=event_type,
+        )
+        await channel.basic_publish(
+            body,
+            exchange=self._broker.notifications,
+            routing_key=event_type,
+            properties=properties,
+            wait=False,
+        )
+
+    def _forget(self, told: list[tuple[str, str, bytes]]) -> None:
+        """Take out what was told; more may have come meanwhile, and the oldest been dropped."""
+        ids = {message_id for _, message_id, _ in told}
+        while self._waiting and self._waiting[0][1] in ids:
+            self._waiting.popleft()

@@ -1,0 +1,143 @@
+"""HTTP of one connection: uvicorn's, with limits on what it would keep and wait for.
+
+The API holds its own limits as soon as it has a whole head. Until then, and after the last byte of
+a body that is not all of it, only the protocol knows how much has come and how long it takes.
+"""
+
+import asyncio
+import json
+import sys
+from http import HTTPStatus
+from typing import Final
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+UNREAD_BYTES_MAX: Final = 128 * 1024
+"""Bytes of a head, or of what is around chunks of a body: more than the API's limits together."""
+MESSAGE_S_MAX: Final = 35.0
+"""Time in which a request has to come, a little more than the API gives a body."""
+
+_MALFORMED: Final = (
+    "The server could not comply with the request since it is either malformed or otherwise "
+    "incorrect.\n\n {}  "
+)
+_TOO_LARGE: Final = "The request header fields were too large\n\n {}  "
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """HTTP whose refusals have the form of OpenStack's errors.
+
+    They come before there is a request, so no API can tell them. What trails a body is dropped.
+
+    Args:
+        config: of uvicorn.
+        server_state: shared by all connections.
+        app_state: of the application.
+        unread_bytes_max: bytes that may come without anything that is handed on.
+        message_s_max: seconds in which a request has to come as a whole.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, object],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        unread_bytes_max: int = UNREAD_BYTES_MAX,
+        message_s_max: float = MESSAGE_S_MAX,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._unread_bytes_max = unread_bytes_max
+        self._message_s_max = message_s_max
+        self._unread_bytes = 0
+        self._was_asked = False
+        self._has_head = False
+        self._is_between = False
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's
+        """Wait for a request, but not for ever."""
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._wait_no_more()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; give up when too much has come that is nothing yet."""
+        self._unread_bytes += len(data)
+        super().data_received(data)
+        if self._is_between and not self._unread_bytes:
+            self._wait_no_more()
+        elif self._unread_bytes > self._unread_bytes_max:
+            reason = f"More than {self._unread_bytes_max} bytes have come without a request."
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _TOO_LARGE.format(reason))
+        elif self._alarm is None:
+            self._wait()
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self._has_head = self._is_between = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a field of the head; what comes after a body is none."""
+        if not self._has_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Hand the head on."""
+        self._has_head = True
+        self._unread_bytes = 0
+        super().on_headers_complete()
+        self._was_asked = True
+
+    def on_body(self, body: bytes) -> None:
+        """Hand a piece of the body on."""
+        self._unread_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._unread_bytes = 0
+        self._is_between = True
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP, and close the connection."""
+        # Called where the parser's error is handled, and only that knows what was wrong.
+        cause = str(sys.exception() or "")
+        reason = "content-length header must be an integer" if "Content-Length" in cause else msg
+        self._refuse(HTTPStatus.BAD_REQUEST, _MALFORMED.format(reason))
+
+    def _refuse(self, status: HTTPStatus, detail: str) -> None:
+        if self.transport.is_closing():
+            return
+        error = {"status": status, "title": status.phrase, "detail": detail}
+        body = json.dumps({"errors": [error]}).encode()
+        head = (
+            f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def _wait(self) -> None:
+        self._alarm = self.loop.call_later(self._message_s_max, self._stop_waiting)
+
+    def _wait_no_more(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _stop_waiting(self) -> None:
+        """Close the connection, unless the API is still at work; it has a limit of its own."""
+        if self._was_asked and not self.cycle.response_complete:
+            self._wait()
+        else:
+            self.transport.close()

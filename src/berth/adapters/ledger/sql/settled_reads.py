@@ -1,0 +1,80 @@
+"""Reads of tables that may lag behind a daybook: what both SQL ledgers answer alike."""
+
+from abc import ABC, abstractmethod
+from typing import TypeVar
+
+from berth.adapters.ledger.sql.queries import HoldingsBy, Queries
+from berth.adapters.ledger.sql.reads import (
+    Read,
+    read_actions,
+    read_allocations,
+    read_holdings,
+    read_instances,
+    read_migrations,
+)
+from berth.domain.allocation import Allocation
+from berth.domain.consumer import Holding
+from berth.domain.instance import Instance
+from berth.domain.instance_action import Action
+from berth.domain.migration import Migration
+from berth.ports.ledger import InstanceQuery, MigrationQuery
+
+T = TypeVar("T")
+
+
+class SettledReads(ABC):
+    """Reads that see every write acknowledged before the call.
+
+    Args:
+        queries: statements in the words of the database.
+    """
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+
+    @abstractmethod
+    async def _ask(self, read: Read[T]) -> T:
+        """Answer a read's questions, when all that was committed before is in the tables."""
+
+    # --- Records ---
+
+    async def instances(self, query: InstanceQuery) -> list[Instance]:
+        """Return the instances that match, newest first."""
+        return await self._ask(read_instances(self._queries, query))
+
+    async def migrations(self, query: MigrationQuery) -> list[Migration]:
+        """Return the migrations that match, newest first."""
+        return await self._ask(read_migrations(self._queries, query))
+
+    async def actions(self, instance_uuid: str) -> list[Action]:
+        """Return what was asked of an instance, newest first."""
+        return await self._ask(read_actions(self._queries, instance_uuid))
+
+    async def allocations(
+        self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
+    ) -> list[Allocation]:
+        """Return what is allocated, in order of consumer and provider."""
+        return await self._ask(
+            read_allocations(
+                self._queries, consumer_uuid=consumer_uuid, provider_uuid=provider_uuid
+            )
+        )
+
+    # --- Holdings ---
+
+    async def holding(self, consumer_uuid: str) -> Holding | None:
+        """Return a consumer with all that it holds; None when it holds nothing."""
+        found = await self._holdings("consumer_uuid", consumer_uuid)
+        return found[0] if found else None
+
+    async def holders(self, provider_uuid: str) -> list[Holding]:
+        """Return who holds something of a provider, and only that, in order of consumers."""
+        return await self._holdings("provider_uuid", provider_uuid)
+
+    async def project_holdings(self, project_id: str, user_id: str | None = None) -> list[Holding]:
+        """Return all that consumers of a project hold, or those of one user in it."""
+        found = await self._holdings("project_id", project_id)
+        return [one for one in found if user_id in {None, one.consumer.user_id}]
+
+    async def _holdings(self, by: HoldingsBy, key: str) -> list[Holding]:
+        return await self._ask(read_holdings(self._queries, by, key))

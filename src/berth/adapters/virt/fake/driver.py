@@ -1,0 +1,289 @@
+"""The driver of a fake host; see the port `Driver`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from berth.adapters.virt.fake.host import FakeHost, report_of
+from berth.adapters.virt.fake.machine import FakeGuest, FakeMachine, FakeNetwork
+from berth.domain.errors import BuildError, DriverError, MigrationError
+from berth.domain.instance import Instance
+from berth.ports.clock import Clock
+from berth.ports.virt import Guest, GuestEvent, Power, Report, Verb
+
+_ALL = frozenset(Verb)
+_WAITS = "waits for a live migration"
+_NETWORK: Final = FakeNetwork()
+_LIVE = (Power.RUNNING, Power.PAUSED)
+
+
+class FakeDriver:
+    """Keeps guests in memory; see the port `Driver`.
+
+    They vanish with the process, as those of a real host do when it loses power, unless they
+    are on a `machine` that is given: that one goes on as the guests of a dead agent do.
+    """
+
+    def __init__(
+        self,
+        fake: FakeHost,
+        clock: Clock,
+        machine: FakeMachine | None = None,
+        network: FakeNetwork = _NETWORK,
+    ) -> None:
+        self._fake = fake
+        self._clock = clock
+        self._network = network
+        self._calls = 0
+        self.machine = machine or FakeMachine(fake.name)
+
+    @property
+    def verbs(self) -> frozenset[Verb]:
+        """All but what the settings say that it lacks."""
+        return _ALL - self._fake.lacks
+
+    async def report(self) -> Report:
+        """Return the host that the settings describe; its uuid depends on its name alone."""
+        return report_of(self._fake)
+
+    async def guests(self) -> Sequence[Guest]:
+        """Return what is on the machine."""
+        await self._act("guests")
+        found = sorted(self.machine.guests.items())
+        return [Guest(uuid, one.power, one.reason, one.is_orphan) for uuid, one in found]
+
+    async def running(self) -> Sequence[str]:
+        """Return the uuids of the guests that run; a short cut for tests."""
+        found = self.machine.guests.items()
+        return sorted(uuid for uuid, one in found if one.power is Power.RUNNING)
+
+    async def spawn(self, instance: Instance) -> None:
+        """Start a guest after the time of a build; one that runs or is paused goes on."""
+        guest = self.machine.guests.get(instance.uuid)
+        if guest is not None and guest.is_orphan:
+            raise BuildError(f"guest {instance.uuid} runs here, and there is no record of it")
+        if guest is not None and guest.power in _LIVE:
+            return
+        try:
+            if self._fake.spawn_s:
+                await self._clock.sleep(self._fake.spawn_s)
+            await self._act("spawn")
+        except DriverError as error:
+            raise BuildError(str(error)) from error
+        if self._fake.fails:
+            raise BuildError(f"the fake host {self._fake.name} is set to fail")
+        guest = self.machine.guests.get(instance.uuid)
+        if guest is None:
+            self._make(instance, Power.RUNNING)
+        elif guest.power is Power.SUSPENDED:
+            self.machine.set_power(instance.uuid, Power.RUNNING)
+        elif guest.power not in _LIVE:
+            self.machine.start(instance.uuid)
+
+    async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
+        """Stop a guest, after the grace when it hangs."""
+        guest = self.machine.guests.get(instance_uuid)
+        if guest is None or guest.is_orphan or guest.power is Power.STOPPED:
+            return
+        if guest.waits:
+            raise DriverError(f"guest {instance_uuid} waits for a live migration")
+        await self._act("stop")
+        if guest.hangs and guest.power is Power.RUNNING and grace_s:
+            await self._clock.sleep(grace_s)
+        self._set(instance_uuid, Power.STOPPED)
+
+    async def reset(self, instance_uuid: str) -> None:
+        """Start a guest over."""
+        await self._begin(Verb.RESET, instance_uuid, Power.RUNNING)
+        self.machine.start(instance_uuid)
+
+    async def pause(self, instance_uuid: str) -> None:
+        """Let a guest stand still."""
+        await self._begin(Verb.PAUSE, instance_uuid, *_LIVE)
+        self._set(instance_uuid, Power.PAUSED)
+
+    async def unpause(self, instance_uuid: str) -> None:
+        """Let a guest go on."""
+        await self._begin(Verb.PAUSE, instance_uuid, *_LIVE, act="unpause")
+        self._set(instance_uuid, Power.RUNNING)
+
+    async def suspend(self, instance_uuid: str) -> None:
+        """Keep a guest's memory, so that `resume` lets it go on."""
+        await self._begin(Verb.SUSPEND, instance_uuid, *_LIVE, Power.SUSPENDED)
+        self._set(instance_uuid, Power.SUSPENDED)
+
+    async def resume(self, instance_uuid: str) -> None:
+        """Let a suspended guest go on."""
+        states = (Power.RUNNING, Power.SUSPENDED)
+        await self._begin(Verb.SUSPEND, instance_uuid, *states, act="resume")
+        self._set(instance_uuid, Power.RUNNING)
+
+    async def destroy(self, instance_uuid: str) -> None:
+        """Forget a guest."""
+        await self._act("destroy")
+        self._network.machines.pop(self._address("disks", instance_uuid), None)
+        self._network.machines.pop(self._address("migrate", instance_uuid), None)
+        self.machine.guests.pop(instance_uuid, None)
+
+    async def resize(self, instance: Instance) -> bool:
+        """Give a guest another size."""
+        await self._act("resize")
+        guest = self._guest(instance.uuid)
+        guest.wanted = instance.flavor
+        if guest.power not in (*_LIVE, Power.SUSPENDED) or Verb.RESIZE_LIVE in self.verbs:
+            guest.flavor = instance.flavor
+        return guest.flavor == instance.flavor
+
+    async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
+        """Return a line for each start, as the stub guest writes it."""
+        guest = await self._begin(Verb.CONSOLE, instance_uuid)
+        line = (
+            f"BERTH-GUEST ready uuid={instance_uuid} "
+            f"cpus={guest.flavor.vcpus:04x} mib={guest.flavor.memory_mb:08x}\r\n"
+        )
+        lines = min(guest.boots, bytes_max // len(line) + 1)
+        return (line * lines)[-bytes_max:] if bytes_max else ""
+
+    async def take_in(self, instance: Instance) -> str:
+        """Make a guest that waits."""
+        self._check(Verb.LIVE_MIGRATION)
+        try:
+            await self._act("take_in")
+        except DriverError as error:
+            raise BuildError(str(error)) from error
+        guest = self.machine.guests.get(instance.uuid)
+        if guest is None:
+            self._make(instance, Power.PAUSED, _WAITS).waits = True
+        elif not guest.waits:
+            raise BuildError(f"guest {instance.uuid} is here already")
+        return self._show("migrate", instance.uuid)
+
+    async def hand_over(self, instance_uuid: str, address: str) -> None:
+        """Move a guest to the machine with that address."""
+        try:
+            self._check(Verb.LIVE_MIGRATION)
+            guest = self._guest(instance_uuid, *_LIVE)
+            await self._travel(instance_uuid)
+            await self._act("hand_over", delays=False)
+            target = self._network.machines.get(address)
+            arrived = target.guests.get(instance_uuid) if target is not None else None
+            if target is None or arrived is None or not arrived.waits:
+                raise DriverError(f"nothing waits at {address}")  # noqa: TRY301 - one way out
+        except DriverError as error:
+            raise MigrationError(f"{self._fake.name}: {instance_uuid} stays: {error}") from error
+        arrived.boots, arrived.disk, arrived.waits = guest.boots, guest.disk, False
+        target.set_power(instance_uuid, guest.power)
+        del self.machine.guests[instance_uuid]
+        del self._network.machines[address]
+
+    async def cancel_hand_over(self, instance_uuid: str) -> None:
+        """Have a move fail that takes its time."""
+        if (move := self.machine.moves.get(instance_uuid)) is not None:
+            move.cancel()
+
+    async def offer_disks(self, instance_uuid: str) -> str:
+        """Let others have what is on the disks."""
+        guest = await self._begin(Verb.DISKS, instance_uuid, Power.STOPPED, act="offer_disks")
+        guest.offered = True
+        return self._show("disks", instance_uuid)
+
+    async def fetch_disks(self, instance: Instance, address: str) -> None:
+        """Make a guest with the disks of another, or with stored ones."""
+        try:
+            self._check(Verb.DISKS)
+            await self._act("fetch_disks")
+        except DriverError as error:
+            raise BuildError(str(error)) from error
+        if instance.uuid in self.machine.guests:
+            return
+        disk = self._network.stored.get(address)
+        if disk is None and (source := self._network.machines.get(address)) is not None:
+            there = source.guests.get(urlsplit(address).path.strip("/"))
+            disk = there.disk if there is not None and there.offered else None
+        if disk is None:
+            raise BuildError(f"no disks are offered at {address}")
+        guest = self._make(instance, Power.STOPPED)
+        guest.disk, guest.boots = disk, 0
+
+    async def store_disks(self, instance_uuid: str) -> str:
+        """Keep what is on the disks where all fake machines find it."""
+        guest = await self._begin(Verb.DISKS, instance_uuid, Power.STOPPED, act="store_disks")
+        address = f"fake+stored:///{instance_uuid}"
+        self._network.stored[address] = guest.disk
+        return address
+
+    async def drop_stored(self, address: str) -> None:
+        """Forget what was stored."""
+        await self._act("drop_stored")
+        self._network.stored.pop(address, None)
+
+    def events(self) -> AsyncIterator[GuestEvent]:
+        """Yield hints from now on."""
+        return self.machine.hints.follow()
+
+    def _make(self, instance: Instance, power: Power, reason: str = "") -> FakeGuest:
+        guest = FakeGuest(instance.flavor, instance.flavor, power, reason)
+        self.machine.guests[instance.uuid] = guest
+        self.machine.set_power(instance.uuid, power, reason)
+        return guest
+
+    def _set(self, instance_uuid: str, power: Power) -> None:
+        """Change what a guest does, if it still is there and does something else."""
+        guest = self.machine.guests.get(instance_uuid)
+        if guest is not None and guest.power is not power:
+            self.machine.set_power(instance_uuid, power)
+
+    async def _begin(
+        self, verb: Verb, instance_uuid: str, *powers: Power, act: str = ""
+    ) -> FakeGuest:
+        """Check that a guest may be asked for something, before and after it takes its time."""
+        self._check(verb)
+        self._guest(instance_uuid, *powers)
+        await self._act(act or verb)
+        return self._guest(instance_uuid, *powers)
+
+    def _check(self, verb: Verb) -> None:
+        if verb not in self.verbs:
+            raise DriverError(f"the driver of {self._fake.name} cannot do {verb}")
+
+    def _guest(self, instance_uuid: str, *powers: Power) -> FakeGuest:
+        guest = self.machine.guests.get(instance_uuid)
+        if guest is None or guest.is_orphan:
+            raise DriverError(f"{self._fake.name} has no guest {instance_uuid}")
+        if powers and (guest.power not in powers or guest.waits):
+            raise DriverError(f"guest {instance_uuid} is {guest.power}; it must be {powers[0]}")
+        return guest
+
+    async def _act(self, name: str, *, delays: bool = True) -> None:
+        """Take the time that a method takes, and fail when it is to fail."""
+        faults = self._fake.faults
+        if delays and (delay_s := faults.delay_s.get(name, 0.0)):
+            await self._clock.sleep(delay_s)
+        self._calls += 1
+        if faults.strikes(name, self._fake.name, self._calls):
+            raise DriverError(f"the fake host {self._fake.name} is set to fail at {name}")
+
+    async def _travel(self, instance_uuid: str) -> None:
+        """Take the time of a live migration, in which it may be cancelled."""
+        delay_s = self._fake.faults.delay_s.get("hand_over", 0.0)
+        if not delay_s:
+            return
+        move = asyncio.ensure_future(self._clock.sleep(delay_s))
+        self.machine.moves[instance_uuid] = move
+        try:
+            await asyncio.wait({move})
+        finally:
+            del self.machine.moves[instance_uuid]
+            is_cancelled = move.cancelled() or move.cancel()
+        if is_cancelled:
+            raise DriverError("it was cancelled")
+        self._guest(instance_uuid, *_LIVE)
+
+    def _address(self, scheme: str, instance_uuid: str) -> str:
+        return f"fake+{scheme}://{quote(self._fake.name, safe='')}/{instance_uuid}"
+
+    def _show(self, scheme: str, instance_uuid: str) -> str:
+        address = self._address(scheme, instance_uuid)
+        self._network.machines[address] = self.machine
+        return address

@@ -1,0 +1,98 @@
+"""The inventory of a real host: its record and what it has to give, as Linux tells it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.adapters.virt.cpu_traits import traits_of
+from berth.adapters.virt.machine_facts import Linux, cpu_info_of
+from berth.domain.host import Host
+from berth.domain.named_uuid import named_uuid
+from berth.domain.provider import Provider
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.ports.virt import Report
+
+_BYTES_PER_GB = 1024**3
+_IMAGE_TRAITS = ("COMPUTE_IMAGE_TYPE_QCOW2", "COMPUTE_IMAGE_TYPE_RAW")
+_ARCH_TRAITS = {"x86_64": "HW_ARCH_X86_64", "aarch64": "HW_ARCH_AARCH64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Hypervisor:
+    """What runs guests on a host; `version` is 7_002_003 for 7.2.3.
+
+    Its guests `see_the_cpu` of the host when they can use all that that can.
+    """
+
+    type: str
+    version: int
+    supported_instances: tuple[tuple[str, str, str], ...]
+    sees_the_cpu: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """What an operator says about the resources of a host.
+
+    What is reserved is the host's own. On top of it `guest_overhead_mb` of memory is reserved
+    for each guest that is there: its process takes more than the guest sees. The disk is the
+    file system of `disk_dir`. NUMA cells and PCI devices (`vendor:product`) are for drivers that
+    give guests a part of their own.
+    """
+
+    disk_dir: Path
+    host_ip: str = "127.0.0.1"
+    reserved_vcpus: int = 0
+    reserved_memory_mb: int = 512
+    reserved_disk_gb: int = 0
+    guest_overhead_mb: int = 100
+    shows_numa: bool = False
+    pci_devices: tuple[str, ...] = ()
+
+
+def report_of(
+    name: str, stock: Stock, hypervisor: Hypervisor, guests: int, linux: Linux | None = None
+) -> Report:
+    """Return the report of a host.
+
+    Args:
+        name: of the host; its uuid depends on that alone.
+        stock: what is reserved, and what is shown.
+        hypervisor: what runs guests there.
+        guests: how many there are.
+        linux: the machine; this one unless it is given.
+    """
+    linux = linux or Linux()
+    cpu = linux.cpu()
+    overhead_mb = stock.guest_overhead_mb * guests
+    disk_gb = linux.disk_bytes(stock.disk_dir) // _BYTES_PER_GB
+    inventories = {
+        VCPU: _inventory(len(cpu.online), stock.reserved_vcpus),
+        MEMORY_MB: _inventory(linux.memory_mb(), stock.reserved_memory_mb + overhead_mb),
+        DISK_GB: _inventory(disk_gb, stock.reserved_disk_gb),
+    }
+    traits = {*_IMAGE_TRAITS, *(traits_of(cpu.flags) if hypervisor.sees_the_cpu else ())}
+    if cpu.arch in _ARCH_TRAITS:
+        traits.add(_ARCH_TRAITS[cpu.arch])
+    host_uuid = named_uuid(f"host:{name}")
+    host = Host(
+        uuid=host_uuid,
+        name=name,
+        node=name,
+        hypervisor_type=hypervisor.type,
+        hypervisor_version=hypervisor.version,
+        host_ip=stock.host_ip,
+        cpu_info=cpu_info_of(cpu),
+        supported_instances=hypervisor.supported_instances,
+        numa_cells=linux.numa_cells() if stock.shows_numa else (),
+        pci_pools=linux.pci_pools(stock.pci_devices),
+        # 0: the ratios are the operator's, not the machine's.
+        allocation_ratios=dict.fromkeys(inventories, 0.0),
+    )
+    provider = Provider(
+        uuid=host_uuid, name=name, inventories=inventories, traits=frozenset(traits)
+    )
+    return Report(host, provider)
+
+
+def _inventory(total: int, reserved: int) -> Inventory:
+    return Inventory(total=total, reserved=min(reserved, total))

@@ -1,0 +1,181 @@
+"""What Linux says of the machine it runs on, in /proc and /sys."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.domain.numa import MemoryPages, NumaCell
+from berth.domain.pci import DeviceType, PciPool
+
+_KB_PER_MB = 1024
+_BYTES_PER_KB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """The processors: `online` are the numbers of those that this process may use."""
+
+    arch: str
+    vendor: str
+    model: str
+    flags: frozenset[str]
+    online: frozenset[int]
+    sockets: int
+    cores: int
+
+
+class Linux:
+    """The machine, or what a test puts in the place of its root folder."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._proc = root / "proc"
+        self._sys = root / "sys"
+        self._is_this = root == Path("/")
+
+    def cpu(self) -> Cpu:
+        """Return what there is of processors."""
+        info = _text(self._proc / "cpuinfo")
+        online = parse_cpus(_text(self._sys / "devices/system/cpu/online"))
+        # What a container may use can be less than what there is.
+        usable = online & os.sched_getaffinity(0) if self._is_this else online
+        cores = {self._core(cpu) for cpu in online}
+        return Cpu(
+            arch=os.uname().machine,
+            vendor=_line(info, "vendor_id"),
+            model=_line(info, "model name"),
+            flags=frozenset(_line(info, "flags").split()),
+            online=usable,
+            sockets=len({socket for socket, _ in cores}),
+            cores=len(cores),
+        )
+
+    def memory_mb(self) -> int:
+        """Return how much memory there is, for this process at least."""
+        found = re.search(r"^MemTotal:\s+(\d+) kB", _text(self._proc / "meminfo"), re.MULTILINE)
+        total_mb = int(found[1]) // _KB_PER_MB if found else 0
+        limit = _text(self._sys / "fs/cgroup/memory.max").strip()
+        if limit.isdigit():
+            return min(total_mb, int(limit) // _BYTES_PER_KB // _KB_PER_MB)
+        return total_mb
+
+    def numa_cells(self) -> tuple[NumaCell, ...]:
+        """Return the NUMA cells; guests float over all of their processors.
+
+        Their memory need not add up to all of the machine's.
+        """
+        nodes = (self._sys / "devices/system/node").glob("node[0-9]*")
+        return tuple(self._cell(node) for node in sorted(nodes, key=_number))
+
+    def pci_pools(self, wanted: Sequence[str]) -> tuple[PciPool, ...]:
+        """Return the devices of the kinds wanted, as pools.
+
+        Args:
+            wanted: `vendor:product` pairs of hexadecimal ids.
+        """
+        counts: dict[str, PciPool] = {}
+        for device in sorted((self._sys / "bus/pci/devices").glob("*")):
+            ids = [_text(device / name).strip()[2:] for name in ("vendor", "device")]
+            if ":".join(ids) not in wanted:
+                continue
+            pool = _pool(device, *ids)
+            count = counts[pool.key].count + 1 if pool.key in counts else 1
+            counts[pool.key] = _pool(device, *ids, count=count)
+        return tuple(counts[key] for key in sorted(counts))
+
+    def disk_bytes(self, folder: Path) -> int:
+        """Return the size of the file system that a folder is, or will be, in."""
+        while not folder.exists():
+            folder = folder.parent
+        found = os.statvfs(folder)
+        return found.f_frsize * found.f_blocks
+
+    def _core(self, cpu: int) -> tuple[str, str]:
+        topology = self._sys / f"devices/system/cpu/cpu{cpu}/topology"
+        socket, core = (_text(topology / name) for name in ("physical_package_id", "core_id"))
+        return socket or "0", core or str(cpu)
+
+    def _cell(self, node: Path) -> NumaCell:
+        cpus = parse_cpus(_text(node / "cpulist"))
+        total = re.search(r"MemTotal:\s+(\d+) kB", _text(node / "meminfo"))
+        threads = {
+            parse_cpus(
+                _text(self._sys / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+            )
+            or frozenset({cpu})
+            for cpu in cpus
+        }
+        sockets = {self._core(cpu)[0] for cpu in cpus}
+        return NumaCell(
+            _number(node),
+            cpuset=cpus,
+            siblings=tuple(sorted(threads, key=min)),
+            memory_mb=int(total[1]) // _KB_PER_MB if total else 0,
+            mempages=tuple(_pages(one) for one in sorted((node / "hugepages").glob("*"))),
+            socket=int(sockets.pop()) if len(sockets) == 1 else None,
+        )
+
+
+def parse_cpus(text: str) -> frozenset[int]:
+    """Read a list such as `0-3,8`."""
+    found: set[int] = set()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        if first:
+            found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
+
+
+def cpu_info_of(cpu: Cpu) -> Mapping[str, object]:
+    """Return a processor as the compute API shows it."""
+    threads = max(1, len(cpu.online) // max(1, cpu.cores))
+    topology = {"sockets": cpu.sockets, "cores": cpu.cores // max(1, cpu.sockets)}
+    return {
+        "arch": cpu.arch,
+        "vendor": {"AuthenticAMD": "AMD", "GenuineIntel": "Intel"}.get(cpu.vendor, cpu.vendor),
+        "model": cpu.model,
+        "topology": {**topology, "threads": threads},
+        "features": sorted(cpu.flags),
+    }
+
+
+def _pool(device: Path, vendor: str, product: str, *, count: int = 1) -> PciPool:
+    node = _text(device / "numa_node").strip()
+    parent = device / "physfn"
+    kind, address = DeviceType.STANDARD, ""
+    if parent.exists():
+        kind, address = DeviceType.VIRTUAL, parent.resolve().name
+    elif int(_text(device / "sriov_totalvfs").strip() or "0"):
+        kind, address = DeviceType.PHYSICAL, device.name
+    return PciPool(
+        vendor,
+        product,
+        kind,
+        numa_node=int(node) if node.isdigit() else None,
+        address=address,
+        count=count,
+    )
+
+
+def _pages(folder: Path) -> MemoryPages:
+    size = re.search(r"(\d+)kB", folder.name)
+    total = _text(folder / "nr_hugepages").strip()
+    return MemoryPages(int(size[1]) if size else 1, int(total or "0"))
+
+
+def _number(folder: Path) -> int:
+    return int(re.sub(r"\D", "", folder.name))
+
+
+def _line(info: str, key: str) -> str:
+    found = re.search(rf"^{key}\s*:\s*(.*)$", info, re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def _text(path: Path) -> str:
+    """Return what a file says; nothing when it is not there, as on other kernels."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

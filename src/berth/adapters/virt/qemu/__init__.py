@@ -1,0 +1,1 @@
+"""The QEMU driver: one QEMU process a guest, told what to do over QMP; no daemon."""

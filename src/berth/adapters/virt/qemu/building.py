@@ -1,0 +1,177 @@
+"""Building guests: their disks, and their start with the size that they are to have."""
+
+import os
+from urllib.parse import urlsplit
+
+from berth.adapters.virt import disks
+from berth.adapters.virt.images import ImageFile, ImageFormat, Images, image_of
+from berth.adapters.virt.inventory import Hypervisor
+from berth.adapters.virt.qemu import moving, offering
+from berth.adapters.virt.qemu.accelerating import accelerator_of, version_of
+from berth.adapters.virt.qemu.host import Accelerator, QemuHost
+from berth.adapters.virt.qemu.machine import Machine
+from berth.adapters.virt.qemu.spec import Size, Spec
+from berth.domain.errors import BuildError, DriverError
+from berth.domain.instance import Instance
+from berth.ports.clock import Clock
+from berth.ports.virt import Power
+
+_ROOT = "root"
+_DISKS = (_ROOT, "ephemeral", "swap")
+"""In the order in which guests see them."""
+_LOADING = ("inmigrate", "restore-vm")
+
+
+class Builder:
+    """Makes and starts guests of one host."""
+
+    def __init__(self, host: QemuHost, images: Images, clock: Clock) -> None:
+        self._host = host
+        self._images = images
+        self._clock = clock
+        self._accelerator: Accelerator | None = None
+
+    async def accelerator(self) -> Accelerator:
+        """Return what the guests run on; it is found out once."""
+        if self._accelerator is None:
+            self._accelerator = await accelerator_of(self._host)
+        return self._accelerator
+
+    async def hypervisor(self) -> Hypervisor:
+        """Return what runs the guests, for reports.
+
+        Raises:
+            DriverError: QEMU does not say its version.
+        """
+        is_kvm = await self.accelerator() is Accelerator.KVM
+        kinds = ("qemu", "kvm") if is_kvm else ("qemu",)
+        return Hypervisor(
+            type="QEMU",
+            version=await version_of(self._host.binary),
+            supported_instances=tuple(("x86_64", kind, "hvm") for kind in kinds),
+            sees_the_cpu=is_kvm and self._host.cpu_model in ("", "host"),
+        )
+
+    def spec_of(self, instance: Instance) -> Spec:
+        """Return the spec of a new guest, which has no disks yet and does not run.
+
+        Raises:
+            BuildError: the instance has no image that this host has a file of.
+        """
+        image = image_of(instance, self._images)
+        size = Size.of(instance.flavor)
+        return Spec(
+            instance.uuid, image.image_id, self._host.machine, size, size, power=Power.STOPPED
+        )
+
+    async def build(
+        self,
+        machine: Machine,
+        instance: Instance,
+        *,
+        waits: bool = False,
+        disks_at: dict[str, str] | None = None,
+    ) -> str:
+        """Make the disks of a guest, and start it.
+
+        Args:
+            machine: the guest, with a folder that has nothing in it.
+            instance: what it is for.
+            waits: it is the target of a live migration: what its disks hold is yet to come.
+            disks_at: copy the disks from here, by name, and do not start it.
+
+        Returns:
+            Where the live migration arrives, when it waits for one.
+
+        Raises:
+            BuildError, DriverError: it could not be made; something of it may be left.
+        """
+        image = image_of(instance, self._images)
+        if disks_at is not None:
+            for name, source in disks_at.items():
+                is_nbd = urlsplit(source).scheme == offering.SCHEME
+                source_format = "raw" if is_nbd else "qcow2"
+                await disks.copy(source, machine.folder.disk(name), source_format=source_format)
+            names = tuple(name for name in _DISKS if name in disks_at)
+            machine.record(disks=names, size=Size(0, 0))
+            await self.settle_size(machine)
+            machine.record(is_built=True)
+            return ""
+        names = await self._make_disks(machine, image, is_blank=waits)
+        machine.record(disks=names, waits=waits, is_built=True)
+        if not waits:
+            await self.start(machine)
+            return ""
+        await machine.start(image, await self.accelerator())
+        address = await moving.expect(machine, self._host.move_address)
+        machine.record(power=Power.RUNNING, address=address)
+        return address
+
+    async def start(self, machine: Machine) -> None:
+        """Start a guest that has no process, from its memory when that is kept.
+
+        Raises:
+            DriverError: it could not be started; it is as it was.
+        """
+        if machine.spec.address:
+            await offering.withdraw(machine.folder)
+            machine.record(address="")
+        image = self._image(machine.spec)
+        if machine.spec.power is Power.SUSPENDED:
+            await self._wake(machine, image)
+        else:
+            await self.settle_size(machine)
+            await machine.start(image, await self.accelerator())
+        machine.set_power(Power.RUNNING)
+
+    async def settle_size(self, machine: Machine) -> None:
+        """Give a guest without a process the size that it is to have; disks only grow."""
+        spec = machine.spec
+        if spec.size == spec.wanted:
+            return
+        if _ROOT in spec.disks and spec.wanted.root_gb:
+            await disks.grow(machine.folder.disk(_ROOT), spec.wanted.root_gb)
+        machine.record(size=spec.wanted)
+
+    async def _wake(self, machine: Machine, image: ImageFile) -> None:
+        try:
+            memory = os.open(machine.folder.memory, os.O_RDONLY)
+        except OSError as error:
+            raise DriverError(f"the memory of {machine.spec.uuid} cannot be read") from error
+        try:
+            await machine.start(image, await self.accelerator(), memory=memory)
+            await machine.wait_for(_LOADING)
+            # Before it goes on: from then on its memory no longer goes with its disks.
+            machine.record(power=Power.RUNNING)
+            machine.folder.memory.unlink(missing_ok=True)
+            await machine.execute("cont")
+        except BaseException:
+            await machine.quit()
+            raise
+        finally:
+            os.close(memory)
+
+    async def _make_disks(
+        self, machine: Machine, image: ImageFile, *, is_blank: bool
+    ) -> tuple[str, ...]:
+        size, folder, made = machine.spec.size, machine.folder, list[str]()
+        if is_blank:
+            root_bytes = await disks.root_bytes(image, size.root_gb)
+            has_root = await disks.make_blank(folder.disk(_ROOT), root_bytes)
+        else:
+            has_root = await disks.make_root(folder.disk(_ROOT), image, size.root_gb)
+        if has_root:
+            made.append(_ROOT)
+        for name, size_bytes in disks.rest_bytes(size.ephemeral_gb, size.swap_mb).items():
+            await disks.make_blank(folder.disk(name), size_bytes)
+            made.append(name)
+        return tuple(made)
+
+    def _image(self, spec: Spec) -> ImageFile:
+        """Return what a guest boots; one with a disk of its own no longer needs the image."""
+        image = self._images.get(spec.image_id)
+        if image is not None:
+            return image
+        if _ROOT not in spec.disks:
+            raise BuildError(f"this host has no file of image {spec.image_id!r}")
+        return ImageFile(spec.image_id, self._host.state_dir, ImageFormat.QCOW2)

@@ -1,0 +1,116 @@
+"""The command line of a guest's QEMU, and finding guests again by theirs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from berth.adapters.virt.images import ImageFile, ImageFormat
+from berth.adapters.virt.qemu.host import Accelerator, QemuHost
+from berth.adapters.virt.qemu.spec import Folder, Spec
+
+_MARK = "opt/berth/host"
+_NO_TIMER_CHECK = "no_timer_check"
+_SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+
+
+class Sockets(NamedTuple):
+    """Numbers of the descriptors that QEMU inherits."""
+
+    control: int
+    serial: int
+    memory: int | None = None
+    """The file of a suspended guest's memory, to go on from."""
+
+
+def command_line(
+    host: QemuHost, accelerator: Accelerator, spec: Spec, image: ImageFile, sockets: Sockets
+) -> list[str]:
+    """Return what starts a guest.
+
+    Both sides of a live migration must give the same devices in the same order, so all of it
+    follows from the spec and the host's settings.
+    """
+    folder = Folder(host.state_dir, spec.uuid)
+    return [
+        host.binary,
+        *("-name", f"guest={spec.uuid}", "-uuid", spec.uuid),
+        *mark(host.name),
+        *("-machine", spec.machine, *_processor(host, accelerator)),
+        *("-m", f"{spec.size.memory_mb}M", "-smp", str(spec.size.vcpus)),
+        *("-nodefaults", "-no-user-config", "-display", "none", "-sandbox", _SANDBOX),
+        # When the guest turns itself off QEMU stays and says so, also to an agent that comes later.
+        "-no-shutdown",
+        *("-chardev", f"socket,id=control,fd={sockets.control},server=on,wait=off"),
+        *("-mon", "chardev=control,mode=control"),
+        *("-chardev", _serial(sockets.serial, folder.console), "-serial", "chardev:serial"),
+        *("-device", "pvpanic"),
+        *_boot(image, accelerator),
+        *(word for name in spec.disks for word in _disk(folder.disk(name), name)),
+        *_incoming(spec, sockets),
+    ]
+
+
+def mark(host: str) -> list[str]:
+    """Return the words by which the guests of a host are known."""
+    return ["-fw_cfg", f"name={_MARK},string={quoted(host)}"]
+
+
+def guest_of(words: Sequence[str], host: str) -> str | None:
+    """Return whose guest a command line starts, if one of that host."""
+    name, value = mark(host)
+    if "-uuid" not in words or value not in words:
+        return None
+    at = words.index(value)
+    if words[at - 1] != name:
+        return None
+    return words[words.index("-uuid") + 1]
+
+
+def quoted(value: str | Path) -> str:
+    """Spell a value that stands among others with commas between them."""
+    return str(value).replace(",", ",,")
+
+
+def _processor(host: QemuHost, accelerator: Accelerator) -> list[str]:
+    if accelerator is Accelerator.KVM:
+        return ["-accel", "kvm", "-cpu", host.cpu_model or "host"]
+    return ["-accel", f"tcg,tb-size={host.translation_mb}", "-cpu", host.cpu_model or "qemu64"]
+
+
+def _serial(fd: int, console: Path) -> str:
+    log = f"logfile={quoted(console)},logappend=on"
+    return f"socket,id=serial,fd={fd},server=on,wait=off,{log}"
+
+
+def _boot(image: ImageFile, accelerator: Accelerator) -> list[str]:
+    match image.format:
+        case ImageFormat.FIRMWARE:
+            return ["-bios", str(image.file)]
+        case ImageFormat.KERNEL:
+            initrd = [] if image.initrd is None else ["-initrd", str(image.initrd)]
+            words = image.cmdline.split(" ") if image.cmdline else []
+            # Under TCG on a busy host, kernels that check the timer find that it does not work.
+            if accelerator is Accelerator.TCG and _NO_TIMER_CHECK not in words:
+                words.append(_NO_TIMER_CHECK)
+            append = ["-append", " ".join(words)] if words else []
+            return ["-kernel", str(image.file), *initrd, *append]
+        case ImageFormat.QCOW2 | ImageFormat.RAW:
+            return []
+
+
+def _disk(path: Path, name: str) -> list[str]:
+    file = f"driver=file,node-name={name}-file,filename={quoted(path)},discard=unmap"
+    return [
+        *("-blockdev", file),
+        *("-blockdev", f"driver=qcow2,node-name={name},file={name}-file,discard=unmap"),
+        *("-device", f"virtio-blk-pci,id=disk-{name},drive={name},serial={name}"),
+    ]
+
+
+def _incoming(spec: Spec, sockets: Sockets) -> list[str]:
+    if sockets.memory is not None:
+        return ["-incoming", f"fd:{sockets.memory}"]
+    if not spec.waits:
+        return []
+    # With disks the guest may go on only when the other side's copies have come to their end.
+    return ["-incoming", "defer", *(["-S"] if spec.disks else [])]

@@ -1,0 +1,316 @@
+"""The QEMU driver; see the port `Driver`."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
+
+from berth.adapters.virt.hints import Hints
+from berth.adapters.virt.images import Images
+from berth.adapters.virt.inventory import Stock, report_of
+from berth.adapters.virt.qemu import moving, offering
+from berth.adapters.virt.qemu.building import Builder
+from berth.adapters.virt.qemu.host import QemuHost
+from berth.adapters.virt.qemu.machine import Machine
+from berth.adapters.virt.qemu.roster import Roster
+from berth.adapters.virt.qemu.spec import Size, tail
+from berth.adapters.virt.qemu.storing import Storage
+from berth.domain.errors import BuildError, DriverError, MigrationError
+from berth.domain.instance import Instance
+from berth.ports.clock import Clock
+from berth.ports.virt import Guest, GuestEvent, Power, Report, Verb
+
+_LIVE = (Power.RUNNING, Power.PAUSED)
+_VERBS = frozenset(Verb) - {Verb.RESIZE_LIVE}
+
+
+class QemuDriver:
+    """Runs each guest in a QEMU process of its own, which outlives the agent.
+
+    A second driver on the same state folder finds all of them again, once the first is closed
+    or its process has ended; two at once are a mistake.
+    """
+
+    def __init__(
+        self,
+        host: QemuHost,
+        images: Images,
+        clock: Clock,
+        stock: Stock,
+    ) -> None:
+        """Make a driver.
+
+        Args:
+            host: where guests are kept, and how they start.
+            images: what guests boot.
+            clock: the time.
+            stock: what is said of the host's resources.
+        """
+        self._host = host
+        self._hints = Hints()
+        self._roster = Roster(host, clock, self._hints.tell)
+        self._builder = Builder(host, images, clock)
+        self._storage = Storage(host.storage_dir)
+        self._stock = stock
+        self._clock = clock
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._moves: dict[str, moving.Move] = {}
+
+    async def close(self) -> None:
+        """Let go of the guests; they go on."""
+        await self._roster.close()
+
+    @property
+    def verbs(self) -> frozenset[Verb]:
+        """All but changing the size of a running guest."""
+        return _VERBS
+
+    async def report(self) -> Report:
+        """Return what the machine has."""
+        guests = len(await self._roster.machines())
+        hypervisor = await self._builder.hypervisor()
+        return await asyncio.to_thread(report_of, self._host.name, self._stock, hypervisor, guests)
+
+    async def guests(self) -> Sequence[Guest]:
+        """Return the guests with folders here, and processes of this host without one."""
+        orphans = await self._roster.orphans()
+        found = [
+            Guest(uuid, Power.RUNNING, "there is no record of it", is_orphan=True)
+            for uuid in orphans
+        ]
+        machines = await self._roster.machines()
+        for guest in await asyncio.gather(*(self._look_at(machine) for machine in machines)):
+            found += [] if guest is None else [guest]
+        return sorted(found, key=lambda guest: guest.instance_uuid)
+
+    async def spawn(self, instance: Instance) -> None:
+        """Make and start a guest, or start one that is here."""
+        async with self._lock(instance.uuid):
+            machine = await self._roster.find(instance.uuid)
+            try:
+                if machine is None:
+                    await self._build(instance)
+                    return
+                await self._start(machine)
+            except BuildError:
+                raise
+            except (DriverError, OSError) as error:
+                raise BuildError(str(error)) from error
+
+    async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
+        """Press the power button, and end the process when that does not help."""
+        async with self._lock(instance_uuid):
+            machine = await self._roster.find(instance_uuid)
+            if machine is None:
+                return
+            if machine.spec.waits:
+                raise DriverError(f"guest {instance_uuid} waits for a live migration")
+            if (await machine.power())[0] is Power.RUNNING:
+                await machine.press(grace_s)
+            # Before its process ends, or it would have crashed should the agent die in between.
+            if machine.spec.power is not Power.STOPPED:
+                machine.set_power(Power.STOPPED)
+            await machine.quit()
+            machine.folder.memory.unlink(missing_ok=True)
+
+    async def reset(self, instance_uuid: str) -> None:
+        """Reset the machine that the guest sees."""
+        async with self._asked(instance_uuid, Power.RUNNING) as machine:
+            await machine.execute("system_reset")
+
+    async def pause(self, instance_uuid: str) -> None:
+        """Stop the guest's processors."""
+        async with self._asked(instance_uuid, *_LIVE) as machine:
+            await machine.execute("stop")
+            machine.record(power=Power.PAUSED, reason="")
+
+    async def unpause(self, instance_uuid: str) -> None:
+        """Let the guest's processors go on."""
+        async with self._asked(instance_uuid, *_LIVE) as machine:
+            await machine.execute("cont")
+            machine.record(power=Power.RUNNING, reason="")
+
+    async def suspend(self, instance_uuid: str) -> None:
+        """Write the guest's memory into its folder and end the process."""
+        async with self._asked(instance_uuid, *_LIVE, Power.SUSPENDED) as machine:
+            power, _ = await machine.power()
+            if power is Power.SUSPENDED:
+                return
+            try:
+                await machine.save_memory()
+            except DriverError:
+                if power is Power.RUNNING:
+                    await machine.execute("cont")
+                raise
+            await machine.end_saving()
+
+    async def resume(self, instance_uuid: str) -> None:
+        """Start a process that goes on from the memory."""
+        async with self._asked(instance_uuid, Power.RUNNING, Power.SUSPENDED) as machine:
+            if machine.spec.power is Power.SUSPENDED:
+                await self._builder.start(machine)
+
+    async def destroy(self, instance_uuid: str) -> None:
+        """End the process and delete the folder; an orphan's process too."""
+        async with self._lock(instance_uuid):
+            machine = await self._roster.find(instance_uuid)
+            if machine is None:
+                await self._roster.end_orphan(instance_uuid)
+                return
+            await self._drop(machine)
+
+    async def resize(self, instance: Instance) -> bool:
+        """Write down the new size, which a guest that is stopped has at once."""
+        async with self._asked(instance.uuid) as machine:
+            machine.record(wanted=Size.of(instance.flavor))
+            if (await machine.power())[0] in (Power.STOPPED, Power.CRASHED):
+                await self._builder.settle_size(machine)
+            return machine.spec.size == machine.spec.wanted
+
+    async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
+        """Return the end of the console's file."""
+        machine = await self._roster.get(instance_uuid)
+        if machine is None:
+            raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
+        return await asyncio.to_thread(tail, machine.folder.console, bytes_max)
+
+    async def take_in(self, instance: Instance) -> str:
+        """Start a process that waits for a guest's memory, and for its disks if it has some."""
+        async with self._lock(instance.uuid):
+            machine = await self._roster.find(instance.uuid)
+            if machine is not None:
+                if not machine.spec.waits:
+                    raise BuildError(f"guest {instance.uuid} is here already")
+                if machine.spec.address:
+                    return machine.spec.address
+                await self._drop(machine)  # an agent died when it had not listened yet
+            return await self._build(instance, waits=True)
+
+    async def hand_over(self, instance_uuid: str, address: str) -> None:
+        """Move the guest to another process, then clear away what is left here."""
+        try:
+            async with self._asked(instance_uuid, *_LIVE) as machine:
+                move = moving.Move(machine, self._clock)
+                self._moves[instance_uuid] = move
+                try:
+                    await move.run(address)
+                finally:
+                    del self._moves[instance_uuid]
+                await self._drop(machine)
+        except MigrationError:
+            raise
+        except DriverError as error:
+            raise MigrationError(str(error)) from error
+
+    async def cancel_hand_over(self, instance_uuid: str) -> None:
+        """Have QEMU give up a migration."""
+        if (move := self._moves.get(instance_uuid)) is not None:
+            await move.cancel()
+
+    async def offer_disks(self, instance_uuid: str) -> str:
+        """Have QEMU's storage daemon offer the disks, read-only."""
+        async with self._asked(instance_uuid, Power.STOPPED) as machine:
+            if not offering.stands(machine.folder, machine.spec):
+                await offering.withdraw(machine.folder)
+                # Whatever comes of it, somebody has to look for it before the guest starts.
+                machine.record(address=offering.BEGUN)
+                move_address = self._host.move_address
+                address = await offering.offer(machine.folder, machine.spec, move_address)
+                machine.record(address=address)
+            return machine.spec.address
+
+    async def fetch_disks(self, instance: Instance, address: str) -> None:
+        """Copy disks from another host, or from where they are stored."""
+        async with self._lock(instance.uuid):
+            if await self._roster.find(instance.uuid) is None:
+                await self._build(instance, disks_at=self._storage.sources(address))
+
+    async def store_disks(self, instance_uuid: str) -> str:
+        """Copy the disks to the folder that all hosts share."""
+        async with self._asked(instance_uuid, Power.STOPPED) as machine:
+            return await self._storage.store(machine.folder, machine.spec)
+
+    async def drop_stored(self, address: str) -> None:
+        """Delete stored disks."""
+        await self._storage.drop(address)
+
+    def events(self) -> AsyncIterator[GuestEvent]:
+        """Yield what QEMU tells of the guests from now on."""
+        return self._hints.follow()
+
+    async def _look_at(self, machine: Machine) -> Guest | None:
+        """Return what a guest does; None of one that is being made, or is gone.
+
+        Of one that somebody works on it is what it was last known to do: nobody else may talk to
+        its process.
+        """
+        uuid, lock = machine.spec.uuid, self._lock(machine.spec.uuid)
+        if lock.locked():
+            power, reason = machine.spec.power, machine.spec.reason
+        else:
+            async with lock:
+                reason = await self._roster.settle(machine)
+                power = machine.spec.power
+                if not reason:
+                    power, reason = await machine.power()
+        if uuid not in self._roster or not machine.spec.is_built:
+            return None
+        return Guest(uuid, power, reason)
+
+    async def _build(
+        self,
+        instance: Instance,
+        *,
+        waits: bool = False,
+        disks_at: dict[str, str] | None = None,
+    ) -> str:
+        """Make a guest; when that fails nothing of it is left."""
+        if instance.uuid in await self._roster.orphans():
+            raise BuildError(f"guest {instance.uuid} runs here, and there is no record of it")
+        try:
+            machine = self._roster.add(self._builder.spec_of(instance))
+        except (DriverError, OSError) as error:
+            raise BuildError(str(error)) from error
+        try:
+            return await self._builder.build(machine, instance, waits=waits, disks_at=disks_at)
+        except BaseException as error:
+            await self._drop(machine)
+            if isinstance(error, DriverError | OSError):
+                raise BuildError(str(error)) from error
+            raise
+
+    async def _start(self, machine: Machine) -> None:
+        if machine.spec.waits:
+            raise BuildError(f"guest {machine.spec.uuid} waits for a live migration")
+        if (await machine.power())[0] not in _LIVE:
+            await machine.quit()
+            await self._builder.start(machine)
+
+    async def _drop(self, machine: Machine) -> None:
+        machine.record(is_built=False)  # should the agent die now, the next one goes on with it
+        await machine.quit()
+        if machine.spec.address:
+            await offering.withdraw(machine.folder)
+        self._roster.remove(machine)
+
+    def _lock(self, instance_uuid: str) -> asyncio.Lock:
+        lock = self._locks.get(instance_uuid)
+        if lock is None:
+            lock = self._locks[instance_uuid] = asyncio.Lock()
+        return lock
+
+    @asynccontextmanager
+    async def _asked(self, instance_uuid: str, *powers: Power) -> AsyncGenerator[Machine]:
+        """Work on a guest that must be here, doing one of these things."""
+        async with self._lock(instance_uuid):
+            machine = await self._roster.find(instance_uuid)
+            if machine is None:
+                raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
+            if machine.spec.waits:
+                raise DriverError(f"guest {instance_uuid} waits for a live migration")
+            power, reason = await machine.power()
+            if powers and power not in powers:
+                told = f" ({reason})" if reason else ""
+                wanted = " or ".join(powers)
+                raise DriverError(f"guest {instance_uuid} is {power}{told}; it must be {wanted}")
+            yield machine

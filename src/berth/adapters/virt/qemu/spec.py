@@ -1,0 +1,185 @@
+"""What the driver keeps of each guest on disk: a folder with its spec, disks, sockets and logs."""
+
+import os
+import shutil
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from berth.domain.errors import DriverError
+from berth.domain.flavor import Flavor
+from berth.ports.virt import Power
+
+_CONSOLE_BYTES_MAX = 8 * 1024 * 1024
+_ERROR_BYTES = 2_000
+_SPEC = "spec.json"
+_NEW_SPEC = "spec.new"
+
+
+class Size(msgspec.Struct, frozen=True):
+    """How large a guest is."""
+
+    vcpus: int
+    memory_mb: int
+    root_gb: int = 0
+    ephemeral_gb: int = 0
+    swap_mb: int = 0
+
+    @classmethod
+    def of(cls, flavor: Flavor) -> "Size":
+        """Return the size that a flavor asks for."""
+        return cls(
+            max(1, flavor.vcpus),
+            max(1, flavor.memory_mb),
+            flavor.root_gb,
+            flavor.ephemeral_gb,
+            flavor.swap_mb,
+        )
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """What a guest is and was last told to do.
+
+    `power` is what it does as far as this driver knows: where its process is missing and that
+    is RUNNING or PAUSED, the guest has crashed.
+    """
+
+    uuid: str
+    image_id: str
+    machine: str
+    size: Size
+    wanted: Size
+    """Its size from the next start on."""
+    disks: tuple[str, ...] = ()
+    power: Power = Power.RUNNING
+    reason: str = ""
+    is_built: bool = False
+    """All its disks are there, and nobody has begun to destroy it."""
+    is_saving: bool = False
+    """Its memory is being written to disk, and it will be suspended then."""
+    waits: bool = False
+    """It is the target of a live migration that has not come to its end."""
+    address: str = ""
+    """Where that live migration arrives."""
+
+
+class Folder:
+    """The folder of one guest. Sockets in it may have longer paths than sockets can."""
+
+    def __init__(self, state_dir: Path, instance_uuid: str) -> None:
+        self.path = state_dir / instance_uuid
+
+    def disk(self, name: str) -> Path:
+        """Return the file of a disk."""
+        return self.path / f"{name}.qcow2"
+
+    @property
+    def memory(self) -> Path:
+        """The file of a suspended guest's memory."""
+        return self.path / "memory.img"
+
+    @property
+    def console(self) -> Path:
+        """The file of what the guest writes to its serial console."""
+        return self.path / "console.log"
+
+    @property
+    def errors(self) -> Path:
+        """The file of what QEMU complains about."""
+        return self.path / "stderr.log"
+
+    def make(self) -> None:
+        """Make the folder, which nobody else may look into.
+
+        Raises:
+            DriverError: there is one, with files of a guest that nothing is known of any more.
+        """
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(path.name != _NEW_SPEC for path in self.path.iterdir()):
+            reason = "there are files of a guest without a spec; move them away, or destroy it"
+            raise DriverError(f"{self.path}: {reason}")
+
+    def remove(self) -> None:
+        """Delete the folder with all that is in it, the spec last."""
+        for path in self.path.glob("*"):
+            if path != self._spec:
+                path.unlink(missing_ok=True)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def read(self) -> Spec | None:
+        """Return the spec; None when there is none.
+
+        Raises:
+            DriverError: it cannot be read.
+        """
+        try:
+            return msgspec.json.decode(self._spec.read_bytes(), type=Spec)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            raise DriverError(f"{self._spec} cannot be read: {error}") from error
+
+    def write(self, spec: Spec) -> None:
+        """Write the spec so that a crash leaves the old one or the new one."""
+        new = self.path / _NEW_SPEC
+        with new.open("wb") as file:
+            file.write(msgspec.json.encode(spec))
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._spec)
+
+    def last_error(self) -> str:
+        """Return the end of what QEMU complained about, on one line."""
+        text = tail(self.errors, _ERROR_BYTES)
+        return " | ".join(line.strip() for line in text.splitlines() if line.strip())
+
+    def trim_console(self) -> None:
+        """Keep the console's file from filling the disk: of a long one only the end stays."""
+        path = self.console
+        if path.exists() and path.stat().st_size > _CONSOLE_BYTES_MAX:
+            end = tail(path, _CONSOLE_BYTES_MAX // 8)
+            os.truncate(path, 0)
+            with path.open("a") as file:
+                file.write(end)
+
+    @contextmanager
+    def listening(self, name: str) -> Generator[int]:
+        """Open a socket in the folder that listens, for a process that inherits it."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one, self.reaching(name) as path:
+            Path(path).unlink(missing_ok=True)
+            one.bind(path)
+            one.listen(1)
+            yield one.fileno()
+
+    @contextmanager
+    def reaching(self, name: str) -> Generator[str]:
+        """Give a path to a socket in the folder that is short enough for one.
+
+        Raises:
+            DriverError: the folder is gone.
+        """
+        try:
+            fd = os.open(self.path, os.O_PATH | os.O_DIRECTORY)
+        except OSError as error:
+            raise DriverError(f"{self.path} cannot be opened: {error.strerror}") from error
+        try:
+            yield f"/proc/self/fd/{fd}/{name}"
+        finally:
+            os.close(fd)
+
+    @property
+    def _spec(self) -> Path:
+        return self.path / _SPEC
+
+
+def tail(path: Path, bytes_max: int) -> str:
+    """Return the end of a text file; nothing when there is no file."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - bytes_max))
+            return file.read(bytes_max).decode(errors="replace")
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,20 @@
+"""Audits, as Berth's own API asks for them."""
+
+from typing import Annotated
+
+from berth.api.codec import Meta, Model
+from berth.api.values import COUNT_MAX
+from berth.domain.discrepancy import AuditAges
+
+Age = Annotated[float, Meta(ge=0, le=COUNT_MAX)]
+"""Seconds."""
+
+_AGES = AuditAges()
+
+
+class AuditQuery(Model):
+    """What is too new to be told of, in seconds; see `AuditAges`."""
+
+    grace_s: Age = _AGES.grace_s
+    task_s: Age = _AGES.task_s
+    request_s: Age = _AGES.request_s

@@ -1,0 +1,48 @@
+"""What the compute API has and Berth has not: said as such, where a bare 404 would puzzle."""
+
+import re
+
+from starlette.types import Receive, Scope, Send
+
+from berth.api.answers import send_error
+from berth.api.errors import HttpError
+from berth.api.routing import not_found
+
+_SERVER = "servers/[^/]+"
+_GAPS = {
+    "has no networks, addresses or security groups": (
+        "os-networks",
+        "os-tenant-networks",
+        "os-floating-ip.*",
+        "os-fixed-ips",
+        "os-security-group.*",
+        f"{_SERVER}/(os-interface|ips|os-security-groups)",
+    ),
+    "keeps no key pairs": ("os-keypairs",),
+    "has no volumes": ("os-volumes.*", "os-snapshots", f"{_SERVER}/os-volume_attachments"),
+    "has no interactive consoles, diagnostics, topology, passwords or shares of servers": (
+        f"{_SERVER}/(remote-consoles|os-server-password|diagnostics|topology|shares)",
+        "os-console-auth-tokens",
+    ),
+    "has hosts under os-hypervisors and os-services alone": ("os-hosts", "os-cells", "os-agents"),
+    "does not force live migrations to their end; they can be cancelled": (
+        f"{_SERVER}/migrations/[^/]+/action",
+    ),
+    "keeps no usage by time": ("os-simple-tenant-usage", "os-instance_usage_audit_log"),
+    "has private flavors for administrators alone": ("flavors/[^/]+/(os-flavor-access|action)",),
+    "sends nothing to hosts beforehand": ("os-aggregates/[^/]+/images",),
+}
+"""What Berth says of paths below /v2.1."""
+_PATTERNS = tuple(
+    (re.compile(f"/({'|'.join(paths)})(/.*)?"), f"Berth {told}.") for told, paths in _GAPS.items()
+)
+
+
+async def not_here(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer for a path of the compute API that leads nowhere: 501 for what Nova has there."""
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    for pattern, told in _PATTERNS:
+        if pattern.fullmatch(path):
+            await send_error(scope, send, HttpError(501, told))
+            return
+    await not_found(scope, receive, send)

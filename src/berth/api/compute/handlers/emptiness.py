@@ -1,0 +1,40 @@
+"""What Berth has none of: clients that list it learn so, and whoever makes some is told."""
+
+from berth.api.compute.handlers.servers import server_of
+from berth.api.compute.schemas.emptiness import InterfacesAnswer, KeypairsAnswer, VolumesAnswer
+from berth.api.errors import HttpError
+from berth.api.routing import Answer, Call
+
+
+async def list_keypairs(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
+    """List key pairs, of which there are none."""
+    return Answer(KeypairsAnswer(keypairs=[]))
+
+
+async def refuse_keypair(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
+    """Refuse to make a key pair."""
+    raise HttpError(403, "Berth keeps no key pairs; a server keeps the name that it is given.")
+
+
+async def list_volumes(call: Call) -> Answer:
+    """List the volumes of a server, of which there are none."""
+    await server_of(call)
+    return Answer(VolumesAnswer(attachments=[]))
+
+
+async def list_interfaces(call: Call) -> Answer:
+    """List the interfaces of a server, of which there are none."""
+    await server_of(call)
+    return Answer(InterfacesAnswer(attachments=[]))
+
+
+async def refuse_volume(call: Call) -> Answer:
+    """Refuse to attach a volume."""
+    await server_of(call)
+    raise HttpError(403, "Berth has no volumes.")
+
+
+async def refuse_interface(call: Call) -> Answer:
+    """Refuse to attach an interface."""
+    await server_of(call)
+    raise HttpError(403, "Berth has no networks.")

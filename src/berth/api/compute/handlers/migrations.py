@@ -1,0 +1,200 @@
+"""Migrations: all of them for administrators, and the live ones of a server."""
+
+from berth.api.codec import UNSET
+from berth.api.compute.handlers.action_arguments import caller_of
+from berth.api.compute.handlers.periods import period_of
+from berth.api.compute.handlers.servers import server_of
+from berth.api.compute.schemas.lifecycle import (
+    LiveMigrationAnswer,
+    LiveMigrationsAnswer,
+    LiveMigrationView,
+    MigrationsAnswer,
+    MigrationsQuery,
+    MigrationView,
+)
+from berth.api.errors import HttpError
+from berth.api.links import COMPUTE, Link, limit_of, linker_of, next_page
+from berth.api.routing import Answer, Call
+from berth.api.values import naive_time, number_of
+from berth.domain.errors import InstanceStateError, InvalidInputError, NotFoundError
+from berth.domain.instance import Instance
+from berth.domain.migration import Migration, MoveKind, Stage
+from berth.ports.ledger import MigrationQuery
+from berth.services.operations import CANCELLABLE
+
+_TYPED = (2, 23)
+_PAGED = (2, 59)
+_ABORT_EARLY = (2, 65)
+_BEFORE = (2, 66)
+_OWNED = (2, 80)
+_NUMBER_MAX = 2**31 - 1
+
+
+async def list_migrations(call: Call) -> Answer:
+    """List the moves of instances, newest first."""
+    asked, version = call.query(MigrationsQuery), call.version
+    is_paged = version >= _PAGED
+    limit = limit_of(call, asked.limit) if is_paged else call.parts.limits.list_max
+    since_s, before_s = period_of(asked, is_paged=is_paged, has_end=version >= _BEFORE)
+    query = MigrationQuery(
+        host=asked.host,
+        source_host=asked.source_compute,
+        instance_uuid=asked.instance_uuid,
+        kind=asked.migration_type,
+        status=asked.status,
+        user_id=asked.user_id if version >= _OWNED else None,
+        project_id=asked.project_id if version >= _OWNED else None,
+        changed_since_s=since_s,
+        changed_before_s=before_s,
+        limit=limit + 1,
+        marker=asked.marker if is_paged else None,
+    )
+    try:
+        found = await call.parts.ledger.migrations(query)
+    except NotFoundError as error:
+        raise InvalidInputError("marker", f"migration {asked.marker} could not be found") from error
+    page = found[:limit]
+    has_more = is_paged and bool(page) and len(found) > limit
+    links = next_page(call, page[-1].uuid, limit) if has_more else UNSET
+    views = [_view(call, one) for one in page]
+    return Answer(MigrationsAnswer(migrations=views, migrations_links=links))
+
+
+async def list_server_migrations(call: Call) -> Answer:
+    """List the live migration of a server that goes on."""
+    instance = await server_of(call)
+    migration = await _migration(call, instance)
+    is_live = migration is not None and _goes_on(migration)
+    found = [_live_view(call, migration)] if migration is not None and is_live else []
+    return Answer(LiveMigrationsAnswer(migrations=found))
+
+
+async def show_server_migration(call: Call) -> Answer:
+    """Show the live migration of a server that goes on."""
+    instance, number = await server_of(call), _number(call)
+    migration = await _migration(call, instance)
+    if migration is None or migration.number != number:
+        migration = await _earlier(call, instance, number)
+    if migration is None:
+        of = f"{call.key('migration_id')[:80]} is not found for server {instance.uuid}"
+        raise HttpError(404, f"In-progress live migration {of}.")
+    what = f"{number} for server {instance.uuid} is not"
+    if migration.kind is not MoveKind.LIVE:
+        raise HttpError(404, f"Migration {what} live-migration.")
+    if not _goes_on(migration):
+        raise HttpError(404, f"Live migration {what} in progress.")
+    return Answer(LiveMigrationAnswer(migration=_live_view(call, migration)))
+
+
+async def cancel_server_migration(call: Call) -> Answer:
+    """Have a live migration end where it began."""
+    instance, number = await server_of(call), _number(call)
+    stages = CANCELLABLE if call.version >= _ABORT_EARLY else {Stage.MOVING}
+    try:
+        await call.parts.operations.cancel_live_migration(
+            instance.uuid, number, caller_of(call), stages=stages
+        )
+    except NotFoundError as error:
+        raise _unknown(call, instance) from error
+    except InstanceStateError as error:
+        if error.attribute != "migration":
+            raise
+        text = (
+            f"Migration {number} state of instance {instance.uuid} is {error.state}. "
+            "Cannot abort live migration while the migration is in this state."
+        )
+        raise HttpError(400, text) from error
+    return Answer()
+
+
+async def _migration(call: Call, instance: Instance) -> Migration | None:
+    uuid = instance.migration_uuid
+    return None if uuid is None else await call.parts.ledger.get(Migration, uuid)
+
+
+async def _earlier(call: Call, instance: Instance, number: int) -> Migration | None:
+    """Return the migration with that id that is over, None when there is none."""
+    over = await call.parts.ledger.migrations(MigrationQuery(instance_uuid=instance.uuid))
+    return next((one for one in over if one.number == number), None)
+
+
+def _goes_on(migration: Migration) -> bool:
+    return migration.kind is MoveKind.LIVE and migration.stage in CANCELLABLE
+
+
+def _unknown(call: Call, instance: Instance) -> HttpError:
+    key = call.key("migration_id")
+    return HttpError(404, f"Migration {key[:80]} not found for instance {instance.uuid}.")
+
+
+def _number(call: Call) -> int:
+    text = call.key("migration_id")
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < len("9" * 11) else -1
+    return number if number <= _NUMBER_MAX else -1
+
+
+def _updated(migration: Migration) -> str | None:
+    at_s = migration.updated_at_s
+    return None if at_s == migration.created_at_s else naive_time(at_s)
+
+
+def _links(call: Call, migration: Migration) -> tuple[Link, ...]:
+    """Link to a live migration that goes on; others have no page."""
+    if not _goes_on(migration):
+        return ()
+    root = linker_of(call).root
+    path = f"/servers/{migration.instance_uuid}/migrations/{migration.number}"
+    return (
+        Link(rel="self", href=f"{root}{COMPUTE}{path}"),
+        Link(rel="bookmark", href=f"{root}{path}"),
+    )
+
+
+def _view(call: Call, migration: Migration) -> MigrationView:
+    version, source, destination = call.version, migration.source, migration.destination
+    links = _links(call, migration) if version >= _TYPED else ()
+    return MigrationView(
+        id=migration.number,
+        status=migration.status,
+        instance_uuid=migration.instance_uuid,
+        source_compute=source.host,
+        source_node=source.node,
+        dest_compute=destination.host,
+        dest_node=destination.node,
+        dest_host=_address(call, destination.host, destination.node),
+        old_instance_type_id=number_of(source.flavor.flavor_id) % _NUMBER_MAX,
+        new_instance_type_id=number_of(destination.flavor.flavor_id) % _NUMBER_MAX,
+        created_at=naive_time(migration.created_at_s),
+        updated_at=_updated(migration),
+        uuid=migration.uuid if version >= _PAGED else UNSET,
+        migration_type=migration.kind.value if version >= _TYPED else UNSET,
+        links=links or UNSET,
+        user_id=migration.user_id if version >= _OWNED else UNSET,
+        project_id=migration.project_id if version >= _OWNED else UNSET,
+    )
+
+
+def _live_view(call: Call, migration: Migration) -> LiveMigrationView:
+    version, source, destination = call.version, migration.source, migration.destination
+    return LiveMigrationView(
+        id=migration.number,
+        status=migration.status,
+        server_uuid=migration.instance_uuid,
+        source_compute=source.host,
+        source_node=source.node,
+        dest_compute=destination.host,
+        dest_node=destination.node,
+        dest_host=_address(call, destination.host, destination.node),
+        created_at=naive_time(migration.created_at_s),
+        updated_at=naive_time(migration.updated_at_s),
+        uuid=migration.uuid if version >= _PAGED else UNSET,
+        user_id=migration.user_id if version >= _OWNED else UNSET,
+        project_id=migration.project_id if version >= _OWNED else UNSET,
+    )
+
+
+def _address(call: Call, host: str, node: str) -> str:
+    hosts = call.parts.replica.hosts
+    uuid = hosts.find(host, node)
+    row = None if uuid is None else hosts.row_of(uuid)
+    return "" if row is None else hosts.host(row).host_ip

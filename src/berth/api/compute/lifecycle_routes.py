@@ -1,0 +1,60 @@
+"""The operations of the compute API on the life of servers: moves and history."""
+
+from berth.api.compute.handlers import instance_actions, migrations
+from berth.api.compute.schemas.lifecycle import (
+    ActionAnswer,
+    ActionsAnswer,
+    ActionsQuery,
+    LiveMigrationAnswer,
+    LiveMigrationsAnswer,
+    MigrationsAnswer,
+    MigrationsQuery,
+)
+from berth.api.routing import Operation, Role
+
+_SERVER = "/v2.1/servers/{server_id}"
+_MIGRATIONS = f"{_SERVER}/migrations"
+_MIGRATION = _MIGRATIONS + "/{migration_id}"
+_ACTIONS = f"{_SERVER}/os-instance-actions"
+_ADMIN = Role.ADMIN
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/v2.1/os-migrations",
+        migrations.list_migrations,
+        role=_ADMIN,
+        query=MigrationsQuery,
+        answers=MigrationsAnswer,
+    ),
+    Operation(
+        "GET",
+        _MIGRATIONS,
+        migrations.list_server_migrations,
+        role=_ADMIN,
+        answers=LiveMigrationsAnswer,
+        since=(2, 23),
+    ),
+    Operation(
+        "GET",
+        _MIGRATION,
+        migrations.show_server_migration,
+        role=_ADMIN,
+        answers=LiveMigrationAnswer,
+        since=(2, 23),
+    ),
+    Operation(
+        "DELETE",
+        _MIGRATION,
+        migrations.cancel_server_migration,
+        202,
+        role=_ADMIN,
+        since=(2, 24),
+    ),
+    Operation(
+        "GET", _ACTIONS, instance_actions.list_actions, query=ActionsQuery, answers=ActionsAnswer
+    ),
+    Operation(
+        "GET", _ACTIONS + "/{request_id}", instance_actions.show_action, answers=ActionAnswer
+    ),
+)

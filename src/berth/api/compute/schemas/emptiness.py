@@ -1,0 +1,21 @@
+"""Lists of what Berth has none of."""
+
+from berth.api.codec import View
+
+
+class KeypairsAnswer(View):
+    """No key pairs."""
+
+    keypairs: list[str]
+
+
+class VolumesAnswer(View, rename={"attachments": "volumeAttachments"}):
+    """No volumes."""
+
+    attachments: list[str]
+
+
+class InterfacesAnswer(View, rename={"attachments": "interfaceAttachments"}):
+    """No interfaces."""
+
+    attachments: list[str]

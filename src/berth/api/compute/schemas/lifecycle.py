@@ -1,0 +1,140 @@
+"""Migrations and the history of servers, as the compute API shows them."""
+
+from berth.api.codec import UNSET, Model, UnsetType, View
+from berth.api.links import Link
+from berth.api.values import Limit
+
+
+class MigrationsQuery(
+    Model, rename={"changes_since": "changes-since", "changes_before": "changes-before"}
+):
+    """Which migrations to list."""
+
+    host: str | None = None
+    source_compute: str | None = None
+    instance_uuid: str | None = None
+    migration_type: str | None = None
+    status: str | None = None
+    user_id: str | None = None
+    project_id: str | None = None
+    limit: Limit | None = None
+    marker: str | None = None
+    changes_since: str | None = None
+    changes_before: str | None = None
+    hidden: str | None = None
+
+
+class MigrationView(View):
+    """A migration."""
+
+    id: int
+    status: str
+    instance_uuid: str
+    source_compute: str
+    source_node: str
+    dest_compute: str
+    dest_node: str
+    dest_host: str
+    old_instance_type_id: int
+    new_instance_type_id: int
+    created_at: str
+    updated_at: str | None
+    uuid: str | UnsetType = UNSET
+    migration_type: str | UnsetType = UNSET
+    links: tuple[Link, ...] | UnsetType = UNSET
+    user_id: str | UnsetType = UNSET
+    project_id: str | UnsetType = UNSET
+
+
+class MigrationsAnswer(View):
+    """A page of migrations."""
+
+    migrations: list[MigrationView]
+    migrations_links: tuple[Link, ...] | UnsetType = UNSET
+
+
+class LiveMigrationView(View):
+    """A live migration that goes on."""
+
+    id: int
+    status: str
+    server_uuid: str
+    source_compute: str
+    source_node: str
+    dest_compute: str
+    dest_node: str
+    dest_host: str
+    created_at: str
+    updated_at: str
+    memory_total_bytes: int | None = None
+    memory_processed_bytes: int | None = None
+    memory_remaining_bytes: int | None = None
+    disk_total_bytes: int | None = None
+    disk_processed_bytes: int | None = None
+    disk_remaining_bytes: int | None = None
+    uuid: str | UnsetType = UNSET
+    user_id: str | UnsetType = UNSET
+    project_id: str | UnsetType = UNSET
+
+
+class LiveMigrationsAnswer(View):
+    """The live migrations of a server that go on."""
+
+    migrations: list[LiveMigrationView]
+
+
+class LiveMigrationAnswer(View):
+    """One live migration."""
+
+    migration: LiveMigrationView
+
+
+class ActionsQuery(
+    Model, rename={"changes_since": "changes-since", "changes_before": "changes-before"}
+):
+    """Which actions of a server to list."""
+
+    limit: Limit | None = None
+    marker: str | None = None
+    changes_since: str | None = None
+    changes_before: str | None = None
+
+
+class EventView(View, rename={"host_id": "hostId"}):
+    """One step of an action."""
+
+    event: str
+    start_time: str
+    finish_time: str | None
+    result: str | None
+    traceback: str | UnsetType | None = UNSET
+    host: str | UnsetType = UNSET
+    host_id: str | UnsetType = UNSET
+    details: str | UnsetType | None = UNSET
+
+
+class ActionView(View):
+    """What was asked of a server."""
+
+    action: str
+    instance_uuid: str
+    request_id: str
+    user_id: str
+    project_id: str
+    start_time: str
+    message: str | None
+    updated_at: str | UnsetType | None = UNSET
+    events: list[EventView] | UnsetType = UNSET
+
+
+class ActionsAnswer(View, rename={"actions": "instanceActions"}):
+    """What was asked of a server, newest first."""
+
+    actions: list[ActionView]
+    links: tuple[Link, ...] | UnsetType = UNSET
+
+
+class ActionAnswer(View, rename={"action": "instanceAction"}):
+    """One action with its steps."""
+
+    action: ActionView

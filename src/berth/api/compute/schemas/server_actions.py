@@ -1,0 +1,100 @@
+"""What the actions on servers take."""
+
+from typing import Annotated, Literal
+
+from berth.api.codec import UNSET, Meta, Model, Name, UnsetType
+from berth.api.compute.schemas.servers import (
+    ITEMS_MAX,
+    Description,
+    File,
+    Metadata,
+    ShortText,
+)
+from berth.api.values import Flag, Text
+
+DiskConfig = Literal["AUTO", "MANUAL"]
+"""Who may change the partitions; kept by nobody."""
+
+
+class Reboot(Model):
+    """Arguments of `reboot`."""
+
+    type: Literal["HARD", "Hard", "hard", "SOFT", "Soft", "soft"]
+
+
+class Resize(Model, rename={"flavor_ref": "flavorRef", "disk_config": "OS-DCF:diskConfig"}):
+    """Arguments of `resize`."""
+
+    flavor_ref: Annotated[str, Meta(min_length=1, max_length=255)] | int
+    disk_config: DiskConfig | UnsetType = UNSET
+
+
+class Migrate(Model):
+    """Arguments of `migrate`, from microversion 2.56 on."""
+
+    host: Name | UnsetType | None = UNSET
+
+
+class MigrateLive(Model):
+    """Arguments of `os-migrateLive`."""
+
+    host: Name | None
+    block_migration: Flag
+    disk_over_commit: Flag | UnsetType = UNSET
+    force: Flag | UnsetType = UNSET
+
+
+class Evacuate(Model, rename={"admin_pass": "adminPass", "on_shared_storage": "onSharedStorage"}):
+    """Arguments of `evacuate`; from microversion 2.95 on the server is off afterwards."""
+
+    host: Name | UnsetType = UNSET
+    admin_pass: ShortText | UnsetType = UNSET
+    on_shared_storage: Flag | UnsetType = UNSET
+    force: Flag | UnsetType = UNSET
+
+
+class Rebuild(
+    Model,
+    rename={
+        "image_ref": "imageRef",
+        "admin_pass": "adminPass",
+        "disk_config": "OS-DCF:diskConfig",
+        "access_ipv4": "accessIPv4",
+        "access_ipv6": "accessIPv6",
+    },
+):
+    """Arguments of `rebuild`."""
+
+    image_ref: Annotated[str, Meta(min_length=1, max_length=255)]
+    name: Name | UnsetType = UNSET
+    admin_pass: ShortText | UnsetType = UNSET
+    metadata: Metadata | UnsetType = UNSET
+    description: Description | UnsetType | None = UNSET
+    key_name: Name | UnsetType | None = UNSET
+    user_data: Text | UnsetType | None = UNSET
+    hostname: Name | UnsetType = UNSET
+    trusted_image_certificates: list[ShortText] | UnsetType | None = UNSET
+    preserve_ephemeral: Flag | UnsetType = UNSET
+    disk_config: DiskConfig | UnsetType = UNSET
+    personality: Annotated[list[File], Meta(max_length=ITEMS_MAX)] | UnsetType = UNSET
+    access_ipv4: ShortText | UnsetType = UNSET
+    access_ipv6: ShortText | UnsetType = UNSET
+
+
+class Unshelve(Model):
+    """Arguments of `unshelve`, from microversion 2.77 on; a host and no zone from 2.91 on."""
+
+    availability_zone: ShortText | UnsetType | None = UNSET
+    host: ShortText | UnsetType = UNSET
+
+
+class Lock(Model):
+    """Arguments of `lock`, from microversion 2.73 on."""
+
+    locked_reason: Annotated[str, Meta(min_length=1, max_length=255)] | UnsetType = UNSET
+
+
+class ResetState(Model):
+    """Arguments of `os-resetState`."""
+
+    state: Literal["active", "error"]

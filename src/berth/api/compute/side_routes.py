@@ -1,0 +1,75 @@
+"""The operations of the compute API beside the placing of servers: tags, limits, empty lists."""
+
+from berth.api.compute.handlers import emptiness, extensions, limits, server_tags
+from berth.api.compute.schemas.emptiness import InterfacesAnswer, KeypairsAnswer, VolumesAnswer
+from berth.api.compute.schemas.extensions import ExtensionAnswer, ExtensionsAnswer
+from berth.api.compute.schemas.limits import (
+    LimitsAnswer,
+    LimitsQuery,
+    QuotaAnswer,
+    QuotaClassAnswer,
+    QuotaUsagesAnswer,
+)
+from berth.api.compute.schemas.server_tags import TagsAnswer, TagsBody
+from berth.api.routing import Operation, Role
+
+_SERVER = "/v2.1/servers/{server_id}"
+_TAGS = f"{_SERVER}/tags"
+_QUOTA = "/v2.1/os-quota-sets/{project_id}"
+_KEYPAIRS = "/v2.1/os-keypairs"
+_ADMIN = Role.ADMIN
+_TAGS_SINCE = (2, 26)
+
+_TAGGING = (
+    Operation("GET", _TAGS, server_tags.list_tags, answers=TagsAnswer, since=_TAGS_SINCE),
+    Operation(
+        "PUT",
+        _TAGS,
+        server_tags.replace_tags,
+        body=TagsBody,
+        answers=TagsAnswer,
+        since=_TAGS_SINCE,
+    ),
+    Operation("DELETE", _TAGS, server_tags.delete_tags, 204, since=_TAGS_SINCE),
+    Operation("GET", _TAGS + "/{tag}", server_tags.check_tag, 204, since=_TAGS_SINCE),
+    Operation("PUT", _TAGS + "/{tag}", server_tags.add_tag, 201, since=_TAGS_SINCE),
+    Operation("DELETE", _TAGS + "/{tag}", server_tags.delete_tag, 204, since=_TAGS_SINCE),
+)
+
+_LIMITS = (
+    Operation("GET", "/v2.1/limits", limits.show_limits, query=LimitsQuery, answers=LimitsAnswer),
+    Operation("GET", _QUOTA, limits.show_quotas, answers=QuotaAnswer),
+    Operation("PUT", _QUOTA, limits.refuse_quotas, 403, role=_ADMIN),
+    Operation("DELETE", _QUOTA, limits.refuse_quotas, 403, role=_ADMIN),
+    Operation("GET", f"{_QUOTA}/defaults", limits.show_default_quotas, answers=QuotaAnswer),
+    Operation("GET", f"{_QUOTA}/detail", limits.show_quota_usages, answers=QuotaUsagesAnswer),
+    Operation(
+        "GET",
+        "/v2.1/os-quota-class-sets/{class_id}",
+        limits.show_class_quotas,
+        role=_ADMIN,
+        answers=QuotaClassAnswer,
+    ),
+)
+
+_REST = (
+    Operation("GET", _KEYPAIRS, emptiness.list_keypairs, answers=KeypairsAnswer),
+    Operation("POST", _KEYPAIRS, emptiness.refuse_keypair, 403),
+    Operation("POST", f"{_SERVER}/os-volume_attachments", emptiness.refuse_volume, 403),
+    Operation("POST", f"{_SERVER}/os-interface", emptiness.refuse_interface, 403),
+    Operation(
+        "GET",
+        f"{_SERVER}/os-volume_attachments",
+        emptiness.list_volumes,
+        answers=VolumesAnswer,
+    ),
+    Operation(
+        "GET", f"{_SERVER}/os-interface", emptiness.list_interfaces, answers=InterfacesAnswer
+    ),
+    Operation("GET", "/v2.1/extensions", extensions.list_extensions, answers=ExtensionsAnswer),
+    Operation(
+        "GET", "/v2.1/extensions/{alias}", extensions.show_extension, answers=ExtensionAnswer
+    ),
+)
+
+OPERATIONS = (*_TAGGING, *_LIMITS, *_REST)

@@ -1,0 +1,31 @@
+"""Errors as the Identity API tells them: `error` with a code, a message and a title."""
+
+from http import HTTPStatus
+
+from starlette.types import Scope, Send
+
+from berth.api.answers import send_bytes
+from berth.api.codec import View, encode
+from berth.api.errors import HttpError
+
+
+class Refusal(View):
+    """What went wrong."""
+
+    code: int
+    message: str
+    title: str
+
+
+class RefusalAnswer(View):
+    """The body of an answer other than success."""
+
+    error: Refusal
+
+
+async def send_refusal(scope: Scope, send: Send, error: HttpError) -> None:
+    """Answer with an error."""
+    headers = [(name.lower().encode(), text.encode()) for name, text in error.headers.items()]
+    title = HTTPStatus(error.status).phrase
+    told = RefusalAnswer(error=Refusal(code=error.status, message=error.message, title=title))
+    await send_bytes(scope, send, error.status, encode(told), headers)

@@ -1,0 +1,1 @@
+"""What each operation of the Identity API does."""

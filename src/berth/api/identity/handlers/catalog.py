@@ -1,0 +1,115 @@
+"""The catalog: which services this server is, and where."""
+
+import hashlib
+
+from berth.api.identity.handlers.finding import list_links, self_link
+from berth.api.identity.schemas.directory import (
+    CatalogAnswer,
+    EndpointFullView,
+    EndpointsAnswer,
+    RegionAnswer,
+    RegionsAnswer,
+    RegionView,
+    ServicesAnswer,
+    ServiceView,
+)
+from berth.api.identity.schemas.tokens import EndpointView, ServiceEntry
+from berth.api.root_url import root_url
+from berth.api.routing import Answer, Call
+from berth.domain.errors import NotFoundError
+
+_SERVICES = (
+    ("compute", "nova", "/v2.1"),
+    ("identity", "keystone", "/identity"),
+    ("image", "glance", "/image"),
+    ("placement", "placement", "/placement"),
+)
+"""Type, the name under which clients' documents know it, and path."""
+_INTERFACES = ("public", "internal", "admin")
+
+
+def catalog_of(call: Call) -> list[ServiceEntry]:
+    """Return the services as the client of a call reaches them."""
+    root, region = root_url(call.scope), call.parts.region
+    return [
+        ServiceEntry(
+            id=_id(kind),
+            name=name,
+            type=kind,
+            endpoints=[
+                EndpointView(
+                    id=_id(kind, interface),
+                    interface=interface,
+                    region=region,
+                    region_id=region,
+                    url=f"{root}{path}",
+                )
+                for interface in _INTERFACES
+            ],
+        )
+        for kind, name, path in _SERVICES
+    ]
+
+
+async def show_catalog(call: Call) -> Answer:
+    """Show the catalog."""
+    return Answer(CatalogAnswer(catalog=catalog_of(call), links=list_links(call)))
+
+
+async def list_catalog_services(call: Call) -> Answer:
+    """List the services of the catalog."""
+    views = [
+        ServiceView(
+            id=entry.id,
+            name=entry.name,
+            type=entry.type,
+            description="",
+            enabled=True,
+            links=self_link(call, "services", entry.id),
+        )
+        for entry in catalog_of(call)
+    ]
+    return Answer(ServicesAnswer(services=views, links=list_links(call)))
+
+
+async def list_endpoints(call: Call) -> Answer:
+    """List the endpoints of the catalog."""
+    views = [
+        EndpointFullView(
+            id=one.id,
+            service_id=entry.id,
+            interface=one.interface,
+            region=one.region,
+            region_id=one.region_id,
+            url=one.url,
+            enabled=True,
+            links=self_link(call, "endpoints", one.id),
+        )
+        for entry in catalog_of(call)
+        for one in entry.endpoints
+    ]
+    return Answer(EndpointsAnswer(endpoints=views, links=list_links(call)))
+
+
+async def list_regions(call: Call) -> Answer:
+    """List the regions, of which there is one."""
+    return Answer(RegionsAnswer(regions=[_region(call)], links=list_links(call)))
+
+
+async def show_region(call: Call) -> Answer:
+    """Show a region."""
+    if call.key("region_id") != call.parts.region:
+        raise NotFoundError("region", call.key("region_id"))
+    return Answer(RegionAnswer(region=_region(call)))
+
+
+def _region(call: Call) -> RegionView:
+    name = call.parts.region
+    return RegionView(
+        id=name, description="", parent_region_id=None, links=self_link(call, "regions", name)
+    )
+
+
+def _id(*names: str) -> str:
+    """Make an id of names that stays the same."""
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]

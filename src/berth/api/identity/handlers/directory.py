@@ -1,0 +1,169 @@
+"""Users, projects, domains and roles, to be looked at: they are written in the file of users."""
+
+from berth.api.directory import Person, projects_of
+from berth.api.errors import HttpError
+from berth.api.identity.handlers.finding import (
+    DOMAIN,
+    DOMAIN_NAME,
+    list_links,
+    only_admins,
+    self_link,
+)
+from berth.api.identity.schemas.directory import (
+    DomainAnswer,
+    DomainFullView,
+    DomainsAnswer,
+    NameQuery,
+    ProjectAnswer,
+    ProjectsAnswer,
+    ProjectView,
+    RoleAnswer,
+    RoleFullView,
+    RolesAnswer,
+    UserAnswer,
+    UsersAnswer,
+    UserView,
+)
+from berth.api.routing import Answer, Call
+from berth.domain.errors import NotFoundError
+
+ROLES = ("admin", "member", "reader")
+"""All roles; administrators have all of them, the others all but the first."""
+
+
+async def list_users(call: Call) -> Answer:
+    """List users."""
+    only_admins(call)
+    wanted = call.query(NameQuery).name
+    if wanted is None:
+        people = list(call.parts.directory.users())
+    else:
+        found = call.parts.directory.find_user(wanted)
+        people = [] if found is None else [found]
+    return Answer(UsersAnswer(users=[_user(call, one) for one in people], links=list_links(call)))
+
+
+async def show_user(call: Call) -> Answer:
+    """Show a user; who is no administrator may look at nobody else."""
+    return Answer(UserAnswer(user=_user(call, _person(call))))
+
+
+async def list_user_projects(call: Call) -> Answer:
+    """List the projects that a user may work in."""
+    projects = projects_of(call.parts.directory, _person(call))
+    return _projects_answer(call, list(projects))
+
+
+async def list_projects(call: Call) -> Answer:
+    """List projects."""
+    only_admins(call)
+    wanted = call.query(NameQuery).name
+    directory = call.parts.directory
+    if wanted is None:
+        return _projects_answer(call, list(directory.projects()))
+    return _projects_answer(call, [wanted] if directory.has_project(wanted) else [])
+
+
+async def list_own_projects(call: Call) -> Answer:
+    """List the projects that the caller may have a token for."""
+    person = call.parts.directory.find_user(call.identity.user_id)
+    found = () if person is None else projects_of(call.parts.directory, person)
+    return _projects_answer(call, list(found))
+
+
+async def show_project(call: Call) -> Answer:
+    """Show a project; who is no administrator may look at no other one."""
+    name = call.key("project_id")
+    if name != call.identity.project_id:
+        only_admins(call)
+    if not call.parts.directory.has_project(name):
+        raise NotFoundError("project", name)
+    return Answer(ProjectAnswer(project=_project(call, name)))
+
+
+async def refuse_person(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
+    """Refuse to make a user or a project."""
+    raise HttpError(403, "Users and their projects are made by `berth user add`, not here.")
+
+
+async def list_domains(call: Call) -> Answer:
+    """List the domains, of which there is one."""
+    wanted = call.query(NameQuery).name
+    domains = [_domain(call)] if wanted in {None, DOMAIN_NAME} else []
+    return Answer(DomainsAnswer(domains=domains, links=list_links(call)))
+
+
+async def show_domain(call: Call) -> Answer:
+    """Show a domain."""
+    if call.key("domain_id") != DOMAIN:
+        raise NotFoundError("domain", call.key("domain_id"))
+    return Answer(DomainAnswer(domain=_domain(call)))
+
+
+async def list_roles(call: Call) -> Answer:
+    """List roles."""
+    wanted = call.query(NameQuery).name
+    roles = [_role(call, name) for name in ROLES if wanted in {None, name}]
+    return Answer(RolesAnswer(roles=roles, links=list_links(call)))
+
+
+async def show_role(call: Call) -> Answer:
+    """Show a role."""
+    name = call.key("role_id")
+    if name not in ROLES:
+        raise NotFoundError("role", name)
+    return Answer(RoleAnswer(role=_role(call, name)))
+
+
+def _person(call: Call) -> Person:
+    name = call.key("user_id")
+    if name != call.identity.user_id:
+        only_admins(call)
+    person = call.parts.directory.find_user(name)
+    if person is None:
+        raise NotFoundError("user", name)
+    return person
+
+
+def _projects_answer(call: Call, names: list[str]) -> Answer:
+    views = [_project(call, name) for name in names]
+    return Answer(ProjectsAnswer(projects=views, links=list_links(call)))
+
+
+def _user(call: Call, person: Person) -> UserView:
+    return UserView(
+        id=person.name,
+        name=person.name,
+        domain_id=DOMAIN,
+        default_project_id=person.project_id,
+        enabled=True,
+        links=self_link(call, "users", person.name),
+    )
+
+
+def _project(call: Call, name: str) -> ProjectView:
+    return ProjectView(
+        id=name,
+        name=name,
+        domain_id=DOMAIN,
+        parent_id=DOMAIN,
+        description="",
+        enabled=True,
+        is_domain=False,
+        tags=[],
+        links=self_link(call, "projects", name),
+    )
+
+
+def _domain(call: Call) -> DomainFullView:
+    return DomainFullView(
+        id=DOMAIN,
+        name=DOMAIN_NAME,
+        description="The only domain.",
+        enabled=True,
+        links=self_link(call, "domains", DOMAIN),
+    )
+
+
+def _role(call: Call, name: str) -> RoleFullView:
+    return RoleFullView(id=name, name=name, domain_id=None, links=self_link(call, "roles", name))

@@ -1,0 +1,143 @@
+"""Tokens: asked for with a password or another token, looked at, and ended."""
+
+from berth.api.codec import UNSET, UnsetType
+from berth.api.directory import Person, may_work_in
+from berth.api.errors import HttpError
+from berth.api.identity.handlers.catalog import catalog_of
+from berth.api.identity.handlers.directory import ROLES
+from berth.api.identity.handlers.finding import DOMAIN, DOMAIN_NAME
+from berth.api.identity.schemas.tokens import (
+    DomainRef,
+    DomainView,
+    IdentityChoice,
+    LoginBody,
+    ProjectRef,
+    RoleView,
+    ScopeChoice,
+    TokenAnswer,
+    TokenProject,
+    TokensQuery,
+    TokenUser,
+    TokenView,
+    UserLogin,
+)
+from berth.api.routing import Answer, Call
+from berth.api.tokens import Token, Tokens
+from berth.api.values import naive_time
+from berth.domain.errors import InvalidInputError
+
+_HEADER = b"x-subject-token"
+_VARY = (b"vary", b"X-Auth-Token")
+_WHERE = "auth.identity"
+
+
+async def create_token(call: Call) -> Answer:
+    """Give a token for a user and a password, or for another token."""
+    tokens = _tokens(call)
+    wanted = call.body(LoginBody).auth
+    person, before = await _who(call, tokens, wanted.identity)
+    project = _project(call, person, wanted.scope)
+    return _answer(call, tokens.issue(person, project, before))
+
+
+async def show_token(call: Call) -> Answer:
+    """Show what the token in X-Subject-Token says; the own one, unless by an administrator."""
+    return _answer(call, _subject(call))
+
+
+async def revoke_token(call: Call) -> Answer:
+    """End the token in X-Subject-Token; the own one, unless by an administrator."""
+    _tokens(call).revoke(_subject(call))
+    return Answer()
+
+
+def _tokens(call: Call) -> Tokens:
+    tokens = call.parts.tokens
+    if tokens is None:
+        raise HttpError(
+            403, "This server gives no tokens: its auth.mode is not identity. Use HTTP Basic."
+        )
+    return tokens
+
+
+async def _who(call: Call, tokens: Tokens, choice: IdentityChoice) -> tuple[Person, Token | None]:
+    if choice.methods == ["password"] and choice.password is not UNSET:
+        user = choice.password.user
+        client = call.scope.get("client")
+        address: str = client[0] if client else ""
+        return await tokens.log_in(_name_of(user), user.password, address), None
+    if choice.methods == ["token"] and choice.token is not UNSET:
+        before = tokens.read(choice.token.id)
+        return before.person, before
+    raise HttpError(401, "A token is given for one of the methods password and token.")
+
+
+def _name_of(one: UserLogin | ProjectRef) -> str:
+    """Return the name that a client gives, or the id, which is the same."""
+    where = f"{_WHERE}.password.user" if isinstance(one, UserLogin) else "auth.scope.project"
+    _check_domain(one.domain)
+    for name in (one.id, one.name):
+        if name is not UNSET and name is not None:
+            return name
+    raise InvalidInputError(where, "must have a name or an id")
+
+
+def _check_domain(domain: DomainRef | UnsetType | None) -> None:
+    if domain is UNSET or domain is None:
+        return
+    is_given = (domain.id or UNSET, domain.name or UNSET)
+    if is_given not in {(DOMAIN, UNSET), (UNSET, DOMAIN_NAME), (DOMAIN, DOMAIN_NAME)} and not (
+        domain.id is UNSET and (domain.name or "").lower() == DOMAIN
+    ):
+        raise HttpError(401, "There is one domain, with the id default and the name Default.")
+
+
+def _project(call: Call, person: Person, scope: ScopeChoice | str | UnsetType) -> str | None:
+    if scope is UNSET:
+        return person.project_id
+    if isinstance(scope, str) or scope.unscoped is not UNSET:
+        return None
+    if scope.project is UNSET:
+        raise HttpError(401, "Tokens are for a project, not for a domain or the system.")
+    name = _name_of(scope.project)
+    if not may_work_in(call.parts.directory, person, name):
+        raise HttpError(401, f"User {person.name} has no project {name[:80]!r}.")
+    return name
+
+
+def _subject(call: Call) -> Token:
+    text = call.header(_HEADER)
+    if not text:
+        raise InvalidInputError("X-Subject-Token", "is required: the token that this is about")
+    tokens = _tokens(call)
+    try:
+        token = tokens.read(text)
+    except HttpError as error:
+        raise HttpError(404, f"{error.message} It is that of X-Subject-Token.") from error
+    if token.person.name != call.identity.user_id and not call.identity.is_admin:
+        raise HttpError(403, "Only administrators may do this with the tokens of others.")
+    return token
+
+
+def _answer(call: Call, token: Token) -> Answer:
+    body = TokenAnswer(token=_view(call, token))
+    return Answer(body, headers=((_HEADER, token.text.encode()), _VARY))
+
+
+def _view(call: Call, token: Token) -> TokenView:
+    grant, domain = token.grant, DomainView(id=DOMAIN, name=DOMAIN_NAME)
+    view = TokenView(
+        methods=list(grant.methods),
+        user=TokenUser(id=grant.user, name=grant.user, domain=domain),
+        audit_ids=[grant.audit_id],
+        issued_at=f"{naive_time(grant.issued_at_s)}Z",
+        expires_at=f"{naive_time(grant.expires_at_s)}Z",
+    )
+    if grant.project is not None:
+        names = ROLES if token.person.is_admin else ROLES[1:]
+        view.is_domain = False
+        view.project = TokenProject(id=grant.project, name=grant.project, domain=domain)
+        view.roles = [RoleView(id=name, name=name) for name in names]
+        if call.query(TokensQuery).nocatalog is None:
+            view.catalog = catalog_of(call)
+    return view

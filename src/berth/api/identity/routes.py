@@ -1,0 +1,113 @@
+"""The operations of the Identity API."""
+
+from berth.api.identity.handlers import catalog, directory, tokens, versions
+from berth.api.identity.handlers.versions import PREFIX
+from berth.api.identity.schemas.directory import (
+    CatalogAnswer,
+    DomainAnswer,
+    DomainsAnswer,
+    EndpointsAnswer,
+    NameQuery,
+    ProjectAnswer,
+    ProjectsAnswer,
+    RegionAnswer,
+    RegionsAnswer,
+    RoleAnswer,
+    RolesAnswer,
+    ServicesAnswer,
+    UserAnswer,
+    UsersAnswer,
+)
+from berth.api.identity.schemas.tokens import LoginBody, TokenAnswer, TokensQuery
+from berth.api.identity.schemas.versions import IdentityVersionAnswer, IdentityVersionsAnswer
+from berth.api.routing import Operation, Role
+
+__all__ = ["OPERATIONS", "PREFIX"]
+
+_V3 = "/identity/v3"
+_TOKENS = f"{_V3}/auth/tokens"
+_PUBLIC, _KNOWN = Role.PUBLIC, Role.KNOWN
+
+_VERSIONS = (
+    *(
+        Operation(
+            "GET",
+            path,
+            versions.list_identity_versions,
+            300,
+            role=_PUBLIC,
+            answers=IdentityVersionsAnswer,
+        )
+        for path in ("/identity", "/identity/")
+    ),
+    *(
+        Operation(
+            "GET",
+            path,
+            versions.show_identity_version,
+            role=_PUBLIC,
+            answers=IdentityVersionAnswer,
+        )
+        for path in (_V3, f"{_V3}/")
+    ),
+)
+
+_AUTH = (
+    Operation(
+        "POST",
+        _TOKENS,
+        tokens.create_token,
+        201,
+        role=_PUBLIC,
+        query=TokensQuery,
+        body=LoginBody,
+        answers=TokenAnswer,
+    ),
+    Operation(
+        "GET", _TOKENS, tokens.show_token, role=_KNOWN, query=TokensQuery, answers=TokenAnswer
+    ),
+    Operation("DELETE", _TOKENS, tokens.revoke_token, 204, role=_KNOWN),
+    Operation("GET", f"{_V3}/auth/catalog", catalog.show_catalog, answers=CatalogAnswer),
+    Operation(
+        "GET",
+        f"{_V3}/auth/projects",
+        directory.list_own_projects,
+        role=_KNOWN,
+        answers=ProjectsAnswer,
+    ),
+)
+
+_DIRECTORY = (
+    Operation("POST", f"{_V3}/users", directory.refuse_person, 403),
+    Operation("POST", f"{_V3}/projects", directory.refuse_person, 403),
+    Operation("GET", f"{_V3}/users", directory.list_users, query=NameQuery, answers=UsersAnswer),
+    Operation(
+        "GET", _V3 + "/users/{user_id}", directory.show_user, role=_KNOWN, answers=UserAnswer
+    ),
+    Operation(
+        "GET",
+        _V3 + "/users/{user_id}/projects",
+        directory.list_user_projects,
+        role=_KNOWN,
+        answers=ProjectsAnswer,
+    ),
+    Operation(
+        "GET", f"{_V3}/projects", directory.list_projects, query=NameQuery, answers=ProjectsAnswer
+    ),
+    Operation("GET", _V3 + "/projects/{project_id}", directory.show_project, answers=ProjectAnswer),
+    Operation(
+        "GET", f"{_V3}/domains", directory.list_domains, query=NameQuery, answers=DomainsAnswer
+    ),
+    Operation("GET", _V3 + "/domains/{domain_id}", directory.show_domain, answers=DomainAnswer),
+    Operation("GET", f"{_V3}/roles", directory.list_roles, query=NameQuery, answers=RolesAnswer),
+    Operation("GET", _V3 + "/roles/{role_id}", directory.show_role, answers=RoleAnswer),
+)
+
+_SERVICES = (
+    Operation("GET", f"{_V3}/services", catalog.list_catalog_services, answers=ServicesAnswer),
+    Operation("GET", f"{_V3}/endpoints", catalog.list_endpoints, answers=EndpointsAnswer),
+    Operation("GET", f"{_V3}/regions", catalog.list_regions, answers=RegionsAnswer),
+    Operation("GET", _V3 + "/regions/{region_id}", catalog.show_region, answers=RegionAnswer),
+)
+
+OPERATIONS = (*_VERSIONS, *_AUTH, *_DIRECTORY, *_SERVICES)

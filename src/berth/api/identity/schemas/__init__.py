@@ -1,0 +1,1 @@
+"""What clients of the Identity API send and get."""

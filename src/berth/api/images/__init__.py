@@ -1,0 +1,1 @@
+"""The Image API, to look at: the images that the configuration names."""

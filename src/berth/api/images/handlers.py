@@ -1,0 +1,148 @@
+"""Images: listing and showing; they are written in the configuration."""
+
+from urllib.parse import urlencode
+
+from berth.api.errors import HttpError
+from berth.api.images.schemas import (
+    ImagesAnswer,
+    ImagesPageAnswer,
+    ImagesQuery,
+    ImageVersion,
+    ImageVersionsAnswer,
+)
+from berth.api.links import Link, limit_of, page_of, quoted
+from berth.api.root_url import root_url
+from berth.api.routing import Answer, Call
+from berth.domain.errors import NotFoundError
+from berth.domain.image import Image
+
+PREFIX = "/image"
+
+_PATH = "/v2/images"
+_SCHEMA = "/v2/schemas/image"
+_SCHEMAS = "/v2/schemas/images"
+_NOT_FIELDS = frozenset({"limit", "marker", "sort", "sort_key", "sort_dir", "member_status"})
+_ANY = ("visibility", "all")
+_SEVERAL = frozenset({"id", "name", "status", "disk_format", "container_format"})
+_IN = "in:"
+
+View = dict[str, object]
+
+
+async def list_image_versions(call: Call) -> Answer:
+    """List the versions of the Image API."""
+    link = Link(rel="self", href=f"{root_url(call.scope)}{PREFIX}/v2/")
+    version = ImageVersion(id="v2.9", status="CURRENT", links=[link])
+    return Answer(ImageVersionsAnswer(versions=[version]))
+
+
+async def list_images(call: Call) -> Answer:
+    """List images by name."""
+    asked = call.query(ImagesQuery)
+    images = sorted(call.parts.images.values(), key=lambda image: (image.name, image.image_id))
+    views = [view for view in map(_view, images) if _is_wanted(call, view)]
+    limit = limit_of(call, asked.limit)
+    page = page_of(views, [str(view["id"]) for view in views], asked.marker, limit)
+    items = [one for one in call.query_items() if one[0] not in {"marker", "limit"}]
+    first = _pathed(items)
+    if not page or page[-1] is views[-1]:
+        return Answer(ImagesAnswer(images=list(page), first=first, schema=_SCHEMAS))
+    after = _pathed([*items, ("limit", str(limit)), ("marker", str(page[-1]["id"]))])
+    return Answer(ImagesPageAnswer(images=list(page), first=first, schema=_SCHEMAS, next=after))
+
+
+async def show_image(call: Call) -> Answer:
+    """Show an image."""
+    key = call.key("image_id")
+    image = call.parts.images.get(key)
+    if image is None:
+        raise NotFoundError("image", key)
+    return Answer(_view(image))
+
+
+async def show_image_data(call: Call) -> Answer:
+    """Refuse to give the data of an image."""
+    raise HttpError(403, f"The data of image {call.key('image_id')} is not given away here.")
+
+
+async def refuse_image_change(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
+    """Refuse to make or change an image."""
+    raise HttpError(403, "Images are written in the file of the setting api.images, not here.")
+
+
+async def show_image_schema(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
+    """Show the schema of an image."""
+    return Answer(_schema())
+
+
+async def show_images_schema(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
+    """Show the schema of a list of images."""
+    text = {"type": "string"}
+    images = {"type": "array", "items": _schema()}
+    properties = {"images": images, "first": text, "next": text, "schema": text}
+    return Answer({"name": "images", "properties": properties})
+
+
+def _view(image: Image) -> View:
+    """Write an image: its properties beside its own fields, which none of them can replace."""
+    return {
+        "disk_format": "raw",
+        "container_format": "bare",
+        **image.properties,
+        "id": image.image_id,
+        "name": image.name or image.image_id,
+        "status": "active",
+        "visibility": "public",
+        "protected": True,
+        "os_hidden": False,
+        "owner": None,
+        "tags": [],
+        "min_ram": image.min_memory_mb,
+        "min_disk": image.min_disk_gb,
+        "size": None,
+        "virtual_size": None,
+        "checksum": None,
+        "self": f"{_PATH}/{quoted(image.image_id)}",
+        "file": f"{_PATH}/{quoted(image.image_id)}/file",
+        "schema": _SCHEMA,
+    }
+
+
+def _is_wanted(call: Call, view: View) -> bool:
+    return all(
+        _has(view, name, value)
+        for name, value in call.query_items()
+        if name not in _NOT_FIELDS and (name, value) != _ANY
+    )
+
+
+def _has(view: View, name: str, value: str) -> bool:
+    if name == "tag":
+        return False  # no image has one
+    if name not in view:
+        return False
+    has = view[name]
+    if isinstance(has, bool):
+        return value.lower() == str(has).lower()
+    if name in _SEVERAL and value.startswith(_IN):
+        return str(has) in {one.strip('"') for one in value.removeprefix(_IN).split(",")}
+    return str(has) == value
+
+
+def _pathed(items: list[tuple[str, str]]) -> str:
+    query = urlencode(items)
+    return f"{_PATH}?{query}" if query else _PATH
+
+
+def _schema() -> View:
+    """Describe an image: its own fields, and properties that are texts."""
+    kinds: dict[type, object] = {
+        str: {"type": "string"},
+        bool: {"type": "boolean"},
+        int: {"type": "integer"},
+        list: {"type": "array", "items": {"type": "string"}},
+        type(None): {"type": ["null", "string", "integer"]},
+    }
+    known = _view(Image("id", min_memory_mb=0))
+    properties = {name: kinds[type(value)] for name, value in known.items()}
+    return {"name": "image", "properties": properties, "additionalProperties": {"type": "string"}}

@@ -1,0 +1,81 @@
+"""Requests that are counted, timed and traced, whatever is behind."""
+
+from collections.abc import Awaitable
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from berth.api.request_id import request_id_of
+from berth.ports.clock import Clock
+from berth.ports.measures import HTTP_REQUESTS, HTTP_SECONDS
+from berth.ports.metrics import Metrics
+from berth.ports.tracing import Tracer
+
+ROUTE: Final = "berth.route"
+"""Where a request's scope has the template of its path, once that is known."""
+
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OTHER: Final = "other"
+_NS_PER_S: Final = 1_000_000_000
+
+
+class Measured:
+    """ASGI middleware, outside of all others: counts requests by method, route and status.
+
+    The route is a template out of the table of operations, so there are as many as that has.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, clock: Clock) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and count it when it is answered."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 0
+
+        def listen(message: Message) -> Awaitable[None]:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            return send(message)
+
+        began_ns = self._clock.ticks_ns()
+        try:
+            await self._app(scope, receive, listen)
+        finally:
+            method, route = scope["method"], scope.get(ROUTE, _OTHER)
+            labels = (method if method in _METHODS else _OTHER, route, f"{status // 100}xx")
+            self._metrics.add(HTTP_REQUESTS, labels)
+            seconds = (self._clock.ticks_ns() - began_ns) / _NS_PER_S
+            self._metrics.observe(HTTP_SECONDS, seconds, (route,))
+
+
+class Traced:
+    """ASGI middleware, within the front: a span for each request."""
+
+    def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
+        self._app = app
+        self._tracer = tracer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on within a span."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        with self._tracer.span("http", request_id=request_id_of(scope), begins=True) as span:
+            span.note("http.request.method", scope["method"][:20])
+            span.note("berth.request_id", request_id_of(scope))
+
+            def listen(message: Message) -> Awaitable[None]:
+                if message["type"] == "http.response.start":
+                    span.note("http.response.status_code", message["status"])
+                return send(message)
+
+            try:
+                await self._app(scope, receive, listen)
+            finally:
+                span.note("http.route", scope.get(ROUTE, _OTHER))

@@ -1,0 +1,141 @@
+"""Probes: health, readiness and metrics, for load balancers and for who watches."""
+
+from typing import Final, Protocol
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from berth.api.answers import mark_begun, send_bytes, send_error
+from berth.api.auth import Auth
+from berth.api.codec import View, encode
+from berth.api.credentials import credentials_of
+from berth.api.errors import HttpError
+from berth.api.observed import ROUTE
+from berth.api.request_id import id_headers
+from berth.ports.metrics import Exposition
+
+HEALTH: Final = "/healthz"
+READINESS: Final = "/readyz"
+METRICS: Final = "/metrics"
+
+
+class Checks(Protocol):
+    """Knows whether the process can do its work."""
+
+    async def problems(self) -> list[str]:
+        """Return why it cannot, in words that anybody may read; empty when it can."""
+        ...
+
+
+class AlwaysReady:
+    """Checks nothing."""
+
+    async def problems(self) -> list[str]:
+        """See `Checks.problems`."""
+        return []
+
+
+class Health(View):
+    """The process answers."""
+
+    status: str
+
+
+class Readiness(View):
+    """Whether the process can do its work, and what stands in its way."""
+
+    status: str
+    problems: tuple[str, ...]
+
+
+async def readiness_of(checks: Checks) -> tuple[int, Readiness]:
+    """Return the status to answer with, 200 or 503, and what to answer."""
+    problems = tuple(await checks.problems())
+    status = "not ready" if problems else "ready"
+    return 503 if problems else 200, Readiness(status=status, problems=problems)
+
+
+class MetricsPage:
+    """An ASGI application that shows the metrics of the process, whatever the path.
+
+    Args:
+        exposition: of the metrics.
+        auth: only administrators see them then; without it everybody who comes here does.
+    """
+
+    def __init__(self, exposition: Exposition, auth: Auth | None = None) -> None:
+        self._exposition = exposition
+        self._auth = auth
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        scope[ROUTE] = METRICS
+        try:
+            await self._admit(scope)
+        except HttpError as error:
+            await send_error(scope, send, error)
+            return
+        body = await self._exposition.expose()
+        headers = [
+            (b"content-type", self._exposition.content_type.encode()),
+            (b"content-length", b"%d" % len(body)),
+            *id_headers(scope),
+        ]
+        mark_begun(scope)
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _admit(self, scope: Scope) -> None:
+        _check_method(scope)
+        if self._auth is None:
+            return
+        caller = await self._auth.identify(credentials_of(scope))
+        if not caller.is_admin:
+            raise HttpError(403, "Only administrators may do this.")
+
+
+class Probes:
+    """An ASGI application that answers the probes, and passes all else on.
+
+    Args:
+        app: where all other requests go.
+        checks: says whether the process is ready.
+        page: of the metrics; None where they are not shown.
+    """
+
+    def __init__(self, app: ASGIApp, checks: Checks, page: MetricsPage | None = None) -> None:
+        self._checks = checks
+        self._app = app
+        self._pages: dict[str, ASGIApp] = {HEALTH: self._health, READINESS: self._readiness}
+        if page is not None:
+            self._pages[METRICS] = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or pass it on."""
+        page = self._pages.get(scope["path"]) if scope["type"] == "http" else None
+        await (page or self._app)(scope, receive, send)
+
+    async def _health(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        await self._answer(scope, send, 200, Health(status="ok"))
+
+    async def _readiness(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        await self._answer(scope, send, *await readiness_of(self._checks))
+
+    async def _answer(self, scope: Scope, send: Send, status: int, body: View) -> None:
+        scope[ROUTE] = scope["path"]
+        try:
+            _check_method(scope)
+        except HttpError as error:
+            await send_error(scope, send, error)
+        else:
+            await send_bytes(scope, send, status, encode(body))
+
+
+async def nothing_else(scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer 404: what an address that has only probes says to all other paths."""
+    if scope["type"] == "http":
+        await send_error(scope, send, HttpError(404, "The resource could not be found."))
+
+
+def _check_method(scope: Scope) -> None:
+    if scope["method"] not in {"GET", "HEAD"}:
+        raise HttpError(405, "Only GET is for this path.", {"Allow": "GET"})

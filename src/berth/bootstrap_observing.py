@@ -1,0 +1,117 @@
+"""What is shown and told about a process: metrics, probes, spans."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp
+
+from berth.adapters.http_server import listening, serve_beside
+from berth.adapters.metrics_prometheus import PrometheusMetrics
+from berth.adapters.system import SystemClock
+from berth.api.auth import Auth
+from berth.api.observed import Measured
+from berth.api.probes import MetricsPage, Probes, nothing_else
+from berth.bootstrap_process import Loop
+from berth.config.observing_settings import TracingSettings
+from berth.config.settings import Address, Settings, parse_address
+from berth.domain.errors import InvalidInputError
+from berth.ports.measures import COMMIT_SECONDS, COMMIT_UNITS
+from berth.ports.tracing import Tracer
+from berth.services.vitals import Vitals
+
+
+def _nothing() -> None:
+    """Finish what needs no finishing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Who looks at a process; None is nobody.
+
+    `listen` is the address for metrics and probes alone. `finish` is to be called at the end: it
+    sends what is left, which may take seconds.
+    """
+
+    clock: SystemClock
+    metrics: PrometheusMetrics | None = None
+    tracer: Tracer | None = None
+    listen: Address | None = None
+    finish: Callable[[], None] = _nothing
+
+    @property
+    def on_batch(self) -> Callable[[int, float], None] | None:
+        """What the ledger tells of its batches."""
+        metrics = self.metrics
+        if metrics is None:
+            return None
+
+        def count(units: int, seconds: float) -> None:
+            metrics.observe(COMMIT_UNITS, units)
+            metrics.observe(COMMIT_SECONDS, seconds)
+
+        return count
+
+    def page(self, auth: Auth) -> MetricsPage | None:
+        """Return the page of the API that administrators see the metrics on, if they do."""
+        if self.metrics is None or self.listen is not None:
+            return None
+        return MetricsPage(self.metrics, auth)
+
+    def around(self, app: ASGIApp) -> ASGIApp:
+        """Return an application whose requests are counted."""
+        return app if self.metrics is None else Measured(app, self.metrics, self.clock)
+
+    def loops(self, vitals: Vitals) -> list[Loop]:
+        """Have gauges read; return what serves metrics and probes at their own address.
+
+        Raises:
+            InvalidInputError: the address is taken.
+        """
+        if self.metrics is not None:
+            self.metrics.watch(vitals.read)
+        if self.listen is None:
+            return []
+        page = None if self.metrics is None else MetricsPage(self.metrics)
+        app = Probes(nothing_else, vitals, page)
+        listener = listening(self.listen.host, self.listen.port)
+
+        async def serve() -> None:
+            # Whoever stops closes the socket, and may be started again.
+            await serve_beside(app, listener.dup())
+
+        return [("probes", serve)]
+
+
+def observe(settings: Settings, part: str, clock: SystemClock) -> Observation:
+    """Return who looks at a process, as the settings say.
+
+    Args:
+        settings: of the process.
+        part: what the process is (`scheduler`).
+        clock: of the process.
+
+    Raises:
+        InvalidInputError: spans are wanted, and what sends them is not installed.
+    """
+    metrics = PrometheusMetrics() if settings.metrics.enabled else None
+    listen = None
+    if settings.metrics.listen is not None:
+        try:
+            listen = parse_address(settings.metrics.listen)
+        except ValueError as error:
+            raise InvalidInputError("metrics.listen", str(error)) from error
+    tracer, finish = _tracer_of(settings.tracing, part)
+    return Observation(clock, metrics, tracer, listen, finish)
+
+
+def _tracer_of(settings: TracingSettings, part: str) -> tuple[Tracer | None, Callable[[], None]]:
+    if settings.endpoint is None:
+        return None, _nothing
+    try:
+        from berth.adapters import tracing_otel  # noqa: PLC0415 - an extra that few need
+    except ModuleNotFoundError as error:
+        reason = f"needs {error.name}, which is not here; pip install berth[telemetry]"
+        raise InvalidInputError("tracing.endpoint", reason) from error
+    exporter = tracing_otel.otlp_exporter(settings.endpoint)
+    tracer = tracing_otel.OtelTracer(part, exporter, sample_ratio=settings.sample_ratio)
+    return tracer, tracer.close

@@ -1,0 +1,92 @@
+"""`berth audit`: what in the ledger should not be so, and mending what can be."""
+
+from typing import Any
+
+import click
+
+from berth.cli.connection import Connection, Json, connected, part, rows
+from berth.cli.failures import end_with
+from berth.cli.output import joined, json_option, print_json, print_line
+
+_PATH = "/berth/v1/audit"
+_FOUND = 3
+_MENDED = 4
+"""Exit codes of this command alone, those of `nova-manage placement audit`."""
+
+_AGE = click.FloatRange(0)
+
+
+@click.command("audit")
+@click.option("--fix", is_flag=True, help="Mend what is safe to mend; without it nothing changes.")
+@click.option("--grace", type=_AGE, metavar="S", help="Say nothing of what is newer (60).")
+@click.option("--task-age", type=_AGE, metavar="S", help="Say nothing of newer tasks (900).")
+@click.option("--request-age", type=_AGE, metavar="S", help="Nor of newer pending requests (300).")
+@json_option
+@connected
+def audit(
+    api: Connection,
+    *,
+    fix: bool,
+    grace: float | None,
+    task_age: float | None,
+    request_age: float | None,
+    as_json: bool,
+) -> None:
+    """Find lost capacity, stuck moves, and what else the ledger says that cannot be right.
+
+    Ends with 3 when something was found, and with 4 when all of it is mended.
+    """
+    ages = {"grace_s": grace, "task_s": task_age, "request_s": request_age}
+    report = api.ask("POST" if fix else "GET", _PATH, params=ages)
+    if as_json:
+        print_json(report)
+    else:
+        _print_report(report, fix=fix)
+    found = rows(report, "discrepancies")
+    if found:
+        end_with(_MENDED if all(map(_is_mended, found)) else _FOUND)
+
+
+def _is_mended(found: Json) -> bool:
+    return part(found, "outcome").get("version") is not None
+
+
+def _print_report(report: Json, *, fix: bool) -> None:
+    audited = part(report, "audited")
+    counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in audited.items())
+    print_line(f"looked at {counts}, as of version {report['version']}")
+    for found in rows(report, "discrepancies"):
+        _print_found(found)
+    if report.get("is_cut"):
+        print_line("\nthere are more; mend these first")
+    others = report.get("others_total")
+    if others:
+        print_line(f"\n{others:,} consumers were made through the Placement API; --json names them")
+    _print_sum(report, fix=fix)
+
+
+def _print_found(found: Json) -> None:
+    print_line(f"\n{found['code']}: {found['text']}", style="bold")
+    host = found.get("host")
+    lost = part(found, "lost")
+    if host is not None:
+        print_line(f"  host: {host}")
+    if lost:
+        print_line(f"  lost: {joined(lost)}")
+    outcome = part(found, "outcome")
+    if outcome:
+        print_line(f"  fix: {outcome['text']}")
+    else:
+        print_line(f"  to do: {found['advice']}")
+
+
+def _print_sum(report: Json, *, fix: bool) -> None:
+    found = rows(report, "discrepancies")
+    if not found:
+        print_line("\nnothing is wrong")
+        return
+    mended = sum(map(_is_mended, found))
+    could = sum(1 for one in found if one.get("mend") is not None)
+    done = f"{mended:,} mended" if fix else f"`berth audit --fix` would try to mend {could:,}"
+    lost: dict[str, Any] = part(report, "lost")
+    print_line(f"\n{len(found):,} found, {done}; lost in all: {joined(lost)}")

@@ -1,0 +1,70 @@
+"""`berth migration`: moves of servers between hosts."""
+
+import click
+
+from berth.cli.connection import Connection, Json, connected
+from berth.cli.output import json_option, print_json, print_line, print_table
+
+_PATH = "/v2.1/os-migrations"
+
+
+@click.group("migration")
+def migrations() -> None:
+    """List moves of servers."""
+
+
+@migrations.command("list")
+@click.option("--host", help="Only those from or to this host.")
+@click.option("--server", help="Only those of the server with this uuid.")
+@click.option("--status", help="Only those with this status, running say.")
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice(["resize", "migration", "live-migration", "evacuation"]),
+    help="Only those of this kind.",
+)
+@click.option("--since", help="Only those that changed since this time, in ISO 8601.")
+@json_option
+@connected
+def list_migrations(
+    api: Connection,
+    *,
+    host: str | None,
+    server: str | None,
+    status: str | None,
+    kind: str | None,
+    since: str | None,
+    as_json: bool,
+) -> None:
+    """List moves of servers, newest first."""
+    filters = {
+        "host": host,
+        "instance_uuid": server,
+        "status": status,
+        "migration_type": kind,
+        "changes-since": since,
+    }
+    print_migrations(api.pages(_PATH, "migrations", "uuid", **filters), as_json=as_json)
+
+
+def print_migrations(found: list[Json], *, as_json: bool) -> None:
+    """Print migrations as a table, or as JSON."""
+    if as_json:
+        print_json({"migrations": found})
+        return
+    if not found:
+        print_line("no migrations")
+        return
+    table = [
+        (
+            one["id"],
+            one["instance_uuid"],
+            one.get("migration_type"),
+            one["status"],
+            one["source_compute"],
+            one["dest_compute"],
+            one["updated_at"] or one["created_at"],
+        )
+        for one in found
+    ]
+    print_table(("ID", "Server", "Type", "Status", "From", "To", "Changed"), table)

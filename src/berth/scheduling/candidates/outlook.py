@@ -1,0 +1,102 @@
+"""Looking ahead: which rows may still give the slots to come, as bits of whole numbers."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+
+
+class Outlook:
+    """What may still be chosen in one search. Rules take away what nothing can come of.
+
+    Attributes:
+        bit_of: by row, its bit.
+        open: by depth, the bits of rows that may still give its slot.
+    """
+
+    def __init__(self, choices: Sequence[Sequence[int]]) -> None:
+        """Start with everything open.
+
+        Args:
+            choices: rows by depth.
+        """
+        self._rows = list(dict.fromkeys(chain.from_iterable(choices)))
+        self.bit_of = {row: 1 << place for place, row in enumerate(self._rows)}
+        self._all = [self.bits(rows) for rows in choices]
+        self.open = list(self._all)
+
+    def reopen(self) -> None:
+        """Open everything again."""
+        self.open = list(self._all)
+
+    def is_narrowed(self, depth: int) -> bool:
+        """Tell whether anything was taken away at a depth."""
+        return self.open[depth] != self._all[depth]
+
+    def bits(self, rows: Sequence[int]) -> int:
+        """Return the bits of rows."""
+        return union(map(self.bit_of.__getitem__, rows))
+
+    def row_of(self, bit: int) -> int:
+        """Return the row of a bit."""
+        return self._rows[bit.bit_length() - 1]
+
+
+def each_bit(bits: int) -> Iterator[int]:
+    """Yield the bits of a number one by one, the lowest first."""
+    while bits:
+        bit = bits & -bits
+        yield bit
+        bits ^= bit
+
+
+def union(each: Iterable[int]) -> int:
+    """Return the bits that are in any of some numbers."""
+    found = 0
+    for bits in each:
+        found |= bits
+    return found
+
+
+def can_give(wanted: Sequence[int], capacity: Callable[[int], int]) -> bool:
+    """Tell whether all slots can have a row, each row giving so many at most.
+
+    Args:
+        wanted: for each slot, the bits of the rows that may give it.
+        capacity: gives for the bit of a row how many slots it can give, at least 1.
+    """
+    matching = _Matching(wanted, capacity)
+    return all(matching.finds_row(slot) for slot in range(len(wanted)))
+
+
+class _Matching:
+    """Slots with rows, found by augmenting paths."""
+
+    def __init__(self, wanted: Sequence[int], capacity: Callable[[int], int]) -> None:
+        self._wanted = wanted
+        self._capacity = capacity
+        self._slots: dict[int, list[int]] = {}
+        self._full = 0
+
+    def finds_row(self, slot: int) -> bool:
+        """Give one more slot a row, if others can move for it."""
+        return self._finds(slot, [0])
+
+    def _finds(self, slot: int, tried: list[int]) -> bool:
+        free = self._wanted[slot] & ~self._full
+        if free:
+            self._take(free & -free, slot)
+            return True
+        while rest := self._wanted[slot] & ~tried[0]:
+            bit = rest & -rest
+            tried[0] |= bit
+            slots = self._slots[bit]
+            for place, other in enumerate(slots):
+                if self._finds(other, tried):
+                    slots[place] = slot
+                    return True
+        return False
+
+    def _take(self, bit: int, slot: int) -> None:
+        slots = self._slots.setdefault(bit, [])
+        slots.append(slot)
+        if len(slots) >= self._capacity(bit):
+            self._full |= bit

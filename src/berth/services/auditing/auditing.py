@@ -1,0 +1,200 @@
+"""The audit: suspicions drawn from the books, looked at again, told, and mended when asked to."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
+from typing import Final
+
+from berth.domain.consumer import Holding
+from berth.domain.discrepancy import (
+    AuditAges,
+    Audited,
+    AuditReport,
+    Discrepancy,
+    Mend,
+)
+from berth.domain.record import Kind
+from berth.ports.clock import Clock
+from berth.ports.ledger import Ledger
+from berth.ports.telemetry import Telemetry
+from berth.services.auditing.books import Books, ago, read_books
+from berth.services.auditing.capacity import look_at_provider, sums_of, suspect_provider
+from berth.services.auditing.groups import look_at_group, members_of, suspect_group
+from berth.services.auditing.holders import look_at_holder, strangers
+from berth.services.auditing.instances import look_at_instance, suspect_instance, suspect_shelved
+from berth.services.auditing.mending import mend
+from berth.services.auditing.moves import look_at_move, suspect_move
+from berth.services.auditing.requests import look_at_request, suspect_request
+
+DISCREPANCIES_MAX: Final = 10_000
+"""Discrepancies that one audit tells of at most."""
+OTHERS_MAX: Final = 1_000
+"""Consumers of others that one audit names at most."""
+_AT_ONCE: Final = 256
+
+_Look = Callable[[Ledger, Books, Discrepancy], Awaitable[Discrepancy | None]]
+
+_LOOKS: Final[Mapping[Kind, _Look]] = {
+    Kind.INSTANCE: look_at_instance,
+    Kind.MIGRATION: look_at_move,
+    Kind.PENDING_REQUEST: look_at_request,
+    Kind.SERVER_GROUP: look_at_group,
+    Kind.PROVIDER: look_at_provider,
+}
+
+
+class Auditing:
+    """Audits a ledger.
+
+    Args:
+        ledger: what to audit.
+        clock: for ages.
+        telemetry: told of what is mended.
+        first_seen_s: since when (Unix seconds) each consumer that nobody knows was seen. Nothing
+            else says how old what it holds is, so whoever audits keeps this for the next time.
+    """
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        clock: Clock,
+        telemetry: Telemetry,
+        first_seen_s: dict[str, float],
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._telemetry = telemetry
+        self._first_seen_s = first_seen_s
+
+    async def audit(
+        self, ages: AuditAges, *, service_down_time_s: float, mends: bool = False
+    ) -> AuditReport:
+        """Look through the whole ledger for what should not be so.
+
+        Args:
+            ages: what is too new to be told of.
+            service_down_time_s: seconds without a heartbeat after which a service is down.
+            mends: also do what is safe about it.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached. What was mended before stays so.
+        """
+        now_s = self._clock.now_s()
+        books = await read_books(
+            self._ledger, ages, now_s=now_s, service_down_time_s=service_down_time_s
+        )
+        found, others, is_cut = await self._holders(books)
+        for suspicion in await _suspicions(books):
+            if len(found) >= DISCREPANCIES_MAX:
+                is_cut = True
+                break
+            told = await _LOOKS[suspicion.kind](self._ledger, books, suspicion)
+            if told is not None:
+                found.append(told)
+        if mends:
+            found = await self._mend(books, found)
+        return AuditReport(
+            version=books.version,
+            audited_at_s=now_s,
+            audited=_audited(books),
+            discrepancies=tuple(found),
+            lost=_lost(found),
+            others=tuple(others[:OTHERS_MAX]),
+            others_total=len(others),
+            is_cut=is_cut,
+        )
+
+    async def _holders(self, books: Books) -> tuple[list[Discrepancy], list[Holding], bool]:
+        """Return orphans, the consumers of others, and whether there were too many orphans."""
+        found: list[Discrepancy] = []
+        others: list[Holding] = []
+        unknown: dict[str, float] = {}
+        for uuid in strangers(books):
+            if len(found) >= DISCREPANCIES_MAX:
+                return found, others, True
+            told = await look_at_holder(self._ledger, books, uuid)
+            if isinstance(told, Holding):
+                others.append(told)
+            elif told is not None and told.since_s is None:
+                unknown[uuid] = self._first_seen_s.get(uuid, books.now_s)
+                found.append(_dated(books, told, unknown[uuid]))
+            elif told is not None:
+                found.append(told)
+        self._first_seen_s.clear()
+        self._first_seen_s.update(unknown)
+        return found, others, False
+
+    async def _mend(self, books: Books, found: Iterable[Discrepancy]) -> list[Discrepancy]:
+        """Free first: what is claimed may need the room."""
+        order = {Mend.FREE: 0, Mend.CLAIM: 1, None: 2}
+        mended: list[Discrepancy] = []
+        for one in sorted(found, key=lambda one: order[one.mend]):
+            done = await mend(self._ledger, books, one)
+            mended.append(done)
+            if done.outcome is not None:
+                self._telemetry.event(
+                    "discrepancy_mended" if done.is_mended else "discrepancy_stays",
+                    code=done.code,
+                    key=done.key,
+                    outcome=done.outcome.text,
+                )
+        return mended
+
+
+def _dated(books: Books, orphan: Discrepancy, seen_s: float) -> Discrepancy:
+    """Date what nobody knows the age of by when it was first seen; a new one is not mended yet."""
+    if books.is_older(seen_s, books.ages.grace_s):
+        return replace(orphan, since_s=seen_s)
+    advice = (
+        f"nothing says how old it is; this process has seen it for {ago(books, seen_s)}, so "
+        f"`berth audit --fix` frees it {books.ages.grace_s:g} s after it was first seen"
+    )
+    return replace(orphan, advice=advice, mend=None)
+
+
+async def _suspicions(books: Books) -> list[Discrepancy]:
+    """Draw suspicions from the books, letting others run in between."""
+    found: list[Discrepancy] = []
+    for number, some in enumerate(_each(books)):
+        found += some
+        if number % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+    return found
+
+
+def _each(books: Books) -> Iterator[Iterator[Discrepancy]]:
+    """Yield for each record what is suspected of it, the dearest kinds of damage first."""
+    sums = sums_of(books)
+    members = members_of(books)
+    return chain(
+        (suspect_provider(books, one, sums.get(uuid, {})) for uuid, one in books.providers.items()),
+        (suspect_instance(books, one) for one in books.instances.values()),
+        (suspect_shelved(books, one) for one in books.shelved.values() if one.task is None),
+        (suspect_move(books, one) for one in books.migrations.values()),
+        (suspect_request(books, one) for one in books.requests.values()),
+        (suspect_group(books.groups[uuid], those) for uuid, those in members.items()),
+    )
+
+
+def _audited(books: Books) -> Audited:
+    return Audited(
+        hosts=len(books.hosts),
+        providers=len(books.providers),
+        instances=len(books.instances),
+        migrations=len(books.migrations),
+        consumers=len(books.held),
+        pending_requests=len(books.requests),
+    )
+
+
+def _lost(found: Iterable[Discrepancy]) -> dict[str, int]:
+    """Add up what is lost, but for what is mended."""
+    total: dict[str, int] = {}
+    for one in found:
+        if one.is_mended:
+            continue
+        for name, amount in one.lost.items():
+            total[name] = total.get(name, 0) + amount
+    return total

@@ -1,0 +1,175 @@
+"""The books of an audit: all that the ledger says, indexed by what names it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.allocation import Allocation
+from berth.domain.change import Snapshot
+from berth.domain.consumer import Consumer
+from berth.domain.discrepancy import AuditAges
+from berth.domain.host import Host, Service
+from berth.domain.instance import Instance, Status
+from berth.domain.migration import Migration
+from berth.domain.provider import Provider
+from berth.domain.record import PendingRequest
+from berth.domain.server_group import ServerGroup
+from berth.ports.ledger import InstanceQuery, Ledger
+
+_TRIES: Final = 3
+_ALL: Final = 2**31 - 1
+
+Amounts = Mapping[str, Mapping[str, int]]
+"""By provider and resource class, without zeros."""
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What the ledger said, by key. `instances` and `migrations` are the live ones.
+
+    `hosts` are by name and node; `waiting` are pending requests by the uuid of each instance,
+    `shelved` are instances that are on no host. `held` is by consumer.
+    """
+
+    version: int
+    now_s: float
+    ages: AuditAges
+    service_down_time_s: float
+    hosts: Mapping[tuple[str, str], Host]
+    hosts_by_uuid: Mapping[str, Host]
+    services: Mapping[str, Service]
+    providers: Mapping[str, Provider]
+    aggregates: tuple[Aggregate, ...]
+    groups: Mapping[str, ServerGroup]
+    instances: Mapping[str, Instance]
+    migrations: Mapping[str, Migration]
+    waiting: Mapping[str, PendingRequest]
+    requests: Mapping[str, PendingRequest]
+    shelved: Mapping[str, Instance]
+    held: Mapping[str, Amounts]
+    consumers: Mapping[str, Consumer]
+
+    def is_older(self, since_s: float, age_s: float) -> bool:
+        """Tell whether something has been so for longer than an age in seconds."""
+        return self.now_s - since_s > age_s
+
+    def is_up(self, service: Service | None) -> bool:
+        """Tell whether a compute service is there and up."""
+        return service is not None and service.is_up(self.now_s, self.service_down_time_s)
+
+    def host_of(self, provider_uuid: str) -> str | None:
+        """Return the name of the host that a provider is, or is a part of."""
+        host = self.hosts_by_uuid.get(self._root_of(provider_uuid))
+        return None if host is None else host.name
+
+    def _root_of(self, provider_uuid: str) -> str:
+        uuid, above = provider_uuid, set[str]()
+        while uuid not in self.hosts_by_uuid and uuid not in above:
+            above.add(uuid)
+            provider = self.providers.get(uuid)
+            uuid = uuid if provider is None else provider.parent_uuid or uuid
+        return uuid
+
+    def move_of(self, instance: Instance) -> Migration | None:
+        """Return the move that an instance is in the midst of."""
+        return self.migrations.get(instance.migration_uuid or "")
+
+
+async def read_books(
+    ledger: Ledger, ages: AuditAges, *, now_s: float, service_down_time_s: float
+) -> Books:
+    """Read the whole ledger, as of one version unless it changes all the time.
+
+    Args:
+        ledger: to be audited.
+        ages: what is not told of.
+        now_s: Unix seconds, that ages are counted to.
+        service_down_time_s: seconds without a heartbeat after which a service is down.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
+    read = await _read(ledger, now_s)
+    for _ in range(_TRIES - 1):
+        if await ledger.version() == read.state.version:
+            break
+        read = await _read(ledger, now_s)
+    state = read.state
+    held: dict[str, dict[str, Mapping[str, int]]] = {}
+    for one in read.allocations:
+        held.setdefault(one.consumer_uuid, {})[one.provider_uuid] = without_zeros(one.amounts)
+    requests = {one.request.request_id: one for one in state.pending_requests}
+    return Books(
+        version=state.version,
+        now_s=now_s,
+        ages=ages,
+        service_down_time_s=service_down_time_s,
+        hosts={(host.name, host.node): host for host in state.hosts},
+        hosts_by_uuid={host.uuid: host for host in state.hosts},
+        services={service.host: service for service in state.services},
+        providers={provider.uuid: provider for provider in state.providers},
+        aggregates=state.aggregates,
+        groups={group.uuid: group for group in state.server_groups},
+        instances={instance.uuid: instance for instance in state.instances},
+        migrations={migration.uuid: migration for migration in state.migrations},
+        waiting={uuid: one for one in requests.values() for uuid in one.request.instance_uuids},
+        requests=requests,
+        shelved={instance.uuid: instance for instance in read.shelved},
+        held=held,
+        consumers={consumer.uuid: consumer for consumer in read.consumers},
+    )
+
+
+class _Read(NamedTuple):
+    """What was read one after the other."""
+
+    state: Snapshot
+    allocations: list[Allocation]
+    consumers: list[Consumer]
+    shelved: list[Instance]
+
+
+async def _read(ledger: Ledger, now_s: float) -> _Read:
+    query = InstanceQuery(status=Status.SHELVED_OFFLOADED, limit=_ALL)
+    return _Read(
+        state=await ledger.snapshot(now_s),
+        allocations=await ledger.allocations(),
+        consumers=await ledger.all(Consumer),
+        shelved=await ledger.instances(query),
+    )
+
+
+def without_zeros(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Return amounts by class without those of nothing."""
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+async def held_by(ledger: Ledger, consumer_uuid: str) -> Amounts:
+    """Read what a consumer holds now."""
+    found = await ledger.allocations(consumer_uuid=consumer_uuid)
+    return {one.provider_uuid: without_zeros(one.amounts) for one in found}
+
+
+def summed(amounts: Amounts) -> dict[str, int]:
+    """Add up amounts of all providers by class."""
+    total: dict[str, int] = {}
+    for of_provider in amounts.values():
+        for name, amount in of_provider.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def written(amounts: Mapping[str, int]) -> str:
+    """Write amounts for people: `MEMORY_MB 512, VCPU 1`."""
+    return ", ".join(f"{name} {amount:,}" for name, amount in sorted(amounts.items())) or "nothing"
+
+
+def ago(books: Books, since_s: float) -> str:
+    """Write for people how long something has been so."""
+    seconds = max(0, int(books.now_s - since_s))
+    for length, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= length:
+            count = seconds // length
+            return f"{count} {unit}{'s' if count > 1 else ''}"
+    return f"{seconds} s"

@@ -1,0 +1,132 @@
+"""Capacity: whether what is used of a provider is what is held of it, and no more than it has."""
+
+from collections.abc import Iterator, Mapping
+
+from berth.domain.discrepancy import Discrepancy, DiscrepancyCode
+from berth.domain.host import Host
+from berth.domain.provider import Provider
+from berth.domain.ratios import Ratio, resolve
+from berth.domain.record import Kind
+from berth.domain.resources import Inventory
+from berth.ports.ledger import Ledger
+from berth.services.auditing.books import Books, summed, without_zeros, written
+
+_TRIES = 5
+
+
+def sums_of(books: Books) -> Mapping[str, Mapping[str, int]]:
+    """Add up what everybody holds, by provider and class."""
+    sums: dict[str, dict[str, int]] = {}
+    for holding in books.held.values():
+        for uuid, amounts in holding.items():
+            total = sums.setdefault(uuid, {})
+            for name, amount in amounts.items():
+                total[name] = total.get(name, 0) + amount
+    return sums
+
+
+def suspect_provider(
+    books: Books, provider: Provider, held: Mapping[str, int]
+) -> Iterator[Discrepancy]:
+    """Yield what seems wrong with what is used of a provider.
+
+    Args:
+        books: of the audit.
+        provider: as it is.
+        held: of it by all consumers together, without zeros.
+    """
+    used = without_zeros(provider.used)
+    if used != held:
+        yield Discrepancy(
+            code=DiscrepancyCode.USAGE_DIFFERS,
+            kind=Kind.PROVIDER,
+            key=provider.uuid,
+            text=(
+                f"provider {provider.name} counts {written(used)} as used, and consumers hold "
+                f"{written(held)}"
+            ),
+            advice="this is a fault in Berth or in its database; please report it",
+            host=books.host_of(provider.uuid),
+            lost={
+                name: amount - held.get(name, 0)
+                for name, amount in used.items()
+                if amount > held.get(name, 0)
+            },
+        )
+    above = {name: used[name] for name in sorted(used) if used[name] > _capacity(provider, name)}
+    if above:
+        yield _over(books, provider, above)
+
+
+async def look_at_provider(
+    ledger: Ledger, books: Books, suspicion: Discrepancy
+) -> Discrepancy | None:
+    """Look again at a provider; one whose use changes all the time is in order."""
+    for _ in range(_TRIES):
+        before = await ledger.get(Provider, suspicion.key)
+        holders = await ledger.holders(suspicion.key)
+        now = await ledger.get(Provider, suspicion.key)
+        if before is None or now is None:
+            return None
+        if before.used != now.used:
+            continue
+        held = summed({holder.consumer.uuid: holder.allocations[now.uuid] for holder in holders})
+        found = suspect_provider(books, now, without_zeros(held))
+        return next((one for one in found if one.code is suspicion.code), None)
+    return None
+
+
+def _capacity(provider: Provider, name: str) -> int:
+    inventory = provider.inventories.get(name)
+    return 0 if inventory is None else inventory.capacity
+
+
+def _over(books: Books, provider: Provider, above: Mapping[str, int]) -> Discrepancy:
+    told = "; ".join(
+        f"{name} {used:,} of {_capacity(provider, name):,}: {_cause(books, provider, name, used)}"
+        for name, used in above.items()
+    )
+    return Discrepancy(
+        code=DiscrepancyCode.OVER_CAPACITY,
+        kind=Kind.PROVIDER,
+        key=provider.uuid,
+        text=f"more of provider {provider.name} is used than there is: {told}",
+        advice="move instances away, or give back what was taken from its capacity",
+        host=books.host_of(provider.uuid),
+    )
+
+
+def _cause(books: Books, provider: Provider, name: str, used: int) -> str:
+    """Say why the capacity of a class is below what is used of it."""
+    inventory = provider.inventories.get(name)
+    if inventory is None or inventory.total == 0:
+        return "its agent reports none of it any more"
+    parts = f"{inventory.total:,} in all, {inventory.reserved:,} reserved"
+    host = books.hosts_by_uuid.get(provider.uuid)
+    if host is None:
+        return f"its inventory was reduced ({parts}, ratio {inventory.allocation_ratio:g})"
+    ratio = _ratio(books, host, name, with_aggregates=True)
+    if ratio.value != inventory.allocation_ratio:
+        return f"its ratio was set to {inventory.allocation_ratio:g} through the Placement API"
+    without = _ratio(books, host, name, with_aggregates=False)
+    if ratio != without and _with_ratio(inventory, without.value) >= used:
+        return (
+            f"the ratio {ratio.value:g} comes from {ratio.origin}, and would be {without.value:g} "
+            f"({without.origin}) without"
+        )
+    return f"its inventory or ratio was reduced ({parts}, ratio {ratio.value:g}: {ratio.origin})"
+
+
+def _ratio(books: Books, host: Host, name: str, *, with_aggregates: bool) -> Ratio:
+    mine = [one for one in books.aggregates if host.name in one.hosts]
+    return resolve(
+        name,
+        aggregates=mine if with_aggregates else (),
+        own=host.allocation_ratios,
+        initial=host.initial_ratios,
+        defaults={},
+    )
+
+
+def _with_ratio(inventory: Inventory, ratio: float) -> int:
+    return int((inventory.total - inventory.reserved) * ratio)

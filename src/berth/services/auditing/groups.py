@@ -1,0 +1,66 @@
+"""Groups: whether the members of each server group are where its hard policy wants them."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from berth.domain.discrepancy import Discrepancy, DiscrepancyCode
+from berth.domain.instance import Instance, Status
+from berth.domain.record import Kind
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.ports.ledger import Ledger
+from berth.services.auditing.books import Books
+
+_HARD = frozenset({GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY})
+
+
+def members_of(books: Books) -> Mapping[str, Sequence[Instance]]:
+    """Return the members on hosts of the groups that have a hard policy, by group."""
+    found: dict[str, list[Instance]] = {}
+    for instance in books.instances.values():
+        group = books.groups.get(instance.group_uuid or "")
+        if group is not None and group.policy in _HARD and instance.host is not None:
+            found.setdefault(group.uuid, []).append(instance)
+    return found
+
+
+def suspect_group(group: ServerGroup, members: Sequence[Instance]) -> Iterator[Discrepancy]:
+    """Yield what a group's members break of its policy."""
+    counts = Counter((one.host or "", one.node or "") for one in members)
+    if group.policy is GroupPolicy.AFFINITY:
+        if len(counts) > 1:
+            names = ", ".join(sorted(host for host, _ in counts))
+            yield _broken(group, f"its members are on {len(counts)} hosts: {names}")
+        return
+    most = group.max_server_per_host
+    crowded = {host: count for (host, _), count in sorted(counts.items()) if count > most}
+    if crowded:
+        told = ", ".join(f"{count} are on {host}" for host, count in crowded.items())
+        yield _broken(group, f"of its members {told}, where {most} may be")
+
+
+async def look_at_group(ledger: Ledger, books: Books, suspicion: Discrepancy) -> Discrepancy | None:
+    """Look again at the members of a group: where each is now."""
+    group = await ledger.get(ServerGroup, suspicion.key)
+    if group is None:
+        return None
+    found = [
+        await ledger.get(Instance, one.uuid)
+        for one in books.instances.values()
+        if one.group_uuid == group.uuid
+    ]
+    members = [
+        one
+        for one in found
+        if one is not None and one.host is not None and one.status is not Status.DELETED
+    ]
+    return next(suspect_group(group, members), None)
+
+
+def _broken(group: ServerGroup, text: str) -> Discrepancy:
+    return Discrepancy(
+        code=DiscrepancyCode.GROUP_BROKEN,
+        kind=Kind.SERVER_GROUP,
+        key=group.uuid,
+        text=f"server group {group.name} ({group.uuid}) asks for {group.policy}: {text}",
+        advice="migrate members until it holds; a move that names no host keeps to the policy",
+    )

@@ -1,0 +1,89 @@
+"""Holders: whoever holds room without being an instance on a host, or a move that goes on."""
+
+from collections.abc import Iterator
+
+from berth.domain.consumer import Consumer, Holding
+from berth.domain.discrepancy import Discrepancy, DiscrepancyCode, Mend
+from berth.domain.instance import Instance, Status
+from berth.domain.migration import Migration
+from berth.domain.record import Kind
+from berth.ports.ledger import Ledger
+from berth.services.auditing.books import Amounts, Books, ago, held_by, summed, written
+
+_FREES = "`berth audit --fix` frees it"
+
+
+def strangers(books: Books) -> Iterator[str]:
+    """Yield the uuids of those who hold something and are nobody that should."""
+    for uuid in books.held:
+        instance = books.instances.get(uuid)
+        is_placed = instance is not None and instance.host is not None
+        if not is_placed and uuid not in books.migrations:
+            yield uuid
+
+
+async def look_at_holder(ledger: Ledger, books: Books, uuid: str) -> Discrepancy | Holding | None:
+    """Look again at who holds something, and tell what is wrong with it.
+
+    Returns:
+        a discrepancy; or, when it is a consumer that a client of the Placement API has made,
+        what it holds; or None when nothing is wrong, or it is too new to be told of.
+    """
+    held = await held_by(ledger, uuid)
+    migration = await ledger.get(Migration, uuid)
+    consumer = await ledger.get(Consumer, uuid)
+    instance = await ledger.get(Instance, uuid)
+    if not held or await held_by(ledger, uuid) != held:
+        return None
+    if migration is not None:
+        return _of_move(books, migration, held)
+    if consumer is not None:
+        return Holding(consumer, held)
+    if instance is not None:
+        return _of_instance(books, instance, held)
+    text = f"{uuid} holds {written(summed(held))}, and is no instance and no move"
+    return _orphan(books, (Kind.CONSUMER, uuid), held, text, None)
+
+
+def _of_move(books: Books, migration: Migration, held: Amounts) -> Discrepancy | None:
+    since_s = migration.updated_at_s
+    if not migration.has_ended or not books.is_older(since_s, books.ages.grace_s):
+        return None
+    text = (
+        f"the move {migration.number} of instance {migration.instance_uuid} ended "
+        f"{ago(books, since_s)} ago and still holds {written(summed(held))}"
+    )
+    return _orphan(books, (Kind.MIGRATION, migration.uuid), held, text, since_s)
+
+
+def _of_instance(books: Books, instance: Instance, held: Amounts) -> Discrepancy | None:
+    is_deleted = instance.status is Status.DELETED
+    since_s = instance.updated_at_s
+    if not is_deleted and instance.host is not None:
+        return None  # it was placed meanwhile
+    if not books.is_older(since_s, books.ages.grace_s):
+        return None
+    age = ago(books, since_s)
+    how = f"was deleted {age} ago"
+    if not is_deleted:
+        how = f"has been {instance.status} on no host for {age}"
+    text = f"instance {instance.uuid} {how} and still holds {written(summed(held))}"
+    return _orphan(books, (Kind.INSTANCE, instance.uuid), held, text, since_s)
+
+
+def _orphan(
+    books: Books, record: tuple[Kind, str], held: Amounts, text: str, since_s: float | None
+) -> Discrepancy:
+    kind, key = record
+    return Discrepancy(
+        code=DiscrepancyCode.ORPHANED_ALLOCATION,
+        kind=kind,
+        key=key,
+        text=text,
+        advice=_FREES,
+        host=next((name for uuid in held if (name := books.host_of(uuid))), None),
+        since_s=since_s,
+        lost=summed(held),
+        held=held,
+        mend=Mend.FREE,
+    )

@@ -1,0 +1,171 @@
+"""Instances: whether each is on a host, holds what it needs there, and gets on with its task."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from berth.domain.discrepancy import Discrepancy, DiscrepancyCode, Mend
+from berth.domain.errors import InvalidInputError
+from berth.domain.instance import Instance, Task
+from berth.domain.lifecycle import EVACUATE
+from berth.domain.migration import Migration
+from berth.domain.record import Kind
+from berth.ports.ledger import Ledger
+from berth.services.auditing.books import Amounts, Books, ago, held_by, summed, written
+from berth.services.auditing.needing import needed_by
+from berth.services.host_work.working import HOST_TASKS
+
+_RESET = "reset its state (`berth server reset-state`), or delete it"
+
+
+def suspect_instance(books: Books, instance: Instance) -> Iterator[Discrepancy]:
+    """Yield what seems wrong with a live instance."""
+    if instance.host is not None:
+        if (instance.host, instance.node or "") not in books.hosts:
+            yield _homeless(instance)
+        else:
+            yield from _allocated(books, instance)
+    yield from _stuck(books, instance)
+
+
+def suspect_shelved(books: Books, instance: Instance) -> Iterator[Discrepancy]:
+    """Yield what seems wrong with an instance that is shelved and on no host."""
+    since_s = instance.updated_at_s
+    if instance.disks is None and books.is_older(since_s, books.ages.grace_s):
+        yield Discrepancy(
+            code=DiscrepancyCode.DISKS_UNKNOWN,
+            kind=Kind.INSTANCE,
+            key=instance.uuid,
+            text=f"instance {instance.uuid} left its host, and nothing says where its disks are",
+            advice="unshelving it makes it anew of its image; look for its disks before",
+            since_s=since_s,
+        )
+
+
+async def look_at_instance(
+    ledger: Ledger, books: Books, suspicion: Discrepancy
+) -> Discrepancy | None:
+    """Look again at an instance: one that has changed meanwhile is being worked on."""
+    uuid = suspicion.key
+    before = books.instances.get(uuid) or books.shelved[uuid]
+    held = await held_by(ledger, uuid)
+    migration: Migration | None = None
+    if before.migration_uuid is not None:
+        migration = await ledger.get(Migration, before.migration_uuid)
+    now = await ledger.get(Instance, uuid)
+    if now is None or now.revision != before.revision:
+        return None
+    known = books.move_of(before)
+    is_same = known is None or (migration is not None and migration.stage is known.stage)
+    return suspicion if is_same and held == books.held.get(uuid, {}) else None
+
+
+def _homeless(instance: Instance) -> Discrepancy:
+    return Discrepancy(
+        code=DiscrepancyCode.HOST_MISSING,
+        kind=Kind.INSTANCE,
+        key=instance.uuid,
+        text=f"instance {instance.uuid} is on {instance.host} ({instance.node}), no known host",
+        advice="start the agent of that host, or evacuate or delete the instance",
+        host=instance.host,
+        since_s=instance.updated_at_s,
+    )
+
+
+def _allocated(books: Books, instance: Instance) -> Iterator[Discrepancy]:
+    migration = books.move_of(instance)
+    since_s = max(instance.updated_at_s, migration.updated_at_s if migration else 0.0)
+    if not books.is_older(since_s, books.ages.grace_s):
+        return
+    held = books.held.get(instance.uuid, {})
+    try:
+        needed = needed_by(books, instance)
+    except InvalidInputError:
+        return  # no scheduler would take it either, so nobody knows what it should have
+    if needed is None or needed == held:
+        return
+    found = Discrepancy(
+        code=DiscrepancyCode.ALLOCATION_DIFFERS,
+        kind=Kind.INSTANCE,
+        key=instance.uuid,
+        text=(
+            f"instance {instance.uuid} holds {written(summed(held))} where it needs "
+            f"{written(summed(needed))}"
+        ),
+        advice="resize or move it, or set its allocations right through the Placement API",
+        host=instance.host,
+        since_s=since_s,
+        lost=_surplus(held, needed),
+        held=held,
+        needed=needed,
+    )
+    if not held:
+        yield replace(
+            found,
+            code=DiscrepancyCode.MISSING_ALLOCATION,
+            text=f"instance {instance.uuid} needs {written(summed(needed))} and holds nothing",
+            advice="`berth audit --fix` claims it if there is room; else move instances away",
+            mend=Mend.CLAIM,
+        )
+    elif not held.keys() <= needed.keys():
+        others = sorted(held.keys() - needed.keys())
+        where = ", ".join(books.host_of(uuid) or uuid for uuid in others)
+        yield replace(
+            found,
+            code=DiscrepancyCode.ALLOCATION_ELSEWHERE,
+            text=f"instance {instance.uuid} is on {instance.host} and holds room of {where}",
+        )
+    else:
+        yield found
+
+
+def _surplus(held: Amounts, needed: Amounts) -> Mapping[str, int]:
+    """Return what is held beyond what is needed, by class."""
+    more = {
+        uuid: {
+            name: amount - needed.get(uuid, {}).get(name, 0)
+            for name, amount in amounts.items()
+            if amount > needed.get(uuid, {}).get(name, 0)
+        }
+        for uuid, amounts in held.items()
+    }
+    return summed(more)
+
+
+def _stuck(books: Books, instance: Instance) -> Iterator[Discrepancy]:
+    migration = books.move_of(instance)
+    since_s = max(instance.updated_at_s, migration.updated_at_s if migration else 0.0)
+    is_new = not books.is_older(since_s, books.ages.task_s)
+    if instance.task is None or is_new or instance.uuid in books.waiting:
+        return
+    turn = turn_of(instance, migration)
+    if turn is None and instance.task is Task.DELETING:
+        who, advice = "any agent may do that, and none has", "see that agents run, and their logs"
+    elif turn is None:
+        who, advice = "nobody has its turn", _RESET
+    elif books.is_up(books.services.get(turn)):
+        who = f"it is the turn of {turn}, whose service is up"
+        advice = f"see the log of the agent of {turn}"
+    elif migration is not None and migration.turn == turn:
+        return  # that the move has stalled is told already
+    else:
+        who = f"it is the turn of {turn}, whose service is down"
+        advice = f"start the agent of {turn}; if it is lost, evacuate or delete the instance"
+    yield Discrepancy(
+        code=DiscrepancyCode.TASK_STUCK,
+        kind=Kind.INSTANCE,
+        key=instance.uuid,
+        text=f"instance {instance.uuid} has been {instance.task} for {ago(books, since_s)}; {who}",
+        advice=advice,
+        host=turn or instance.host,
+        since_s=since_s,
+    )
+
+
+def turn_of(instance: Instance, migration: Migration | None) -> str | None:
+    """Return the host that has to do the task of an instance about which no request waits."""
+    is_deleted = instance.task is Task.DELETING
+    if migration is not None and migration.turn is not None and not is_deleted:
+        return migration.turn
+    action = instance.action
+    is_evacuated = action is not None and action.name == EVACUATE.action
+    return instance.host if instance.task in HOST_TASKS and not is_evacuated else None

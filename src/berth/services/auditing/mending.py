@@ -1,0 +1,73 @@
+"""Mending: what can be put right without asking anybody, each in a unit of its own.
+
+Whatever was read is named in the unit, by the generation of a consumer or the revision of an
+instance, so the ledger refuses it when somebody was faster, and nothing is lost.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from berth.domain.allocation import Allocation, Claim
+from berth.domain.consumer import Consumer
+from berth.domain.discrepancy import Discrepancy, Mend, Mended
+from berth.domain.instance import Instance, Status
+from berth.domain.write import Committed, Outcome, Put, Reallocate, Rejected, Share, Take, Write
+from berth.ports.ledger import Ledger
+from berth.services.auditing.books import Books, held_by, summed, written
+
+_CHANGED: Final = "not done: it has changed meanwhile; audit again"
+
+
+async def mend(ledger: Ledger, books: Books, found: Discrepancy) -> Discrepancy:
+    """Do what may be done about a discrepancy, and return it with what came of that.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached; it may or may not be done.
+    """
+    if found.mend is None:
+        return found
+    deed = _free if found.mend is Mend.FREE else _claim
+    return replace(found, outcome=await deed(ledger, books, found))
+
+
+async def _free(ledger: Ledger, _: Books, found: Discrepancy) -> Mended:
+    holding = await ledger.holding(found.key)
+    if holding is None or await held_by(ledger, found.key) != found.held:
+        return Mended(_CHANGED)
+    consumer = holding.consumer
+    generation = consumer.generation
+    share = Share(Consumer(found.key, consumer.project_id, consumer.user_id), {}, seen=generation)
+    unit: list[Write] = [Reallocate((share,))]
+    instance = await ledger.get(Instance, found.key)
+    if instance is not None and instance.status is not Status.DELETED:
+        # It is on no host, and may be placed on one at any moment.
+        if instance.host is not None:
+            return Mended(_CHANGED)
+        unit.append(Put(instance))
+    (outcome,) = await ledger.commit([tuple(unit)])
+    return _told(outcome, f"freed {written(summed(found.held))}")
+
+
+async def _claim(ledger: Ledger, books: Books, found: Discrepancy) -> Mended:
+    known = books.instances[found.key]
+    now = await ledger.get(Instance, found.key)
+    if now is None or now.revision != known.revision:
+        return Mended(_CHANGED)
+    allocations = [Allocation(now.uuid, uuid, amounts) for uuid, amounts in found.needed.items()]
+    claim = Claim(f"audit {now.uuid} {now.revision}", tuple(allocations))
+    (outcome,) = await ledger.commit([(Take(claim), Put(now))])
+    return _told(outcome, f"claimed {written(summed(found.needed))}")
+
+
+def _told(outcome: Outcome, done: str) -> Mended:
+    match outcome:
+        case Committed():
+            return Mended(f"{done} in version {outcome.version}", outcome.version)
+        case Rejected(shortages=()):
+            return Mended(f"not done: {outcome.conflict}; audit again")
+        case Rejected():
+            short = ", ".join(
+                f"{one.resource_class} {one.asked:,} asked, {one.left:,} left"
+                for one in outcome.shortages
+            )
+            return Mended(f"not done: there is no room ({short}); move instances away")

@@ -1,0 +1,156 @@
+"""Moves: whether somebody works on each that has not ended."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from berth.domain.discrepancy import Discrepancy, DiscrepancyCode
+from berth.domain.host import Service
+from berth.domain.instance import Instance, Task
+from berth.domain.migration import Migration, Stage
+from berth.domain.record import Kind
+from berth.ports.ledger import Ledger
+from berth.services.auditing.books import Books, ago, held_by, summed, written
+
+_LEFT_OVER: Final = frozenset({Stage.LEFT_BEHIND, Stage.ABANDONED})
+
+_EVACUATE: Final = (
+    "wait until {host} is back, or evacuate the instance (`berth server evacuate`), which gives up "
+    "the move"
+)
+_GIVE_UP: Final = (
+    "wait until {host} is back, or reset the state of the instance (`berth server reset-state`), "
+    "which gives up the move"
+)
+_ADVICE: Final[Mapping[Stage, str]] = {
+    Stage.LEAVING: _EVACUATE,
+    Stage.MOVING: _EVACUATE,
+    Stage.RESTORING: _EVACUATE,
+    Stage.RETURNING: _EVACUATE,
+    Stage.ARRIVING: _GIVE_UP,
+    Stage.PREPARING: _GIVE_UP,
+    Stage.WITHDRAWING: _GIVE_UP,
+    Stage.CONFIRMING: (
+        "wait until {host} is back: the instance runs elsewhere, and only the room that it had "
+        "there is kept"
+    ),
+    Stage.ARRIVED: (
+        "confirm it (`berth server confirm`): it cannot be reverted while {host} is down"
+    ),
+}
+
+
+def suspect_move(books: Books, migration: Migration) -> Iterator[Discrepancy]:
+    """Yield what seems wrong with a move that has not ended."""
+    instance = books.instances.get(migration.instance_uuid)
+    if migration.stage in _LEFT_OVER:
+        yield from _left_over(books, migration)
+    elif instance is None or instance.migration_uuid != migration.uuid:
+        yield from _forgotten(books, migration)
+    elif instance.task is not Task.DELETING:
+        yield from _stalled(books, migration)
+
+
+async def look_at_move(ledger: Ledger, books: Books, suspicion: Discrepancy) -> Discrepancy | None:
+    """Look again at a move: one that has gone on meanwhile is being worked on."""
+    before = books.migrations[suspicion.key]
+    if await ledger.get(Migration, before.uuid) != before:
+        return None
+    if suspicion.code is DiscrepancyCode.MOVE_FORGOTTEN:
+        instance = await ledger.get(Instance, before.instance_uuid)
+        if instance is not None and instance.migration_uuid == before.uuid:
+            return None
+    elif not books.is_up(books.services.get(_host_of(before))):
+        service = await ledger.get(Service, _host_of(before))
+        if books.is_up(service):
+            return None
+    held = await held_by(ledger, before.uuid)
+    return replace(suspicion, held=held, lost=summed(held))
+
+
+def _host_of(migration: Migration) -> str:
+    """Return the host that a move waits for; while it waits for its owner, the one it came from."""
+    return migration.turn or migration.source.host
+
+
+def _left_over(books: Books, migration: Migration) -> Iterator[Discrepancy]:
+    host = _host_of(migration)
+    is_up = books.is_up(books.services.get(host))
+    age_s = books.ages.task_s if is_up else books.ages.grace_s
+    if not books.is_older(migration.updated_at_s, age_s):
+        return
+    if host not in books.services and migration.uuid not in books.held:
+        return  # the host was removed, and nothing is lost by it
+    state = "up" if is_up else _down(books, host)
+    advice = (
+        f"see the log of the agent of {host}"
+        if is_up
+        else f"start the agent of {host}, which clears it away; if {host} is lost for good, delete "
+        f"the allocations of {migration.uuid} through the Placement API, then the host"
+    )
+    yield _move(
+        books,
+        DiscrepancyCode.MOVE_LEFT_BEHIND,
+        migration,
+        f"{host} is {state} and has not cleared away what the move left there",
+        advice,
+    )
+
+
+def _forgotten(books: Books, migration: Migration) -> Iterator[Discrepancy]:
+    if books.is_older(migration.updated_at_s, books.ages.grace_s):
+        text = f"it is {migration.stage}, and its instance is not in the midst of it"
+        yield _move(
+            books,
+            DiscrepancyCode.MOVE_FORGOTTEN,
+            migration,
+            text,
+            "delete the instance, or what the move holds through the Placement API",
+        )
+
+
+def _stalled(books: Books, migration: Migration) -> Iterator[Discrepancy]:
+    host = _host_of(migration)
+    is_new = not books.is_older(migration.updated_at_s, books.ages.grace_s)
+    if is_new or books.is_up(books.services.get(host)):
+        return
+    yield _move(
+        books,
+        DiscrepancyCode.MOVE_STALLED,
+        migration,
+        f"it is {migration.stage} and waits for {host}, which is {_down(books, host)}",
+        _ADVICE[migration.stage].format(host=host),
+    )
+
+
+def _down(books: Books, host: str) -> str:
+    """Say for people since when the service of a host is down."""
+    service = books.services.get(host)
+    if service is None:
+        return "not there"
+    forced = ", by force" if service.forced_down else ""
+    return f"down{forced} (last seen {ago(books, service.last_seen_s)} ago)"
+
+
+def _move(
+    books: Books, code: DiscrepancyCode, migration: Migration, text: str, advice: str
+) -> Discrepancy:
+    host = _host_of(migration)
+    held = books.held.get(migration.uuid, {})
+    service = books.services.get(host)
+    is_down = service is not None and not books.is_up(service)
+    last_seen_s = service.last_seen_s if service is not None and is_down else 0.0
+    return Discrepancy(
+        code=code,
+        kind=Kind.MIGRATION,
+        key=migration.uuid,
+        text=(
+            f"the {migration.kind} {migration.number} of instance {migration.instance_uuid}: "
+            f"{text}; it holds {written(summed(held))}"
+        ),
+        advice=advice,
+        host=host,
+        since_s=max(migration.updated_at_s, last_seen_s),
+        lost=summed(held),
+        held=held,
+    )

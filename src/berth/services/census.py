@@ -1,0 +1,63 @@
+"""The census: hosts and instances counted on the replica, for whoever asks how things are."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from berth.domain.instance import Status
+from berth.ports.ledger import InstanceQuery, Records
+from berth.services.replica import Replica
+from berth.tables.hosts import HostTable
+
+ERRORS_MAX = 1000
+"""Instances in ERROR that are counted at most, the newest ones."""
+
+
+class HostCensus(NamedTuple):
+    """Hosts by the state of their service; a disabled one is not counted as up or down.
+
+    `oldest_s` is the age of the oldest heartbeat of those that are up, in seconds.
+    """
+
+    total: int
+    up: int
+    down: int
+    disabled: int
+    oldest_s: float
+
+
+class InstanceCensus(NamedTuple):
+    """Instances that wait for a host or are built, that are on a host otherwise, and in ERROR."""
+
+    building: int
+    placed: int
+    errors: int
+
+
+def count_hosts(table: HostTable, now_s: float, service_down_time_s: float) -> HostCensus:
+    """Count hosts, as decisions at `now_s` (Unix seconds) would see them."""
+    age_s = np.abs(now_s - table.last_seen_s)
+    fresh = ~table.forced_down & (age_s <= service_down_time_s)
+    enabled = table.alive & table.enabled
+    is_up = enabled & fresh
+    total = int(np.count_nonzero(table.alive))
+    up = int(np.count_nonzero(is_up))
+    disabled = total - int(np.count_nonzero(enabled))
+    oldest_s = float(age_s[is_up].max()) if up else 0.0
+    return HostCensus(total, up, total - up - disabled, disabled, oldest_s)
+
+
+async def count_instances(replica: Replica, records: Records) -> InstanceCensus:
+    """Count instances, on the replica and, for those in ERROR, in the ledger.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
+    table = replica.hosts
+    alive = table.alive
+    placed = int(table.num_instances[alive].sum())
+    building = int(table.num_io_ops[alive].sum())
+    waiting = sum(len(one.request.instance_uuids) for one in replica.pending.values())
+    query = InstanceQuery(status=Status.ERROR, limit=ERRORS_MAX)
+    errors = len(await records.instances(query))
+    return InstanceCensus(building + waiting, placed - building, errors)

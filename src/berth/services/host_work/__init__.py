@@ -1,0 +1,11 @@
+"""What a compute agent does with the instances of its host, and what it reports.
+
+An instance's task, or the stage of its move, is the command, and it stays in the ledger until its
+outcome is committed. So an agent that dies and comes back finds what it still has to do. Every
+step may therefore be done twice, and the drivers' methods may be repeated.
+"""
+
+from berth.services.host_work.bench import Bench
+from berth.services.host_work.working import HostWork
+
+__all__ = ["Bench", "HostWork"]

@@ -1,0 +1,227 @@
+"""Guests that are made or unmade on one host: builds, rebuilds, shelving, deletes."""
+
+from dataclasses import replace
+
+from berth.domain.errors import BuildError, DriverError
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.migration import Migration
+from berth.domain.record import PendingRequest
+from berth.domain.request import Operation, Request
+from berth.domain.revising import revised
+from berth.domain.write import Add, Free, Put, Unit
+from berth.ports.virt import Verb
+from berth.services.endings import deletion, departure
+from berth.services.host_work.bench import Bench, Result
+from berth.services.moving import ended, going_on
+
+
+async def build(bench: Bench, instance: Instance) -> Result:
+    """Start a new guest; a build that fails is tried elsewhere."""
+    try:
+        await bench.driver.spawn(instance)
+    except BuildError as error:
+        counts = True if error.blames_host else None
+        return Result(_failed(bench, instance, error), has_failed=counts)
+    now_s = bench.clock.now_s()
+    built = revised(
+        instance,
+        status=Status.ACTIVE,
+        task=None,
+        fault=None,
+        launched_at_s=now_s,
+        updated_at_s=now_s,
+    )
+    return Result((Put(built),), has_failed=False)
+
+
+def _failed(bench: Bench, instance: Instance, error: BuildError) -> Unit:
+    """Free the room, and have another host tried while attempts are left."""
+    now_s = bench.clock.now_s()
+    here = (instance.host or "", instance.node or "")
+    retried = (*instance.retried, here)
+    tried = "the host that was asked for" if instance.forced else _count(len(retried))
+    homeless = replace(
+        instance,
+        host=None,
+        node=None,
+        assignment=None,
+        retried=retried,
+        fault=bench.fault(f"The build failed on {tried}.", error),
+        updated_at_s=now_s,
+    )
+    if instance.forced or len(retried) >= bench.attempts_max:
+        return (Free(instance.uuid), Put(replace(homeless, status=Status.ERROR, task=None)))
+    pending = PendingRequest(_retry_of(homeless), accepted_at_s=now_s)
+    return (Free(instance.uuid), Put(replace(homeless, task=Task.SCHEDULING)), Add(pending))
+
+
+def _count(hosts: int) -> str:
+    return "1 host" if hosts == 1 else f"{hosts} hosts"
+
+
+def _retry_of(instance: Instance) -> Request:
+    """Make the request that places one instance anew, sparing where its build has failed."""
+    return Request(
+        request_id=f"{instance.request_id}.{instance.launch_index}.{len(instance.retried)}",
+        instance_uuids=(instance.uuid,),
+        flavor=instance.flavor,
+        project_id=instance.project_id,
+        user_id=instance.user_id,
+        image=instance.image,
+        availability_zone=instance.requested_zone,
+        hints=instance.hints,
+        group_uuid=instance.group_uuid,
+        retried=instance.retried,
+        alternates=tuple(one for one in instance.alternates if one not in instance.retried),
+        operation=Operation.RETRY,
+    )
+
+
+async def rebuild(bench: Bench, instance: Instance) -> Result:
+    """Make the guest anew of the instance's image, where it is."""
+    began_s, name = bench.clock.now_s(), "compute_rebuild_instance"
+    try:
+        await bench.driver.destroy(instance.uuid)
+        await bench.driver.spawn(instance)
+        if instance.status is Status.SHUTOFF:
+            await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
+    except (BuildError, DriverError) as error:
+        text = "The instance could not be rebuilt."
+        event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
+        broken = ended(
+            instance,
+            now_s,
+            message=text,
+            event=event,
+            status=Status.ERROR,
+            fault=bench.fault(text, error),
+        )
+        return Result(tuple(broken))
+    now_s = bench.clock.now_s()
+    status = Status.SHUTOFF if instance.status is Status.SHUTOFF else Status.ACTIVE
+    event = bench.event(name, began_s)
+    done = ended(instance, now_s, event=event, status=status, fault=None, launched_at_s=now_s)
+    return Result(tuple(done))
+
+
+async def shelve(bench: Bench, instance: Instance) -> Result:
+    """Stop the guest; where that is wanted, its host is left at once."""
+    began_s, name = bench.clock.now_s(), "compute_shelve_instance"
+    try:
+        await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
+    except DriverError as error:
+        return _stays(bench, instance, "The instance could not be shelved.", name, began_s, error)
+    if bench.offloads:
+        try:
+            return await _stored(bench, instance, name, began_s)
+        except DriverError:
+            pass  # it is shelved all the same, and keeps its host
+    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+    return Result(tuple(ended(instance, now_s, event=event, status=Status.SHELVED, fault=None)))
+
+
+async def offload(bench: Bench, instance: Instance) -> Result:
+    """Store the disks of a shelved guest and leave the host."""
+    began_s, name = bench.clock.now_s(), "compute_shelve_offload_instance"
+    try:
+        if instance.disks is None:
+            return await _stored(bench, instance, name, began_s)
+        await bench.driver.destroy(instance.uuid)
+    except DriverError as error:
+        text = "The shelved instance could not leave its host."
+        return _stays(bench, instance, text, name, began_s, error)
+    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+    done = ended(
+        instance,
+        now_s,
+        event=event,
+        status=Status.SHELVED_OFFLOADED,
+        host=None,
+        node=None,
+        assignment=None,
+        fault=None,
+    )
+    return Result((Free(instance.uuid), *done))
+
+
+async def _stored(bench: Bench, instance: Instance, name: str, began_s: float) -> Result:
+    """Store the disks; the guest goes only when the ledger knows where they are."""
+    disks = await bench.driver.store_disks(instance.uuid)
+    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+    task = Task.SHELVING_OFFLOADING
+    step = going_on(instance, now_s, event=event, status=Status.SHELVED, task=task, disks=disks)
+    return Result(tuple(step), stored=disks)
+
+
+async def unshelve(bench: Bench, instance: Instance) -> Result:
+    """Start a shelved guest, with its disks if they were stored; `drop_disks` comes after it."""
+    began_s, name = bench.clock.now_s(), "compute_unshelve_instance"
+    try:
+        if instance.disks is not None:
+            await bench.driver.fetch_disks(instance, instance.disks)
+        await bench.driver.spawn(instance)
+    except (BuildError, DriverError) as error:
+        text = "The instance could not be started where it was to be unshelved."
+        event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
+        fault = bench.fault(text, error)
+        if instance.status is Status.SHELVED:
+            return Result(tuple(ended(instance, now_s, message=text, event=event, fault=fault)))
+        await bench.driver.destroy(instance.uuid)
+        homeless = ended(
+            instance,
+            now_s,
+            message=text,
+            event=event,
+            fault=fault,
+            host=None,
+            node=None,
+            assignment=None,
+        )
+        return Result((Free(instance.uuid), *homeless), has_failed=True)
+    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+    done = ended(instance, now_s, event=event, status=Status.ACTIVE, fault=None)
+    return Result(tuple(done), has_failed=False)
+
+
+def has_disks_to_drop(instance: Instance) -> bool:
+    """Tell whether an instance runs, and its stored disks are there still."""
+    is_active = instance.status is Status.ACTIVE and instance.task is None
+    return is_active and instance.disks is not None
+
+
+async def drop_disks(bench: Bench, instance: Instance) -> Result | None:
+    """Delete the stored disks of an instance that has them on its host by now.
+
+    Raises:
+        BuildError: the guest could not be started with them.
+        DriverError: they could not be deleted.
+    """
+    if instance.disks is None or Verb.DISKS not in bench.driver.verbs:
+        return None
+    await bench.driver.fetch_disks(instance, instance.disks)
+    await bench.driver.spawn(instance)
+    await bench.driver.drop_stored(instance.disks)
+    return Result((Put(revised(instance, disks=None, updated_at_s=bench.clock.now_s())),))
+
+
+def _stays(
+    bench: Bench, instance: Instance, text: str, name: str, began_s: float, error: Exception
+) -> Result:
+    """Leave an instance as it was, and say why."""
+    event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
+    fault = bench.fault(text, error)
+    return Result(tuple(ended(instance, now_s, message=text, event=event, fault=fault)))
+
+
+async def destroy(bench: Bench, instance: Instance, migration: Migration | None) -> Result:
+    """Destroy the guest of an instance that is deleted, wherever it is on its way, and its disks.
+
+    The guest of one that is on no host is nowhere, so any agent may do that.
+    """
+    await bench.driver.destroy(instance.uuid)
+    now_s = bench.clock.now_s()
+    if instance.disks is not None:
+        if Verb.DISKS not in bench.driver.verbs:
+            return Result(departure(instance, now_s))
+        await bench.driver.drop_stored(instance.disks)
+    return Result(deletion(instance, migration, now_s))

@@ -1,0 +1,187 @@
+"""Moves of guests that are stopped for it: resize, cold migration, evacuation."""
+
+from dataclasses import replace
+
+from berth.domain.errors import BuildError, DriverError
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.migration import Migration, Place, Stage
+from berth.domain.revising import revised
+from berth.domain.write import Free, Put, Write
+from berth.services.host_work.bench import Bench, Result
+from berth.services.host_work.retries import try_elsewhere
+from berth.services.moving import ended, going_on, taken_back
+
+_BROKEN = "The move failed, and the instance is where it was."
+
+
+def at(instance: Instance, place: Place) -> Instance:
+    """Return an instance as it is on one side of a move."""
+    return revised(
+        instance,
+        host=place.host,
+        node=place.node,
+        flavor=place.flavor,
+        assignment=place.assignment,
+    )
+
+
+def is_in_place(migration: Migration) -> bool:
+    """Tell whether a resize stays on its host."""
+    return migration.source.host == migration.destination.host
+
+
+async def leave(bench: Bench, instance: Instance, migration: Migration) -> Result:
+    """Stop the guest where it is, and offer its disks to the other host."""
+    began_s, address = bench.clock.now_s(), ""
+    try:
+        await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
+        if not is_in_place(migration):
+            address = await bench.driver.offer_disks(instance.uuid)
+    except DriverError as error:
+        return _go_back(bench, instance, migration, "compute_resize_instance", began_s, error)
+    event, now_s = bench.event("compute_resize_instance", began_s), bench.clock.now_s()
+    left = replace(migration, stage=Stage.ARRIVING, address=address, updated_at_s=now_s)
+    step = going_on(instance, now_s, event=event, task=Task.RESIZE_MIGRATED)
+    return Result((*step, Put(left)))
+
+
+async def arrive(bench: Bench, instance: Instance, migration: Migration) -> Result:
+    """Make the guest here, of the disks that the other host offers."""
+    began_s, name = bench.clock.now_s(), "compute_finish_resize"
+    moved = at(instance, migration.destination)
+    try:
+        if not is_in_place(migration):
+            await bench.driver.fetch_disks(moved, migration.address)
+        await bench.driver.resize(moved)
+        if migration.was is Status.ACTIVE:
+            await bench.driver.spawn(moved)
+    except (BuildError, DriverError) as error:
+        if not is_in_place(migration):
+            await bench.driver.destroy(instance.uuid)
+        result = _go_back(bench, instance, migration, name, began_s, error)
+        return result._replace(has_failed=_blames_host(error))
+    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+    arrived = replace(migration, stage=Stage.ARRIVED, updated_at_s=now_s)
+    done = ended(moved, now_s, event=event, status=Status.RESIZED, fault=None)
+    return Result((*done, Put(arrived)), has_failed=False)
+
+
+async def arrive_from_the_dead(bench: Bench, instance: Instance, migration: Migration) -> Result:
+    """Make the guest anew here, since its host is down."""
+    began_s, name = bench.clock.now_s(), "compute_rebuild_instance"
+    moved = at(instance, migration.destination)
+    try:
+        await bench.driver.spawn(moved)
+        if migration.was is Status.SHUTOFF:
+            await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
+    except (BuildError, DriverError) as error:
+        await bench.driver.destroy(instance.uuid)
+        event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
+        fault = bench.fault("The instance could not be made anew.", error)
+        failed = replace(migration, stage=Stage.FAILED, fault=fault, updated_at_s=now_s)
+        back = taken_back(migration, instance)
+        further = try_elsewhere(bench, instance, failed, event)
+        return Result((*back, Put(failed), *further), has_failed=_blames_host(error))
+    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+    left = replace(migration, stage=Stage.LEFT_BEHIND, updated_at_s=now_s)
+    status = Status.SHUTOFF if migration.was is Status.SHUTOFF else Status.ACTIVE
+    done = ended(
+        moved,
+        now_s,
+        event=event,
+        status=status,
+        migration_uuid=None,
+        fault=None,
+        launched_at_s=now_s,
+    )
+    return Result((*done, Put(left)), has_failed=False)
+
+
+async def confirm(bench: Bench, instance: Instance, migration: Migration) -> Result:
+    """Forget the guest that was left."""
+    began_s, name = bench.clock.now_s(), "compute_confirm_resize"
+    if not is_in_place(migration):
+        await bench.driver.destroy(instance.uuid)
+    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+    confirmed = replace(migration, stage=Stage.CONFIRMED, updated_at_s=now_s)
+    done = ended(instance, now_s, event=event, status=migration.was, migration_uuid=None)
+    return Result((Free(migration.uuid), *done, Put(confirmed)))
+
+
+async def give_back(bench: Bench, instance: Instance, migration: Migration) -> Result:
+    """Forget the guest here, since its owner wants it back where it was."""
+    began_s, name = bench.clock.now_s(), "compute_revert_resize"
+    try:
+        if is_in_place(migration):
+            await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
+        else:
+            await bench.driver.destroy(instance.uuid)
+    except DriverError as error:
+        event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
+        text = "The resize could not be reverted."
+        arrived = replace(migration, stage=Stage.ARRIVED, updated_at_s=now_s)
+        fault = bench.fault(text, error)
+        return Result(
+            (*ended(instance, now_s, message=text, event=event, fault=fault), Put(arrived))
+        )
+    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+    restoring = replace(migration, stage=Stage.RESTORING, updated_at_s=now_s)
+    back = going_on(at(instance, migration.source), now_s, event=event)
+    return Result((*taken_back(migration, instance), *back, Put(restoring)))
+
+
+async def restore(bench: Bench, instance: Instance, migration: Migration) -> Result:
+    """Start the guest again where it was before a move that failed or was reverted."""
+    began_s, name = bench.clock.now_s(), "compute_finish_revert_resize"
+    error: Exception | None = None
+    try:
+        if is_in_place(migration):
+            await bench.driver.resize(instance)
+        if migration.was is Status.ACTIVE:
+            await bench.driver.spawn(instance)
+    except (BuildError, DriverError) as raised:
+        error = raised
+    event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
+    fault = migration.fault
+    stage = Stage.REVERTED if fault is None else Stage.FAILED
+    over = replace(migration, stage=stage, updated_at_s=now_s)
+    if error is not None:
+        text = "The instance could not be started again where it was."
+        broken = ended(
+            instance,
+            now_s,
+            message=text,
+            event=event,
+            status=Status.ERROR,
+            migration_uuid=None,
+            fault=bench.fault(text, error),
+        )
+        return Result((*broken, Put(over)))
+    if fault is None:
+        done = ended(instance, now_s, event=event, status=migration.was, migration_uuid=None)
+        return Result((*done, Put(over)))
+    return Result((Put(over), *try_elsewhere(bench, instance, over, event)))
+
+
+def _go_back(
+    bench: Bench,
+    instance: Instance,
+    migration: Migration,
+    name: str,
+    began_s: float,
+    error: Exception,
+) -> Result:
+    """Give up the other host, and have the guest started again where it was."""
+    event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
+    restoring = replace(
+        migration,
+        stage=Stage.RESTORING,
+        fault=bench.fault(_BROKEN, error),
+        updated_at_s=now_s,
+    )
+    step: list[Write] = going_on(instance, now_s, event=event, task=Task.RESIZE_REVERTING)
+    return Result((*taken_back(migration, instance), *step, Put(restoring)))
+
+
+def _blames_host(error: Exception) -> bool | None:
+    return True if isinstance(error, BuildError) and error.blames_host else None

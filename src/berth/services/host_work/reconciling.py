@@ -1,0 +1,140 @@
+"""Reconciling: what is on a host against what the ledger says should be.
+
+Hints of changes may be lost, and an agent may have been away for long. So all guests are listed
+now and then, and whenever the agent starts. Guests that nobody knows are told of and left alone.
+
+A look takes time, and much may be done meanwhile. So it only finds what is odd; each of that is
+looked at anew, and mended, while nothing else is done with the instance.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from berth.domain.instance import Instance, Status
+from berth.domain.migration import Migration
+from berth.domain.write import Committed, Put
+from berth.ports.ledger import InstanceQuery
+from berth.ports.virt import Power
+from berth.services.host_work.bench import Bench
+
+ORPHAN: Final = "orphan_guest"
+ENDED: Final = "guest_ended"
+REMOVED: Final = "guest_removed"
+
+_ALL = 2**31 - 1
+_OFF = frozenset({Power.STOPPED, Power.CRASHED, None})
+_ON = frozenset({Status.ACTIVE, Status.PAUSED, Status.SUSPENDED})
+_RUNNING = frozenset({Status.ACTIVE, Status.RESIZED})
+_GONE = frozenset({Power.CRASHED, None})
+
+
+class Oddity(NamedTuple):
+    """What an instance's guest did when it was looked at; None when there was none."""
+
+    instance_uuid: str
+    power: Power | None
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found on a host.
+
+    Attributes:
+        orphans: guests that the driver has no record of.
+        missing: instances that should run and have no guest, or one that has crashed.
+        odd: what else is not as the ledger says, or may not be.
+    """
+
+    orphans: list[str] = field(default_factory=list[str])
+    missing: list[Instance] = field(default_factory=list[Instance])
+    odd: list[Oddity] = field(default_factory=list[Oddity])
+
+
+async def reconcile(bench: Bench, instances: Sequence[Instance] | None = None) -> Findings:
+    """Compare a host with the ledger.
+
+    Args:
+        bench: of the host.
+        instances: that the ledger has on the host; read when None.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
+    if instances is None:
+        query = InstanceQuery(host=bench.host, limit=_ALL)
+        instances = await bench.ledger.instances(query)
+    findings = Findings()
+    powers: dict[str, Power | None] = dict.fromkeys(one.uuid for one in instances)
+    for guest in await bench.driver.guests():
+        if guest.is_orphan:
+            findings.orphans.append(guest.instance_uuid)
+        else:
+            powers[guest.instance_uuid] = guest.power
+    here = {one.uuid: one for one in instances}
+    for uuid, power in powers.items():
+        instance = here.get(uuid)
+        if instance is None or _differs(instance, power):
+            findings.odd.append(Oddity(uuid, power))
+        elif _should_run(instance) and power in _GONE:
+            findings.missing.append(instance)
+    return findings
+
+
+async def mend(bench: Bench, oddity: Oddity) -> str | None:
+    """Look at an instance again and mend what is wrong with it on a host.
+
+    Nothing else may be done with the instance here meanwhile.
+
+    Returns:
+        What was found, as events are called; None when all is well.
+
+    Raises:
+        DriverError: it could not be mended.
+        UnavailableError: the ledger cannot be reached.
+    """
+    uuid = oddity.instance_uuid
+    instance = await bench.ledger.get(Instance, uuid)
+    if instance is None:
+        return ORPHAN
+    if instance.host == bench.host and instance.status is not Status.DELETED:
+        return await _mend_here(bench, instance, oddity.power)
+    move = instance.migration_uuid
+    migration = None if move is None else await bench.ledger.get(Migration, move)
+    if oddity.power is None or (migration is not None and migration.concerns(bench.host)):
+        return None
+    await bench.driver.destroy(uuid)
+    return REMOVED
+
+
+async def _mend_here(bench: Bench, instance: Instance, power: Power | None) -> str | None:
+    if not _differs(instance, power):
+        return None
+    guests = {guest.instance_uuid: guest.power for guest in await bench.driver.guests()}
+    if not _differs(instance, guests.get(instance.uuid)):
+        return None
+    if instance.status is Status.SHUTOFF:
+        await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
+        return REMOVED
+    off = replace(instance, status=Status.SHUTOFF, updated_at_s=bench.clock.now_s())
+    (outcome,) = await bench.ledger.commit([(Put(off),)])
+    # Refused when the instance has changed: then somebody looks after it.
+    return ENDED if isinstance(outcome, Committed) else None
+
+
+def _should_run(instance: Instance) -> bool:
+    return instance.status in _RUNNING and instance.task is None
+
+
+def _differs(instance: Instance, power: Power | None) -> bool:
+    """Tell whether an instance that nothing is done with and its guest say different things.
+
+    One that crashed, and should run, is no oddity: it is started again.
+    """
+    if instance.task is not None or instance.migration_uuid is not None:
+        return False
+    if _should_run(instance) and power in _GONE:
+        return False
+    if instance.status in _ON:
+        return power in _OFF
+    return instance.status is Status.SHUTOFF and power is Power.RUNNING

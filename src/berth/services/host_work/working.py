@@ -1,0 +1,227 @@
+"""Carrying out the tasks of instances on one host, and the stages of their moves."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from berth.domain.errors import DriverError
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.lifecycle import EVACUATE
+from berth.domain.migration import Migration, MoveKind, Stage
+from berth.domain.write import Committed
+from berth.services.failed_builds import FailedBuilds
+from berth.services.host_work import builds, cold_moves, live_moves
+from berth.services.host_work.bench import Bench, Result
+from berth.services.host_work.power import POWER_TASKS, change_power
+from berth.services.host_work.reconciling import Findings, Oddity, mend, reconcile
+
+_Stage = Callable[[Bench, Instance, Migration], Awaitable[Result]]
+_Task = Callable[[Bench, Instance], Awaitable[Result]]
+
+_STAGES: Final[Mapping[Stage, _Stage]] = {
+    Stage.LEAVING: cold_moves.leave,
+    Stage.ARRIVING: cold_moves.arrive,
+    Stage.CONFIRMING: cold_moves.confirm,
+    Stage.RETURNING: cold_moves.give_back,
+    Stage.RESTORING: cold_moves.restore,
+    Stage.PREPARING: live_moves.prepare,
+    Stage.MOVING: live_moves.hand_over,
+    Stage.WITHDRAWING: live_moves.withdraw,
+}
+_TASKS: Final[Mapping[Task, _Task]] = {
+    Task.SPAWNING: builds.build,
+    Task.REBUILDING: builds.rebuild,
+    Task.SHELVING: builds.shelve,
+    Task.SHELVING_OFFLOADING: builds.offload,
+    Task.UNSHELVING: builds.unshelve,
+}
+
+_STORING: Final = frozenset({Task.SHELVING, Task.SHELVING_OFFLOADING})
+_LEFT_OVER: Final = frozenset({Stage.LEFT_BEHIND, Stage.ABANDONED})
+
+HOST_TASKS: Final = frozenset({*_TASKS, *POWER_TASKS, Task.DELETING})
+"""Tasks that the agent of an instance's host does, while no other host has its turn."""
+
+
+def has_turn(host: str, instance: Instance, migration: Migration | None) -> bool:
+    """Tell whether the agent of a host has something to do for an instance.
+
+    Args:
+        host: of the agent.
+        instance: as the ledger has it.
+        migration: the move that it is in the midst of.
+    """
+    turn = None if migration is None else migration.turn
+    if turn is not None and instance.task is not Task.DELETING:
+        return turn == host
+    if _is_nowhere(instance):
+        return True
+    if instance.host != host or _is_evacuated(instance):
+        return False
+    return instance.task in HOST_TASKS or builds.has_disks_to_drop(instance)
+
+
+def _is_nowhere(instance: Instance) -> bool:
+    """Tell whether an instance is deleted that has nothing but disks: any agent may do that."""
+    is_going = instance.task is Task.DELETING and instance.status is not Status.DELETED
+    return is_going and instance.host is None and instance.disks is not None
+
+
+def _is_evacuated(instance: Instance) -> bool:
+    """Tell whether another host is looked for, since this one is said to be down.
+
+    The task is that of a rebuild. An agent that lives all the same must not make the guest anew.
+    """
+    action = instance.action
+    is_asked = action is not None and action.name == EVACUATE.action
+    return is_asked and instance.task is Task.REBUILDING
+
+
+class HostWork:
+    """Carries out tasks on one host through its driver."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._failed_builds = FailedBuilds(bench.ledger, bench.clock)
+
+    @property
+    def host(self) -> str:
+        """The host."""
+        return self._bench.host
+
+    async def carry_out(self, instance: Instance, *, in_doubt: bool = False) -> int:
+        """Do what is to be done here with an instance, until it is done and recorded.
+
+        An active instance is made to run. The instance is read again when the ledger refuses
+        the outcome, so a delete that comes during a build is carried out after it, and what was
+        started for an instance that is gone, or is elsewhere by now, is stopped.
+
+        Args:
+            instance: as it was last heard of; it may be out of date.
+            in_doubt: an earlier try may have been recorded, so read the instance first.
+
+        Returns:
+            The revision at which the instance is done with.
+
+        Raises:
+            BuildError: an active instance cannot be made to run.
+            UnavailableError: the ledger cannot be reached; the task is still there.
+        """
+        bench, host = self._bench, self._bench.host
+        latest = await self._read(instance.uuid) if in_doubt else instance
+        migration: Migration | None = None
+        move = instance.migration_uuid
+        while latest is not None:
+            if latest.migration_uuid not in {None, move}:
+                # What an earlier move has left here goes first: the feed tells them in order.
+                return latest.revision
+            move = latest.migration_uuid
+            migration = await self._migration(latest)
+            if not _concerns(host, latest, migration):
+                break
+            result = await self._work_on(latest, migration)
+            if result is None:
+                break
+            (outcome,) = await bench.ledger.commit([result.unit])
+            if isinstance(outcome, Committed):
+                await self._follow_up(result)
+                return latest.revision + 1
+            latest = await self._read(instance.uuid)
+            await self._drop_in_vain(result, latest)
+        if latest is None or not _belongs(host, latest, migration):
+            await bench.driver.destroy(instance.uuid)
+        return instance.revision if latest is None else latest.revision
+
+    async def clear_away(self, migration: Migration) -> None:
+        """Destroy what a move has left here of an instance that is elsewhere, or deleted.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached; the stage is still there.
+        """
+        latest = await self._bench.ledger.get(Migration, migration.uuid)
+        if latest is None or not is_left_over(self._bench.host, latest):
+            return
+        result = await live_moves.clear_away(self._bench, latest)
+        await self._bench.ledger.commit([result.unit])
+
+    async def reconcile(self, instances: Sequence[Instance] | None = None) -> Findings:
+        """Compare the host with the ledger; see `reconciling.reconcile`."""
+        return await reconcile(self._bench, instances)
+
+    async def mend(self, oddity: Oddity) -> str | None:
+        """Mend what was odd about a guest; see `reconciling.mend`."""
+        return await mend(self._bench, oddity)
+
+    async def cancel(self, instance_uuid: str) -> None:
+        """Have a live move that is going on from here fail."""
+        await self._bench.driver.cancel_hand_over(instance_uuid)
+
+    async def _follow_up(self, result: Result) -> None:
+        """Do what comes after an outcome that is recorded; none of it is needed."""
+        if result.has_failed is not None:
+            await self._failed_builds.note(self.host, has_failed=result.has_failed)
+
+    async def _drop_in_vain(self, result: Result, latest: Instance | None) -> None:
+        """Delete disks that were stored for an instance with which something else is done now."""
+        stored = result.stored
+        if stored is None or (latest is not None and stored == latest.disks):
+            return
+        if latest is None or latest.task not in _STORING:
+            with suppress(DriverError):
+                await self._bench.driver.drop_stored(stored)
+
+    async def _move_on(self, instance: Instance, migration: Migration | None) -> Result | None:
+        if migration is None or migration.turn is None:
+            return None
+        if migration.kind is MoveKind.EVACUATION and migration.stage is Stage.ARRIVING:
+            return await cold_moves.arrive_from_the_dead(self._bench, instance, migration)
+        return await _STAGES[migration.stage](self._bench, instance, migration)
+
+    async def _read(self, uuid: str) -> Instance | None:
+        return await self._bench.ledger.get(Instance, uuid)
+
+    async def _migration(self, instance: Instance) -> Migration | None:
+        if instance.migration_uuid is None:
+            return None
+        return await self._bench.ledger.get(Migration, instance.migration_uuid)
+
+    async def _work_on(self, instance: Instance, migration: Migration | None) -> Result | None:
+        bench, task = self._bench, instance.task
+        if not has_turn(bench.host, instance, migration):
+            if instance.host == bench.host and _should_run(instance, migration):
+                await bench.driver.spawn(instance)
+            return None
+        if task is Task.DELETING:
+            return await builds.destroy(bench, instance, migration)
+        if migration is not None and migration.turn is not None:
+            return await self._move_on(instance, migration)
+        if task is None:
+            return await builds.drop_disks(bench, instance)
+        if task in POWER_TASKS:
+            return await change_power(bench, instance, task)
+        return await _TASKS[task](bench, instance)
+
+
+def _should_run(instance: Instance, migration: Migration | None) -> bool:
+    if instance.task is not None:
+        return False
+    if instance.status is Status.RESIZED:
+        return migration is not None and migration.was is Status.ACTIVE
+    return instance.status is Status.ACTIVE
+
+
+def is_left_over(host: str, migration: Migration) -> bool:
+    """Tell whether a move has left something on a host that is to be cleared away."""
+    return migration.stage in _LEFT_OVER and migration.turn == host
+
+
+def _concerns(host: str, instance: Instance, migration: Migration | None) -> bool:
+    """Tell whether an instance is on a host, or on its way from or to it."""
+    if instance.host == host or _is_nowhere(instance):
+        return True
+    return migration is not None and migration.concerns(host)
+
+
+def _belongs(host: str, instance: Instance, migration: Migration | None) -> bool:
+    """Tell whether a host may have a guest of an instance."""
+    return instance.status is not Status.DELETED and _concerns(host, instance, migration)

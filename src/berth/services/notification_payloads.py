@@ -1,0 +1,187 @@
+"""Payloads of notifications: documents with a name and a version, for readers outside of Berth.
+
+A payload only ever gains fields within a version's first number. What owners may have put
+secrets into (metadata, tags) is in none.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from berth.domain.decision import Decision
+from berth.domain.host import Host, Service
+from berth.domain.instance import Instance
+from berth.domain.request import Request
+
+T = TypeVar("T")
+
+VERSION: Final = "1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Payload(Generic[T]):
+    """A document: what it is called, in which version, and what it says."""
+
+    name: str
+    data: T
+    version: str = VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionData:
+    """A request that a scheduler has taken up."""
+
+    request_id: str
+    operation: str
+    project_id: str
+    user_id: str
+    instance_uuids: tuple[str, ...]
+    flavor_id: str
+    image_id: str | None
+    availability_zone: str | None
+    group_uuid: str | None
+
+    @classmethod
+    def of(cls, request: Request) -> "SelectionData":
+        """Return what is told of a request."""
+        return cls(
+            request_id=request.request_id,
+            operation=str(request.operation),
+            project_id=request.project_id,
+            user_id=request.user_id,
+            instance_uuids=request.instance_uuids,
+            flavor_id=request.flavor.flavor_id,
+            image_id=request.image.image_id if request.image else None,
+            availability_zone=request.availability_zone,
+            group_uuid=request.group_uuid,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenHost:
+    """Where an instance goes."""
+
+    instance_uuid: str
+    host: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedData:
+    """What a scheduler has decided and the ledger has committed."""
+
+    request: SelectionData
+    destinations: tuple[ChosenHost, ...]
+    policy_name: str
+    policy_hash: str
+    driver: str
+    attempts: int
+    decided_at_s: float
+    duration_us: int
+
+    @classmethod
+    def of(cls, request: Request, decision: Decision) -> "SelectedData":
+        """Return what is told of a plan."""
+        chosen = (ChosenHost(one.instance_uuid, one.host, one.node) for one in decision.placements)
+        return cls(
+            request=SelectionData.of(request),
+            destinations=tuple(chosen),
+            policy_name=decision.policy_name,
+            policy_hash=decision.policy_hash,
+            driver=decision.driver,
+            attempts=decision.attempts,
+            decided_at_s=decision.decided_at_s,
+            duration_us=decision.duration_us,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedData:
+    """Why no destinations were selected: a code for programs, and words."""
+
+    request: SelectionData
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceData:
+    """An instance after what has happened to it."""
+
+    uuid: str
+    name: str
+    project_id: str
+    user_id: str
+    request_id: str
+    reservation_id: str
+    flavor_id: str
+    image_id: str | None
+    status: str
+    task: str | None
+    host: str | None
+    node: str | None
+    group_uuid: str | None
+    fault: str | None
+    created_at_s: float
+    updated_at_s: float
+    ledger_version: int
+
+    @classmethod
+    def of(cls, instance: Instance, ledger_version: int) -> "InstanceData":
+        """Return what is told of an instance as of a version of the ledger."""
+        return cls(
+            uuid=instance.uuid,
+            name=instance.name,
+            project_id=instance.project_id,
+            user_id=instance.user_id,
+            request_id=instance.request_id,
+            reservation_id=instance.reservation_id,
+            flavor_id=instance.flavor.flavor_id,
+            image_id=instance.image.image_id if instance.image else None,
+            status=str(instance.status),
+            task=None if instance.task is None else str(instance.task),
+            host=instance.host,
+            node=instance.node,
+            group_uuid=instance.group_uuid,
+            fault=None if instance.fault is None else instance.fault.message,
+            created_at_s=instance.created_at_s,
+            updated_at_s=instance.updated_at_s,
+            ledger_version=ledger_version,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HostData:
+    """A host after what has happened to it."""
+
+    uuid: str
+    name: str
+    node: str
+    hypervisor_type: str
+    ledger_version: int
+
+    @classmethod
+    def of(cls, host: Host, ledger_version: int) -> "HostData":
+        """Return what is told of a host as of a version of the ledger."""
+        return cls(host.uuid, host.name, host.node, host.hypervisor_type, ledger_version)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceData:
+    """The compute service of a host after an operator's change."""
+
+    host: str
+    disabled: bool
+    disabled_reason: str | None
+    forced_down: bool
+    ledger_version: int
+
+    @classmethod
+    def of(cls, service: Service, ledger_version: int) -> "ServiceData":
+        """Return what is told of a service as of a version of the ledger."""
+        return cls(
+            service.host,
+            service.disabled,
+            service.disabled_reason,
+            service.forced_down,
+            ledger_version,
+        )

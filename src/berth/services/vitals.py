@@ -1,0 +1,147 @@
+"""Vitals: whether a process can do its work, and its gauges, read when somebody looks."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from berth import __version__
+from berth.domain.errors import BerthError
+from berth.ports.clock import Clock
+from berth.ports.ledger import Ledger
+from berth.ports.measures import (
+    FEED_LAG,
+    HEARTBEAT_AGE,
+    HOSTS,
+    INFO,
+    INSTANCES,
+    LEDGER_UP,
+    PENDING,
+    PENDING_AGE,
+    POLICY_OK,
+    TABLE_AGE,
+    TABLE_VERSION,
+    UPTIME,
+)
+from berth.ports.metrics import Reading
+from berth.services.census import count_hosts, count_instances
+from berth.services.following import Follower
+from berth.services.replica import Replica
+
+_NS_PER_S = 1_000_000_000
+_PATIENCE_S = 2.0
+"""How long the ledger may take to answer, before it counts as away."""
+
+
+class PolicyState(Protocol):
+    """Knows how the policy is."""
+
+    @property
+    def last_error(self) -> str | None:
+        """Why the policy as it is written now is not in force; None when it is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What a process that decides has, beside the ledger: a host table and a policy.
+
+    `down_time_s` returns the seconds without a heartbeat after which a service counts as down.
+    """
+
+    replica: Replica
+    policies: PolicyState
+    down_time_s: Callable[[], float]
+
+
+class Vitals:
+    """Whether a process can do its work, and numbers about it.
+
+    Args:
+        ledger: asked whether it answers.
+        follower: of the ledger.
+        clock: tells ages.
+        fleet: None where there is no host table.
+        lag_s_max: how old the replica may be for the process to be ready.
+    """
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        follower: Follower,
+        clock: Clock,
+        fleet: Fleet | None = None,
+        lag_s_max: float = 10.0,
+    ) -> None:
+        self._ledger = ledger
+        self._follower = follower
+        self._clock = clock
+        self._fleet = fleet
+        self._lag_s_max = lag_s_max
+        self._began_ns = clock.ticks_ns()
+
+    async def problems(self) -> list[str]:
+        """Return why the process is not ready, in words that anybody may read; empty when it is."""
+        found: list[str] = []
+        if await self._ledger_version() is None:
+            found.append("the ledger does not answer")
+        if not self._follower.true_at_s:
+            found.append("the replica is not loaded yet")
+        elif self._age_s() > self._lag_s_max:
+            found.append(f"the replica has not caught up for {self._age_s():.0f} s")
+        return found
+
+    async def read(self) -> list[Reading]:
+        """Take all readings; those that the ledger has to be asked for are left out without it."""
+        version = await self._ledger_version()
+        readings = [
+            Reading(INFO, 1.0, (__version__,)),
+            Reading(UPTIME, (self._clock.ticks_ns() - self._began_ns) / _NS_PER_S),
+            Reading(LEDGER_UP, float(version is not None)),
+            Reading(TABLE_AGE, self._age_s()),
+            Reading(TABLE_VERSION, self._follower.version),
+        ]
+        if version is not None:
+            readings.append(Reading(FEED_LAG, max(0, version - self._follower.version)))
+        if self._fleet is not None:
+            readings += self._of_fleet(self._fleet)
+            if version is not None:
+                readings += await self._of_instances(self._fleet)
+        return readings
+
+    async def _ledger_version(self) -> int | None:
+        """Return the ledger's version; None when it does not answer."""
+        try:
+            return await asyncio.wait_for(self._ledger.version(), _PATIENCE_S)
+        except (BerthError, TimeoutError):
+            return None
+
+    def _age_s(self) -> float:
+        return max(0.0, self._clock.now_s() - self._follower.true_at_s)
+
+    def _of_fleet(self, fleet: Fleet) -> list[Reading]:
+        now_s, pending = self._clock.now_s(), fleet.replica.pending
+        hosts = count_hosts(fleet.replica.hosts, now_s, fleet.down_time_s())
+        oldest_s = min((one.accepted_at_s for one in pending.values()), default=now_s)
+        return [
+            Reading(HOSTS, hosts.up, ("up",)),
+            Reading(HOSTS, hosts.down, ("down",)),
+            Reading(HOSTS, hosts.disabled, ("disabled",)),
+            Reading(HEARTBEAT_AGE, hosts.oldest_s),
+            Reading(PENDING, len(pending)),
+            Reading(PENDING_AGE, max(0.0, now_s - oldest_s)),
+            Reading(POLICY_OK, float(fleet.policies.last_error is None)),
+        ]
+
+    async def _of_instances(self, fleet: Fleet) -> Sequence[Reading]:
+        try:
+            asked = count_instances(fleet.replica, self._ledger)
+            found = await asyncio.wait_for(asked, _PATIENCE_S)
+        except (BerthError, TimeoutError):
+            return ()
+        return (
+            Reading(INSTANCES, found.building, ("building",)),
+            Reading(INSTANCES, found.placed, ("placed",)),
+            Reading(INSTANCES, found.errors, ("error",)),
+        )

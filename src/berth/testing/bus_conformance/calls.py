@@ -1,0 +1,107 @@
+"""Calls: one server answers."""
+
+# ruff: noqa: S101 - a conformance suite is made of asserts about numbers
+# ruff: noqa: ARG001 - a handler takes its letter, whatever it does with it
+
+import asyncio
+
+import pytest
+
+from berth.domain.errors import UnavailableError
+from berth.ports.bus import Bus
+from berth.testing.bus_conformance.letters import (
+    ASK,
+    IMPATIENCE_S,
+    OTHER,
+    PATIENCE_S,
+    Letter,
+    Reply,
+    answering,
+)
+
+
+class CallTests:
+    """Calls on any bus."""
+
+    async def test_a_call_brings_back_the_answer(self, bus: Bus) -> None:
+        """The handler gets the arguments and the caller its reply."""
+        bus.serve(ASK, answering("re: "))
+        assert await bus.call(ASK, Letter("hello"), timeout_s=PATIENCE_S) == Reply("re: hello")
+
+    async def test_arguments_arrive_as_they_were_sent(self, bus: Bus) -> None:
+        """Also nested ones, and of the types that the command names."""
+        letter = Letter("héllo", ("a", "b"), {"x": 1}, Letter("inner"))
+        came: list[Letter] = []
+
+        async def keep(arrived: Letter) -> Reply:
+            came.append(arrived)
+            return Reply("")
+
+        bus.serve(ASK, keep)
+        await bus.call(ASK, letter, timeout_s=PATIENCE_S)
+        assert came == [letter]
+        assert isinstance(came[0].inner, Letter)
+
+    async def test_a_command_reaches_only_its_own_servers(self, bus: Bus) -> None:
+        """Commands of one topic are told apart by name."""
+        bus.serve(OTHER, answering("other "))
+        bus.serve(ASK, answering("asked "))
+        assert await bus.call(ASK, Letter("x"), timeout_s=PATIENCE_S) == Reply("asked x")
+
+    async def test_without_a_server_a_call_fails_at_once(self, bus: Bus) -> None:
+        """It says that nobody serves the command."""
+        with pytest.raises(UnavailableError, match=r"post\.ask"):
+            await bus.call(ASK, Letter("x"), timeout_s=PATIENCE_S)
+
+    async def test_a_call_is_answered_by_one_server(self, bus: Bus) -> None:
+        """Of several, each is asked sooner or later."""
+        bus.serve(ASK, answering("1"))
+        bus.serve(ASK, answering("2"))
+        replies = [await bus.call(ASK, Letter(""), timeout_s=PATIENCE_S) for _ in range(20)]
+        assert set(replies) == {Reply("1"), Reply("2")}
+
+    async def test_calls_do_not_wait_for_one_another(self, bus: Bus) -> None:
+        """A server works on several calls at once."""
+        both = asyncio.Barrier(2)
+
+        async def meet(letter: Letter) -> Reply:
+            await both.wait()
+            return Reply(letter.text)
+
+        bus.serve(ASK, meet)
+        calls = (bus.call(ASK, Letter(text), timeout_s=PATIENCE_S) for text in "ab")
+        assert await asyncio.gather(*calls) == [Reply("a"), Reply("b")]
+
+    async def test_who_waits_too_long_is_told_so_and_the_server_goes_on(self, bus: Bus) -> None:
+        """A late answer is lost, what was ordered is done."""
+        gate, done = asyncio.Event(), asyncio.Event()
+
+        async def take_time(letter: Letter) -> Reply:
+            await gate.wait()
+            done.set()
+            return Reply("late")
+
+        bus.serve(ASK, take_time)
+        with pytest.raises(UnavailableError, match="may still be carried out"):
+            await bus.call(ASK, Letter("x"), timeout_s=IMPATIENCE_S)
+        gate.set()
+        await asyncio.wait_for(done.wait(), PATIENCE_S)
+
+    async def test_a_caller_who_goes_away_does_not_stop_the_server(self, bus: Bus) -> None:
+        """Cancelling a call cancels the waiting only."""
+        begun, gate, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def take_time(letter: Letter) -> Reply:
+            begun.set()
+            await gate.wait()
+            done.set()
+            return Reply("")
+
+        bus.serve(ASK, take_time)
+        call = asyncio.create_task(bus.call(ASK, Letter("x"), timeout_s=PATIENCE_S))
+        await asyncio.wait_for(begun.wait(), PATIENCE_S)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        gate.set()
+        await asyncio.wait_for(done.wait(), PATIENCE_S)

@@ -1,0 +1,95 @@
+"""Adopting: guests outlive the agent, and the next one finds them."""
+
+# ruff: noqa: S101 - a conformance suite is made of asserts
+
+import pytest
+
+from berth.domain.errors import BuildError
+from berth.domain.instance import Instance
+from berth.ports.virt import Driver, Power, Verb
+from berth.testing.driver_conformance.rig import (
+    DriverRig,
+    RigFixtures,
+    guest_of,
+    has_started,
+    needs,
+    powers,
+    start,
+    starts,
+)
+
+
+class AdoptingTests(RigFixtures):
+    """What a second driver on the same host finds."""
+
+    async def test_a_running_guest_is_found_running(
+        self, rig: DriverRig, driver: Driver, instance: Instance
+    ) -> None:
+        """It was not started again, and obeys."""
+        await start(driver, instance)
+        driver = await rig.open()
+        assert await powers(driver) == {instance.uuid: Power.RUNNING}
+        await driver.spawn(instance)
+        if Verb.CONSOLE in driver.verbs:
+            assert len(await starts(driver, instance)) == 1
+        if Verb.RESET in driver.verbs:
+            await driver.reset(instance.uuid)
+            await has_started(driver, instance, count=2)
+        await driver.stop(instance.uuid, grace_s=60)
+        assert await powers(driver) == {instance.uuid: Power.STOPPED}
+
+    async def test_guests_that_do_not_run_are_found_as_they_were(
+        self, rig: DriverRig, driver: Driver, instance: Instance, other: Instance
+    ) -> None:
+        """Stopped, paused or suspended."""
+        needs(driver, Verb.PAUSE, Verb.SUSPEND)
+        await start(driver, instance)
+        await start(driver, other)
+        await driver.stop(other.uuid, grace_s=0)
+        await driver.pause(instance.uuid)
+        driver = await rig.open()
+        expected = {instance.uuid: Power.PAUSED, other.uuid: Power.STOPPED}
+        assert await powers(driver) == expected
+        await driver.suspend(instance.uuid)
+        driver = await rig.open()
+        assert await powers(driver) == {**expected, instance.uuid: Power.SUSPENDED}
+        await driver.resume(instance.uuid)
+        assert (await powers(driver))[instance.uuid] is Power.RUNNING
+
+    async def test_a_guest_that_ended_meanwhile_is_told_by_how_it_did(
+        self, rig: DriverRig, driver: Driver, instance: Instance, other: Instance
+    ) -> None:
+        """One that turned itself off is stopped, one whose process died has crashed."""
+        await start(driver, instance)
+        await start(driver, other)
+        await rig.close()
+        await rig.turn_off(instance.uuid)
+        await rig.crash(other.uuid)
+        driver = await rig.open()
+        expected = {instance.uuid: Power.STOPPED, other.uuid: Power.CRASHED}
+        assert await powers(driver) == expected
+
+    async def test_an_orphan_is_reported_and_left_alone(
+        self, rig: DriverRig, driver: Driver, instance: Instance, other: Instance
+    ) -> None:
+        """It is no other's, nor started a second time; it goes only when it is destroyed."""
+        await start(driver, instance)
+        await start(driver, other)
+        await rig.close()
+        await rig.forget(instance.uuid)
+        for _ in range(2):
+            driver = await rig.open()
+            orphan = await guest_of(driver, instance)
+            assert orphan is not None
+            assert (orphan.power, orphan.is_orphan) == (Power.RUNNING, True)
+        found = await guest_of(driver, other)
+        assert found is not None
+        assert not found.is_orphan
+        with pytest.raises(BuildError):
+            await driver.spawn(instance)
+        await driver.stop(instance.uuid, grace_s=0)
+        orphan = await guest_of(driver, instance)
+        assert orphan is not None
+        assert orphan.is_orphan
+        await driver.destroy(instance.uuid)
+        assert await powers(driver) == {other.uuid: Power.RUNNING}

@@ -1,0 +1,127 @@
+"""Disks: they follow a stopped guest to another host, or wait where every host finds them."""
+
+# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts, and writes some bytes
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.errors import BuildError, DriverError
+from berth.domain.instance import Instance
+from berth.ports.virt import Driver, Power, Verb
+from berth.testing.driver_conformance.rig import (
+    THERE,
+    DriverRig,
+    RigFixtures,
+    needs,
+    powers,
+    start,
+)
+
+Giving = Callable[[str], Awaitable[str]]
+
+
+async def stopped(rig: DriverRig, driver: Driver, instance: Instance, value: int) -> None:
+    """Make a stopped guest with something on its disk."""
+    await start(driver, instance)
+    await driver.stop(instance.uuid, grace_s=0)
+    await rig.write_disk(instance.uuid, value)
+
+
+class DiskTests(RigFixtures):
+    """What `offer_disks`, `fetch_disks`, `store_disks` and `drop_stored` do."""
+
+    async def test_a_stopped_guest_keeps_what_is_on_its_disk(
+        self, rig: DriverRig, driver: Driver, with_disk: Instance
+    ) -> None:
+        """Over a start, a stop and a larger disk."""
+        needs(driver, Verb.DISKS)
+        await stopped(rig, driver, with_disk, 3)
+        flavor = replace(with_disk.flavor, root_gb=with_disk.flavor.root_gb + 1)
+        await driver.resize(replace(with_disk, flavor=flavor))
+        await driver.spawn(with_disk)
+        await driver.stop(with_disk.uuid, grace_s=0)
+        assert await rig.read_disk(with_disk.uuid) == 3
+
+    @pytest.mark.parametrize("way", ["offer_disks", "store_disks"])
+    async def test_another_host_makes_a_guest_of_the_disks(
+        self, rig: DriverRig, driver: Driver, with_disk: Instance, way: str
+    ) -> None:
+        """Stopped, once, and the first stays as it is until it is destroyed."""
+        needs(driver, Verb.DISKS)
+        there = await rig.open(THERE)
+        await stopped(rig, driver, with_disk, 7)
+        give: Giving = getattr(driver, way)
+        address = await give(with_disk.uuid)
+        assert await give(with_disk.uuid) == address
+        for _ in range(2):
+            await there.fetch_disks(with_disk, address)
+            assert await powers(there) == {with_disk.uuid: Power.STOPPED}
+        assert await rig.read_disk(with_disk.uuid, THERE) == 7
+        assert await powers(driver) == {with_disk.uuid: Power.STOPPED}
+        await driver.destroy(with_disk.uuid)
+        await there.spawn(with_disk)
+        assert await powers(there) == {with_disk.uuid: Power.RUNNING}
+        await there.stop(with_disk.uuid, grace_s=0)
+        assert await rig.read_disk(with_disk.uuid, THERE) == 7
+        if way == "store_disks":
+            await driver.drop_stored(address)
+
+    async def test_an_offer_ends_when_the_guest_starts_or_goes(
+        self, rig: DriverRig, driver: Driver, with_disk: Instance
+    ) -> None:
+        """Nobody gets disks that are written to, or none."""
+        needs(driver, Verb.DISKS)
+        there = await rig.open(THERE)
+        await stopped(rig, driver, with_disk, 7)
+        address = await driver.offer_disks(with_disk.uuid)
+        driver = await rig.open()
+        await driver.spawn(with_disk)
+        with pytest.raises(BuildError):
+            await there.fetch_disks(with_disk, address)
+        await driver.stop(with_disk.uuid, grace_s=0)
+        address = await driver.offer_disks(with_disk.uuid)
+        await driver.destroy(with_disk.uuid)
+        with pytest.raises(BuildError):
+            await there.fetch_disks(with_disk, address)
+        assert await powers(there) == {}
+
+    async def test_stored_disks_stay_until_they_are_dropped(
+        self, rig: DriverRig, driver: Driver, with_disk: Instance
+    ) -> None:
+        """Also when the guest that had them is gone; dropping them twice does no harm."""
+        needs(driver, Verb.DISKS)
+        await stopped(rig, driver, with_disk, 9)
+        address = await driver.store_disks(with_disk.uuid)
+        await driver.destroy(with_disk.uuid)
+        await driver.fetch_disks(with_disk, address)
+        assert await rig.read_disk(with_disk.uuid) == 9
+        await driver.destroy(with_disk.uuid)
+        for _ in range(2):
+            await driver.drop_stored(address)
+        with pytest.raises(BuildError):
+            await driver.fetch_disks(with_disk, address)
+        assert await powers(driver) == {}
+
+    async def test_disks_are_given_of_stopped_guests_only(
+        self, driver: Driver, with_disk: Instance
+    ) -> None:
+        """Neither of a running one nor of none."""
+        needs(driver, Verb.DISKS)
+        for _ in range(2):
+            with pytest.raises(DriverError):
+                await driver.offer_disks(with_disk.uuid)
+            with pytest.raises(DriverError):
+                await driver.store_disks(with_disk.uuid)
+            await driver.spawn(with_disk)
+
+    @pytest.mark.parametrize("wrong", ["", "nothing://like.that/", "stored:../x", "file:/etc"])
+    async def test_disks_come_from_proper_addresses_only(
+        self, driver: Driver, with_disk: Instance, wrong: str
+    ) -> None:
+        """Nothing is left of a guest whose disks cannot be had."""
+        needs(driver, Verb.DISKS)
+        with pytest.raises(BuildError):
+            await driver.fetch_disks(with_disk, wrong)
+        assert await powers(driver) == {}

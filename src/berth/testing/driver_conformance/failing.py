@@ -1,0 +1,36 @@
+"""Failing: what holds for a driver that cannot start anything."""
+
+# ruff: noqa: S101 - a conformance suite is made of asserts
+
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.errors import BuildError
+from berth.domain.instance import Instance, Task
+from berth.ports.virt import Driver
+from berth.testing.builders import make_instance
+
+
+class FailingDriverConformance:
+    """What holds for a driver that cannot start anything; give a `driver` that fails."""
+
+    @pytest.fixture
+    def driver(self) -> Driver:
+        """Make a driver that fails; to be said by whoever uses the suite."""
+        raise NotImplementedError("a conformance suite is subclassed, with a driver")
+
+    @pytest.fixture
+    def instance(self) -> Instance:
+        """Return an instance that the driver cannot start."""
+        return replace(make_instance(1, host="host-1"), task=Task.SPAWNING)
+
+    async def test_a_failed_build_says_so_and_leaves_nothing(
+        self, driver: Driver, instance: Instance
+    ) -> None:
+        """It may be tried again, and destroyed."""
+        for _ in range(2):
+            with pytest.raises(BuildError):
+                await driver.spawn(instance)
+            assert list(await driver.guests()) == []
+        await driver.destroy(instance.uuid)

@@ -1,0 +1,64 @@
+"""Hints: events say that it is worth while to look."""
+
+# ruff: noqa: S101 - a conformance suite is made of asserts
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from berth.domain.instance import Instance
+from berth.ports.virt import Driver, GuestEvent, Power, Verb
+from berth.testing.driver_conformance.rig import DriverRig, RigFixtures, needs, powers, start
+
+_PATIENCE_S = 30.0
+
+
+async def hint_of(events: AsyncIterator[GuestEvent], instance: Instance, power: Power) -> None:
+    """Wait until a hint says that a guest does something."""
+    async with asyncio.timeout(_PATIENCE_S):
+        async for event in events:
+            if (event.instance_uuid, event.power) == (instance.uuid, power):
+                return
+
+
+class HintTests(RigFixtures):
+    """What `events` yields."""
+
+    async def test_who_follows_hears_of_what_happens(
+        self, rig: DriverRig, driver: Driver, instance: Instance
+    ) -> None:
+        """Of a crash too, which nobody asked for."""
+        needs(driver, Verb.EVENTS)
+        await start(driver, instance)
+        first, second = driver.events(), driver.events()
+        await driver.pause(instance.uuid)
+        for events in (first, second):
+            await hint_of(events, instance, Power.PAUSED)
+        await driver.unpause(instance.uuid)
+        await hint_of(first, instance, Power.RUNNING)
+        await rig.crash(instance.uuid)
+        await hint_of(first, instance, Power.CRASHED)
+
+    async def test_a_guest_that_turns_itself_off_is_heard_of(
+        self, rig: DriverRig, driver: Driver, instance: Instance
+    ) -> None:
+        """After an adoption too."""
+        needs(driver, Verb.EVENTS)
+        await start(driver, instance)
+        driver = await rig.open()
+        assert await powers(driver) == {instance.uuid: Power.RUNNING}
+        events = driver.events()
+        await rig.turn_off(instance.uuid)
+        await hint_of(events, instance, Power.STOPPED)
+
+    async def test_nobody_has_to_listen(
+        self, rig: DriverRig, driver: Driver, instance: Instance
+    ) -> None:
+        """Guests are listed as they are, whether somebody fetches the hints or not."""
+        needs(driver, Verb.EVENTS, Verb.PAUSE)
+        events = driver.events()
+        await start(driver, instance)
+        for _ in range(20):
+            await driver.pause(instance.uuid)
+            await driver.unpause(instance.uuid)
+        assert await powers(driver) == {instance.uuid: Power.RUNNING}
+        await hint_of(events, instance, Power.RUNNING)

@@ -1,0 +1,176 @@
+"""Live migration: a running guest goes to another host."""
+
+# ruff: noqa: S101 - a conformance suite is made of asserts
+
+import asyncio
+import contextlib
+
+import pytest
+
+from berth.domain.errors import BuildError, DriverError, MigrationError
+from berth.domain.instance import Instance
+from berth.ports.virt import Driver, Power, Verb
+from berth.testing.driver_conformance.rig import (
+    THERE,
+    DriverRig,
+    RigFixtures,
+    eventually,
+    needs,
+    powers,
+    start,
+    starts,
+)
+
+
+class MovingTests(RigFixtures):
+    """What `take_in`, `hand_over` and `cancel_hand_over` do."""
+
+    async def test_a_guest_goes_on_where_it_was_taken_in(
+        self, rig: DriverRig, driver: Driver, instance: Instance
+    ) -> None:
+        """It does not begin anew, and nothing of it stays; it may come back."""
+        needs(driver, Verb.LIVE_MIGRATION)
+        there = await rig.open(THERE)
+        await start(driver, instance)
+        for source, target in ((driver, there), (there, driver)):
+            await source.hand_over(instance.uuid, await target.take_in(instance))
+            assert await powers(source) == {}
+            assert await powers(target) == {instance.uuid: Power.RUNNING}
+            if Verb.CONSOLE in target.verbs:
+                assert len(await starts(target, instance)) <= 1
+        await driver.stop(instance.uuid, grace_s=60)
+        assert await powers(driver) == {instance.uuid: Power.STOPPED}
+
+    async def test_a_guest_that_has_moved_can_do_what_others_can(
+        self, rig: DriverRig, driver: Driver, instance: Instance
+    ) -> None:
+        """It is suspended, resumed, reset and stopped like one that was built there."""
+        needs(driver, Verb.LIVE_MIGRATION, Verb.SUSPEND, Verb.RESET)
+        there = await rig.open(THERE)
+        await start(driver, instance)
+        await driver.hand_over(instance.uuid, await there.take_in(instance))
+        await there.suspend(instance.uuid)
+        await there.resume(instance.uuid)
+        assert await powers(there) == {instance.uuid: Power.RUNNING}
+        await there.reset(instance.uuid)
+        await there.stop(instance.uuid, grace_s=60)
+        await there.spawn(instance)
+        assert await powers(there) == {instance.uuid: Power.RUNNING}
+
+    async def test_a_paused_guest_stays_paused(
+        self, rig: DriverRig, driver: Driver, instance: Instance
+    ) -> None:
+        """It goes on there when it is told."""
+        needs(driver, Verb.LIVE_MIGRATION, Verb.PAUSE)
+        there = await rig.open(THERE)
+        await start(driver, instance)
+        await driver.pause(instance.uuid)
+        await driver.hand_over(instance.uuid, await there.take_in(instance))
+        assert await powers(there) == {instance.uuid: Power.PAUSED}
+        await there.unpause(instance.uuid)
+        assert await powers(there) == {instance.uuid: Power.RUNNING}
+
+    async def test_disks_go_along(
+        self, rig: DriverRig, driver: Driver, with_disk: Instance
+    ) -> None:
+        """What was written on them is there."""
+        needs(driver, Verb.LIVE_MIGRATION, Verb.DISKS)
+        there = await rig.open(THERE)
+        await start(driver, with_disk)
+        await driver.stop(with_disk.uuid, grace_s=0)
+        await rig.write_disk(with_disk.uuid, 77)
+        await start(driver, with_disk, count=2)
+        await driver.hand_over(with_disk.uuid, await there.take_in(with_disk))
+        assert await powers(there) == {with_disk.uuid: Power.RUNNING}
+        await there.stop(with_disk.uuid, grace_s=60)
+        assert await rig.read_disk(with_disk.uuid, THERE) == 77  # noqa: PLR2004 - written above
+
+    async def test_a_target_waits_at_one_address(
+        self, rig: DriverRig, driver: Driver, instance: Instance
+    ) -> None:
+        """It is paused, also for an agent that comes later, and can be destroyed."""
+        needs(driver, Verb.LIVE_MIGRATION)
+        there = await rig.open(THERE)
+        address = await there.take_in(instance)
+        assert await there.take_in(instance) == address
+        assert await powers(there) == {instance.uuid: Power.PAUSED}
+        there = await rig.open(THERE)
+        assert await there.take_in(instance) == address
+        assert await powers(there) == {instance.uuid: Power.PAUSED}
+        await start(driver, instance)
+        await driver.hand_over(instance.uuid, address)
+        assert await powers(there) == {instance.uuid: Power.RUNNING}
+        await driver.take_in(instance)
+        await driver.destroy(instance.uuid)
+        assert await powers(driver) == {}
+
+    async def test_what_waits_does_nothing_else(
+        self, rig: DriverRig, driver: Driver, instance: Instance
+    ) -> None:
+        """It is neither started nor told to go on: what it is to be has not come."""
+        needs(driver, Verb.LIVE_MIGRATION, Verb.PAUSE)
+        await driver.take_in(instance)
+        with pytest.raises(DriverError):
+            await driver.unpause(instance.uuid)
+        with contextlib.suppress(BuildError):
+            await driver.spawn(instance)
+        assert await powers(driver) == {instance.uuid: Power.PAUSED}
+
+    async def test_without_a_target_a_guest_stays(
+        self, rig: DriverRig, driver: Driver, instance: Instance
+    ) -> None:
+        """Nobody waits at the address; afterwards it may go to one where somebody does."""
+        needs(driver, Verb.LIVE_MIGRATION)
+        there = await rig.open(THERE)
+        await start(driver, instance)
+        address = await there.take_in(instance)
+        await there.destroy(instance.uuid)
+        for wrong in (address, "", "nothing://like.that/"):
+            with pytest.raises(MigrationError):
+                await driver.hand_over(instance.uuid, wrong)
+            assert await powers(driver) == {instance.uuid: Power.RUNNING}
+        await driver.hand_over(instance.uuid, await there.take_in(instance))
+        assert await powers(there) == {instance.uuid: Power.RUNNING}
+
+    async def test_only_what_runs_is_handed_over(
+        self, rig: DriverRig, driver: Driver, instance: Instance
+    ) -> None:
+        """A stopped guest stays, and one that is not here cannot go."""
+        needs(driver, Verb.LIVE_MIGRATION)
+        there = await rig.open(THERE)
+        address = await there.take_in(instance)
+        with pytest.raises(MigrationError):
+            await driver.hand_over(instance.uuid, address)
+        await driver.spawn(instance)
+        await driver.stop(instance.uuid, grace_s=0)
+        with pytest.raises(MigrationError):
+            await driver.hand_over(instance.uuid, address)
+        assert await powers(driver) == {instance.uuid: Power.STOPPED}
+
+    async def test_a_move_that_is_cancelled_leaves_the_guest_running(
+        self, rig: DriverRig, driver: Driver, instance: Instance
+    ) -> None:
+        """Nothing of it stays on the other host once that is destroyed."""
+        needs(driver, Verb.LIVE_MIGRATION)
+        there = await rig.open(THERE)
+        await start(driver, instance)
+        await driver.cancel_hand_over(instance.uuid)
+        address = await there.take_in(instance)
+        await rig.stall(instance.uuid)
+        move = asyncio.ensure_future(driver.hand_over(instance.uuid, address))
+        await asyncio.sleep(0.3)
+        assert not move.done()
+        await driver.cancel_hand_over(instance.uuid)
+        with pytest.raises(MigrationError):
+            await move
+        await rig.close()
+        driver, there = await rig.open(), await rig.open(THERE)
+        assert await powers(driver) == {instance.uuid: Power.RUNNING}
+
+        async def has_gone() -> bool:
+            await there.destroy(instance.uuid)
+            return await powers(there) == {}
+
+        await eventually(has_gone)
+        await driver.stop(instance.uuid, grace_s=60)
+        assert await powers(driver) == {instance.uuid: Power.STOPPED}

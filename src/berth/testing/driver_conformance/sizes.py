@@ -1,0 +1,59 @@
+"""Sizes: what `resize` gives a guest, and when."""
+
+# ruff: noqa: S101 - a conformance suite is made of asserts
+
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.errors import DriverError
+from berth.domain.instance import Instance
+from berth.ports.virt import Driver, Verb
+from berth.testing.driver_conformance.rig import RigFixtures, needs, start, starts
+
+
+def larger(instance: Instance) -> Instance:
+    """Return the instance with twice its processors and memory."""
+    flavor = instance.flavor
+    flavor = replace(flavor, vcpus=2 * flavor.vcpus, memory_mb=2 * flavor.memory_mb)
+    return replace(instance, flavor=flavor)
+
+
+class SizeTests(RigFixtures):
+    """What `resize` does."""
+
+    async def test_a_guest_has_its_new_size_after_the_next_start_at_the_latest(
+        self, driver: Driver, instance: Instance
+    ) -> None:
+        """A running one may have it at once; it says which."""
+        needs(driver, Verb.CONSOLE)
+        await start(driver, instance)
+        changed = larger(instance)
+        has_it = await driver.resize(changed)
+        assert await driver.resize(changed) == has_it
+        assert has_it == (Verb.RESIZE_LIVE in driver.verbs)
+        await driver.stop(instance.uuid, grace_s=0)
+        await start(driver, changed, count=2)
+        assert await driver.resize(changed)
+        newest = (await starts(driver, instance))[-1]
+        wanted = changed.flavor
+        assert (newest.vcpus, newest.memory_mb) == (wanted.vcpus, wanted.memory_mb)
+
+    async def test_a_stopped_guest_has_its_new_size_at_once(
+        self, driver: Driver, instance: Instance
+    ) -> None:
+        """And may get the old one back before it starts."""
+        await driver.spawn(instance)
+        await driver.stop(instance.uuid, grace_s=0)
+        assert await driver.resize(larger(instance))
+        assert await driver.resize(instance)
+        await driver.spawn(instance)
+        assert await driver.resize(instance)
+
+    async def test_a_guest_that_is_not_there_has_no_size(
+        self, driver: Driver, instance: Instance
+    ) -> None:
+        """It is an error, and no guest is made."""
+        with pytest.raises(DriverError):
+            await driver.resize(instance)
+        assert list(await driver.guests()) == []

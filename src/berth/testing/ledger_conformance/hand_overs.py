@@ -1,0 +1,210 @@
+"""Handing over: what one consumer holds is another one's from then on."""
+
+# ruff: noqa: S101 - a conformance suite is made of asserts about numbers
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from berth.domain.allocation import Claim
+from berth.domain.change import Usage
+from berth.domain.consumer import Consumer, Holding
+from berth.domain.instance import Instance
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.write import Cause, Committed, Free, HandOver, Put, Take, Unit
+from berth.ports.ledger import Ledger
+from berth.testing.builders import (
+    make_allocation,
+    make_claim,
+    make_consumer,
+    make_fleet,
+    make_instance,
+    make_migration,
+    make_moving_consumer,
+    make_share,
+    make_take,
+    make_uuid,
+)
+from berth.testing.ledger_conformance.claims import HOST_1, HOST_2, used_of
+from berth.testing.ledger_conformance.feed import NOTHING, events_of
+from berth.testing.ledger_conformance.fixtures import LedgerFixtures, commit, refused
+from berth.testing.ledger_conformance.reallocations import generation_of, put
+
+VM = make_uuid("instance", 1)
+MOVE = make_moving_consumer(1)
+LEAVES = HandOver(VM, MOVE)
+"""The move has what the instance had."""
+RETURNS = HandOver(MOVE.uuid, replace(make_consumer(1), uuid=VM))
+"""The instance has what the move had."""
+BOTH_HOSTS = Take(Claim("both", (make_allocation(1, amounts={VCPU: 3}), make_allocation(1, on=2))))
+"""A claim of the instance on two hosts."""
+PLACED: list[Unit] = [*make_fleet(2, vcpus=4), (BOTH_HOSTS, Put(make_instance(1)))]
+
+
+def arrives(on: int, amount: int, key: str = "arrives") -> Take:
+    """Return the claim of the instance on the other host."""
+    return Take(replace(make_claim(1, on=on, amounts={VCPU: amount}), key=key))
+
+
+async def holds(ledger: Ledger, uuid: str) -> Mapping[str, Mapping[str, int]]:
+    """Return what a consumer holds, by provider and class."""
+    holding = await ledger.holding(uuid)
+    return {} if holding is None else holding.allocations
+
+
+class HandOverTests(LedgerFixtures):
+    """What `HandOver` does."""
+
+    async def test_all_of_a_holding_is_handed_over(self, ledger: Ledger) -> None:
+        """On every provider; the taker is kept at generation 1, whatever its own said."""
+        await commit(ledger, *PLACED, (HandOver(VM, replace(MOVE, generation=9)),))
+        allocations = {HOST_1: {VCPU: 3}, HOST_2: {VCPU: 1}}
+        stored = replace(MOVE, generation=1)
+        assert await ledger.holding(MOVE.uuid) == Holding(stored, allocations)
+        assert await ledger.get(Consumer, MOVE.uuid) == stored
+        assert await ledger.holding(VM) is None
+        assert await ledger.allocations(consumer_uuid=VM) == []
+        (of_second,) = await ledger.holders(HOST_2)
+        assert of_second == Holding(stored, {HOST_2: {VCPU: 1}})
+        ours = await ledger.project_holdings(MOVE.project_id)
+        assert [one.consumer for one in ours] == [stored]
+
+    async def test_what_is_used_stays_as_it_is(self, ledger: Ledger) -> None:
+        """Neither use nor generations change, so the feed has nothing to tell of them."""
+        await commit(ledger, *PLACED)
+        before = await ledger.snapshot(0.0)
+        version = await commit(ledger, (LEAVES,))
+        assert await events_of(ledger, version) == [NOTHING]
+        assert await ledger.snapshot(0.0) == replace(before, version=version)
+        assert await used_of(ledger) == {VCPU: 3}
+        assert [await generation_of(ledger, host) for host in (HOST_1, HOST_2)] == [1, 1]
+
+    async def test_an_instance_takes_over_without_a_record(self, ledger: Ledger) -> None:
+        """The giver's record is gone; whose the instance is follows from the instance again."""
+        await commit(ledger, *PLACED)
+        before = await ledger.holding(VM)
+        await commit(ledger, (LEAVES,), (RETURNS,))
+        assert await ledger.all(Consumer) == []
+        assert await ledger.holding(VM) == before
+        assert await ledger.holding(MOVE.uuid) is None
+
+    async def test_the_record_of_the_giver_is_forgotten(self, ledger: Ledger) -> None:
+        """Also one that a client of the Placement API made of an instance."""
+        consumer = replace(make_consumer(1), uuid=VM)
+        share = replace(make_share(1, on_1=2), consumer=consumer)
+        await commit(ledger, *make_fleet(1), put(share))
+        assert await ledger.get(Consumer, VM) == replace(consumer, generation=1)
+        await commit(ledger, (LEAVES,))
+        assert await ledger.all(Consumer) == [replace(MOVE, generation=1)]
+        await commit(ledger, (RETURNS,))
+        assert await ledger.all(Consumer) == []
+        assert await holds(ledger, VM) == {HOST_1: {VCPU: 2}}
+
+    async def test_who_holds_nothing_has_nothing_to_give(self, ledger: Ledger) -> None:
+        """Never, not any more, and not in a unit that freed it; the refusal says who it is."""
+        await commit(ledger, *make_fleet(1))
+        for unit in ((LEAVES,), (make_take(1), Free(VM), LEAVES), (make_take(1), LEAVES, LEAVES)):
+            refusal = await refused(ledger, unit)
+            assert refusal.conflict
+            assert (refusal.cause, refusal.subject) == (Cause.NOT_HELD, VM)
+        assert await used_of(ledger) == {}
+        assert await ledger.allocations() == []
+
+    async def test_nothing_may_be_handed_over_where_that_is_allowed(self, ledger: Ledger) -> None:
+        """Then nothing is done, whatever the taker holds; its record does not appear."""
+        await commit(ledger, *make_fleet(1), (make_take(2),))
+        before, held = await ledger.snapshot(0.0), await ledger.allocations()
+        for taker in (MOVE, replace(make_consumer(2), uuid=make_uuid("instance", 2)), RETURNS.to):
+            version = await commit(ledger, (HandOver(VM, taker, must_hold=False),))
+            assert await events_of(ledger, version) == [NOTHING]
+        assert await ledger.snapshot(0.0) == replace(before, version=before.version + 3)
+        assert await ledger.allocations() == held
+        assert await ledger.all(Consumer) == []
+        await commit(ledger, (make_take(1), replace(LEAVES, must_hold=False)))
+        assert await holds(ledger, MOVE.uuid) == {HOST_1: {VCPU: 1}}
+
+    async def test_who_holds_something_takes_nothing_over(self, ledger: Ledger) -> None:
+        """Another one as little as the giver itself."""
+        await commit(ledger, *PLACED, (make_take(2),))
+        to_other = replace(make_consumer(2), uuid=make_uuid("instance", 2))
+        to_itself = replace(make_consumer(1), uuid=VM)
+        for taker in (to_other, to_itself):
+            assert (await refused(ledger, (HandOver(VM, taker),))).conflict
+        assert await holds(ledger, VM) == {HOST_1: {VCPU: 3}, HOST_2: {VCPU: 1}}
+        await commit(ledger, (Free(to_other.uuid), HandOver(VM, to_other)))
+        assert await holds(ledger, to_other.uuid) == {HOST_1: {VCPU: 3}, HOST_2: {VCPU: 1}}
+
+    async def test_a_move_begins_in_one_unit(self, ledger: Ledger) -> None:
+        """The move keeps the room of the source, and the instance takes that of the destination.
+
+        It may stay on the same host: both are used then.
+        """
+        await commit(ledger, *make_fleet(2, vcpus=4), (make_take(1), Put(make_instance(1))))
+        move = make_migration(1)
+        instance = replace(make_instance(1, host="host-2"), revision=1, migration_uuid=move.uuid)
+        version = await commit(ledger, (LEAVES, arrives(1, 3), Put(instance), Put(move)))
+        assert await holds(ledger, MOVE.uuid) == {HOST_1: {VCPU: 1}}
+        assert await holds(ledger, VM) == {HOST_1: {VCPU: 3}}
+        usage = Usage(HOST_1, {VCPU: 4, MEMORY_MB: 0, DISK_GB: 0}, generation=2)
+        stored = replace(instance, revision=2)
+        assert await events_of(ledger, version) == [stored, move, usage]
+        assert await ledger.get(Instance, VM) == stored
+
+    async def test_a_move_is_undone_in_one_unit(self, ledger: Ledger) -> None:
+        """What the instance has is freed, and it has again what the move kept."""
+        await commit(ledger, *make_fleet(2, vcpus=4), (make_take(1),), (LEAVES, arrives(2, 4)))
+        await commit(ledger, (Free(VM), RETURNS))
+        assert await holds(ledger, VM) == {HOST_1: {VCPU: 1}}
+        assert await used_of(ledger, HOST_2) == {}
+        assert await ledger.all(Consumer) == []
+
+    async def test_a_refused_unit_hands_nothing_over(self, ledger: Ledger) -> None:
+        """When there is no room on the other host everything is as it was."""
+        await commit(ledger, *PLACED)
+        before, held = await ledger.snapshot(0.0), await ledger.allocations()
+        refusal = await refused(ledger, (LEAVES, Put(make_migration(1)), arrives(2, 4)))
+        assert [(one.asked, one.left) for one in refusal.shortages] == [(4, 3)]
+        assert await ledger.snapshot(0.0) == before
+        assert await ledger.allocations() == held
+        assert await ledger.all(Consumer) == []
+        await commit(ledger, (LEAVES, arrives(2, 3)))
+
+    async def test_a_repeated_move_hands_over_once(self, ledger: Ledger) -> None:
+        """A unit whose claim is known is a repetition, though the giver has something again."""
+        unit = (LEAVES, arrives(2, 1))
+        version = await commit(ledger, *make_fleet(2), (make_take(1),), unit)
+        assert await ledger.commit([unit]) == [Committed(version, repeated=True)]
+        assert await holds(ledger, VM) == {HOST_2: {VCPU: 1}}
+        assert await holds(ledger, MOVE.uuid) == {HOST_1: {VCPU: 1}}
+
+    async def test_units_of_one_batch_hand_on(self, ledger: Ledger) -> None:
+        """What was taken a moment ago is handed over and on, and freed where it came to."""
+        third = replace(make_consumer(3), consumer_type=None)
+        await commit(
+            ledger,
+            *make_fleet(2),
+            (make_take(1),),
+            (LEAVES,),
+            (HandOver(MOVE.uuid, third),),
+            (arrives(2, 2),),
+        )
+        assert await holds(ledger, third.uuid) == {HOST_1: {VCPU: 1}}
+        assert await holds(ledger, VM) == {HOST_2: {VCPU: 2}}
+        assert await ledger.all(Consumer) == [replace(third, generation=1)]
+        await commit(ledger, (LEAVES,), (HandOver(third.uuid, RETURNS.to),), (Free(VM),))
+        assert await holds(ledger, MOVE.uuid) == {HOST_2: {VCPU: 2}}
+        assert await used_of(ledger, HOST_1) == {}
+        assert await used_of(ledger, HOST_2) == {VCPU: 2}
+
+    async def test_what_was_handed_over_is_freed_and_replaced(self, ledger: Ledger) -> None:
+        """Batch by batch, whether its rows were written down in between or not."""
+        await commit(ledger, *make_fleet(2), (make_take(1),))
+        for _ in range(2):
+            await commit(ledger, (LEAVES,))
+            share = replace(make_share(1, seen=1, on_1=2, on_2=1), consumer=MOVE)
+            await commit(ledger, put(share))
+            assert await used_of(ledger) == {VCPU: 2}
+            await commit(ledger, (RETURNS,))
+            await commit(ledger, (Free(VM),))
+            assert await used_of(ledger) == {}
+            await commit(ledger, (arrives(1, 1, key=f"again-{await ledger.version()}"),))
+        assert await holds(ledger, VM) == {HOST_1: {VCPU: 1}}

@@ -1,0 +1,99 @@
+"""Ways in which Berth could be wrong about what is written; the comparison has to find each."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from berth.adapters.ledger.memory import MemoryLedger
+from berth.api.placement import answers
+from berth.api.placement.actions import Ask
+from berth.api.placement.handlers import inventories, resource_providers, traits
+from berth.api.placement.queries import provider_query
+from berth.api.placement.views import allocations
+from berth.api.placement.views import usages as usages_view
+from berth.domain.consumer import Holding
+from berth.domain.provider import Provider
+from berth.services import providers
+from berth.services.associations import Associations
+from berth.services.deciding_writes import Revised, Revising
+from berth.services.providers import ProviderQuery
+from berth.services.resource_names import ResourceNames
+from tests.differential.placement.mutants import Patch
+
+
+def _of_query(change: Callable[[ProviderQuery], ProviderQuery]) -> Patch:
+    """Have the filters of providers read wrongly."""
+
+    def wrong(query: Sequence[tuple[str, str]], minor: int) -> ProviderQuery:
+        return change(provider_query(query, minor))
+
+    return Patch(resource_providers, "provider_query", wrong)
+
+
+def _of_generations() -> Patch:
+    """Have nobody look at the generations that clients have seen."""
+    revise = Revising.revise
+
+    async def wrong(
+        self: Revising, uuid: str, _: int | None, change: Callable[[Provider, int], Revised]
+    ) -> Provider:
+        return await revise(self, uuid, None, change)
+
+    return Patch(Revising, "revise", wrong)
+
+
+def _of_aggregates() -> Patch:
+    """Have the generation stay when aggregates are set."""
+    set_aggregates = Associations.set_aggregates
+
+    async def wrong(self: Associations, uuid: str, uuids: Sequence[str], _: int | None) -> Provider:
+        return await set_aggregates(self, uuid, uuids, None)
+
+    return Patch(Associations, "set_aggregates", wrong)
+
+
+def _of_users() -> Patch:
+    """Have usages of a user summed up over the whole project."""
+    project_holdings = MemoryLedger.project_holdings
+
+    async def wrong(self: MemoryLedger, project: str, _: str | None = None) -> list[Holding]:
+        return await project_holdings(self, project)
+
+    return Patch(MemoryLedger, "project_holdings", wrong)
+
+
+async def _nothing(_: ResourceNames, __: str) -> None:
+    """Remove no name."""
+
+
+MUTANTS: Final[Mapping[str, Callable[[], Patch]]] = {
+    "name is ignored": lambda: _of_query(lambda one: replace(one, name=None)),
+    "uuid is ignored": lambda: _of_query(lambda one: replace(one, uuid=None)),
+    "in_tree is ignored": lambda: _of_query(lambda one: replace(one, in_tree=None)),
+    "resources is ignored": lambda: _of_query(lambda one: replace(one, amounts=())),
+    "required is ignored": lambda: _of_query(lambda one: replace(one, required=())),
+    "forbidden traits are ignored": lambda: _of_query(
+        lambda one: replace(one, forbidden=frozenset())
+    ),
+    "member_of is ignored": lambda: _of_query(lambda one: replace(one, member_of=())),
+    "forbidden aggregates are ignored": lambda: _of_query(
+        lambda one: replace(one, outside_of=frozenset())
+    ),
+    "associated is ignored": lambda: Patch(traits, "_association_asked", lambda _: None),
+    "names may be taken": lambda: Patch(providers, "_check_name", lambda *_: None),
+    "loops are allowed": lambda: Patch(providers, "_is_within", lambda *_: False),
+    "providers may always be moved": lambda: Patch(resource_providers, "_MAY_MOVE", 0),
+    "all may always be reserved": lambda: Patch(inventories, "_MAY_RESERVE_ALL", 0),
+    "generations are not looked at": _of_generations,
+    "aggregates leave the generation": _of_aggregates,
+    "classes are not removed": lambda: Patch(ResourceNames, "remove_class", _nothing),
+    "traits are not removed": lambda: Patch(ResourceNames, "remove_trait", _nothing),
+    "users are ignored": _of_users,
+    "consumers are not counted": lambda: Patch(usages_view, "_COUNT", "count"),
+    "types are not told": lambda: Patch(allocations, "_SHOWS_TYPE", 99),
+    "owners are not told": lambda: Patch(allocations, "_SHOWS_OWNER", 99),
+    "codes are not told": lambda: Patch(answers, "_CODES_SINCE", 99),
+    "times are not told": lambda: Patch(answers, "_TIMES_SINCE", 99),
+    "versions are not told": lambda: Patch(answers, "version_headers", lambda _: ()),
+    "places are told of nothing": lambda: Patch(Ask, "location", lambda *_: (b"location", b"/")),
+}

@@ -1,0 +1,143 @@
+"""Clouds for the real clients: a Berth in one mode, and the settings that the guide has for it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import bcrypt
+
+ROOT = Path(__file__).parents[3]
+ENVIRONMENT = ROOT / ".venv-clients"
+PYTHON = ENVIRONMENT / "bin" / "python"
+MISSING = "There is no .venv-clients with OpenStack's own clients; `make clients` makes it."
+GUIDE = ROOT / "docs" / "guides" / "clients.md"
+
+SETTINGS = {
+    "identity": "With passwords and tokens",
+    "http_basic": "With HTTP Basic",
+    "none": "Without authentication",
+    "any password": "With passwords and tokens",
+}
+"""The headings in the guide, by what they are tried on."""
+_AUTH = {"none": "noauth", "any password": "noauth"}
+_GUIDE_URL = "http://127.0.0.1:8774"
+_PASSWORDS = {"admin": "secret", "alice": "wonder"}
+_IMAGES = [
+    {
+        "image_id": "6f0a2f62-7f44-4b3d-8a3d-0c0d0e0f0a01",
+        "name": "cirros",
+        "min_disk_gb": 1,
+        "properties": {"hw_disk_bus": "virtio"},
+    },
+    {"image_id": "6f0a2f62-7f44-4b3d-8a3d-0c0d0e0f0a02", "name": "huge", "min_memory_mb": 10**6},
+]
+_READY_S = 60.0
+_STOP_S = 20.0
+_LISTENS = re.compile(r"Berth listens on (http://\S+)")
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """A running Berth.
+
+    Attributes:
+        mode: one of `SETTINGS`.
+        url: where it is.
+    """
+
+    mode: str
+    url: str
+
+    @property
+    def openrc(self) -> dict[str, str]:
+        """The variables that the guide says to set."""
+        return dict(re.findall(r"^export (\w+)=(\S+)$", self._block("sh"), re.MULTILINE))
+
+    @property
+    def clouds_yaml(self) -> str:
+        """The file that the guide says to write, with a cloud `berth`."""
+        return self._block("yaml")
+
+    def environment(self, program: str, user: str = "admin") -> dict[str, str]:
+        """Return the variables for a program, for a user of the file of users."""
+        variables = self.openrc
+        if program == "nova" and "OS_ENDPOINT" in variables:
+            # As the guide says: one URL, and names that it insists on.
+            dummies = {"OS_PROJECT_NAME": "admin", "OS_AUTH_URL": self.url, "OS_USERNAME": "admin"}
+            variables = {**dummies, **variables, "OS_ENDPOINT": f"{self.url}/v2.1"}
+        if user != "admin":
+            variables |= {"OS_USERNAME": user, "OS_PASSWORD": _PASSWORDS[user]}
+            if "OS_PROJECT_NAME" in variables:
+                variables["OS_PROJECT_NAME"] = "web"
+        return variables
+
+    def _block(self, language: str) -> str:
+        section = GUIDE.read_text("utf-8").partition(f"## {SETTINGS[self.mode]}\n")[2]
+        block = section.partition(f"```{language}\n")[2].partition("```")[0]
+        assert block, f"the guide has no {language} for {self.mode}"
+        return block.replace(_GUIDE_URL, self.url)
+
+
+@contextmanager
+def running(mode: str, folder: Path) -> Iterator[Cloud]:
+    """Start a Berth with four made-up hosts, and stop it."""
+    auth = _AUTH.get(mode, mode)
+    (folder / "images.json").write_text(json.dumps(_IMAGES), "utf-8")
+    (folder / "users").write_text(_users(), "utf-8")
+    words = [sys.executable, "-m", "berth.cli.main", "up", "--listen", "127.0.0.1:0"]
+    words += ["--data", str(folder / "data"), "--fake-hosts", "4", "--auth", auth]
+    words += ["--images", "images.json", "--htpasswd", "users"]
+    log = folder / "berth.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            cwd=folder,
+            env=_without("BERTH_"),
+        )
+    try:
+        yield Cloud(mode, _url(process, log))
+    finally:
+        process.terminate()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def client_environment(more: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of this process without settings of clients, and with others."""
+    return {**_without("OS_"), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", **more}
+
+
+def _without(prefix: str) -> dict[str, str]:
+    return {name: one for name, one in os.environ.items() if not name.startswith(prefix)}
+
+
+def _users() -> str:
+    """Write the file of users, with hashes that are cheap to check."""
+    hashes = {
+        user: bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()
+        for user, password in _PASSWORDS.items()
+    }
+    return f"admin:{hashes['admin']}\nalice:{hashes['alice']} # project=web\n"
+
+
+def _url(process: subprocess.Popen[bytes], log: Path) -> str:
+    deadline_s = time.monotonic() + _READY_S
+    while time.monotonic() < deadline_s and process.poll() is None:
+        found = _LISTENS.search(log.read_text("utf-8", "replace"))
+        if found is not None:
+            return found[1]
+        time.sleep(0.05)
+    raise AssertionError(f"Berth did not start:\n{log.read_text('utf-8', 'replace')[-3000:]}")

@@ -1,0 +1,149 @@
+"""A command and what it must say: the rows of the tables, and how they are judged."""
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.e2e.clients.programs import Done
+
+_WAIT_S = 30.0
+_AGAIN_S = 0.2
+_JSON = " -f json"
+
+Expectation = Callable[[Done], None]
+Call = Callable[[str], Done]
+
+
+@dataclass(frozen=True)
+class Command:
+    """One row of a table.
+
+    Attributes:
+        line: as it is typed; `openstack` may be left out.
+        expects: judges what was said.
+        is_json: whether the client is asked for JSON.
+        is_usual: whether it is tried in every mode, or in `identity` alone.
+        settles: whether what it shows may come a little later.
+        needs_tokens: whether the client needs a catalog for it, or it is about the file of users.
+    """
+
+    line: str
+    expects: Expectation
+    is_json: bool = False
+    is_usual: bool = False
+    settles: bool = False
+    needs_tokens: bool = False
+
+    @property
+    def typed(self) -> str:
+        """The whole line."""
+        line = self.line if self.line.startswith("nova ") else f"openstack {self.line}"
+        return line + _JSON if self.is_json else line
+
+    def judge(self, call: Call) -> None:
+        """Call it and judge what it says, again and again while it may settle.
+
+        Raises:
+            AssertionError: it says something else.
+        """
+        deadline_s = time.monotonic() + _WAIT_S
+        while True:
+            done = call(self.typed)
+            try:
+                self.expects(done)
+            except AssertionError as error:
+                if self.settles and time.monotonic() < deadline_s:
+                    time.sleep(_AGAIN_S)
+                    continue
+                raise AssertionError(f"{error}\n{done}") from error
+            return
+
+
+def usual(command: Command) -> Command:
+    """Have a command tried in every mode."""
+    return replace(command, is_usual=True)
+
+
+def settling(command: Command) -> Command:
+    """Take it that what a command shows comes a little later."""
+    return replace(command, settles=True)
+
+
+def with_tokens(command: Command) -> Command:
+    """Leave a command to the mode `identity`."""
+    return replace(command, needs_tokens=True)
+
+
+def shows(line: str, **fields: object) -> Command:
+    """Expect one thing with these fields; underscores in their names stand for what JSON has."""
+    return shows_fields(line, fields)
+
+
+def shows_fields(line: str, fields: Mapping[str, object]) -> Command:
+    """Expect one thing with these fields; a text of a field may be a pattern `~...`."""
+
+    def expect(done: Done) -> None:
+        _check(done.json, fields)
+
+    return Command(line, expect, is_json=True)
+
+
+def lists(line: str, column: str, *values: object) -> Command:
+    """Expect a list whose column has exactly these values, in any order."""
+
+    def expect(done: Done) -> None:
+        found = [row[column] for row in done.json]
+        assert sorted(map(str, found)) == sorted(map(str, values)), f"{column}: {found}"
+
+    return Command(line, expect, is_json=True)
+
+
+def lists_row(line: str, row: Mapping[str, object]) -> Command:
+    """Expect a list with a row that has these fields."""
+
+    def expect(done: Done) -> None:
+        rows: Sequence[Any] = done.json
+        assert any(_fits(one, row) for one in rows), f"no row with {dict(row)}"
+
+    return Command(line, expect, is_json=True)
+
+
+def says(line: str, *patterns: str) -> Command:
+    """Expect success, and output in which these patterns are found; nothing without any."""
+
+    def expect(done: Done) -> None:
+        assert done.code == 0, "it failed"
+        assert patterns or not done.out.strip(), "it says something"
+        for pattern in patterns:
+            assert re.search(pattern, done.out), f"{pattern} is not there"
+
+    return Command(line, expect)
+
+
+def refused(line: str, *patterns: str) -> Command:
+    """Expect failure, and a reason in which these patterns are found."""
+
+    def expect(done: Done) -> None:
+        assert done.code != 0, "it succeeded"
+        for pattern in patterns:
+            assert re.search(pattern, done.err, re.DOTALL), f"{pattern} is not there"
+
+    return Command(line, expect)
+
+
+def _check(found: Mapping[str, Any], fields: Mapping[str, object]) -> None:
+    for name, value in fields.items():
+        assert name in found, f"there is no {name}: {sorted(found)}"
+        assert _is(found[name], value), f"{name} is {found[name]!r}, not {value!r}"
+
+
+def _fits(found: Mapping[str, Any], fields: Mapping[str, object]) -> bool:
+    return all(name in found and _is(found[name], value) for name, value in fields.items())
+
+
+def _is(found: object, value: object) -> bool:
+    if isinstance(value, str) and value.startswith("~"):
+        return re.search(value[1:], str(found)) is not None
+    return found == value

@@ -1,0 +1,73 @@
+"""An agent that does one thing after the other to two real guests, until somebody kills it."""
+
+import asyncio
+import contextlib
+import random
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from berth.adapters.system import SystemClock
+from berth.adapters.virt.images import ImageFile, ImageFormat
+from berth.adapters.virt.inventory import Stock
+from berth.adapters.virt.qemu.driver import QemuDriver
+from berth.adapters.virt.qemu.host import Accelerator, QemuHost
+from berth.domain.errors import BuildError, DriverError
+from berth.domain.image import Image
+from berth.domain.instance import Instance
+from berth.testing.driver_conformance.rig import stub_instance
+
+READY = b"ready\n"
+
+Doing = Callable[[QemuDriver, Instance], Awaitable[object]]
+DOINGS: Sequence[Doing] = (
+    lambda driver, one: driver.spawn(one),
+    lambda driver, one: driver.spawn(one),
+    lambda driver, one: driver.stop(one.uuid, grace_s=0.1),
+    lambda driver, one: driver.stop(one.uuid, grace_s=0),
+    lambda driver, one: driver.reset(one.uuid),
+    lambda driver, one: driver.pause(one.uuid),
+    lambda driver, one: driver.unpause(one.uuid),
+    lambda driver, one: driver.suspend(one.uuid),
+    lambda driver, one: driver.resume(one.uuid),
+    lambda driver, one: driver.destroy(one.uuid),
+    lambda driver, one: driver.resize(one),
+    lambda driver, one: driver.take_in(one),
+    lambda driver, one: driver.offer_disks(one.uuid),
+    lambda driver, one: driver.store_disks(one.uuid),
+    lambda driver, one: driver.guests(),
+)
+
+
+def instances(image_id: str) -> list[Instance]:
+    """Return an instance without disks and one with."""
+    first = stub_instance(Image(image_id))
+    second = replace(first, uuid=first.uuid[:-1] + "2")
+    return [first, replace(second, flavor=replace(second.flavor, root_gb=1))]
+
+
+async def work(driver: QemuDriver, one: Instance, dice: random.Random) -> None:
+    """Do one thing after the other to a guest; some are refused, and none else may fail."""
+    while True:
+        with contextlib.suppress(BuildError, DriverError):
+            await dice.choice(DOINGS)(driver, one)
+        await asyncio.sleep(0)
+
+
+async def main(host: str, folder: Path, firmware: Path, seed: int) -> None:
+    """Work on both guests at once."""
+    images = {"stub": ImageFile("stub", firmware, ImageFormat.FIRMWARE)}
+    stored = folder.with_name("stored")
+    driver = QemuDriver(
+        QemuHost(host, folder, Accelerator.TCG, stored), images, SystemClock(), Stock(folder)
+    )
+    dice = random.Random(seed)
+    sys.stdout.buffer.write(READY)
+    sys.stdout.buffer.flush()
+    await asyncio.gather(*(work(driver, one, dice) for one in instances("stub")))
+
+
+if __name__ == "__main__":
+    name, state_dir, rom, number = sys.argv[1:]
+    asyncio.run(main(name, Path(state_dir), Path(rom), int(number)))

@@ -1,0 +1,73 @@
+"""What connects a process, as the settings say; and what is said when that cannot be."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from berth.adapters.bus.local import LocalBus
+from berth.adapters.bus.rabbitmq import RabbitBus
+from berth.adapters.system import LogTelemetry
+from berth.bootstrap_bus import Wires, lay_wires
+from berth.config.bus_settings import BusSettings
+from berth.domain.errors import InvalidInputError
+
+_URL = "amqp://user:s3same@broker.invalid/"
+_SECURE = "amqps://user:s3same@broker.invalid/"
+_WITHOUT_EXTRA = """
+import sys
+sys.modules["aio_pika"] = None
+from berth.cli.main import main
+sys.argv = ["berth", "scheduler", "--data", sys.argv[1], "--bus", "amqp://user:s3same@host/"]
+sys.exit(main())
+"""
+
+
+def wires_of(settings: BusSettings, *, calls: bool = True, notifies: bool = True) -> Wires:
+    """Return the wires of a part."""
+    return lay_wires(settings, "part", LogTelemetry("part"), calls=calls, notifies=notifies)
+
+
+async def test_without_a_broker_the_bus_ends_with_the_process() -> None:
+    """Nothing runs for it, and nobody tells notifications."""
+    wires = wires_of(BusSettings())
+    assert isinstance(wires.bus, LocalBus)
+    assert (wires.notifier, wires.common_notifier, wires.loops) == (None, None, ())
+    await wires.finish()
+
+
+async def test_each_part_gets_what_it_needs_of_the_broker() -> None:
+    """A bus for those who call, a notifier where that is wanted and asked for."""
+    caller = wires_of(BusSettings(_URL), notifies=True)
+    assert isinstance(caller.bus, RabbitBus)
+    assert caller.notifier is None
+    told = wires_of(BusSettings(_URL, notifications=True), calls=False)
+    assert isinstance(told.bus, LocalBus)
+    assert told.notifier is not None
+    assert told.common_notifier is not None
+    assert [name for name, _ in told.loops] == ["bus"]
+    assert wires_of(BusSettings(_URL), calls=False).loops == ()
+    await told.finish()
+    await caller.finish()
+
+
+@pytest.mark.parametrize("text", [None, "no certificate"])
+async def test_certificates_that_cannot_be_read_are_told(tmp_path: Path, text: str | None) -> None:
+    """At the start, not when the connection is made."""
+    path = tmp_path / "ca.pem"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InvalidInputError, match=r"bus\.ca_file") as caught:
+        wires_of(BusSettings(_SECURE, ca_file=path))
+    assert "s3same" not in str(caught.value)
+
+
+def test_without_the_extra_it_is_said_what_to_install(tmp_path: Path) -> None:
+    """In one line, without the password."""
+    words = [sys.executable, "-c", _WITHOUT_EXTRA, str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode != 0
+    assert "pip install berth[rabbitmq]" in done.stderr
+    assert "s3same" not in done.stderr
+    assert "Traceback" not in done.stderr

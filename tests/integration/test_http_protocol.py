@@ -1,0 +1,152 @@
+"""HTTP on real sockets: what a client may send before there is a request, and how slowly."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any, cast
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from berth.adapters.http_protocol import LimitedProtocol
+from berth.adapters.http_server import config_of, listening
+
+UNREAD_BYTES_MAX = 4096
+MESSAGE_S_MAX = 0.3
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n"
+POST = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+async def count(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer with the length of the body and the number of header fields; `/slow` takes longer."""
+    length, more = 0, True
+    while more:
+        message = await receive()
+        length += len(message.get("body", b""))
+        more = message.get("more_body", False)
+    if scope["path"] == "/slow":
+        await asyncio.sleep(3 * MESSAGE_S_MAX)
+    body = f"{length} {len(scope['headers'])}".encode()
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    """Serve it under small limits."""
+    limited = partial(
+        LimitedProtocol, unread_bytes_max=UNREAD_BYTES_MAX, message_s_max=MESSAGE_S_MAX
+    )
+    config = config_of(count)
+    config.http = cast("Any", limited)
+    server = uvicorn.Server(config)
+    with listening("127.0.0.1", 0) as listener:
+        serving = asyncio.create_task(server.serve([listener]))
+        while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+            await asyncio.sleep(0.01)
+        yield listener.getsockname()[1]
+        server.should_exit = True
+        await serving
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self, *parts: bytes, pause_s: float = 0.0) -> None:
+        """Send bytes, one part after the other; what nobody reads any more is lost."""
+        for part in parts:
+            self._writer.write(part)
+            await asyncio.sleep(pause_s)
+
+    async def answer(self) -> tuple[int, bytes]:
+        """Return the status and the body of the next answer; 0 if the connection is closed."""
+        try:
+            head = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), 20)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return 0, b""
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        return int(head.split(b" ")[1]), await self._reader.readexactly(int(length))
+
+
+@pytest.fixture
+async def client(port: int) -> AsyncIterator[Client]:
+    """Connect to it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    yield Client(reader, writer)
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("begin", "piece"),
+    [
+        (b"GET /", b"a" * 100),
+        (GET + b"X: ", b"a" * 100),
+        (GET, b"X: a\r\n"),
+        (POST + b"1;", b"a" * 100),
+        (POST + b"1\r\na\r\n0\r\nX: ", b"a" * 100),
+        (POST + b"1\r\na\r\n0\r\n", b"X: a\r\n"),
+        (b"", b"\r\n" * 50),
+    ],
+    ids=["path", "field", "fields", "chunk extension", "trailer", "trailers", "line feeds"],
+)
+async def test_what_never_becomes_a_request_is_not_kept(
+    client: Client, begin: bytes, piece: bytes
+) -> None:
+    """It is refused when it has become too much, in OpenStack's form, and nobody waits for more."""
+    await client.send(begin, pause_s=0.05)
+    await client.send(piece * (UNREAD_BYTES_MAX // len(piece) + 1))
+    status, body = await client.answer()
+    assert status == 431
+    (error,) = json.loads(body)["errors"]
+    assert (error["status"], f"More than {UNREAD_BYTES_MAX} bytes" in error["detail"]) == (
+        431,
+        True,
+    )
+    assert await client.answer() == (0, b"")
+
+
+@pytest.mark.parametrize("begin", [b"", b"GET /", GET + b"X: ", b"\r\n"])
+async def test_a_head_that_does_not_come_is_not_waited_for(client: Client, begin: bytes) -> None:
+    """However many bytes come meanwhile, one by one."""
+    began_s = asyncio.get_running_loop().time()
+    await client.send(begin)
+    piece = b"\r\n" if begin == b"\r\n" else b"a"
+    drops = [piece] * 400 if begin else []
+    async with asyncio.TaskGroup() as tasks:
+        dripping = tasks.create_task(client.send(*drops, pause_s=0.02))
+        assert await client.answer() == (0, b"")
+        dripping.cancel()
+    assert asyncio.get_running_loop().time() - began_s < 10 * MESSAGE_S_MAX
+
+
+async def test_the_next_request_on_a_connection_has_the_same_limits(client: Client) -> None:
+    """What was read before counts no more."""
+    for _ in range(3):
+        await client.send(GET + b"X: " + b"a" * (UNREAD_BYTES_MAX - 100) + b"\r\n\r\n")
+        assert await client.answer() == (200, b"0 2")
+    await client.send(GET + b"X: ", *(b"a" for _ in range(400)), pause_s=0.005)
+    assert await client.answer() == (0, b"")
+
+
+async def test_a_body_may_be_long_and_take_its_time(client: Client) -> None:
+    """How long either may be, the API says; so it does for its answer."""
+    piece = b"64\r\n" + b"a" * 100 + b"\r\n"
+    pieces = [piece * 50 for _ in range(10)]
+    await client.send(POST, *pieces, pause_s=MESSAGE_S_MAX / 5)
+    await client.send(b"0\r\n\r\n")
+    assert await client.answer() == (200, b"50000 2")
+    await client.send(GET.replace(b"/ ", b"/slow ") + b"\r\n")
+    assert await client.answer() == (200, b"0 1")
+
+
+async def test_what_trails_a_body_is_no_header(client: Client) -> None:
+    """It would come after whoever checks it has looked."""
+    await client.send(POST + b"2\r\nab\r\n0\r\nX-Roles: admin\r\n\r\n")
+    assert await client.answer() == (200, b"2 2")

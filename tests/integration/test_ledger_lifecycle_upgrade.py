@@ -1,0 +1,154 @@
+"""A ledger of before moves and actions goes on with them, and with all that it had."""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import asyncpg
+import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from berth.adapters.ledger import Retention, open_ledger
+from berth.adapters.ledger.postgres import PostgresLedger
+from berth.domain.consumer import Consumer
+from berth.domain.instance import Instance, Status
+from berth.domain.record import PendingRequest
+from berth.domain.resources import VCPU
+from berth.domain.write import Committed, Guard, Put, Reallocate, Unit
+from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
+from berth.testing.builders import (
+    make_action,
+    make_consumer,
+    make_decision,
+    make_fleet,
+    make_instance,
+    make_migration,
+    make_pending_request,
+    make_share,
+    make_take,
+)
+from berth.testing.ledger_conformance.claims import HOST_1, HOST_2, used_of
+from berth.testing.ledger_conformance.fixtures import commit, refused
+from berth.testing.ledger_conformance.hand_overs import LEAVES, MOVE, VM, arrives, holds
+
+_OLD = Path(__file__).with_name("ledger_0003.sql")
+"""The dump of a file with schema 0003, in which `UNITS` were committed; see `old_file`."""
+
+_HERE = make_instance(1, host="host-1")
+UNITS: list[Unit] = [
+    *make_fleet(2, vcpus=8),
+    (make_take(1), Put(_HERE), Put(make_decision(1))),
+    (
+        make_take(2, on=2, amounts={VCPU: 3}),
+        Put(make_instance(2, host="host-2")),
+        Put(make_decision(2)),
+    ),
+    (Reallocate((make_share(1, on_1=2, on_2=1),)),),
+    (Put(replace(_HERE, revision=1, status=Status.ACTIVE)),),
+    (Put(make_pending_request(3)), Put(make_instance(3))),
+    (Guard("group", 6),),
+]
+
+
+def old_file(folder: Path) -> str:
+    """Return the URL of a file as the Berth before left it when it was killed.
+
+    The newest five of its eight versions stand in three pages of the daybook only.
+    """
+    path = folder / "old.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(_OLD.read_text("utf-8"))
+        pages = connection.execute("SELECT first, last FROM daybook ORDER BY first").fetchall()
+        assert pages == [(4, 4), (5, 6), (7, 8)]
+    return f"sqlite:///{path}"
+
+
+def make_schema(connection: Connection) -> None:
+    """Make the schema of before in an empty database."""
+    config = Config()
+    config.set_main_option("script_location", "berth.adapters.ledger:migrations")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "0003")
+
+
+async def old_database(url: str) -> str:
+    """Have `UNITS` committed in a database with the schema of before."""
+    engine = create_async_engine(
+        "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(url)
+    )
+    async with engine.begin() as connection:
+        await connection.run_sync(make_schema)
+    await engine.dispose()
+    ledger = await PostgresLedger.open(url, retention=Retention(), now_s=lambda: 7.0)
+    await commit(ledger, *UNITS)
+    await ledger.close()
+    return url
+
+
+async def check(ledger: Ledger) -> None:
+    """Check that all of `UNITS` is there, and begin to move an instance."""
+    assert await ledger.version() == 8
+    assert (await used_of(ledger, HOST_1), await used_of(ledger, HOST_2)) == ({VCPU: 3}, {VCPU: 4})
+    found = await ledger.instances(InstanceQuery())
+    assert [(one.name, one.revision) for one in found] == [("vm-3", 1), ("vm-2", 1), ("vm-1", 2)]
+    assert {(one.action, one.migration_uuid) for one in found} == {(None, None)}
+    assert await ledger.all(PendingRequest) == [make_pending_request(3)]
+    assert await ledger.all(Consumer) == [replace(make_consumer(1), generation=1)]
+    assert (await ledger.snapshot(0.0)).migrations == ()
+    assert [change.version for change in await ledger.changes(3)][-1] == 8
+    assert await ledger.commit([(make_take(2, on=2),)]) == [Committed(4, repeated=True)]
+    assert (await refused(ledger, (Guard("group", 7), LEAVES))).stale
+    assert await ledger.migrations(MigrationQuery()) == []
+    move, moved = make_migration(1), replace(_HERE, revision=2, migration_uuid=MOVE.uuid)
+    moves: Unit = (LEAVES, arrives(2, 4), Put(moved), Put(move), Put(make_action(1)))
+    assert await commit(ledger, moves) == 9
+    assert await ledger.get(Instance, VM) == replace(moved, revision=3)
+    assert await ledger.actions(VM) == [make_action(1)]
+    assert (await ledger.snapshot(0.0)).migrations == (move,)
+    assert (await holds(ledger, VM), await holds(ledger, MOVE.uuid)) == (
+        {HOST_2: {VCPU: 4}},
+        {HOST_1: {VCPU: 1}},
+    )
+
+
+async def test_an_older_file_goes_on_with_moves(tmp_path: Path) -> None:
+    """What stands in its pages is there, too, and after another start everything still is."""
+    url = old_file(tmp_path)
+    ledger = await open_ledger(url)
+    try:
+        await check(ledger)
+    finally:
+        await ledger.close()
+    ledger = await open_ledger(url)
+    try:
+        assert await ledger.migrations(MigrationQuery(host="host-2")) == [make_migration(1)]
+        assert await ledger.all(PendingRequest) == [make_pending_request(3)]
+    finally:
+        await ledger.close()
+
+
+async def test_the_first_words_to_an_older_file_may_be_a_move(tmp_path: Path) -> None:
+    """Pages of before are posted with it: a move hands over what only they say was taken."""
+    ledger = await open_ledger(old_file(tmp_path))
+    try:
+        second = replace(LEAVES, consumer_uuid=make_instance(2).uuid)
+        await commit(ledger, (second, Put(make_migration(1, of=2))))
+        assert await holds(ledger, MOVE.uuid) == {HOST_2: {VCPU: 3}}
+        assert await used_of(ledger, HOST_2) == {VCPU: 4}
+    finally:
+        await ledger.close()
+
+
+@pytest.mark.postgres
+async def test_an_older_database_goes_on_with_moves(fresh_postgres_url: str) -> None:
+    """As a file does; its feed goes on without a gap."""
+    ledger = await open_ledger(await old_database(fresh_postgres_url))
+    try:
+        await check(ledger)
+        assert (await ledger.changes(0))[0].version == 1
+    finally:
+        await ledger.close()

@@ -1,0 +1,171 @@
+"""Metrics, probes and spans of real processes."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import httpx
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+READY_S = 60.0
+SERVER = {"server": {"name": "a", "flavorRef": "f", "imageRef": "i", "networks": "none"}}
+NEWEST = {"OpenStack-API-Version": "compute 2.90"}
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+@contextmanager
+def berth(folder: Path, *words: str, **settings: str) -> Iterator[None]:
+    """Run a process until the end of the body, and have it end well."""
+    environ = {**os.environ, **settings, "BERTH_LOG_FORMAT": "json"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "berth.cli.main", *words], cwd=folder, env=environ
+    )
+    try:
+        yield
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(asked: Callable[[], bool]) -> None:
+    """Ask until it is so."""
+    ends_s = time.monotonic() + READY_S
+    while time.monotonic() < ends_s:
+        try:
+            if asked():
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    pytest.fail("it did not come about in time")
+
+
+def get(url: str) -> httpx.Response:
+    """Ask past all proxies."""
+    return httpx.get(url, trust_env=False)
+
+
+class Collector:
+    """Takes spans, as OpenTelemetry's collector does."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, Span]] = []
+        spans = self.found
+
+        class Handler(BaseHTTPRequestHandler):
+            """Keeps what comes."""
+
+            def do_POST(self) -> None:
+                """Keep spans with the name of their service."""
+                length = int(self.headers["content-length"])
+                body = self.rfile.read(length)
+                if self.headers["content-encoding"] is None:
+                    for group in ExportTraceServiceRequest.FromString(body).resource_spans:
+                        name = {one.key: one.value for one in group.resource.attributes}
+                        service = name["service.name"].string_value
+                        for scope in group.scope_spans:
+                            spans.extend((service, span) for span in scope.spans)
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as theirs
+                """Say nothing."""
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """Where spans go."""
+        return f"http://127.0.0.1:{self._server.server_port}/v1/traces"
+
+    def close(self) -> None:
+        """Stop."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.mark.parametrize("part", ["scheduler", "agent", "placement"])
+def test_every_process_has_an_address_for_probes(tmp_path: Path, part: str) -> None:
+    """With metrics and both probes, and nothing else."""
+    port = free_port()
+    base = f"http://127.0.0.1:{port}"
+    words = {
+        "scheduler": ("scheduler",),
+        "agent": ("agent", "--fake-hosts", "3"),
+        "placement": ("placement", "--listen", "127.0.0.1:0"),
+    }
+    settings = {"BERTH_METRICS_LISTEN": f"127.0.0.1:{port}"}
+    with berth(tmp_path, *words[part], **settings):
+        until(lambda: get(f"{base}/readyz").status_code == 200)
+        assert get(f"{base}/healthz").json() == {"status": "ok"}
+        text = get(f"{base}/metrics").text
+        assert "berth_ledger_up 1.0" in text
+        assert ('berth_hosts{state="up"} 3.0' in text) == (part == "agent")
+        assert ("berth_pending_requests 0.0" in text) == (part != "placement")
+        assert get(f"{base}/v2.1/servers").status_code == 404
+
+
+def test_one_request_is_one_trace_through_all_processes(tmp_path: Path) -> None:
+    """Though api, scheduler and agent tell each other of it by the ledger alone."""
+    collector, port = Collector(), free_port()
+    base = f"http://127.0.0.1:{port}"
+    settings = {"BERTH_TRACING_ENDPOINT": collector.url}
+    with ExitStack() as stack:
+        stack.callback(collector.close)
+        with ExitStack() as processes:
+            api = ("api", "--listen", f"127.0.0.1:{port}")
+            for words in (api, ("scheduler",), ("agent", "--fake-hosts", "2")):
+                processes.enter_context(berth(tmp_path, *words, **settings))
+            until(lambda: 'state="up"} 2.0' in get(f"{base}/metrics").text)
+            with httpx.Client(base_url=base, headers=NEWEST, trust_env=False) as http:
+                flavor = {"id": "f", "name": "f", "vcpus": 1, "ram": 512, "disk": 1}
+                assert http.post("/v2.1/flavors", json={"flavor": flavor}).is_success
+                made = http.post("/v2.1/servers", json=SERVER)
+                assert made.status_code == 202, made.text
+                where = f"/v2.1/servers/{made.json()['server']['id']}"
+                until(lambda: http.get(where).json()["server"]["status"] == "ACTIVE")
+        trace_id = made.headers["x-openstack-request-id"].removeprefix("req-").replace("-", "")
+        found = [one for one in collector.found if one[1].trace_id.hex() == trace_id]
+        assert {(service, span.name) for service, span in found} == {
+            ("berth-api", "http"),
+            ("berth-scheduler", "place"),
+            ("berth-scheduler", "decide"),
+            ("berth-scheduler", "claim"),
+            ("berth-scheduler", "commit"),
+            ("berth-agent", "agent spawning"),
+        }
+        spans = {span.name: span for _, span in found}
+        above = {
+            name: next(
+                (o.name for o in spans.values() if o.span_id == span.parent_span_id), "nothing"
+            )
+            for name, span in spans.items()
+        }
+        assert above == {
+            "http": "nothing",
+            "place": "http",
+            "decide": "place",
+            "claim": "place",
+            "commit": "claim",
+            "agent spawning": "http",
+        }

@@ -1,0 +1,354 @@
+"""The QEMU driver where it differs from others: hung processes, broken folders, real disks."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from berth.adapters.system import SystemClock
+from berth.adapters.virt.disks import virtual_bytes
+from berth.adapters.virt.images import ImageFile, ImageFormat
+from berth.adapters.virt.inventory import Stock
+from berth.adapters.virt.processes import run
+from berth.adapters.virt.qemu import accelerating, machine
+from berth.adapters.virt.qemu.accelerating import accelerator_of, boots
+from berth.adapters.virt.qemu.driver import QemuDriver
+from berth.adapters.virt.qemu.host import Accelerator
+from berth.adapters.virt.qemu.spec import Folder
+from berth.domain.errors import BuildError, DriverError, MigrationError
+from berth.domain.image import Image
+from berth.domain.instance import Instance
+from berth.ports.virt import Driver, Power
+from berth.testing.driver_conformance.rig import (
+    HERE,
+    THERE,
+    clean,
+    eventually,
+    guest_of,
+    has_started,
+    powers,
+    start,
+    starts,
+    stub_instance,
+)
+from tests.conformance.qemu_rig import STUB, QemuRig, require_qemu
+
+GB = 1024**3
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncGenerator[QemuRig]:
+    """Two hosts."""
+    require_qemu()
+    rig = QemuRig(tmp_path)
+    async with clean(rig):
+        yield rig
+
+
+@pytest.fixture
+async def driver(rig: QemuRig) -> QemuDriver:
+    """The driver of the first one."""
+    return await rig.open()
+
+
+@pytest.fixture
+def instance() -> Instance:
+    """An instance of the stub guest."""
+    return stub_instance(Image(STUB))
+
+
+def with_host(rig: QemuRig, **changes: object) -> Driver:
+    """Return a driver of the first host with other settings."""
+    host = replace(rig.hosts[HERE], **changes)  # type: ignore[arg-type]
+    return QemuDriver(host, rig.images, SystemClock(), Stock(host.state_dir))
+
+
+async def test_a_guest_that_hangs_with_its_process_is_left_alone(
+    rig: QemuRig, driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody takes it for crashed and starts a second one; destroying it works."""
+    monkeypatch.setattr(machine, "_ANSWER_S", 0.2)
+    await start(driver, instance)
+    process = rig.process(instance.uuid)
+    os.kill(process.pid, signal.SIGSTOP)
+    found = await guest_of(driver, instance)
+    assert found is not None
+    assert (found.power, "does not answer" in found.reason) == (Power.RUNNING, True)
+    await driver.spawn(instance)
+    assert rig.process(instance.uuid) == process
+    os.kill(process.pid, signal.SIGCONT)
+    await driver.reset(instance.uuid)
+    os.kill(process.pid, signal.SIGSTOP)
+    await driver.destroy(instance.uuid)
+    assert not process.is_alive()
+
+
+async def test_a_process_that_hangs_is_adopted_when_it_answers(
+    rig: QemuRig, driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then it is what it was."""
+    monkeypatch.setattr(machine, "_CONNECT_S", 0.2)
+    await start(driver, instance)
+    process = rig.process(instance.uuid)
+    os.kill(process.pid, signal.SIGSTOP)
+    driver = await rig.open()
+    assert await powers(driver) == {instance.uuid: Power.RUNNING}
+    os.kill(process.pid, signal.SIGCONT)
+    monkeypatch.setattr(machine, "_CONNECT_S", 10.0)
+    await driver.pause(instance.uuid)
+    assert await powers(driver) == {instance.uuid: Power.PAUSED}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"binary": "no-such-qemu"}, "no-such-qemu cannot be started"),
+        ({"machine": "pc-q35-0.1"}, "unsupported machine type"),
+        ({"cpu_model": "abacus"}, "abacus"),
+    ],
+)
+async def test_a_build_that_fails_tells_what_qemu_said(
+    rig: QemuRig, instance: Instance, changes: dict[str, str], told: str
+) -> None:
+    """And leaves nothing."""
+    driver = with_host(rig, **changes)
+    with pytest.raises(BuildError, match=told):
+        await driver.spawn(instance)
+    assert list(await driver.guests()) == []
+    with pytest.raises(BuildError, match=told):
+        await driver.take_in(instance)
+    assert list(await driver.guests()) == []
+
+
+async def test_a_guest_without_an_image_blames_no_host(
+    driver: QemuDriver, instance: Instance
+) -> None:
+    """No other host could build it, either."""
+    with pytest.raises(BuildError) as raised:
+        await driver.spawn(replace(instance, image=None))
+    assert not raised.value.blames_host
+
+
+async def test_what_an_agent_had_half_built_is_cleared_away(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """It never was a guest; the next build begins anew."""
+    await driver.spawn(instance)
+    await driver.stop(instance.uuid, grace_s=0)
+    await rig.close()
+    folder = Folder(rig.hosts[HERE].state_dir, instance.uuid)
+    spec = folder.read()
+    assert spec is not None
+    folder.write(msgspec.structs.replace(spec, is_built=False))
+    folder.disk("root").write_text("half a disk")
+    driver = await rig.open()
+    assert list(await driver.guests()) == []
+    await start(driver, replace(instance, flavor=replace(instance.flavor, root_gb=1)))
+
+
+async def test_the_memory_of_a_suspended_guest_takes_room_no_longer_than_needed(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """It goes when the guest goes on, or is stopped."""
+    memory = Folder(rig.hosts[HERE].state_dir, instance.uuid).memory
+    await start(driver, instance)
+    for go_on in (driver.resume(instance.uuid), driver.stop(instance.uuid, grace_s=0)):
+        await driver.suspend(instance.uuid)
+        assert memory.exists()
+        await go_on
+        assert not memory.exists()
+
+
+async def test_a_broken_spec_costs_one_guest_only(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """It is an orphan; its disks are not written over, and others are adopted."""
+    other = replace(instance, uuid=instance.uuid[:-1] + "9")
+    await start(driver, instance)
+    await driver.spawn(other)
+    await rig.close()
+    (rig.hosts[HERE].state_dir / instance.uuid / "spec.json").write_text("{")
+    driver = await rig.open()
+    found = await guest_of(driver, instance)
+    assert found is not None
+    assert found.is_orphan
+    assert (await powers(driver))[other.uuid] is Power.RUNNING
+    await rig.crash(instance.uuid)
+    assert await guest_of(driver, instance) is None
+    with pytest.raises(BuildError, match="move them away"):
+        await driver.spawn(instance)
+    await driver.destroy(instance.uuid)
+
+
+async def test_a_move_goes_on_when_the_agent_has_died(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """The guest runs there; the next agent here clears away what is left."""
+    there = await rig.open(THERE)
+    await start(driver, instance)
+    address = await there.take_in(instance)
+    await rig.stall(instance.uuid)
+    move = asyncio.ensure_future(driver.hand_over(instance.uuid, address))
+    await asyncio.sleep(0.3)
+    move.cancel()
+    await asyncio.gather(move, return_exceptions=True)
+    await rig.close()
+    there = await rig.open(THERE)
+
+    async def has_arrived() -> bool:
+        return (await powers(there))[instance.uuid] is Power.RUNNING
+
+    await eventually(has_arrived)
+    driver = await rig.open()
+    found = await guest_of(driver, instance)
+    assert found is not None
+    assert (found.power, "goes on elsewhere" in found.reason) == (Power.PAUSED, True)
+    await driver.hand_over(instance.uuid, address)
+    assert await powers(driver) == {}
+
+
+async def test_a_guest_stays_when_its_target_dies(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """In the middle of the move; what is left there goes by itself."""
+    there = await rig.open(THERE)
+    await start(driver, instance)
+    address = await there.take_in(instance)
+    await rig.stall(instance.uuid)
+    move = asyncio.ensure_future(driver.hand_over(instance.uuid, address))
+    await asyncio.sleep(0.3)
+    await rig.crash(instance.uuid, THERE)
+    with pytest.raises(MigrationError, match="stays"):
+        await move
+    assert await powers(driver) == {instance.uuid: Power.RUNNING}
+    assert await powers(there) == {}
+    await driver.stop(instance.uuid, grace_s=60)
+
+
+async def test_a_guest_stays_when_its_target_is_another_machine(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """Of another size, say; QEMU notices."""
+    there = await rig.open(THERE)
+    await start(driver, instance)
+    larger = replace(instance, flavor=replace(instance.flavor, memory_mb=8))
+    address = await there.take_in(larger)
+    with pytest.raises(MigrationError, match="stays"):
+        await driver.hand_over(instance.uuid, address)
+    assert await powers(driver) == {instance.uuid: Power.RUNNING}
+    await driver.reset(instance.uuid)
+    await has_started(driver, instance, count=2)
+
+    async def is_gone() -> bool:
+        return await powers(there) == {}
+
+    await eventually(is_gone)
+
+
+async def test_a_paused_guest_with_disks_does_not_move(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """It would run there."""
+    with_disk = replace(instance, flavor=replace(instance.flavor, root_gb=1))
+    there = await rig.open(THERE)
+    await driver.spawn(with_disk)
+    await driver.pause(instance.uuid)
+    with pytest.raises(MigrationError, match="paused guest with disks"):
+        await driver.hand_over(instance.uuid, await there.take_in(with_disk))
+    assert await powers(driver) == {instance.uuid: Power.PAUSED}
+
+
+async def disk_image(folder: Path, size: str = "2G") -> ImageFile:
+    """Make an image of a disk with something on it."""
+    file = folder / "image.qcow2"
+    await run("qemu-img", "create", "-q", "-f", "qcow2", str(file), size)
+    await run("qemu-io", "-f", "qcow2", "-c", "write -q -P 5 0 64k", str(file))
+    return ImageFile("disk", file, ImageFormat.QCOW2)
+
+
+async def test_a_root_disk_rests_on_its_image(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """It holds what the image does, as large as the flavor says, and travels without the image."""
+    rig.images["disk"] = await disk_image(rig.folder)
+    flavor = replace(instance.flavor, memory_mb=64, root_gb=3, ephemeral_gb=1, swap_mb=16)
+    one = replace(instance, image=Image("disk"), flavor=flavor)
+    await driver.spawn(one)
+    await driver.stop(one.uuid, grace_s=0)
+    folder = rig.hosts[HERE].state_dir / one.uuid
+    sizes = [
+        await virtual_bytes(str(folder / f"{name}.qcow2"), "qcow2")
+        for name in ("root", "ephemeral", "swap")
+    ]
+    assert sizes == [3 * GB, GB, 16 * 1024**2]
+    assert await rig.read_disk(one.uuid) == 5
+    there = await rig.open(THERE)
+    await there.fetch_disks(one, await driver.offer_disks(one.uuid))
+    rig.images.clear()
+    assert await rig.read_disk(one.uuid, THERE) == 5
+    await there.spawn(one)
+    assert await powers(there) == {one.uuid: Power.RUNNING}
+
+
+async def test_a_disk_is_as_large_as_its_image_at_least(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """A flavor with less is refused, one that does not say takes what it needs."""
+    rig.images["disk"] = await disk_image(rig.folder)
+    flavor = replace(instance.flavor, memory_mb=64, root_gb=1)
+    one = replace(instance, image=Image("disk"), flavor=flavor)
+    with pytest.raises(BuildError, match="needs 2147483648 bytes") as raised:
+        await driver.spawn(one)
+    assert not raised.value.blames_host
+    assert list(await driver.guests()) == []
+    await driver.spawn(replace(one, flavor=replace(flavor, root_gb=0)))
+    assert await powers(driver) == {one.uuid: Power.RUNNING}
+
+
+async def test_without_a_shared_folder_nothing_is_stored(rig: QemuRig, instance: Instance) -> None:
+    """The error says what to set."""
+    driver = with_host(rig, storage_dir=None)
+    assert isinstance(driver, QemuDriver)
+    await driver.spawn(instance)
+    await driver.stop(instance.uuid, grace_s=0)
+    with pytest.raises(DriverError, match="storage_dir"):
+        await driver.store_disks(instance.uuid)
+    await driver.close()
+
+
+async def test_the_probe_tells_what_works(rig: QemuRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Emulation does; a program that is not there, or a guest that never is ready, does not."""
+    host = rig.hosts[HERE]
+    assert await boots(host, Accelerator.TCG)
+    assert not await boots(replace(host, binary="no-such-qemu"), Accelerator.TCG)
+    auto = replace(host, accelerator=Accelerator.AUTO)
+    works = await boots(auto, Accelerator.KVM)
+    expected = Accelerator.KVM if works else Accelerator.TCG
+    assert await accelerator_of(auto) is expected
+    monkeypatch.setattr(accelerating, "READY", "never")
+    monkeypatch.setattr(accelerating, "_PROBE_S", 0.3)
+    assert not await boots(host, Accelerator.TCG)
+
+
+async def test_a_report_names_the_hypervisor(driver: QemuDriver) -> None:
+    """With the version of QEMU."""
+    host = (await driver.report()).host
+    assert host.hypervisor_type == "QEMU"
+    assert host.hypervisor_version >= 2_000_000
+    assert ("x86_64", "qemu", "hvm") in host.supported_instances
+
+
+async def test_many_guests_are_adopted_together(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """None is started again."""
+    many = [replace(instance, uuid=f"{instance.uuid[:-2]}{number:02d}") for number in range(8)]
+    await asyncio.gather(*(start(driver, one) for one in many))
+    driver = await rig.open()
+    assert await powers(driver) == {one.uuid: Power.RUNNING for one in many}
+    assert [len(await starts(driver, one)) for one in many] == [1] * 8

@@ -1,0 +1,238 @@
+"""The bus on RabbitMQ when connections break, servers die and messages come late."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from random import Random
+
+import aio_pika
+import pytest
+from pamqp.commands import Basic
+from yarl import URL
+
+from berth.adapters.bus.rabbitmq import Broker, Line, RabbitBus
+from berth.domain.errors import BerthError, UnavailableError
+from berth.ports.bus import Command
+from berth.testing.bus_conformance.letters import ASK, Keeping, Letter, Reply, answering
+from tests.proxy import Proxy, proxying
+from tests.rabbit import riding, until
+from tests.unit.services.wiring import Told
+
+pytestmark = pytest.mark.rabbitmq
+
+_PATIENCE_S = 20.0
+_STRANGE: Command[list[str], Reply] = Command("post", "ask", list[str], Reply)
+
+
+@pytest.fixture
+async def proxy(broker: Broker) -> AsyncIterator[Proxy]:
+    """A line to the broker that can be cut."""
+    url = URL(broker.url)
+    async with proxying(url.host or "", url.port or 5672) as made:
+        yield made
+
+
+def behind(proxy: Proxy, broker: Broker) -> Broker:
+    """Return the broker as it is reached by a proxy."""
+    url = URL(broker.url).with_host("127.0.0.1").with_port(proxy.port)
+    return replace(broker, url=str(url))
+
+
+async def call_until_answered(bus: RabbitBus, text: str) -> Reply:
+    """Call again and again, as whoever needs the answer would."""
+    async with asyncio.timeout(_PATIENCE_S):
+        while True:
+            try:
+                return await bus.call(ASK, Letter(text), timeout_s=2)
+            except UnavailableError:
+                await asyncio.sleep(0.05)
+
+
+async def test_servers_are_back_after_a_break(broker: Broker, proxy: Proxy) -> None:
+    """Both ends come back by themselves, with all that is served, also while the broker is away."""
+    told = Told()
+    near = behind(proxy, broker)
+    async with riding(near, told) as caller, riding(near, told) as server:
+        kept = Keeping()
+        server.serve(ASK, answering("re: "))
+        server.serve(ASK, kept, server="host-1")
+        assert await call_until_answered(caller, "a") == Reply("re: a")
+        for number in range(3):
+            proxy.is_closed = True
+            await proxy.cut()
+            await until(lambda: not caller.serves(ASK))
+            with pytest.raises(UnavailableError, match="no connection"):
+                await caller.call(ASK, Letter("x"), timeout_s=5)
+            with pytest.raises(UnavailableError, match="no connection"):
+                await caller.fanout(ASK, Letter("x"))
+            proxy.is_closed = False
+            assert await call_until_answered(caller, f"{number}") == Reply(f"re: {number}")
+        await server.catch_up()
+        await caller.cast(ASK, Letter("b"), timeout_s=5, server="host-1")
+        assert await kept.wait_for(1) == ["b"]
+    assert "broker_connected" in told.events
+
+
+async def test_calls_in_flight_fail_when_the_connection_breaks(
+    broker: Broker, proxy: Proxy
+) -> None:
+    """At once, with words that say that they may be carried out."""
+    gate, begun = asyncio.Event(), asyncio.Event()
+
+    async def take_time(letter: Letter) -> Reply:
+        begun.set()
+        await gate.wait()
+        return Reply("")
+
+    told = Told()
+    async with riding(broker, told) as server, riding(behind(proxy, broker), told) as caller:
+        server.serve(ASK, take_time)
+        await server.catch_up()
+        call = asyncio.create_task(caller.call(ASK, Letter("x"), timeout_s=60))
+        await asyncio.wait_for(begun.wait(), _PATIENCE_S)
+        await proxy.cut()
+        with pytest.raises(UnavailableError, match="may still be carried out"):
+            await asyncio.wait_for(call, _PATIENCE_S)
+        gate.set()
+
+
+async def test_what_a_server_dies_at_is_given_to_another(broker: Broker, proxy: Proxy) -> None:
+    """Its caller never learns of the first."""
+    begun, told = asyncio.Event(), Told()
+
+    async def never_end(letter: Letter) -> Reply:
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with riding(broker, told) as caller, riding(behind(proxy, broker), told) as mortal:
+        mortal.serve(ASK, never_end)
+        await mortal.catch_up()
+        call = asyncio.create_task(caller.call(ASK, Letter("x"), timeout_s=_PATIENCE_S))
+        await asyncio.wait_for(begun.wait(), _PATIENCE_S)
+        async with riding(broker, told) as other:
+            other.serve(ASK, answering("other "))
+            await other.catch_up()
+            proxy.is_closed = True
+            await proxy.cut()
+            assert await call == Reply("other x")
+
+
+async def test_nobody_waits_long_for_servers_that_are_gone(broker: Broker) -> None:
+    """The queue is still there; callers learn in seconds that nobody serves it, then at once."""
+    told = Told()
+    async with riding(broker, told) as caller:
+        async with riding(broker, told) as server:
+            server.serve(ASK, answering(""))
+            assert await call_until_answered(caller, "x") == Reply("x")
+        async with asyncio.timeout(10):
+            with pytest.raises(UnavailableError, match="nobody serves"):
+                await caller.call(ASK, Letter("a"), timeout_s=60)
+        assert not caller.serves(ASK)
+        async with asyncio.timeout(0.5):
+            with pytest.raises(UnavailableError, match="nobody serves"):
+                await caller.call(ASK, Letter("b"), timeout_s=60)
+        async with riding(broker, told) as server:
+            kept = Keeping()
+            server.serve(ASK, kept)
+            assert (await kept.wait_for(1))[0] == "a"
+            await until(lambda: caller.serves(ASK))
+
+
+async def test_a_named_server_may_take_its_time(broker: Broker) -> None:
+    """Nobody gives it up, whatever the length of its name."""
+    name = "host-" + "é" * 250
+
+    async def take_time(letter: Letter) -> Reply:
+        await asyncio.sleep(2.5)
+        return Reply(letter.text)
+
+    async with riding(broker, Told()) as caller, riding(broker, Told()) as server:
+        server.serve(ASK, take_time, server=name)
+        await server.catch_up()
+        reply = await caller.call(ASK, Letter("x"), timeout_s=_PATIENCE_S, server=name)
+        assert reply == Reply("x")
+
+
+async def test_late_commands_are_dropped(broker: Broker) -> None:
+    """What waited longer than its caller is carried out by nobody."""
+    told, kept = Told(), Keeping()
+    async with riding(broker, told) as caller:
+        async with riding(broker, told) as server:
+            server.serve(ASK, kept)
+            await call_until_answered(caller, "first")
+        await caller.cast(ASK, Letter("late"), timeout_s=0.3)
+        await asyncio.sleep(0.5)
+        async with riding(broker, told) as server:
+            server.serve(ASK, kept)
+            await call_until_answered(caller, "last")
+    assert kept.texts == ["first", "last"]
+
+
+async def test_a_server_drops_what_it_gets_too_late(broker: Broker) -> None:
+    """Although the broker did not see that it is late."""
+    told, kept = Told(), Keeping()
+    async with riding(broker, told) as caller:
+        line = Line(broker, told, Random())
+        server = RabbitBus(line, secrets.token_hex(4), now_s=lambda: 1e10)
+        running = asyncio.create_task(line.run())
+        await line.wait_until_up()
+        server.serve(ASK, kept)
+        await server.catch_up()
+        await caller.cast(ASK, Letter("x"), timeout_s=5)
+        await until(lambda: "command_expired" in told.events)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert kept.texts == []
+
+
+async def test_a_queue_that_is_taken_away_is_made_again(broker: Broker) -> None:
+    """An operator may delete it, or the broker lose it."""
+    told = Told()
+    async with riding(broker, told) as caller, riding(broker, told) as server:
+        server.serve(ASK, answering(""))
+        assert await call_until_answered(caller, "x") == Reply("x")
+        connection = await aio_pika.connect(broker.url)
+        await (await connection.channel()).queue_delete(broker.queue_of(ASK))
+        await connection.close()
+        assert await call_until_answered(caller, "y") == Reply("y")
+
+
+async def test_strange_messages_do_no_harm(broker: Broker) -> None:
+    """Rubbish in the queue is dropped, and what a server cannot read is answered."""
+    told = Told()
+    async with riding(broker, told) as caller, riding(broker, told) as server:
+        server.serve(ASK, answering(""))
+        await server.catch_up()
+        connection = await aio_pika.connect(broker.url)
+        inner = await (await connection.channel()).get_underlay_channel()
+        for body in (b"", b"rubbish", b"\x90"):
+            await inner.basic_publish(
+                body,
+                exchange=broker.commands,
+                routing_key="post.ask",
+                properties=Basic.Properties(reply_to="nobody"),
+            )
+        await until(lambda: told.failed.count("command_unreadable") == 3)
+        with pytest.raises(UnavailableError, match="cannot be read"):
+            await caller.call(_STRANGE, ["x"], timeout_s=5)
+        assert await call_until_answered(caller, "x") == Reply("x")
+        await connection.close()
+
+
+async def test_the_password_is_told_nobody(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not in what is shown, nor in failures, nor in what libraries log."""
+    wrong = replace(broker, url=str(URL(broker.url).with_password("s3same")))
+    caplog.set_level("DEBUG")
+    told = Told()
+    line = Line(wrong, told, Random())
+    running = asyncio.create_task(line.run())
+    await until(lambda: "broker_unavailable" in told.failed)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    errors = [error for _, error in told.failures]
+    assert all(isinstance(error, BerthError) for error in errors)
+    assert "s3same" not in f"{errors} {wrong!r} {wrong.shown} {caplog.text}"

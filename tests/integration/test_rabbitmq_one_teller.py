@@ -1,0 +1,70 @@
+"""Several processes know the same news, and one tells them."""
+
+import asyncio
+from random import Random
+
+import pytest
+from yarl import URL
+
+from berth.adapters.bus.rabbitmq import Broker, Line, OneTeller, RabbitNotifier
+from tests.integration.rabbitmq_reading import behind, reading, take
+from tests.proxy import proxying
+from tests.rabbit import running, until
+from tests.unit.services.wiring import Told
+
+pytestmark = pytest.mark.rabbitmq
+
+
+def teller_of(broker: Broker, name: str) -> tuple[Line, OneTeller]:
+    """Return a process's line, and what tells by it."""
+    line = Line(broker, Told(), Random())
+    return line, OneTeller(RabbitNotifier(line, name), line)
+
+
+async def test_one_of_two_tells_and_the_other_takes_over(broker: Broker) -> None:
+    """Each event is told, and once, but for those around the change, which have the same ids."""
+    url = URL(broker.url)
+    async with proxying(url.host or "", url.port or 5672) as proxy:
+        first_line, first = teller_of(behind(proxy, broker), "first")
+        second_line, second = teller_of(broker, "second")
+
+        def happen(number: int) -> None:
+            for teller in (first, second):
+                teller.notify("host.update", {"number": number}, key=f"{number}")
+
+        async with running(first_line), reading(broker, "#") as queue:
+            await until(lambda: first.tells)
+            async with running(second_line):
+                for number in range(5):
+                    happen(number)
+                told = await take(queue, 5)
+                assert [one["payload"]["number"] for one in told] == [0, 1, 2, 3, 4]
+                assert not second.tells
+                proxy.is_closed = True
+                await proxy.cut()
+                for number in range(5, 10):
+                    happen(number)
+                await until(lambda: second.tells)
+                happen(10)
+                told = await take(queue, 11)
+                assert {one["payload"]["number"] for one in told} == {*range(11)}
+                assert len({one["message_id"] for one in told}) == 11
+                proxy.is_closed = False
+                await until(lambda: first_line.is_up)
+                await asyncio.sleep(0.1)
+                assert not first.tells
+
+
+async def test_what_another_has_told_is_not_kept_for_ever(broker: Broker) -> None:
+    """Who stands by keeps the last minute."""
+    now_s = 1_000.0
+    line, _ = teller_of(broker, "teller")
+    other_line = Line(broker, Told(), Random())
+    other = OneTeller(RabbitNotifier(other_line, "x"), other_line, now_s=lambda: now_s)
+    async with running(line), running(other_line):
+        await asyncio.sleep(0.1)
+        for _ in range(10):
+            other.notify("host.update", {}, key="k")
+            now_s += 20.0
+        assert not other.tells
+        assert len(other._kept) == 4

@@ -1,0 +1,75 @@
+"""What the feed tells, put together again by somebody who knows nothing else."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from berth.adapters.ledger.listing import is_live
+from berth.domain.change import Alive, Change, Gone, Snapshot, Usage
+from berth.domain.host import Service
+from berth.domain.instance import Instance
+from berth.domain.migration import Migration
+from berth.domain.provider import Provider
+from berth.domain.record import Kind, Record, key_of, kind_of
+
+
+class Follower:
+    """Replays the feed from nothing, checking every version on the way."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.records: dict[Kind, dict[str, Record]] = {kind: {} for kind in Kind}
+
+    def follow(self, changes: Sequence[Change]) -> None:
+        """Apply changes, which go on where the last ended."""
+        for change in changes:
+            assert change.version in {self.version, self.version + 1}
+            self.version = change.version
+            self._apply(change)
+
+    def _apply(self, change: Change) -> None:
+        match change.event:
+            case Usage(uuid, used, generation):
+                provider = self._provider(uuid)
+                assert generation is not None
+                assert generation >= provider.generation
+                for name, amount in used.items():
+                    if amount > provider.used.get(name, 0):
+                        assert amount <= provider.inventories[name].capacity
+                now = replace(provider, used=used, generation=generation)
+                self.records[Kind.PROVIDER][uuid] = now
+            case Alive(hosts, at_s):
+                for host in hosts:
+                    service = self.records[Kind.SERVICE][host]
+                    assert isinstance(service, Service)
+                    self.records[Kind.SERVICE][host] = replace(service, last_seen_s=at_s)
+            case Gone(kind, key):
+                del self.records[kind][key]
+            case record:
+                self.records[kind_of(record)][key_of(record)] = record
+
+    def _provider(self, uuid: str) -> Provider:
+        provider = self.records[Kind.PROVIDER][uuid]
+        assert isinstance(provider, Provider)
+        return provider
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Check that a snapshot is what the feed has told."""
+        assert snapshot.version == self.version
+        for kind, found in (
+            (Kind.HOST, snapshot.hosts),
+            (Kind.PROVIDER, snapshot.providers),
+            (Kind.SERVICE, snapshot.services),
+            (Kind.AGGREGATE, snapshot.aggregates),
+            (Kind.SERVER_GROUP, snapshot.server_groups),
+            (Kind.FLAVOR, snapshot.flavors),
+            (Kind.PENDING_REQUEST, snapshot.pending_requests),
+            (Kind.RESOURCE_CLASS, snapshot.resource_classes),
+            (Kind.TRAIT, snapshot.traits),
+        ):
+            assert {key_of(record): record for record in found} == self.records[kind]
+        instances = self.records[Kind.INSTANCE].values()
+        live = {i.uuid: i for i in instances if isinstance(i, Instance) and is_live(i)}
+        assert {i.uuid: i for i in snapshot.instances} == live
+        moves = self.records[Kind.MIGRATION].values()
+        under_way = {m.uuid: m for m in moves if isinstance(m, Migration) and not m.has_ended}
+        assert {m.uuid: m for m in snapshot.migrations} == under_way

@@ -1,0 +1,149 @@
+"""Trees that agents report and clients rearrange at once: nothing is lost from sight.
+
+Agents and clients of the Placement API are in processes of their own, and each is slow to commit.
+Whatever they do, every provider's parents lead to a root, no two have a name, and what is below a
+host in one door's table is below it in the other's.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from berth.domain.errors import BerthError
+from berth.domain.host import Service
+from berth.domain.provider import Provider, child_uuid
+from berth.domain.resources import VCPU, Inventory
+from berth.ports.virt import ChildReport, Report
+from berth.services.hosts import Hosts
+from berth.services.ratios import Ratios
+from berth.services.replica import Replica
+from berth.testing.builders import make_host, make_provider, make_uuid
+from tests.property.test_provider_races import Process, SlowLedger
+from tests.unit.api.cloud import CountedIds, FakeClock
+
+PARTS = ("a", "b", "c")
+HOSTS = {number: make_uuid("host", number) for number in (1, 2)}
+OTHERS = ("u1", "u2")
+UUIDS = (*HOSTS.values(), *(child_uuid(HOSTS[1], name) for name in PARTS), *OTHERS)
+
+Deed = tuple[str, dict[str, Any]]
+
+
+class Agents(Process):
+    """A process with agents, beside the services of the Placement API."""
+
+    def __init__(self, ledger: SlowLedger) -> None:
+        super().__init__(ledger)
+        clock = FakeClock()
+        self.fleet = Replica()
+        self.follower.subscribe(self.fleet)
+        self.hosts = Hosts(
+            ledger=ledger,
+            follower=self.follower,
+            replica=self.fleet,
+            ratios=Ratios(ledger=ledger, replica=self.fleet),
+            clock=clock,
+            ids=CountedIds(),
+        )
+
+    async def do(self, deed: Deed) -> object:
+        """Do something; what is refused is not done."""
+        try:
+            return await super().do(deed)
+        except BerthError:
+            return None
+
+    async def _report(self, number: int, above: dict[str, str]) -> None:
+        """Report parts by the parts that they are below; a part of no such name is the host."""
+        children = tuple(
+            ChildReport(name, {VCPU: Inventory(4)}, parent=parent if parent in above else "")
+            for name, parent in above.items()
+        )
+        await self.hosts.register([Report(make_host(number), make_provider(number), children)])
+
+    async def _forget(self, number: int) -> None:
+        await self.hosts.remove(f"host-{number}")
+
+    async def _move(self, uuid: str, parent: str | None) -> None:
+        provider = await self.ledger.get(Provider, uuid)
+        if provider is not None:
+            await self.providers.change(uuid, name=provider.name, parent=parent, may_move=True)
+
+
+def _of(deed: str, /, **given: st.SearchStrategy[Any]) -> st.SearchStrategy[Deed]:
+    return st.tuples(st.just(deed), st.fixed_dictionaries(given))
+
+
+_uuids = st.sampled_from(UUIDS)
+_parents = st.none() | _uuids
+_above = st.dictionaries(st.sampled_from(PARTS), st.sampled_from(("", *PARTS)), max_size=3)
+_rounds = st.lists(
+    st.lists(
+        st.one_of(
+            _of("report", number=st.just(1), above=_above),
+            _of("report", number=st.sampled_from((1, 2)), above=_above),
+            _of("move", uuid=_uuids, parent=_parents),
+            _of("move", uuid=_uuids, parent=_parents),
+            _of("create", uuid=st.sampled_from(OTHERS), name=_uuids, parent=_parents),
+            _of("remove", uuid=_uuids),
+            _of("take", uuid=_uuids, name=st.just(VCPU), amount=st.just(1)),
+            _of("forget", number=st.sampled_from((1, 2))),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    min_size=1,
+    max_size=8,
+)
+_BEFORE: Sequence[Deed] = (
+    ("report", {"number": 1, "above": {"a": "", "b": "a"}}),
+    ("report", {"number": 2, "above": {}}),
+    ("create", {"uuid": "u1", "name": "u1", "parent": None}),
+)
+
+
+async def _check(rounds: Sequence[list[Deed]], delays: Sequence[int]) -> None:
+    ledger = SlowLedger(delays)
+    processes = [Agents(ledger), Agents(ledger)]
+    for process in processes:
+        await process.follower.start()
+    for deed in _BEFORE:
+        await processes[0].do(deed)
+    for deeds in rounds:
+        await asyncio.gather(*(processes[n % 2].do(deed) for n, deed in enumerate(deeds)))
+        await _check_trees(ledger, processes[0])
+
+
+async def _check_trees(ledger: SlowLedger, process: Agents) -> None:
+    await process.follower.catch_up()
+    providers = await ledger.all(Provider)
+    table = process.replica.table
+    assert not table.waiting
+    assert len({one.name for one in providers}) == len(providers)
+    rows = {one.uuid: table.row_of(one.uuid) for one in providers}
+    services = {service.host for service in await ledger.all(Service)}
+    for number, uuid in HOSTS.items():
+        assert (rows.get(uuid) is not None) is (f"host-{number}" in services)
+        row = process.fleet.hosts.row_of(uuid)
+        if row is not None:
+            assert set(process.fleet.hosts.trees.uuids_on(row)) == _parts(providers, uuid)
+
+
+def _parts(providers: Sequence[Provider], uuid: str) -> set[str]:
+    """Return the providers below one, but for other hosts' own and what is below those."""
+    found, hosts = [uuid], HOSTS.values()
+    for above in found:
+        found += (o.uuid for o in providers if o.parent_uuid == above and o.uuid not in hosts)
+    return set(found[1:])
+
+
+@given(_rounds, st.lists(st.integers(0, 3), min_size=1, max_size=7))
+@settings(max_examples=200, deadline=None)
+def test_whatever_is_reported_and_moved_at_once_leads_to_a_root(
+    rounds: list[list[Deed]], delays: list[int]
+) -> None:
+    """No ring, nothing below nothing, and a host is there for both doors or for none."""
+    asyncio.run(_check(rounds, delays))

@@ -1,0 +1,99 @@
+"""A virtual host of a test's own on a RabbitMQ server, and buses there."""
+
+import asyncio
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from random import Random
+
+import aio_pika
+import pytest
+from yarl import URL
+
+from berth.adapters.bus.rabbitmq import Broker, Line, RabbitBus
+from berth.ports.telemetry import Telemetry
+
+_URL = "amqp://guest:guest@127.0.0.1:5672/"
+_UP_S = 30.0
+
+
+async def remove(broker: Broker) -> None:
+    """Remove the exchanges of a prefix; its queues go by themselves."""
+    connection = await aio_pika.connect(broker.url)
+    channel = await connection.channel()
+    for exchange in (broker.commands, broker.fanout, broker.notifications):
+        await channel.exchange_delete(exchange)
+    await connection.close()
+
+
+@contextmanager
+def own_broker() -> Generator[Broker]:
+    """Make a virtual host and remove it at the end; or names of its own on the one there is.
+
+    The server is that of `BERTH_TEST_RABBITMQ_URL`. Without one the test is skipped. A virtual
+    host is made where `rabbitmqctl` may do so.
+    """
+    url = os.environ.get("BERTH_TEST_RABBITMQ_URL", _URL)
+    name = f"berth_test_{os.getpid()}_{secrets.token_hex(4)}"
+    try:
+        asyncio.run(_look(url))
+    except (OSError, TimeoutError, aio_pika.exceptions.AMQPError) as error:
+        shown = Broker(url).shown
+        pytest.skip(f"no RabbitMQ server at {shown}: {type(error).__name__}")
+    if not _is_here(url) or not _ctl("add_vhost", name):
+        yield Broker(url, prefix=name)
+        return
+    try:
+        _ctl("set_permissions", "-p", name, URL(url).user or "guest", ".*", ".*", ".*")
+        yield Broker(str(URL(url).with_path(f"/{name}")))
+    finally:
+        _ctl("delete_vhost", name)
+
+
+@asynccontextmanager
+async def riding(broker: Broker, telemetry: Telemetry) -> AsyncGenerator[RabbitBus]:
+    """Run a bus on a line of its own."""
+    line = Line(broker, telemetry, Random())
+    bus = RabbitBus(line, secrets.token_hex(4))
+    async with running(line):
+        yield bus
+
+
+@asynccontextmanager
+async def running(line: Line) -> AsyncGenerator[None]:
+    """Run a line until the body ends, and wait for its connection first."""
+    task = asyncio.create_task(line.run())
+    try:
+        async with asyncio.timeout(_UP_S):
+            await line.wait_until_up()
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until something is true."""
+    async with asyncio.timeout(_UP_S):
+        while not true():  # noqa: ASYNC110 - what becomes true sets no event
+            await asyncio.sleep(0.02)
+
+
+async def _look(url: str) -> None:
+    connection = await aio_pika.connect(url, timeout=5)
+    await connection.close()
+
+
+def _is_here(url: str) -> bool:
+    return URL(url).host in ("127.0.0.1", "localhost") and shutil.which("rabbitmqctl") is not None
+
+
+def _ctl(*words: str) -> bool:
+    """Ask the server's own tool for something; tell whether it did it."""
+    done = subprocess.run(
+        ["rabbitmqctl", "-q", *words], capture_output=True, check=False, timeout=60
+    )
+    return done.returncode == 0

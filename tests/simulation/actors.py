@@ -1,0 +1,141 @@
+"""Who acts: clients who order instances, operators of hosts, and fate."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from random import Random
+
+from berth.domain.errors import (
+    BerthError,
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    UnavailableError,
+)
+from berth.domain.instance import Status
+from berth.domain.request import instance_uuid_of
+from berth.services.instances import Accepted, Order
+from tests.simulation.books import BrokenLawError
+from tests.simulation.processes import Process, SeededIds
+from tests.simulation.world import FLAVORS, GROUPS, World
+
+
+async def be_client(world: World, number: int) -> None:
+    """Order instances, some of them twice, rename and delete some; then go home."""
+    rng = world.dice()
+    ids = SeededIds(rng)
+    for _ in range(world.scenario.orders):
+        await world.clock.sleep(rng.expovariate(world.scenario.orders / world.scenario.trouble_s))
+        order = draw_order(rng, ids.request_id(), f"project-{number}")
+        try:
+            if rng.random() < 0.2:
+                await asyncio.gather(place(world, order), place(world, order))
+            uuids = await place(world, order)
+        except InvalidInputError:
+            # The host that it names was taken away.
+            continue
+        if rng.random() < 0.4:
+            await _rename(world, rng.choice(uuids))
+        await world.clock.sleep(rng.uniform(0, 8))
+        if rng.random() < 0.3:
+            with suppress(InvalidInputError):  # as above, meanwhile
+                await place(world, order)
+        if rng.random() < 0.6:
+            for uuid in rng.sample(uuids, rng.randint(1, len(uuids))):
+                await delete(world, uuid)
+
+
+def draw_order(rng: Random, request_id: str, project_id: str) -> Order:
+    """Draw an order."""
+    (flavor,) = rng.choices(FLAVORS, weights=(6, 4, 2, 1))
+    zone = f"nova:host-{rng.randrange(4)}" if rng.random() < 0.1 else None
+    hints = {"group": (rng.choice(GROUPS).uuid,)} if rng.random() < 0.3 else {}
+    return Order(
+        request_id=request_id,
+        name="vm",
+        flavor_id=flavor.flavor_id,
+        project_id=project_id,
+        user_id="user",
+        count=rng.choice((1, 1, 1, 2, 4)),
+        zone=zone,
+        hints=hints,
+    )
+
+
+async def place(world: World, order: Order) -> list[str]:
+    """Place an order, and return the uuids of its instances."""
+
+    async def create(process: Process, is_repeat: bool) -> Accepted:
+        once_more = replace(order, may_repeat=is_repeat and world.rng.random() < 0.5)
+        return await process.instances.create(once_more)
+
+    accepted = await world.insist(create)
+    uuids = [instance.uuid for instance in accepted.instances]
+    expected = [instance_uuid_of(order.request_id, index) for index in range(order.count)]
+    if uuids != expected:
+        world.books.accuse(BrokenLawError(f"{order.request_id} was answered with {uuids}"))
+    if any(uuid not in world.books.instances for uuid in uuids):
+        world.books.accuse(BrokenLawError(f"{order.request_id} was accepted and not kept"))
+    world.accepted[order.request_id] = order
+    return uuids
+
+
+async def delete(world: World, uuid: str) -> None:
+    """Delete an instance, and remember that this was promised."""
+
+    async def ask(process: Process, is_repeat: bool) -> None:
+        try:
+            await process.instances.delete(uuid)
+        except NotFoundError:
+            if not is_repeat and uuid not in world.deleted:
+                world.books.accuse(BrokenLawError(f"{uuid} was accepted and is not found"))
+        except ConflictError as error:
+            raise UnavailableError(str(error)) from error
+
+    await world.insist(ask)
+    world.deleted.add(uuid)
+
+
+async def _rename(world: World, uuid: str) -> None:
+    async def rename(process: Process, is_repeat: bool) -> None:
+        instance = await process.instances.get(uuid)
+        if instance.status is not Status.DELETED:
+            await process.instances.save(replace(instance, name=f"vm at {instance.revision}"))
+
+    with suppress(ConflictError):
+        await world.insist(rename)
+
+
+async def be_operator(world: World) -> None:
+    """Disable hosts and enable them again, and take idle ones away until their agent restarts."""
+    rng = world.dice()
+    while True:
+        await world.clock.sleep(rng.expovariate(1 / 5))
+        host = rng.choice(sorted(world.fleet.machines))
+        try:
+            process = await world.api()
+            if rng.random() < 0.7:
+                disabled = rng.random() < 0.3
+                await process.ask(process.hosts.set_service(host, disabled=disabled))
+            else:
+                await process.ask(process.hosts.remove(host))
+                agent = next(p for p in world.processes.values() if host in p.role.machines)
+                if not agent.line.is_cut:
+                    await agent.die()
+                    world.start(agent.role)
+        except (BerthError, RuntimeError):
+            pass
+
+
+async def be_fate(world: World, crash_s: float) -> None:
+    """Kill processes and start them again."""
+    rng = world.dice()
+    while True:
+        await world.clock.sleep(rng.expovariate(1 / crash_s))
+        victim = world.processes[rng.choice(sorted(world.processes))]
+        if victim.line.is_cut:
+            continue
+        await victim.die()
+        await world.clock.sleep(rng.uniform(0, 3))
+        if world.processes[victim.role.name] is victim:
+            world.start(victim.role)

@@ -1,0 +1,120 @@
+"""Owners: clients who do all kinds of things with what they have ordered."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from random import Random
+from typing import Any, Final
+
+from berth.domain import lifecycle
+from berth.domain.caller import Caller
+from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
+from berth.domain.image import Image
+from berth.domain.lifecycle import Step
+from berth.services.moving import Target
+from tests.simulation.actors import delete, draw_order, place
+from tests.simulation.processes import Process, SeededIds
+from tests.simulation.world import FLAVORS, World
+
+_DOWN_S: Final = 60.0
+Ask = Callable[[Process, Caller], Coroutine[Any, Any, object]]
+
+_SIMPLE: Final = (
+    lifecycle.START,
+    lifecycle.STOP,
+    lifecycle.REBOOT_SOFT,
+    lifecycle.REBOOT_HARD,
+    lifecycle.PAUSE,
+    lifecycle.UNPAUSE,
+    lifecycle.SUSPEND,
+    lifecycle.RESUME,
+    lifecycle.SHELVE,
+    lifecycle.SHELVE_OFFLOAD,
+)
+
+
+async def act(world: World, uuid: str, rng: Random, ask: Ask) -> bool:
+    """Have something done with an instance; tell whether that was accepted, as far as is known."""
+    ids = SeededIds(rng)
+
+    async def once(process: Process, _: bool) -> None:
+        caller = Caller(ids.request_id(), "project", "user", is_admin=True)
+        await ask(process, caller)
+        world.asked.add(f"{uuid} {caller.request_id}")
+
+    try:
+        await world.insist(once)
+    except (ConflictError, InvalidInputError, NotFoundError):
+        return False
+    return True
+
+
+def _begin(uuid: str, step: Step) -> Ask:
+    return lambda process, caller: process.operations.begin(uuid, step, caller)
+
+
+def _rebuild(uuid: str, number: int) -> Ask:
+    image = Image(f"image-{number}")
+    return lambda process, caller: process.operations.rebuild(uuid, image, caller)
+
+
+def _resize(uuid: str, number: int) -> Ask:
+    flavor = FLAVORS[number % 3]
+    return lambda process, caller: process.operations.resize(uuid, flavor, caller)
+
+
+def _unshelve(uuid: str) -> Ask:
+    return lambda process, caller: process.operations.unshelve(uuid, Target(), caller)
+
+
+def _settle(uuid: str, *, confirms: bool) -> Ask:
+    async def ask(process: Process, caller: Caller) -> None:
+        does = process.operations.confirm if confirms else process.operations.revert
+        await does(uuid, caller, service_down_time_s=_DOWN_S)
+
+    return ask
+
+
+def _draw(world: World, uuid: str, rng: Random) -> Ask:
+    """Draw a deed, mostly one that may be done now."""
+    instance = world.books.instances[uuid]
+    steps = [one for one in _SIMPLE if instance.status in one.begins] or list(_SIMPLE)
+    deeds = [
+        _begin(uuid, rng.choice(steps if rng.random() < 0.9 else _SIMPLE)),
+        _rebuild(uuid, rng.randrange(3)),
+        _resize(uuid, rng.randrange(3)),
+        _resize(uuid, rng.randrange(3)),
+        _settle(uuid, confirms=rng.random() < 0.5),
+        _unshelve(uuid),
+    ]
+    weights = [6, 1, 2, 2, 1, 1]
+    if instance.status in lifecycle.CONFIRM.begins:
+        weights = [1, 0, 0, 0, 9, 0]
+    elif instance.status in lifecycle.UNSHELVE.begins:
+        weights = [1, 0, 0, 0, 0, 4]
+    (deed,) = rng.choices(deeds, weights=weights)
+    return deed
+
+
+async def be_owner(world: World, number: int) -> None:
+    """Order a few instances, do things with them, one after another or at once, delete some."""
+    rng, some = world.dice(), world.scenario
+    ids = SeededIds(rng)
+    mine: list[str] = []
+    for _ in range(some.deeds):
+        await world.clock.sleep(rng.expovariate(some.deeds / some.trouble_s))
+        if len(mine) < 2:
+            order = draw_order(rng, ids.request_id(), f"owner-{number}")
+            with suppress(InvalidInputError):
+                mine += await place(world, order)
+            continue
+        uuid = rng.choice(mine)
+        if rng.random() < 0.12:
+            mine.remove(uuid)
+            await delete(world, uuid)
+            continue
+        deeds = [act(world, uuid, rng, _draw(world, uuid, rng))]
+        if rng.random() < 0.2:
+            deeds.append(act(world, uuid, rng, _draw(world, uuid, rng)))
+        with suppress(UnavailableError):
+            await asyncio.gather(*deeds)

@@ -1,0 +1,90 @@
+"""The laws of rooms: who holds what, and that nothing is held by nobody or twice."""
+
+from collections.abc import Iterable, Mapping
+
+from berth.domain.allocation import Allocation
+from berth.domain.flavor import Flavor
+from berth.domain.instance import Instance, Status
+from berth.domain.migration import Migration, Place, Stage
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+
+Room = tuple[str, Mapping[str, int]]
+"""The uuid of a provider, and what is held of it."""
+
+_BOTH_HELD = frozenset(
+    {
+        Stage.LEAVING,
+        Stage.ARRIVING,
+        Stage.PREPARING,
+        Stage.MOVING,
+        Stage.WITHDRAWING,
+        Stage.ARRIVED,
+        Stage.CONFIRMING,
+        Stage.RETURNING,
+    }
+)
+"""Stages in which the instance holds the destination, and the move the source."""
+
+
+def needs_of(flavor: Flavor) -> dict[str, int]:
+    """Return what an instance of a flavor uses, without zeros."""
+    needs = {VCPU: flavor.vcpus, MEMORY_MB: flavor.memory_mb, DISK_GB: flavor.root_gb}
+    return nonzero(needs)
+
+
+def nonzero(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Return what is used of what."""
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+def check_sums(
+    allocations: Iterable[Allocation],
+    used: Mapping[str, Mapping[str, int]],
+    capacity: Mapping[str, Mapping[str, int]],
+) -> tuple[dict[str, Room], str | None]:
+    """Return the rooms by consumer, and what is wrong with their sums."""
+    counted: dict[str, dict[str, int]] = {uuid: {} for uuid in used}
+    rooms: dict[str, Room] = {}
+    for one in allocations:
+        if one.consumer_uuid in rooms:
+            return rooms, f"{one.consumer_uuid} has two rooms"
+        rooms[one.consumer_uuid] = (one.provider_uuid, one.amounts)
+        sums = counted[one.provider_uuid]
+        for name, amount in one.amounts.items():
+            sums[name] = sums.get(name, 0) + amount
+    if counted != used:
+        return rooms, f"{counted} allocated, {used} used"
+    for uuid, sums in counted.items():
+        for name, amount in sums.items():
+            if amount > capacity[uuid].get(name, 0):
+                return rooms, f"{uuid} has {amount} of {name} used"
+    return rooms, None
+
+
+def rooms_of(instance: Instance, move: Migration | None, hosts: Mapping[str, str]) -> Room | None:
+    """Return what an instance must hold.
+
+    Args:
+        instance: any.
+        move: the one that it is in the midst of.
+        hosts: uuids of providers by the name of the host.
+    """
+    if instance.host is None or instance.status is Status.DELETED:
+        return None
+    if move is not None and move.stage in _BOTH_HELD:
+        return _at(move.destination, hosts)
+    return hosts[instance.host], needs_of(instance.flavor)
+
+
+def rooms_of_move(move: Migration, hosts: Mapping[str, str]) -> tuple[Room | None, ...]:
+    """Return what a move may hold: one of these."""
+    if move.stage in _BOTH_HELD or move.stage is Stage.LEFT_BEHIND:
+        return (_at(move.source, hosts),)
+    if move.stage is Stage.ABANDONED:
+        # When the instance lives on, it has taken back what the move held.
+        return (_at(move.destination, hosts), None)
+    return (None,)
+
+
+def _at(place: Place, hosts: Mapping[str, str]) -> Room:
+    return hosts[place.host], needs_of(place.flavor)

@@ -1,0 +1,92 @@
+"""Metrics as Prometheus reads them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from berth.adapters.metrics_prometheus import PrometheusMetrics
+from berth.ports.measures import CLAIMS, COUNTED, DECISION_SECONDS, GAUGES, HOSTS, HTTP_REQUESTS
+from berth.ports.metrics import Reading, Shape
+
+
+async def samples_of(metrics: PrometheusMetrics) -> dict[tuple[str, tuple[str, ...]], float]:
+    """Read what is exposed: value by name and values of labels."""
+    text = (await metrics.expose()).decode()
+    families = text_string_to_metric_families(text)
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+async def test_a_counter_adds_up_by_labels() -> None:
+    """Each combination of labels is a series of its own."""
+    metrics = PrometheusMetrics()
+    metrics.add(CLAIMS, ("committed",))
+    metrics.add(CLAIMS, ("committed",), 2)
+    metrics.add(CLAIMS, ("stale",))
+    found = await samples_of(metrics)
+    assert found["berth_claims_total", ("committed",)] == 3
+    assert found["berth_claims_total", ("stale",)] == 1
+
+
+async def test_a_histogram_counts_and_sums() -> None:
+    """Rates and quantiles are made of both."""
+    metrics = PrometheusMetrics()
+    for seconds in (0.0002, 0.02):
+        metrics.observe(DECISION_SECONDS, seconds, ("create",))
+    found = await samples_of(metrics)
+    assert found["berth_decision_seconds_count", ("create",)] == 2
+    assert found["berth_decision_seconds_sum", ("create",)] == 0.0202
+    assert found["berth_decision_seconds_bucket", ("0.00025", "create")] == 1
+
+
+async def test_a_measure_has_a_limited_number_of_series() -> None:
+    """Should labels ever come from outside, memory does not grow; nothing goes uncounted."""
+    metrics = PrometheusMetrics(series_max=10)
+    for number in range(1000):
+        metrics.add(HTTP_REQUESTS, ("GET", f"/{number}", "2xx"))
+    found = await samples_of(metrics)
+    counts = {labels: n for (name, labels), n in found.items() if name == HTTP_REQUESTS.name}
+    assert len(counts) == 11
+    assert counts["other", "other", "other"] == 990
+
+
+async def test_gauges_are_read_when_somebody_looks() -> None:
+    """Nothing is done for them in between."""
+    metrics = PrometheusMetrics()
+    looks = 0
+
+    async def read() -> Sequence[Reading]:
+        nonlocal looks
+        looks += 1
+        return [Reading(HOSTS, looks, ("up",)), Reading(HOSTS, 0, ("down",))]
+
+    metrics.watch(read)
+    assert looks == 0
+    assert (await samples_of(metrics))["berth_hosts", ("up",)] == 1
+    assert (await samples_of(metrics))["berth_hosts", ("up",)] == 2
+
+
+def test_the_guide_has_a_row_for_each_measure() -> None:
+    """Who reads it knows all that there is, its kind and its labels."""
+    guide = Path(__file__).parents[3] / "docs" / "guides" / "monitoring.md"
+    rows = [line.split("|") for line in guide.read_text().splitlines()]
+    listed = {row[1].strip("` "): row for row in rows if len(row) > 5 and "`berth_" in row[1]}
+    assert set(listed) == {measure.name for measure in (*COUNTED, *GAUGES)}
+    for measure in (*COUNTED, *GAUGES):
+        assert listed[measure.name][2].strip() == str(measure.shape)
+        assert all(f"`{label}`" in listed[measure.name][4] for label in measure.labels)
+
+
+def test_names_say_shape_and_unit() -> None:
+    """As Prometheus wants them: counters end in _total, and units are base units."""
+    names = [measure.name for measure in (*COUNTED, *GAUGES)]
+    assert len(names) == len(set(names))
+    for measure in (*COUNTED, *GAUGES):
+        assert measure.name.startswith("berth_")
+        assert (measure.shape is Shape.COUNTER) == measure.name.endswith("_total")
+        assert (measure.shape is Shape.HISTOGRAM) == bool(measure.bounds)
+        assert list(measure.bounds) == sorted(measure.bounds)

@@ -1,0 +1,104 @@
+"""The command line of a guest's QEMU."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from berth.adapters.virt.images import ImageFile, ImageFormat
+from berth.adapters.virt.qemu.command_line import Sockets, command_line, guest_of, quoted
+from berth.adapters.virt.qemu.host import Accelerator, QemuHost
+from berth.adapters.virt.qemu.spec import Size, Spec
+
+UUID = "12345678-9abc-def0-1234-56789abcdef0"
+HOST = QemuHost("rack1,07", Path("/guests"))
+SPEC = Spec(UUID, "img", "pc-q35-7.2", Size(2, 512), Size(4, 1024))
+FIRMWARE = ImageFile("img", Path("/stub.bin"), ImageFormat.FIRMWARE)
+
+
+def words_of(
+    spec: Spec = SPEC,
+    image: ImageFile = FIRMWARE,
+    accelerator: Accelerator = Accelerator.TCG,
+    memory: int | None = None,
+    host: QemuHost = HOST,
+) -> list[str]:
+    """Return the command line of a guest."""
+    return command_line(host, accelerator, spec, image, Sockets(3, 4, memory))
+
+
+def after(words: list[str], option: str) -> str:
+    """Return the value of an option."""
+    return words[words.index(option) + 1]
+
+
+def test_a_guest_has_the_size_and_the_machine_of_its_spec() -> None:
+    """Not those that it is to have later, nor the host's newest machine."""
+    words = words_of(host=replace(HOST, machine="pc-q35-9.0"))
+    assert after(words, "-smp") == "2"
+    assert after(words, "-m") == "512M"
+    assert after(words, "-machine") == "pc-q35-7.2"
+    assert after(words, "-bios") == "/stub.bin"
+
+
+def test_a_guest_is_found_by_its_command_line() -> None:
+    """By its own host only, and not by words that merely look alike."""
+    words = words_of()
+    assert guest_of(words, "rack1,07") == UUID
+    assert guest_of(words, "rack1") is None
+    assert guest_of(["grep", "name=opt/berth/host,string=rack1,,07", "-uuid", "x"], HOST.name) is (
+        None
+    )
+    assert guest_of(["-fw_cfg", "name=opt/berth/host,string=rack1,,07"], HOST.name) is None
+
+
+def test_commas_are_doubled() -> None:
+    """QEMU would read the rest of a path as options otherwise."""
+    assert quoted("a,b") == "a,,b"
+    host = replace(HOST, state_dir=Path("/a,file=/etc/shadow"))
+    words = words_of(msgspec.structs.replace(SPEC, disks=("root",)), host=host)
+    (file,) = [word for word in words if "node-name=root-file" in word]
+    assert f"filename=/a,,file=/etc/shadow/{UUID}/root.qcow2" in file
+
+
+def test_a_kernel_is_told_not_to_check_the_timer_under_tcg() -> None:
+    """Once; with KVM it may do as it likes."""
+    image = ImageFile("k", Path("/vmlinuz"), ImageFormat.KERNEL, Path("/initrd"), "quiet")
+    words = words_of(image=image)
+    assert after(words, "-kernel") == "/vmlinuz"
+    assert after(words, "-initrd") == "/initrd"
+    assert after(words, "-append") == "quiet no_timer_check"
+    again = replace(image, cmdline="no_timer_check")
+    assert after(words_of(image=again), "-append") == "no_timer_check"
+    assert after(words_of(image=image, accelerator=Accelerator.KVM), "-append") == "quiet"
+    assert "-append" not in words_of(image=replace(image, cmdline=""), accelerator=Accelerator.KVM)
+
+
+def test_the_processor_depends_on_the_accelerator() -> None:
+    """Unless the operator names one."""
+    assert after(words_of(), "-cpu") == "qemu64"
+    assert after(words_of(accelerator=Accelerator.KVM), "-cpu") == "host"
+    assert after(words_of(host=replace(HOST, cpu_model="EPYC")), "-cpu") == "EPYC"
+
+
+def test_disks_keep_their_order() -> None:
+    """Guests number them by it, and both sides of a live migration must agree."""
+    words = words_of(msgspec.structs.replace(SPEC, disks=("root", "ephemeral", "swap")))
+    devices = [word for word in words if word.startswith("virtio-blk-pci")]
+    assert [word.rpartition("=")[2] for word in devices] == ["root", "ephemeral", "swap"]
+
+
+def test_a_target_waits_and_a_suspended_guest_goes_on() -> None:
+    """With disks a target does not go on by itself."""
+    waiting = msgspec.structs.replace(SPEC, waits=True)
+    words = words_of(waiting)
+    assert after(words, "-incoming") == "defer"
+    assert "-S" not in words
+    assert "-S" in words_of(msgspec.structs.replace(waiting, disks=("root",)))
+    assert after(words_of(memory=5), "-incoming") == "fd:5"
+    assert "-incoming" not in words_of()
+
+
+def test_a_guest_that_turns_itself_off_leaves_its_process() -> None:
+    """An agent that comes later can tell that from a crash."""
+    assert "-no-shutdown" in words_of()

@@ -1,0 +1,50 @@
+"""Hints go to all who follow, and wait for nobody."""
+
+import gc
+
+from berth.adapters.virt.hints import Hints
+from berth.ports.virt import GuestEvent, Power
+
+
+def event(number: int) -> GuestEvent:
+    """Return a hint of its own."""
+    return GuestEvent(str(number), Power.RUNNING)
+
+
+async def test_everybody_hears_what_is_told_from_then_on() -> None:
+    """In order, and nothing of before."""
+    hints = Hints()
+    hints.tell(event(0))
+    first = hints.follow()
+    hints.tell(event(1))
+    second = hints.follow()
+    hints.tell(event(2))
+    assert [await anext(first), await anext(first)] == [event(1), event(2)]
+    assert await anext(second) == event(2)
+
+
+async def test_who_does_not_listen_loses_the_oldest() -> None:
+    """Memory is bounded."""
+    hints = Hints()
+    following = hints.follow()
+    for number in range(1_005):
+        hints.tell(event(number))
+    assert await anext(following) == event(5)
+
+
+async def test_who_lets_go_is_forgotten() -> None:
+    """Nothing is kept for somebody who is gone."""
+    hints = Hints()
+    following = hints.follow()
+    del following
+    gc.collect()
+    assert hints._all is not None
+    assert len(hints._all) == 0
+    hints.tell(event(1))
+
+
+def test_without_followers_nothing_is_kept() -> None:
+    """There may be very many hosts that nobody follows."""
+    hints = Hints()
+    hints.tell(event(1))
+    assert hints._all is None

@@ -1,0 +1,183 @@
+"""What Linux says of a machine, read from a tree of files."""
+
+from pathlib import Path
+
+import pytest
+
+from berth.adapters.virt.cpu_traits import traits_of
+from berth.adapters.virt.inventory import Hypervisor, Stock, report_of
+from berth.adapters.virt.machine_facts import Linux, cpu_info_of, parse_cpus
+from berth.domain.numa import MemoryPages, check_cells
+from berth.domain.pci import DeviceType, PciPool, check_pools
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+
+CPUINFO = """processor\t: 0
+vendor_id\t: AuthenticAMD
+model name\t: A Processor
+flags\t\t: fpu avx2 sse4_1 pni made_up
+
+processor\t: 1
+vendor_id\t: AuthenticAMD
+"""
+CPU = "sys/devices/system/cpu"
+NODE = "sys/devices/system/node"
+PCI = "sys/bus/pci/devices"
+QEMU = Hypervisor("QEMU", 7_002_022, (("x86_64", "qemu", "hvm"),))
+
+
+def write(root: Path, files: dict[str, str]) -> Linux:
+    """Make a tree of files."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return Linux(root)
+
+
+def two_sockets(root: Path) -> Linux:
+    """Make a machine with two sockets of one core with two threads each, a cell each."""
+    files = {
+        "proc/cpuinfo": CPUINFO,
+        "proc/meminfo": "MemTotal:       8388608 kB\nMemFree: 1 kB\n",
+        f"{CPU}/online": "0-3\n",
+    }
+    for cpu in range(4):
+        topology, node = f"{CPU}/cpu{cpu}/topology", cpu // 2
+        files[f"{topology}/physical_package_id"] = f"{node}\n"
+        files[f"{topology}/core_id"] = "0\n"
+        files[f"{topology}/thread_siblings_list"] = f"{2 * node}-{2 * node + 1}\n"
+    for node in range(2):
+        files[f"{NODE}/node{node}/cpulist"] = f"{2 * node}-{2 * node + 1}\n"
+        files[f"{NODE}/node{node}/meminfo"] = f"Node {node} MemTotal:  2097152 kB\n"
+        files[f"{NODE}/node{node}/hugepages/hugepages-2048kB/nr_hugepages"] = "16\n"
+    return write(root, files)
+
+
+def device(address: str, vendor: str = "0x10de", **more: str) -> dict[str, str]:
+    """Return the files of a PCI device."""
+    folder = f"{PCI}/{address}"
+    told = {"vendor": vendor, "device": "0x1eb8", "numa_node": "-1", **more}
+    return {f"{folder}/{name}": f"{text}\n" for name, text in told.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [("", set()), ("0", {0}), ("0-2,5\n", {0, 1, 2, 5}), ("1,3", {1, 3})],
+)
+def test_lists_of_processors_are_read(text: str, cpus: set[int]) -> None:
+    """As the kernel writes them."""
+    assert parse_cpus(text) == cpus
+
+
+def test_processors_are_counted(tmp_path: Path) -> None:
+    """Sockets, cores and threads, and what they can do."""
+    cpu = two_sockets(tmp_path).cpu()
+    assert (cpu.online, cpu.sockets, cpu.cores) == (frozenset(range(4)), 2, 2)
+    info = cpu_info_of(cpu)
+    assert info["vendor"] == "AMD"
+    assert info["topology"] == {"sockets": 2, "cores": 1, "threads": 2}
+    assert info["features"] == ["avx2", "fpu", "made_up", "pni", "sse4_1"]
+
+
+def test_cells_have_their_processors_memory_and_pages(tmp_path: Path) -> None:
+    """The siblings are cores, and the cells could be on one host."""
+    cells = two_sockets(tmp_path).numa_cells()
+    check_cells(cells)
+    assert [cell.cell_id for cell in cells] == [0, 1]
+    cell, pair = cells[1], frozenset({2, 3})
+    assert (cell.cpuset, cell.siblings, cell.socket) == (pair, (pair,), 1)
+    assert cell.memory_mb == 2_048
+    assert cell.mempages == (MemoryPages(2_048, 16),)
+
+
+def test_the_limit_of_a_container_counts(tmp_path: Path) -> None:
+    """Where it is less than the machine's memory."""
+    linux = two_sockets(tmp_path)
+    assert linux.memory_mb() == 8_192
+    write(tmp_path, {"sys/fs/cgroup/memory.max": "max\n"})
+    assert linux.memory_mb() == 8_192
+    write(tmp_path, {"sys/fs/cgroup/memory.max": f"{1024**3}\n"})
+    assert linux.memory_mb() == 1_024
+
+
+def test_wanted_devices_make_pools(tmp_path: Path) -> None:
+    """Alike ones one pool; functions belong to the physical one that they are of."""
+    files = {
+        **device("0000:01:00.0"),
+        **device("0000:02:00.0"),
+        **device("0000:03:00.0", numa_node="1"),
+        **device("0000:04:00.0", vendor="0x8086", sriov_totalvfs="8"),
+        **device("0000:04:00.1", vendor="0x8086"),
+        **device("0000:05:00.0", vendor="0x1af4"),
+    }
+    linux = write(tmp_path, files)
+    (tmp_path / PCI / "0000:04:00.1" / "physfn").symlink_to(tmp_path / PCI / "0000:04:00.0")
+    pools = linux.pci_pools(["10de:1eb8", "8086:1eb8"])
+    check_pools(pools)
+    assert set(map(str, pools)) == {
+        str(PciPool("10de", "1eb8", count=2)),
+        str(PciPool("10de", "1eb8", numa_node=1)),
+        str(PciPool("8086", "1eb8", DeviceType.PHYSICAL, address="0000:04:00.0")),
+        str(PciPool("8086", "1eb8", DeviceType.VIRTUAL, address="0000:04:00.0")),
+    }
+    assert linux.pci_pools([]) == ()
+
+
+def test_flags_become_traits_that_there_are() -> None:
+    """Under the name of os-traits; others are left out."""
+    assert traits_of(frozenset({"avx2", "sse4_1", "pni", "bmi1", "aes", "fpu", "made_up"})) == {
+        "HW_CPU_X86_AVX2",
+        "HW_CPU_X86_SSE41",
+        "HW_CPU_X86_SSE3",
+        "HW_CPU_X86_BMI",
+        "HW_CPU_X86_AESNI",
+    }
+    assert traits_of(frozenset({"svm"})) == {"HW_CPU_X86_SVM", "HW_CPU_X86_AMD_SVM"}
+
+
+def test_every_renamed_flag_is_a_trait() -> None:
+    """Nothing in the table is misspelt."""
+    from berth.adapters.virt.cpu_traits import _OTHERWISE_CALLED  # noqa: PLC0415
+
+    for flag, names in _OTHERWISE_CALLED.items():
+        assert len(traits_of(frozenset({flag}))) == len(names), flag
+
+
+def test_a_report_reserves_what_guests_take_beside_their_memory(tmp_path: Path) -> None:
+    """Each that is there; and what the operator keeps for the host."""
+    linux = two_sockets(tmp_path)
+    stock = Stock(tmp_path / "not" / "yet", "10.0.0.7", reserved_vcpus=1, reserved_memory_mb=500)
+    report = report_of("rack1-07", stock, QEMU, 3, linux)
+    found = report.provider.inventories
+    assert (found[VCPU].total, found[VCPU].reserved) == (4, 1)
+    assert (found[MEMORY_MB].total, found[MEMORY_MB].reserved) == (8_192, 800)
+    assert found[DISK_GB].total > 0
+    assert (report.host.name, report.host.host_ip) == ("rack1-07", "10.0.0.7")
+    assert report.host.uuid == report_of("rack1-07", stock, QEMU, 0, linux).host.uuid
+    assert report.host.uuid != report_of("rack1-08", stock, QEMU, 0, linux).host.uuid
+    assert report.host.allocation_ratios == {VCPU: 0, MEMORY_MB: 0, DISK_GB: 0}
+
+
+def test_no_more_is_reserved_than_there_is(tmp_path: Path) -> None:
+    """A report would be refused."""
+    report = report_of("a", Stock(tmp_path), QEMU, 1_000, two_sockets(tmp_path))
+    assert report.provider.inventories[MEMORY_MB].capacity == 0
+
+
+def test_traits_of_the_processor_are_shown_where_guests_see_it(tmp_path: Path) -> None:
+    """Emulated guests do not; cells are shown on demand."""
+    linux, kvm = two_sockets(tmp_path), Hypervisor("QEMU", 1, (), sees_the_cpu=True)
+    plain = report_of("a", Stock(tmp_path), QEMU, 0, linux)
+    assert "HW_CPU_X86_AVX2" not in plain.provider.traits
+    assert "COMPUTE_IMAGE_TYPE_QCOW2" in plain.provider.traits
+    assert plain.host.numa_cells == ()
+    shown = report_of("a", Stock(tmp_path, shows_numa=True), kvm, 0, linux)
+    assert "HW_CPU_X86_AVX2" in shown.provider.traits
+    assert len(shown.host.numa_cells) == 2
+
+
+def test_this_machine_can_be_read(tmp_path: Path) -> None:
+    """Whatever it is, it has something to give."""
+    report = report_of("here", Stock(tmp_path), QEMU, 0)
+    assert report.provider.inventories[VCPU].capacity > 0
+    check_cells(Linux().numa_cells())

@@ -1,0 +1,110 @@
+"""Processes that outlive the agent."""
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from berth.adapters.virt import processes
+from berth.adapters.virt.processes import Process
+from berth.domain.errors import DriverError
+
+MARK = f"0.{os.getpid():012d}"
+"""A number that nobody else sleeps for."""
+
+
+def marked(words: Sequence[str]) -> str | None:
+    """Return the mark of a command line."""
+    return MARK if MARK in words else None
+
+
+def children() -> set[int]:
+    """Return the children of this process, zombies too."""
+    folders = Path("/proc/self/task").glob("*/children")
+    return {int(pid) for one in folders for pid in one.read_text().split()}
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[Process]:
+    """A process that does nothing for long."""
+    argv = ["sleep", "600", MARK]
+    process = processes.start(argv, fds=[], output=tmp_path / "output")
+    yield process
+    process.kill()
+
+
+async def test_a_process_is_found_until_it_is_killed(sleeper: Process) -> None:
+    """By its command line; a zombie is not alive, and none is left."""
+    assert sleeper.is_alive()
+    assert processes.find(marked) == {MARK: sleeper}
+    assert not await sleeper.wait(0.05)
+    sleeper.kill()
+    assert await sleeper.wait(10)
+    assert processes.find(marked) == {}
+    assert sleeper.pid not in children()
+    sleeper.kill()
+
+
+def test_another_process_with_the_same_number_is_left_alone(sleeper: Process) -> None:
+    """The time of the start tells them apart."""
+    before = Process(sleeper.pid, sleeper.started_ticks - 1)
+    assert not before.is_alive()
+    before.kill()
+    assert sleeper.is_alive()
+
+
+def test_a_process_has_a_session_of_its_own(sleeper: Process) -> None:
+    """A signal to the agent's terminal does not end it."""
+    assert os.getsid(sleeper.pid) == sleeper.pid != os.getsid(0)
+
+
+def test_descriptors_get_numbers_that_overwrite_none() -> None:
+    """Whatever they are called here."""
+    assert processes.inherited_fds([]) == []
+    assert processes.inherited_fds([9, 10]) == [3, 4]
+    assert processes.inherited_fds([3, 5, 4]) == [6, 7, 8]
+
+
+async def test_a_process_inherits_what_it_is_given(tmp_path: Path) -> None:
+    """And writes to its own file."""
+    read, write = os.pipe()
+    (number,) = processes.inherited_fds([write])
+    argv = ["sh", "-c", f"echo given >&{number}; echo output; echo error >&2"]
+    process = processes.start(argv, fds=[write], output=tmp_path / "output")
+    os.close(write)
+    assert await asyncio.to_thread(os.read, read, 100) == b"given\n"
+    os.close(read)
+    assert await process.wait(10)
+    assert (tmp_path / "output").read_text() == "output\nerror\n"
+
+
+def test_a_program_that_is_not_there_cannot_be_started(tmp_path: Path) -> None:
+    """It is told at once."""
+    with pytest.raises(FileNotFoundError):
+        processes.start(["no-such-program"], fds=[], output=tmp_path / "output")
+
+
+async def test_a_program_is_run_to_its_end() -> None:
+    """What it writes comes back, what it complains about is the error's text."""
+    assert await processes.run("printf", "%s", "text") == b"text"
+    with pytest.raises(DriverError, match="sh -c failed: no luck"):
+        await processes.run("sh", "-c", "echo no luck >&2; exit 3")
+    with pytest.raises(DriverError, match="no-such-program cannot be started"):
+        await processes.run("no-such-program")
+
+
+async def test_a_program_ends_when_nobody_waits_for_it() -> None:
+    """It is not left behind."""
+    run = asyncio.ensure_future(processes.run("sleep", "600", MARK))
+    while not processes.find(marked):  # noqa: ASYNC110 - its start sets no event
+        await asyncio.sleep(0.01)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    deadline_s = time.monotonic() + 10
+    while processes.find(marked):
+        assert time.monotonic() < deadline_s
+        await asyncio.sleep(0.01)

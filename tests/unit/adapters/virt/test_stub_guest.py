@@ -1,0 +1,33 @@
+"""The stub guest: what is committed is what its source says."""
+
+import pytest
+
+from berth.adapters.virt.stub_guest import IMAGE_BYTES, READY, stub_firmware, stub_image
+from berth.testing.stub_guest import Ready, assemble, lacking_tools, starts_of
+
+UUID = "12345678-9abc-def0-1234-56789abcdef0"
+
+
+def test_the_bytes_are_those_of_the_source() -> None:
+    """Whoever changes one changes the other: `make stub-guest`."""
+    if missing := lacking_tools():
+        pytest.skip(f"no {', '.join(missing)} of binutils here")
+    assert assemble() == stub_image()
+
+
+def test_the_firmware_ends_with_the_guest() -> None:
+    """QEMU takes multiples of 64 KiB, and the processor starts 16 bytes before the end."""
+    firmware = stub_firmware()
+    assert len(firmware) == 65_536
+    assert firmware.endswith(stub_image())
+    assert len(stub_image()) == IMAGE_BYTES
+    jump = 0xE9
+    assert firmware[-16] == jump
+
+
+def test_starts_are_read_from_the_console() -> None:
+    """Each whole line counts, in order; numbers are hexadecimal."""
+    line = f"{READY}{UUID} cpus=0010 mib=00000400\r\n"
+    console = f"cut off{line}BERTH-GUEST tick 00000007\r\n{line}{READY}{UUID} cpus=00"
+    assert starts_of(console) == [Ready(UUID, 16, 1024)] * 2
+    assert starts_of("") == []

@@ -1,0 +1,161 @@
+"""The whole API with agents on fake hosts, in virtual time."""
+
+import asyncio
+from dataclasses import replace
+
+from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
+from berth.agent.pool import Agent, AgentPool
+from berth.domain.host import Service
+from berth.domain.instance import Instance
+from berth.domain.write import Put
+from berth.lab.kernel import VirtualClock
+from berth.services.host_work import Bench, HostWork
+from berth.services.pending import PendingRequests
+from tests.unit.api.cloud import Answer, FakeClock, Json, Stack
+from tests.unit.services.wiring import running
+
+OWNER = "alice:web"
+OTHER = "bob:shop"
+NEWEST = "2.96"
+SLOW = Faults(
+    delay_s=dict.fromkeys(("stop", "offer_disks", "fetch_disks", "take_in", "hand_over"), 5.0)
+)
+"""Each step of a move takes five seconds."""
+
+
+class _RunningClock(FakeClock):
+    """The time of the virtual loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clock = VirtualClock()
+
+    def now_s(self) -> float:
+        """Return Unix time in seconds."""
+        return self._clock.now_s()
+
+    def ticks_ns(self) -> int:
+        """Return a monotonic count of nanoseconds."""
+        return self._clock.ticks_ns()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let that much time pass."""
+        await self._clock.sleep(seconds)
+
+
+class Staffed(Stack):
+    """A cloud with an API whose hosts have agents."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=_RunningClock())
+        self.network = FakeNetwork()
+        self.machines: dict[str, FakeMachine] = {}
+        self.pool: AgentPool
+        self.pending = PendingRequests(
+            ledger=self.ledger,
+            replica=self.replica,
+            placing=self.placing,
+            clock=self.clock,
+            telemetry=self.told,
+        )
+
+    async def man(self, faults: Faults | None, *, offloads: bool) -> None:
+        """Give every host an agent."""
+        agents: dict[str, Agent] = {}
+        for service in await self.ledger.all(Service):
+            name = service.host
+            self.machines[name] = FakeMachine(name)
+            fake = FakeHost(name, faults=faults or Faults())
+            driver = FakeDriver(fake, self.clock, self.machines[name], self.network)
+            bench = Bench(name, self.ledger, driver, self.clock, offloads=offloads)
+            agents[name] = Agent(name, driver, HostWork(bench))
+        self.pool = AgentPool(agents, self.hosts, self.clock, self.told)
+        self.follower.subscribe(self.pool)
+        await self.follower.start()
+        await self.pool.adopt()
+
+    async def close(self) -> None:
+        """End the agents."""
+        await self.pool.close()
+        await self.ledger.close()
+
+    async def work(self, seconds: float = 120.0) -> None:
+        """Let everybody work for a while."""
+        async with running(self.follower.run, self.pending.run, self.pool.run):
+            await asyncio.sleep(seconds)
+
+    async def act(
+        self,
+        uuid: str,
+        action: str,
+        args: object = None,
+        *,
+        version: str = NEWEST,
+        token: str | None = None,
+    ) -> Answer:
+        """Ask for something to be done with a server."""
+        path = f"/v2.1/servers/{uuid}/action"
+        return await self.ask("POST", path, {action: args}, version=version, token=token)
+
+    async def done(self, uuid: str, action: str, args: object = None) -> Json:
+        """Have something done with a server to its end, and return the server then."""
+        answer = await self.act(uuid, action, args, version="2.94")
+        assert answer.status in {200, 202, 204}, answer.body
+        await self.work()
+        return await self.show(uuid)
+
+    async def built(self, *, token: str | None = OWNER, **values: object) -> str:
+        """Make a server and wait until it runs."""
+        uuid = await self.server(token=token, **values)
+        await self.work()
+        server = await self.show(uuid)
+        assert server["status"] == "ACTIVE", server
+        return uuid
+
+    async def show(self, uuid: str, *, version: str = NEWEST, token: str | None = None) -> Json:
+        """Return a server as the API shows it."""
+        answer = await self.ask("GET", f"/v2.1/servers/{uuid}", version=version, token=token)
+        assert answer.status == 200, answer.body
+        found: Json = answer.body["server"]
+        return found
+
+    async def states(self, uuid: str) -> tuple[str, str, int, str | None]:
+        """Return status, vm_state, power_state and task_state of a server."""
+        server = await self.show(uuid)
+        ext = "OS-EXT-STS"
+        return (
+            server["status"],
+            server[f"{ext}:vm_state"],
+            server[f"{ext}:power_state"],
+            server[f"{ext}:task_state"],
+        )
+
+    async def host_of(self, uuid: str) -> str:
+        """Return the host of a server."""
+        host: str = (await self.show(uuid))["OS-EXT-SRV-ATTR:host"]
+        return host
+
+    async def force(self, uuid: str, **fields: object) -> None:
+        """Have the ledger say something else of an instance."""
+        instance = await self.ledger.get(Instance, uuid)
+        assert instance is not None
+        await self.ledger.commit([(Put(replace(instance, **fields)),)])  # type: ignore[arg-type]
+
+    async def take_down(self, host: str) -> None:
+        """Have the service of a host be down."""
+        service = await self.ledger.get(Service, host)
+        assert service is not None
+        await self.ledger.commit([(Put(replace(service, forced_down=True)),)])
+        await self.follower.catch_up()
+
+
+async def open_staffed(
+    hosts: int = 3, *, faults: Faults | None = None, offloads: bool = True
+) -> Staffed:
+    """Make a cloud of `host-0` and so on with agents, and the flavors `small` and `large`."""
+    cloud = Staffed()
+    await cloud.start(hosts)
+    await cloud.man(faults, offloads=offloads)
+    await cloud.flavor()
+    await cloud.flavor("large", vcpus=4, ram=8192)
+    return cloud

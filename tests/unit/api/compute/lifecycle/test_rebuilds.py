@@ -1,0 +1,107 @@
+"""The action `rebuild`, through HTTP."""
+
+import pytest
+
+from tests.unit.api.compute.lifecycle.staffed import OWNER, Staffed
+
+IMAGE = "70a599e0-31e7-49b7-b260-868f441e862b"
+ARGS = {"imageRef": IMAGE}
+
+
+async def test_a_rebuild_answers_with_the_server(cloud: Staffed) -> None:
+    """202, where it is, and with what is to be."""
+    uuid = await cloud.built()
+    args = ARGS | {"name": "new", "metadata": {"a": "b"}, "description": "d"}
+    answer = await cloud.act(uuid, "rebuild", args, token=OWNER)
+    assert answer.status == 202
+    assert answer.headers["location"].endswith(f"/v2.1/servers/{uuid}")
+    server = answer.body["server"]
+    assert (server["id"], server["name"], server["status"]) == (uuid, "new", "REBUILD")
+    assert (server["image"]["id"], server["metadata"]) == (IMAGE, {"a": "b"})
+    assert server["description"] == "d"
+    assert "adminPass" not in server
+    assert await cloud.states(uuid) == ("REBUILD", "active", 1, "rebuilding")
+    await cloud.work()
+    assert (await cloud.states(uuid))[0] == "ACTIVE"
+
+
+@pytest.mark.parametrize("was", ["os-stop", "error"])
+async def test_what_is_off_or_broken_can_be_rebuilt(cloud: Staffed, was: str) -> None:
+    """One that was off is off again."""
+    uuid = await cloud.built()
+    if was == "error":
+        await cloud.act(uuid, "os-resetState", {"state": "error"})
+    else:
+        await cloud.done(uuid, was)
+    assert (await cloud.act(uuid, "rebuild", ARGS)).body["server"]["status"] == "REBUILD"
+    await cloud.work()
+    assert (await cloud.states(uuid))[0] == ("ACTIVE" if was == "error" else "SHUTOFF")
+
+
+SINCE = [
+    ("2.18", "description", "d"),
+    ("2.53", "key_name", None),
+    ("2.56", "user_data", "dGV4dA=="),
+    ("2.62", "trusted_image_certificates", None),
+    ("2.89", "hostname", "box"),
+]
+
+
+@pytest.mark.parametrize(("before", "field", "value"), SINCE)
+async def test_fields_came_with_microversions(
+    cloud: Staffed, before: str, field: str, value: object
+) -> None:
+    """Each is refused before it was there."""
+    uuid = await cloud.built()
+    args = {**ARGS, field: value}
+    assert (await cloud.act(uuid, "rebuild", args, version=before)).status == 400
+    minor = int(before.partition(".")[2]) + 1
+    assert (await cloud.act(uuid, "rebuild", args, version=f"2.{minor}")).status == 202
+
+
+@pytest.mark.parametrize(("version", "status"), [("2.56", 202), ("2.57", 400)])
+async def test_files_are_gone_since_2_57(cloud: Staffed, version: str, status: int) -> None:
+    """Before that they are taken and have no effect."""
+    uuid = await cloud.built()
+    args = {**ARGS, "personality": [{"path": "/a", "contents": "YQ=="}]}
+    assert (await cloud.act(uuid, "rebuild", args, version=version)).status == status
+
+
+async def test_user_data_is_in_the_answer(cloud: Staffed) -> None:
+    """From 2.57 on, also for the owner."""
+    uuid = await cloud.built()
+    args = {**ARGS, "user_data": "dGV4dA=="}
+    answer = await cloud.act(uuid, "rebuild", args, version="2.57", token=OWNER)
+    assert answer.body["server"]["user_data"] == "dGV4dA=="
+    await cloud.work()
+    answer = await cloud.act(uuid, "rebuild", ARGS, version="2.56", token=OWNER)
+    assert "user_data" not in answer.body["server"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        None,
+        {},
+        {"imageRef": ""},
+        {"imageRef": 1},
+        {**ARGS, "name": ""},
+        {**ARGS, "size": 1},
+        {**ARGS, "preserve_ephemeral": "maybe"},
+    ],
+)
+async def test_wrong_arguments_are_400(cloud: Staffed, args: object) -> None:
+    """An image is required; unknown fields are refused."""
+    uuid = await cloud.built()
+    assert (await cloud.act(uuid, "rebuild", args)).status == 400
+
+
+async def test_a_paused_server_is_not_rebuilt(cloud: Staffed) -> None:
+    """409, in Nova's words."""
+    uuid = await cloud.built()
+    await cloud.done(uuid, "pause")
+    answer = await cloud.act(uuid, "rebuild", ARGS)
+    assert answer.status == 409
+    assert answer.body["conflictingRequest"]["message"] == (
+        f"Cannot 'rebuild' instance {uuid} while it is in vm_state paused"
+    )

@@ -1,0 +1,146 @@
+"""Tags, limits, quotas, lists of what Berth has none of, and what it has not at all."""
+
+import pytest
+
+from tests.unit.api.cloud import Stack
+
+NEWEST = "2.96"
+
+
+async def test_tags_come_and_go(stack: Stack) -> None:
+    """One by one or all at once; a tag is there once."""
+    path = f"/v2.1/servers/{await stack.server()}/tags"
+
+    async def asked(method: str, end: str = "", body: object = None) -> int:
+        return (await stack.ask(method, path + end, body, version=NEWEST)).status
+
+    assert await asked("PUT", body={"tags": ["a", "b", "a"]}) == 200
+    assert (await stack.ask("GET", path, version=NEWEST)).body == {"tags": ["a", "b"]}
+    assert [await asked("PUT", "/c"), await asked("PUT", "/c")] == [201, 204]
+    assert [await asked("GET", "/c"), await asked("GET", "/d")] == [204, 404]
+    assert [await asked("DELETE", "/a"), await asked("DELETE", "/a")] == [204, 404]
+    assert (await stack.ask("GET", path, version=NEWEST)).body == {"tags": ["b", "c"]}
+    assert await asked("DELETE") == 204
+    assert (await stack.ask("GET", path, version=NEWEST)).body == {"tags": []}
+    assert (await stack.ask("GET", path, version="2.25")).status == 404
+
+
+@pytest.mark.parametrize("end", ["/a,b", "/" + "x" * 61])
+async def test_what_is_no_tag_is_refused(stack: Stack, end: str) -> None:
+    """As in a list of tags."""
+    path = f"/v2.1/servers/{await stack.server()}/tags"
+    assert (await stack.ask("PUT", path + end, version=NEWEST)).status == 400
+
+
+async def test_a_server_has_fifty_tags_at_most(stack: Stack) -> None:
+    """One after the other, too."""
+    path = f"/v2.1/servers/{await stack.server()}/tags"
+    tags = [str(number) for number in range(50)]
+    assert (await stack.ask("PUT", path, {"tags": tags}, version=NEWEST)).status == 200
+    assert (await stack.ask("PUT", f"{path}/51", version=NEWEST)).status == 400
+    assert (await stack.ask("PUT", f"{path}/49", version=NEWEST)).status == 204
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("tags=a", ["both", "one"]),
+        ("tags=a,b", ["both"]),
+        ("tags-any=b,c", ["both"]),
+        ("not-tags=a,b", ["none", "one"]),
+        ("not-tags-any=a,c", ["none"]),
+        ("tags=a&not-tags=b", ["one"]),
+    ],
+)
+async def test_servers_are_listed_by_tags(stack: Stack, query: str, names: list[str]) -> None:
+    """All of them or any, there or not."""
+    for name, tags in (("one", ["a"]), ("both", ["a", "b"]), ("none", [])):
+        await stack.server(name=name, tags=tags)
+    found = (await stack.ask("GET", f"/v2.1/servers?{query}", version=NEWEST)).body["servers"]
+    assert sorted(server["name"] for server in found) == names
+
+
+async def test_limits_tell_what_is_used(stack: Stack) -> None:
+    """And that there is no limit; another project is for administrators."""
+    await stack.server(token="alice:web")
+    await stack.ask(
+        "POST",
+        "/v2.1/os-server-groups",
+        {"server_group": {"name": "g", "policies": ["affinity"]}},
+        token="alice:web",
+    )
+    answer = await stack.ask("GET", "/v2.1/limits", token="alice:web")
+    absolute = answer.body["limits"]["absolute"]
+    assert answer.body["limits"]["rate"] == []
+    assert (absolute["totalInstancesUsed"], absolute["maxTotalInstances"]) == (1, -1)
+    assert (absolute["totalCoresUsed"], absolute["totalRAMUsed"]) == (2, 4096)
+    assert absolute["totalServerGroupsUsed"] == 1
+    by_admin = await stack.ask("GET", "/v2.1/limits?tenant_id=web")
+    assert by_admin.body == answer.body
+    other = await stack.ask("GET", "/v2.1/limits?tenant_id=web", token="bob")
+    assert other.status == 403
+
+
+async def test_there_are_no_quotas(stack: Stack) -> None:
+    """They are shown as none, and none can be set."""
+    await stack.server(token="alice:web")
+    path = "/v2.1/os-quota-sets/web"
+    shown = (await stack.ask("GET", path, token="alice:web")).body["quota_set"]
+    assert (shown["id"], shown["cores"], shown["key_pairs"]) == ("web", -1, 0)
+    detail = (await stack.ask("GET", f"{path}/detail")).body["quota_set"]
+    assert detail["cores"] == {"limit": -1, "in_use": 2, "reserved": 0}
+    assert (await stack.ask("GET", f"{path}/defaults")).body["quota_set"]["ram"] == -1
+    classes = await stack.ask("GET", "/v2.1/os-quota-class-sets/default")
+    assert classes.body["quota_class_set"]["instances"] == -1
+    assert (await stack.ask("GET", path, token="bob")).status == 403
+    for method in ("PUT", "DELETE"):
+        answer = await stack.ask(method, path, {})
+        assert answer.status == 403
+        assert "no quotas" in answer.body["forbidden"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("end", "key"),
+    [
+        ("os-keypairs", "keypairs"),
+        ("servers/{server}/os-volume_attachments", "volumeAttachments"),
+        ("servers/{server}/os-interface", "interfaceAttachments"),
+    ],
+)
+async def test_what_there_is_none_of_is_an_empty_list(stack: Stack, end: str, key: str) -> None:
+    """And whoever makes one is told that Berth has none."""
+    path = "/v2.1/" + end.format(server=await stack.server())
+    assert (await stack.ask("GET", path)).body == {key: []}
+    assert (await stack.ask("POST", path, {})).status == 403
+
+
+async def test_extensions_are_named(stack: Stack) -> None:
+    """Those that clients look for."""
+    listed = (await stack.ask("GET", "/v2.1/extensions")).body["extensions"]
+    shown = await stack.ask("GET", "/v2.1/extensions/OS-SCH-HNT")
+    assert shown.body["extension"] in listed
+    assert (await stack.ask("GET", "/v2.1/extensions/nope")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("os-networks", "networks"),
+        ("os-security-groups/default", "networks"),
+        ("servers/x/os-security-groups", "networks"),
+        ("os-volumes", "volumes"),
+        ("servers/x/remote-consoles", "consoles"),
+        ("os-hosts/fake", "os-hypervisors"),
+        ("os-simple-tenant-usage/web", "usage"),
+        ("flavors/1/action", "private flavors"),
+        ("os-keypairs/mine", "key pairs"),
+        ("nonsense", None),
+        ("os-networking", None),
+    ],
+)
+async def test_what_berth_has_not_is_said(stack: Stack, path: str, told: str | None) -> None:
+    """Clients show the reason; a path that Nova has not, either, is a bare 404."""
+    answer = await stack.ask("GET", f"/v2.1/{path}")
+    assert answer.status == (404 if told is None else 501)
+    if told is not None:
+        assert told in answer.body["notImplemented"]["message"]

@@ -1,0 +1,39 @@
+"""A cloud with users."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from berth.api.app import build_app
+from tests.unit.api.cloud import Answer, Stack
+from tests.unit.api.identity.cloud import TOKENS, House, login
+
+
+class LockedStack(Stack):
+    """A cloud in the mode `identity`."""
+
+    def __init__(self) -> None:
+        self.house = House()
+        super().__init__(auth=self.house.auth)
+        self.parts = replace(self.parts, directory=self.house.directory, tokens=self.house.tokens)
+        self.app = build_app(self.parts)
+
+    async def log_in(self, user: str, password: str, scope: object = None) -> Answer:
+        """Ask for a token."""
+        return await self.ask("POST", TOKENS, login(user, password, scope))
+
+    async def token(self, user: str, password: str, scope: object = None) -> str:
+        """Return a token."""
+        answer = await self.log_in(user, password, scope)
+        assert answer.status == 201, answer.body
+        return answer.headers["X-Subject-Token"]
+
+
+@pytest.fixture
+async def locked() -> AsyncIterator[LockedStack]:
+    """Three hosts, and the users admin, alice and bob."""
+    stack = LockedStack()
+    await stack.start()
+    yield stack
+    await stack.ledger.close()

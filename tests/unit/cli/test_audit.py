@@ -1,0 +1,93 @@
+"""Audits: what is told of them, and how they end."""
+
+import json
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from berth.domain.discrepancy import (
+    Audited,
+    AuditReport,
+    Discrepancy,
+    DiscrepancyCode,
+    Mend,
+    Mended,
+)
+from berth.domain.record import Kind
+from tests.unit.cli.cloud import Cloud
+from tests.unit.cli.conftest import Run
+
+PATH = "/berth/v1/audit"
+ORPHAN = Discrepancy(
+    code=DiscrepancyCode.ORPHANED_ALLOCATION,
+    kind=Kind.INSTANCE,
+    key="i-1",
+    text="instance i-1 was deleted 2 days ago and still holds VCPU 2",
+    advice="`berth audit --fix` frees it",
+    host="h1",
+    lost={"VCPU": 2},
+    mend=Mend.FREE,
+)
+CLEAN = AuditReport(9, 1.0, Audited(3, 3, 2, 0, 2, 0), (), {})
+FOUND = replace(CLEAN, discrepancies=(ORPHAN,), lost={"VCPU": 2}, others_total=4)
+MENDED = replace(
+    CLEAN, discrepancies=(replace(ORPHAN, outcome=Mended("freed VCPU 2 in version 10", 10)),)
+)
+HALF = replace(MENDED, discrepancies=(*MENDED.discrepancies, ORPHAN), is_cut=True)
+
+
+def test_a_clean_audit_ends_with_0(run: Run, cloud: Cloud) -> None:
+    """And says how much was looked at."""
+    cloud.fixed["GET", PATH] = (200, msgspec.to_builtins(CLEAN))
+    ended = run("audit")
+    assert ended.code == 0
+    assert "3 hosts, 3 providers, 2 instances, 0 migrations, 2 consumers" in ended.out
+    assert "nothing is wrong" in ended.out
+
+
+def test_what_is_found_is_told_with_what_it_costs(run: Run, cloud: Cloud) -> None:
+    """Nothing is changed without --fix; the ages go with the question."""
+    cloud.fixed["GET", PATH] = (200, msgspec.to_builtins(FOUND))
+    ended = run("audit", "--grace", 5, "--task-age", 6, "--request-age", 7)
+    assert ended.code == 3
+    for said in (
+        "orphaned_allocation: instance i-1 was deleted 2 days ago",
+        "host: h1",
+        "to do: `berth audit --fix` frees it",
+        "1 found, `berth audit --fix` would try to mend 1; lost in all: VCPU=2",
+        "4 consumers were made through the Placement API",
+    ):
+        assert said in ended.out
+    assert dict(cloud.last.url.params) == {"grace_s": "5.0", "task_s": "6.0", "request_s": "7.0"}
+
+
+@pytest.mark.parametrize(("report", "code"), [(CLEAN, 0), (MENDED, 4), (HALF, 3), (FOUND, 3)])
+def test_a_fix_ends_with_4_when_all_is_mended(
+    run: Run, cloud: Cloud, report: AuditReport, code: int
+) -> None:
+    """With 3 while something is left."""
+    cloud.fixed["POST", PATH] = (200, msgspec.to_builtins(report))
+    ended = run("audit", "--fix")
+    assert ended.code == code
+    if report is MENDED:
+        assert "fix: freed VCPU 2 in version 10" in ended.out
+        assert "1 found, 1 mended" in ended.out
+    if report.is_cut:
+        assert "there are more" in ended.out
+
+
+def test_programs_get_the_report(run: Run, cloud: Cloud) -> None:
+    """As the service sent it, with the same exit code."""
+    cloud.fixed["GET", PATH] = (200, msgspec.to_builtins(FOUND))
+    ended = run("audit", "--json")
+    assert ended.code == 3
+    assert msgspec.convert(json.loads(ended.out), AuditReport) == FOUND
+
+
+def test_errors_end_as_with_any_command(run: Run, cloud: Cloud) -> None:
+    """A user who is no administrator is refused."""
+    body = {"forbidden": {"code": 403, "message": "Only administrators may do this."}}
+    cloud.fixed["GET", PATH] = (403, body)
+    assert run("audit").code == 1
+    assert run("audit", "--grace", -1).code == 2

@@ -1,0 +1,163 @@
+"""`berth server start` and the like, against a made-up cloud."""
+
+import json
+import time
+
+import pytest
+
+from tests.unit.cli.cloud import UUID, Cloud, Json
+from tests.unit.cli.conftest import Run
+
+SERVER = UUID.format(1)
+PATH = f"/v2.1/servers/{SERVER}"
+TASK = "OS-EXT-STS:task_state"
+
+
+@pytest.fixture(autouse=True)
+def _no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let waiting take no time."""
+
+    def sleep(_: float) -> None:
+        """Be back at once."""
+
+    monkeypatch.setattr(time, "sleep", sleep)
+
+
+@pytest.fixture
+def staffed(cloud: Cloud) -> Cloud:
+    """One server `web` of which everything may be asked."""
+    cloud.add_server("web", image={"id": "image-1"})
+    cloud.add_flavor("large")
+    cloud.fixed[("POST", f"{PATH}/action")] = (202, None)
+    cloud.fixed[("GET", f"{PATH}/os-instance-actions")] = (200, {"instanceActions": []})
+    return cloud
+
+
+AUTO = {"host": None, "block_migration": "auto"}
+ASKED: list[tuple[list[str], Json]] = [
+    (["start"], {"os-start": None}),
+    (["stop"], {"os-stop": None}),
+    (["reboot"], {"reboot": {"type": "SOFT"}}),
+    (["reboot", "--hard"], {"reboot": {"type": "HARD"}}),
+    (["pause"], {"pause": None}),
+    (["unpause"], {"unpause": None}),
+    (["suspend"], {"suspend": None}),
+    (["resume"], {"resume": None}),
+    (["resize", "--flavor", "large"], {"resize": {"flavorRef": "id-large"}}),
+    (["confirm"], {"confirmResize": None}),
+    (["revert"], {"revertResize": None}),
+    (["migrate"], {"migrate": None}),
+    (["migrate", "--host", "h"], {"migrate": {"host": "h"}}),
+    (["live-migrate"], {"os-migrateLive": AUTO}),
+    (["live-migrate", "--host", "h"], {"os-migrateLive": {**AUTO, "host": "h"}}),
+    (["evacuate"], {"evacuate": {}}),
+    (["evacuate", "--host", "h"], {"evacuate": {"host": "h"}}),
+    (["rebuild"], {"rebuild": {"imageRef": "image-1"}}),
+    (["rebuild", "--image", "image-2"], {"rebuild": {"imageRef": "image-2"}}),
+    (["shelve"], {"shelve": None}),
+    (["offload"], {"shelveOffload": None}),
+    (["unshelve"], {"unshelve": None}),
+    (["unshelve", "--az", "az1"], {"unshelve": {"availability_zone": "az1"}}),
+    (["unshelve", "--az", ""], {"unshelve": {"availability_zone": None}}),
+    (["unshelve", "--host", "h"], {"unshelve": {"host": "h"}}),
+    (["lock"], {"lock": None}),
+    (["lock", "--reason", "why"], {"lock": {"locked_reason": "why"}}),
+    (["unlock"], {"unlock": None}),
+    (["reset-state"], {"os-resetState": {"state": "error"}}),
+    (["reset-state", "--state", "active"], {"os-resetState": {"state": "active"}}),
+]
+
+
+@pytest.mark.parametrize(("words", "body"), ASKED)
+def test_each_command_is_an_action(run: Run, staffed: Cloud, words: list[str], body: Json) -> None:
+    """The server is found by its name; nothing is printed when it goes well."""
+    name, *options = words
+    ended = run("server", name, "web", *options)
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+    assert (staffed.last.url.path, staffed.body()) == (f"{PATH}/action", body)
+
+
+@pytest.mark.parametrize(("words", "version"), [([], "2.94"), (["--stopped"], "2.96")])
+def test_evacuated_servers_run_again_unless_told_otherwise(
+    run: Run, staffed: Cloud, words: list[str], version: str
+) -> None:
+    """The microversion says which."""
+    assert run("server", "evacuate", "web", *words).code == 0
+    assert staffed.last.headers["OpenStack-API-Version"] == f"compute {version}"
+
+
+def test_several_servers_at_once(run: Run, staffed: Cloud) -> None:
+    """All are looked up before anything is done."""
+    assert run("server", "stop", "web", "none").code == 4
+    assert all(one.method == "GET" for one in staffed.asked)
+    other = staffed.add_server("db")
+    staffed.fixed[("POST", f"/v2.1/servers/{other['id']}/action")] = (202, None)
+    assert run("server", "stop", "web", "db").code == 0
+    assert sum(one.method == "POST" for one in staffed.asked) == 2
+
+
+def test_waiting_ends_when_nothing_goes_on(run: Run, staffed: Cloud) -> None:
+    """And says what the servers are then."""
+    staffed.servers[SERVER] |= {"status": "BUILD", TASK: "powering-off"}
+    staffed.builds = {"status": "SHUTOFF", TASK: None, "OS-EXT-SRV-ATTR:host": "h1"}
+    ended = run("server", "stop", SERVER, "--wait")
+    assert (ended.code, ended.out) == (0, f"{SERVER} web is SHUTOFF on h1\n")
+
+
+def test_waiting_does_not_last_for_ever(run: Run, staffed: Cloud) -> None:
+    """The task is named."""
+    staffed.servers[SERVER][TASK] = "suspending"
+    ended = run("server", "suspend", "web", "--wait", "--timeout", "0")
+    assert ended.code == 1
+    assert f"{SERVER} is still suspending; wait longer with --timeout" in ended.err
+
+
+def test_what_failed_is_told(run: Run, staffed: Cloud) -> None:
+    """The history knows; without --wait nobody asks."""
+    failed = {"action": "resize", "message": "Error"}
+    staffed.fixed[("GET", f"{PATH}/os-instance-actions")] = (200, {"instanceActions": [failed]})
+    assert run("server", "resize", "web", "--flavor", "large").code == 0
+    ended = run("server", "resize", "web", "--flavor", "large", "--wait")
+    assert ended.code == 1
+    assert "resize failed, and server" in ended.err
+    assert f"berth explain {SERVER}" in ended.err
+
+
+def test_a_refusal_is_passed_on(run: Run, staffed: Cloud) -> None:
+    """With the exit code of a conflict."""
+    told = {"conflictingRequest": {"code": 409, "message": "Cannot 'start' it"}}
+    staffed.fixed[("POST", f"{PATH}/action")] = (409, told)
+    ended = run("server", "start", "web")
+    assert ended.code == 6
+    assert "Cannot 'start' it" in ended.err
+
+
+def test_a_server_without_image_needs_one(run: Run, staffed: Cloud) -> None:
+    """Nothing is asked then."""
+    staffed.servers[SERVER]["image"] = ""
+    assert run("server", "rebuild", "web").code == 2
+    assert staffed.last.method == "GET"
+
+
+def test_the_history_with_its_steps(run: Run, staffed: Cloud) -> None:
+    """Each action is followed by what was done where."""
+    action: Json = {
+        "action": "stop",
+        "request_id": "req-1",
+        "start_time": "2026-01-01T00:00:00",
+        "user_id": "alice",
+        "message": None,
+    }
+    step = {"event": "compute_stop_instance", "finish_time": "t", "host": "h1", "result": "Success"}
+    path = f"{PATH}/os-instance-actions"
+    staffed.fixed[("GET", path)] = (200, {"instanceActions": [action]})
+    whole = {"instanceAction": action | {"events": [step]}}
+    staffed.fixed[("GET", f"{path}/req-1")] = (200, whole)
+    lines = run("server", "actions", "web").out.splitlines()
+    assert [line.split()[0] for line in lines if line.strip()][-2:] == [
+        "stop",
+        "compute_stop_instance",
+    ]
+    assert json.loads(run("server", "actions", "web", "--json").out)["actions"][0]["events"] == [
+        step
+    ]

@@ -1,0 +1,15 @@
+"""The life of instances is tested in virtual time: nothing here waits for real."""
+
+from asyncio import AbstractEventLoop
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from berth.lab.kernel import VirtualLoop
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], AbstractEventLoop]]:
+    """Run every test of this folder on a virtual loop."""
+    return {"virtual": VirtualLoop}

@@ -1,0 +1,253 @@
+"""Resize and cold migration, to the end or back, and what goes wrong on the way."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.adapters.virt.fake import FakeHost, Faults
+from berth.domain import lifecycle
+from berth.domain.errors import InstanceStateError, InvalidInputError
+from berth.domain.instance import Instance, Status
+from berth.domain.lifecycle import Step
+from berth.domain.migration import MoveKind
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.write import Put
+from berth.services.moving import Target
+from berth.testing.builders import make_request
+from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
+
+LARGER = replace(BIG, vcpus=3)
+SLOW = Faults(delay_s={"stop": 1.0, "fetch_disks": 1.0, "offer_disks": 1.0})
+
+
+async def resized(town: Town, instance: Instance) -> Instance:
+    """Have an instance resized and wait until its owner is asked."""
+    await town.operations.resize(instance.uuid, LARGER, caller(1))
+    await town.work()
+    return await town.get(instance.uuid)
+
+
+async def confirm(town: Town, instance: Instance) -> Instance:
+    """Confirm a move and wait until that is done."""
+    await town.operations.confirm(instance.uuid, caller(8), service_down_time_s=DOWN_S)
+    await town.work()
+    return await town.get(instance.uuid)
+
+
+async def revert(town: Town, instance: Instance) -> Instance:
+    """Revert a move and wait until that is done."""
+    await town.operations.revert(instance.uuid, caller(9), service_down_time_s=DOWN_S)
+    await town.work()
+    return await town.get(instance.uuid)
+
+
+async def test_a_resize_takes_room_on_both_sides_until_it_is_confirmed() -> None:
+    """The old room is the migration's, the new one the instance's."""
+    town = await open_town()
+    vm = await town.create()
+    now = await resized(town, vm)
+    assert (now.status, now.task, now.flavor) == (Status.RESIZED, None, LARGER)
+    assert now.host != vm.host
+    assert await town.used() == {vm.host: 1, now.host: 3}
+    assert town.guests() == {vm.host: ["stopped"], now.host: ["running"]}
+    migration = await town.migration()
+    assert (migration.kind, migration.status) == (MoveKind.RESIZE, "finished")
+    assert (migration.source.host, migration.destination.host) == (vm.host, now.host)
+    holding = await town.ledger.holding(migration.uuid)
+    assert holding is not None
+    assert holding.consumer.consumer_type == "MIGRATION"
+    await town.assert_settled()
+    done = await confirm(town, now)
+    assert (done.status, done.host, done.migration_uuid) == (Status.ACTIVE, now.host, None)
+    assert (await town.used(), town.guests()) == ({now.host: 3}, {now.host: ["running"]})
+    assert (await town.migration()).status == "confirmed"
+    assert await town.held() == 1
+    await town.assert_settled()
+
+
+@pytest.mark.parametrize("was", [Status.ACTIVE, Status.SHUTOFF])
+async def test_a_resize_can_be_reverted(was: Status) -> None:
+    """Everything is as before: host, size, room, and whether it runs."""
+    town = await open_town()
+    vm = await town.create()
+    if was is Status.SHUTOFF:
+        await town.operations.begin(vm.uuid, lifecycle.STOP, caller(2))
+        await town.work()
+    now = await resized(town, vm)
+    power = "running" if was is Status.ACTIVE else "stopped"
+    assert town.guests() == {vm.host: ["stopped"], now.host: [power]}
+    back = await revert(town, now)
+    assert (back.status, back.host, back.flavor) == (was, vm.host, vm.flavor)
+    assert (await town.used(), town.guests()) == ({vm.host: 1}, {vm.host: [power]})
+    assert (await town.migration()).status == "reverted"
+    assert [one.name for one in await town.ledger.actions(vm.uuid)][:2] == [
+        "revertResize",
+        "resize",
+    ]
+    await town.assert_settled()
+
+
+async def test_a_resize_may_stay_on_its_host() -> None:
+    """Where that is set; old and new room count together until it is confirmed."""
+    town = await open_town(hosts=1, resizes_in_place=True)
+    vm = await town.create()
+    now = await resized(town, vm)
+    assert (now.host, now.status) == (vm.host, Status.RESIZED)
+    assert await town.used() == {"host-1": 4}
+    assert town.guests() == {"host-1": ["running"]}
+    back = await revert(town, now)
+    assert (back.flavor, await town.used()) == (vm.flavor, {"host-1": 1})
+    assert town.machines["host-1"].guests[vm.uuid].flavor == vm.flavor
+    await town.operations.resize(vm.uuid, LARGER, caller(2))
+    await town.work()
+    done = await confirm(town, await town.get(vm.uuid))
+    assert (done.flavor, await town.used()) == (LARGER, {"host-1": 3})
+    assert town.guests() == {"host-1": ["running"]}
+    await town.assert_settled()
+
+
+async def test_a_cold_migration_may_name_its_host() -> None:
+    """The filters are asked all the same."""
+    town = await open_town(vcpus=2)
+    vm = await town.create()
+    target = next(name for name in ("host-3", "host-2") if name != vm.host)
+    await town.operations.migrate(vm.uuid, Target(host=target), caller(1))
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.host, now.status, now.flavor) == (target, Status.RESIZED, vm.flavor)
+    assert (await confirm(town, now)).host == target
+
+
+async def test_without_room_the_instance_stays_as_it_was() -> None:
+    """Nothing is claimed; the history has the reason."""
+    town = await open_town(vcpus=2)
+    vm = await town.create()
+    now = await resized(town, vm)
+    assert (now.status, now.host, now.task) == (Status.ACTIVE, vm.host, None)
+    assert (await town.used(), town.guests()) == ({vm.host: 1}, {vm.host: ["running"]})
+    action = await town.action(vm)
+    assert action.name == "resize"
+    assert "No valid host" in action.message
+    await town.assert_settled()
+
+
+@pytest.mark.parametrize("verb", ["offer_disks", "fetch_disks"])
+async def test_a_move_that_fails_everywhere_leaves_it_running_where_it_was(verb: str) -> None:
+    """The guest is started again, all room but its own is free, nothing is left elsewhere."""
+    faults = Faults(share={verb: 1.0})
+    town = await open_town(*(FakeHost(f"host-{n}", faults=faults) for n in (1, 2, 3)))
+    vm = await town.create()
+    now = await resized(town, vm)
+    assert (now.status, now.host, now.flavor) == (Status.ACTIVE, vm.host, vm.flavor)
+    assert (await town.used(), town.guests()) == ({vm.host: 1}, {vm.host: ["running"]})
+    message = (await town.action(vm)).message
+    assert "No valid host" in message
+    assert message.endswith("The move failed on 2 hosts before.")
+    assert {one.status for one in await town.ledger.migrations(town.every)} == {"error"}
+    assert await town.held() == 1
+    await town.assert_settled()
+
+
+async def test_a_move_that_fails_on_one_host_goes_to_the_next() -> None:
+    """Alternates are tried, and the history of the one action tells of both."""
+    town = await open_town()
+    vm = await town.create()
+    others = [name for name in town.machines if name != vm.host]
+    faults = Faults(share={"fetch_disks": 1.0})
+    first = (await town.operations.resize(vm.uuid, LARGER, caller(1))).host
+    assert first == vm.host
+    town.drivers[others[0]]._fake = FakeHost(others[0], faults=faults)
+    town.drivers[others[1]]._fake = FakeHost(others[1])
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.host) == (Status.RESIZED, others[1])
+    assert await town.used() == {vm.host: 1, others[1]: 3}
+    assert len(await town.ledger.migrations(town.every)) in {1, 2}
+    assert (await confirm(town, now)).status is Status.ACTIVE
+    await town.assert_settled()
+
+
+@pytest.mark.parametrize(
+    ("step", "error"), [(lifecycle.RESIZE, InvalidInputError), (lifecycle.CONFIRM, None)]
+)
+async def test_what_makes_no_sense_is_refused(step: Step, error: type[Exception] | None) -> None:
+    """The same flavor, a smaller disk, a confirmation of nothing."""
+    town = await open_town()
+    vm = await town.create()
+    if error is None:
+        with pytest.raises(InstanceStateError):
+            await town.operations.confirm(vm.uuid, caller(), service_down_time_s=DOWN_S)
+        return
+    assert step is lifecycle.RESIZE
+    with pytest.raises(error, match="already"):
+        await town.operations.resize(vm.uuid, vm.flavor, caller())
+    with pytest.raises(error, match="smaller"):
+        await town.operations.resize(vm.uuid, replace(LARGER, root_gb=0), caller())
+
+
+async def test_a_lone_member_of_an_affinity_group_can_be_moved() -> None:
+    """Its own place does not hold it; anti-affinity keeps it off the others'."""
+    town = await open_town()
+    group = ServerGroup("group-1", "together", GroupPolicy.AFFINITY, "project-1")
+    apart = ServerGroup("group-2", "apart", GroupPolicy.ANTI_AFFINITY, "project-1")
+    await town.ledger.write(Put(group), Put(apart))
+    vm = await town.create(replace(make_request(1), group_uuid="group-1"))
+    now = await resized(town, vm)
+    assert (now.status, now.host != vm.host) == (Status.RESIZED, True)
+    await confirm(town, now)
+    request = replace(make_request(2, count=2), group_uuid="group-2")
+    first = await town.create(request)
+    second = await town.get(request.instance_uuids[1])
+    await town.operations.migrate(first.uuid, Target(), caller(5))
+    await town.work()
+    moved = await town.get(first.uuid)
+    assert not (await town.action(first)).message
+    assert {moved.host, first.host, second.host} == {"host-1", "host-2", "host-3"}
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5, 3.5])
+async def test_a_move_survives_the_death_of_the_agents(seconds: float) -> None:
+    """What was begun is found in the ledger and ended, whenever the agents die."""
+    town = await open_town(*(FakeHost(f"host-{n}", faults=SLOW) for n in (1, 2, 3)))
+    vm = await town.create()
+    await town.operations.resize(vm.uuid, LARGER, caller(1))
+    await town.work(seconds)
+    await town.restart(town.fakes)
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert now.status is Status.RESIZED
+    assert await town.used() == {vm.host: 1, now.host: 3}
+    await confirm(town, now)
+    assert (await town.used(), town.guests()) == ({now.host: 3}, {now.host: ["running"]})
+    await town.assert_settled()
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5, 30.0])
+async def test_a_delete_on_the_way_leaves_nothing(seconds: float) -> None:
+    """No guest, no room, on neither side, whenever it comes."""
+    town = await open_town(*(FakeHost(f"host-{n}", faults=SLOW) for n in (1, 2, 3)))
+    vm = await town.create()
+    await town.operations.resize(vm.uuid, LARGER, caller(1))
+    await town.work(seconds)
+    await town.desk.instances.delete(vm.uuid, service_down_time_s=DOWN_S)
+    await town.work()
+    assert (await town.get(vm.uuid)).status is Status.DELETED
+    assert (await town.used(), town.guests(), await town.held()) == ({}, {}, 0)
+    assert (await town.migration()).has_ended
+    await town.assert_settled()
+
+
+async def test_a_confirmation_does_not_wait_for_a_dead_host() -> None:
+    """What was left there is destroyed by its agent when it is back."""
+    town = await open_town()
+    vm = await town.create()
+    now = await resized(town, vm)
+    assert vm.host is not None
+    await town.kill(vm.host)
+    done = await confirm(town, now)
+    assert done.status is Status.ACTIVE
+    assert await town.used() == {vm.host: 1, now.host: 3}
+    await town.restart(town.fakes)
+    await town.work()
+    assert (await town.used(), town.guests()) == ({now.host: 3}, {now.host: ["running"]})
+    await town.assert_settled()

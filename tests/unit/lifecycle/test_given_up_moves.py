@@ -1,0 +1,106 @@
+"""Moves whose other host has died: an administrator gives them up."""
+
+from berth.adapters.virt.fake import FakeHost, Faults
+from berth.domain import lifecycle
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.migration import Migration
+from berth.services.moving import Target
+from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
+
+SLOW = Faults(delay_s=dict.fromkeys(("stop", "fetch_disks", "spawn", "take_in", "hand_over"), 10.0))
+
+
+async def slow_town() -> Town:
+    """Open a town in which every step of a move takes ten seconds."""
+    fakes = [FakeHost(f"host-{number}", faults=SLOW) for number in (1, 2, 3)]
+    return await open_town(*fakes)
+
+
+async def give_up(town: Town, instance: Instance) -> Instance:
+    """Say that an instance is active, and wait for what comes of it."""
+    await town.operations.reset_state(instance.uuid, Status.ACTIVE, caller(7))
+    await town.work()
+    return await town.get(instance.uuid)
+
+
+async def assert_cleared(town: Town, instance: Instance) -> None:
+    """Bring all hosts back, and check that the instance is on one of them and nowhere else."""
+    await town.restart(town.fakes)
+    await town.work()
+    now = await town.get(instance.uuid)
+    assert town.guests() == {now.host: ["running"]}
+    assert await town.used() == {now.host: now.flavor.vcpus}
+    assert await town.held() == 1
+    await town.assert_settled()
+
+
+async def dies(town: Town, seconds: float) -> Migration:
+    """Let a move go on for a while, and have the host die that it goes to."""
+    await town.work(seconds)
+    migration = await town.migration()
+    await town.kill(migration.destination.host)
+    await town.work()
+    return migration
+
+
+async def test_a_resize_to_a_host_that_died() -> None:
+    """It waits for the host; given up, the guest can be started again where it was."""
+    town = await slow_town()
+    vm = await town.create()
+    await town.operations.resize(vm.uuid, BIG, caller(1))
+    await dies(town, 15.0)
+    assert (await town.get(vm.uuid)).task is Task.RESIZE_MIGRATED
+    now = await give_up(town, vm)
+    assert (now.status, now.host, now.flavor) == (Status.ACTIVE, vm.host, vm.flavor)
+    await town.operations.begin(vm.uuid, lifecycle.REBOOT_HARD, caller(8))
+    await town.work()
+    assert town.guests()[vm.host or ""] == ["running"]
+    await assert_cleared(town, vm)
+
+
+async def test_a_live_move_to_a_host_that_died() -> None:
+    """The guest runs on all the while."""
+    town = await slow_town()
+    vm = await town.create()
+    await town.operations.live_migrate(vm.uuid, Target(), caller(1))
+    await dies(town, 5.0)
+    assert (await town.get(vm.uuid)).task is Task.MIGRATING
+    now = await give_up(town, vm)
+    assert (now.status, now.host) == (Status.ACTIVE, vm.host)
+    await assert_cleared(town, vm)
+
+
+async def test_a_resized_instance_whose_new_host_died() -> None:
+    """Given up, it can be evacuated; what it left on the old host goes, too."""
+    town = await slow_town()
+    vm = await town.create()
+    await town.operations.resize(vm.uuid, BIG, caller(1))
+    migration = await dies(town, 120.0)
+    assert (await town.get(vm.uuid)).status is Status.RESIZED
+    assert Status.RESIZED not in lifecycle.EVACUATE.begins
+    now = await give_up(town, vm)
+    assert now.host == migration.destination.host
+    await town.operations.evacuate(vm.uuid, Target(), caller(8), service_down_time_s=DOWN_S)
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.flavor) == (Status.ACTIVE, BIG)
+    assert now.host != migration.destination.host
+    await assert_cleared(town, vm)
+
+
+async def test_an_agent_that_lives_leaves_evacuated_guests_alone() -> None:
+    """Its host is only said to be down: it waits for the new guest, and then clears away."""
+    town = await slow_town()
+    vm = await town.create()
+    host = vm.host or ""
+    await town.kill(host)
+    await town.restart(town.fakes)
+    boots = town.machines[host].guests[vm.uuid].boots
+    await town.operations.evacuate(vm.uuid, Target(), caller(1), service_down_time_s=DOWN_S)
+    await town.work(5.0)
+    assert town.machines[host].guests[vm.uuid].boots == boots
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert now.host != host
+    assert town.guests() == {now.host: ["running"]}
+    await town.assert_settled()

@@ -1,0 +1,158 @@
+"""Live migration and evacuation."""
+
+import pytest
+
+from berth.adapters.virt.fake import FakeHost, Faults
+from berth.domain import lifecycle
+from berth.domain.errors import InvalidInputError
+from berth.domain.instance import Status
+from berth.services.moving import Target
+from tests.unit.lifecycle.town import DOWN_S, Town, caller, open_town
+
+SLOW = Faults(delay_s={"take_in": 1.0, "hand_over": 2.0})
+
+
+def slow(*, failing: str = "") -> list[FakeHost]:
+    """Return three hosts whose live moves take three seconds."""
+    faults = Faults(delay_s=SLOW.delay_s, share={failing: 1.0} if failing else {})
+    return [FakeHost(f"host-{number}", faults=faults) for number in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("was", [Status.ACTIVE, Status.PAUSED])
+async def test_a_running_guest_moves_without_a_stop(was: Status) -> None:
+    """It was booted once, and all its room is on the other host."""
+    town = await open_town()
+    vm = await town.create()
+    if was is Status.PAUSED:
+        await town.operations.begin(vm.uuid, lifecycle.PAUSE, caller(1))
+        await town.work()
+    await town.operations.live_migrate(vm.uuid, Target(), caller(2))
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.task, now.migration_uuid) == (was, None, None)
+    assert now.host != vm.host
+    assert await town.used() == {now.host: 1}
+    power = "running" if was is Status.ACTIVE else "paused"
+    assert town.guests() == {now.host: [power]}
+    assert town.machines[now.host or ""].guests[vm.uuid].boots == 1
+    assert (await town.migration()).status == "completed"
+    assert await town.held() == 1
+    await town.assert_settled()
+
+
+@pytest.mark.parametrize("verb", ["take_in", "hand_over"])
+async def test_a_live_move_that_fails_everywhere_goes_on_where_it_was(verb: str) -> None:
+    """Nothing waits anywhere, and no room is held."""
+    town = await open_town(*slow(failing=verb))
+    vm = await town.create()
+    await town.operations.live_migrate(vm.uuid, Target(), caller())
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.host) == (Status.ACTIVE, vm.host)
+    assert (await town.used(), town.guests()) == ({vm.host: 1}, {vm.host: ["running"]})
+    assert town.machines[vm.host or ""].guests[vm.uuid].boots == 1
+    assert {one.status for one in await town.ledger.migrations(town.every)} == {"failed"}
+    assert "No valid host" in (await town.action(vm)).message
+    await town.assert_settled()
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5])
+async def test_a_live_move_can_be_cancelled(seconds: float) -> None:
+    """While it goes on; the guest stays where it is, and no other host is tried."""
+    town = await open_town(*slow())
+    vm = await town.create()
+    await town.operations.live_migrate(vm.uuid, Target(), caller())
+    await town.work(seconds)
+    number = (await town.migration()).number
+    await town.operations.cancel_live_migration(vm.uuid, number, caller(7))
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.host) == (Status.ACTIVE, vm.host)
+    assert (await town.used(), town.guests()) == ({vm.host: 1}, {vm.host: ["running"]})
+    assert (await town.migration()).status == "cancelled"
+    cancelling, moving = (await town.ledger.actions(vm.uuid))[:2]
+    assert (cancelling.name, cancelling.message) == ("live_migration_cancel", "")
+    assert (moving.name, moving.message) == ("live-migration", "The move was cancelled.")
+    await town.assert_settled()
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5, 3.5])
+@pytest.mark.parametrize("deletes", [False, True])
+async def test_a_live_move_survives_what_comes_between(*, seconds: float, deletes: bool) -> None:
+    """The agents' death, or a delete: one guest at most, and its room."""
+    town = await open_town(*slow())
+    vm = await town.create()
+    await town.operations.live_migrate(vm.uuid, Target(), caller())
+    await town.work(seconds)
+    if deletes:
+        await town.desk.instances.delete(vm.uuid, service_down_time_s=DOWN_S)
+    else:
+        await town.restart(town.fakes)
+    await town.work()
+    now = await town.get(vm.uuid)
+    if deletes:
+        assert (await town.used(), town.guests(), await town.held()) == ({}, {}, 0)
+    else:
+        assert now.status is Status.ACTIVE
+        assert (await town.used(), town.guests()) == ({now.host: 1}, {now.host: ["running"]})
+        assert town.machines[now.host or ""].guests[vm.uuid].boots == 1
+    await town.assert_settled()
+
+
+async def dead_host(town: Town) -> str:
+    """Kill the host of an instance; return its name."""
+    vm = await town.create()
+    assert vm.host is not None
+    await town.kill(vm.host)
+    return vm.host
+
+
+async def test_a_host_that_is_up_is_not_evacuated() -> None:
+    """Its guest may well run."""
+    town = await open_town()
+    vm = await town.create()
+    with pytest.raises(InvalidInputError, match="still in use"):
+        await town.operations.evacuate(vm.uuid, Target(), caller(), service_down_time_s=DOWN_S)
+
+
+async def test_an_evacuation_holds_the_dead_room_until_the_host_is_back() -> None:
+    """Under the migration's name; then its agent destroys what is left and frees it."""
+    town = await open_town()
+    vm = await town.create()
+    assert vm.host is not None
+    await town.kill(vm.host)
+    await town.operations.evacuate(vm.uuid, Target(), caller(), service_down_time_s=DOWN_S)
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.task, now.host != vm.host) == (Status.ACTIVE, None, True)
+    assert await town.used() == {vm.host: 1, now.host: 1}
+    migration = await town.migration()
+    assert (migration.status, await town.held()) == ("done", 2)
+    holding = await town.ledger.holding(vm.uuid)
+    assert holding is not None
+    assert len(holding.allocations) == 1
+    await town.restart(town.fakes)
+    await town.work()
+    assert (await town.used(), town.guests()) == ({now.host: 1}, {now.host: ["running"]})
+    assert (await town.migration()).status == "completed"
+    await town.assert_settled()
+
+
+async def test_an_evacuation_of_what_was_on_its_way() -> None:
+    """A host may die in the midst of a move; what waits elsewhere is cleared away."""
+    town = await open_town(*slow())
+    vm = await town.create()
+    assert vm.host is not None
+    await town.operations.live_migrate(vm.uuid, Target(), caller(1))
+    await town.work(1.5)
+    await town.kill(vm.host)
+    await town.operations.evacuate(vm.uuid, Target(), caller(2), service_down_time_s=DOWN_S)
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.host != vm.host) == (Status.ACTIVE, True)
+    assert await town.used() == {vm.host: 1, now.host: 1}
+    await town.restart(town.fakes)
+    await town.work()
+    assert (await town.used(), town.guests()) == ({now.host: 1}, {now.host: ["running"]})
+    assert await town.held() == 1
+    await town.assert_settled()

@@ -1,0 +1,73 @@
+"""Tasks of agents, counted by how they end."""
+
+from dataclasses import replace
+
+from berth.adapters.virt.fake import FakeHost, Faults
+from berth.domain import lifecycle
+from berth.domain.instance import Status
+from berth.ports.measures import TASK_SECONDS, TASKS
+from berth.ports.metrics import Measure
+from berth.services.host_work import Bench
+from berth.services.host_work.observed import MeasuredWork
+from tests.unit.lifecycle.town import Town, caller, open_town
+
+
+class Counts:
+    """Metrics that a test can read."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[Measure, tuple[str, ...]], float] = {}
+
+    def add(self, measure: Measure, labels: tuple[str, ...] = (), amount: float = 1.0) -> None:
+        """Add up."""
+        self.found[measure, labels] = self.found.get((measure, labels), 0) + amount
+
+    def observe(self, measure: Measure, value: float, labels: tuple[str, ...] = ()) -> None:
+        """Count."""
+        self.add(measure, labels)
+
+
+def observe(town: Town) -> Counts:
+    """Have the agents of a town looked at."""
+    counts = Counts()
+    agents = town.pool._agents
+    for name, agent in agents.items():
+        bench = Bench(name, town.ledger, agent.driver, town.desk.clock)
+        agents[name] = replace(agent, work=MeasuredWork(bench, counts))
+    return counts
+
+
+async def test_tasks_are_counted_by_their_kind() -> None:
+    """A build, then a stop; each with its time."""
+    town = await open_town()
+    counts = observe(town)
+    vm = await town.create()
+    await town.operations.begin(vm.uuid, lifecycle.STOP, caller())
+    await town.work()
+    assert counts.found == {
+        (TASKS, ("spawning", "done")): 1,
+        (TASK_SECONDS, ("spawning",)): 1,
+        (TASKS, ("powering-off", "done")): 1,
+        (TASK_SECONDS, ("powering-off",)): 1,
+    }
+
+
+async def test_a_failed_build_is_counted_as_such() -> None:
+    """On each host where it was tried."""
+    faults = Faults(share={"spawn": 1.0})
+    town = await open_town(FakeHost("host-1", faults=faults), hosts=1)
+    counts = observe(town)
+    vm = await town.create()
+    assert vm.status is Status.ERROR
+    assert counts.found[TASKS, ("spawning", "failed")] == 1
+
+
+async def test_a_failed_step_is_counted_as_such() -> None:
+    """Though the instance stays as it was."""
+    faults = Faults(share={"pause": 1.0})
+    town = await open_town(FakeHost("host-1", faults=faults), hosts=1)
+    counts = observe(town)
+    vm = await town.create()
+    await town.operations.begin(vm.uuid, lifecycle.PAUSE, caller())
+    await town.work()
+    assert counts.found[TASKS, ("pausing", "failed")] == 1

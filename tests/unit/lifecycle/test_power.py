@@ -1,0 +1,171 @@
+"""Power, pause, suspend, rebuild and shelving: what one host does by itself."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.adapters.virt.fake import FakeHost, Faults
+from berth.domain import lifecycle
+from berth.domain.errors import InstanceLockedError, InstanceStateError
+from berth.domain.image import Image
+from berth.domain.instance import Status, Task
+from berth.domain.lifecycle import Step
+from berth.domain.write import Put
+from berth.services.moving import Target
+from tests.unit.lifecycle.town import caller, open_town
+
+STEPS = [
+    ((lifecycle.STOP,), Status.SHUTOFF, "stopped"),
+    ((lifecycle.STOP, lifecycle.START), Status.ACTIVE, "running"),
+    ((lifecycle.REBOOT_SOFT,), Status.ACTIVE, "running"),
+    ((lifecycle.STOP, lifecycle.REBOOT_HARD), Status.ACTIVE, "running"),
+    ((lifecycle.PAUSE,), Status.PAUSED, "paused"),
+    ((lifecycle.PAUSE, lifecycle.UNPAUSE), Status.ACTIVE, "running"),
+    ((lifecycle.SUSPEND,), Status.SUSPENDED, "suspended"),
+    ((lifecycle.SUSPEND, lifecycle.RESUME), Status.ACTIVE, "running"),
+    ((lifecycle.PAUSE, lifecycle.REBOOT_HARD), Status.ACTIVE, "running"),
+]
+
+
+@pytest.mark.parametrize(("steps", "status", "power"), STEPS)
+async def test_a_step_changes_guest_and_record(
+    steps: tuple[Step, ...], status: Status, power: str
+) -> None:
+    """Each is done by the agent, and leaves its line in the history."""
+    town = await open_town()
+    vm = await town.create()
+    for number, step in enumerate(steps):
+        await town.operations.begin(vm.uuid, step, caller(number))
+        await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.host) == (status, vm.host)
+    assert town.guests() == {vm.host: [power]}
+    assert await town.used() == {vm.host: 1}
+    actions = await town.ledger.actions(vm.uuid)
+    assert [one.name for one in actions] == [step.action for step in reversed(steps)]
+    assert all(one.ended_at_s is not None and not one.message for one in actions)
+    assert [event.host for one in actions for event in one.events] == [vm.host] * len(steps)
+    await town.assert_settled()
+
+
+@pytest.mark.parametrize(
+    "step", [lifecycle.START, lifecycle.UNPAUSE, lifecycle.RESUME, lifecycle.SHELVE_OFFLOAD]
+)
+async def test_a_step_that_does_not_fit_is_refused(step: Step) -> None:
+    """An active instance cannot be started; the error says what it is."""
+    town = await open_town()
+    vm = await town.create()
+    with pytest.raises(InstanceStateError, match=f"'{step.action}'.*vm_state active"):
+        await town.operations.begin(vm.uuid, step, caller())
+    assert not await town.ledger.actions(vm.uuid)
+
+
+async def test_two_steps_at_once_are_one_too_many() -> None:
+    """While a task goes on nothing else begins."""
+    town = await open_town()
+    vm = await town.create()
+    await town.operations.begin(vm.uuid, lifecycle.STOP, caller(1))
+    with pytest.raises(InstanceStateError, match="task_state powering-off"):
+        await town.operations.begin(vm.uuid, lifecycle.PAUSE, caller(2))
+
+
+async def test_a_locked_instance_is_for_administrators() -> None:
+    """Its owner may do nothing until it is unlocked."""
+    town = await open_town()
+    vm = await town.create()
+    await town.operations.lock(vm.uuid, "mine", caller(1))
+    with pytest.raises(InstanceLockedError, match="is locked"):
+        await town.operations.begin(vm.uuid, lifecycle.STOP, caller(2, is_admin=False))
+    await town.operations.unlock(vm.uuid, caller(3))
+    await town.operations.begin(vm.uuid, lifecycle.STOP, caller(4, is_admin=False))
+
+
+async def test_what_the_driver_cannot_do_leaves_the_instance_as_it_was() -> None:
+    """The history says that it failed; where is for operators."""
+    faults = Faults(share={"pause": 1.0})
+    town = await open_town(*(FakeHost(f"host-{n}", faults=faults) for n in (1, 2, 3)))
+    vm = await town.create()
+    await town.operations.begin(vm.uuid, lifecycle.PAUSE, caller())
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.task) == (Status.ACTIVE, None)
+    action = await town.action(vm)
+    assert action.message == "The action pause failed on its host."
+    assert (vm.host or "") not in action.message
+    assert "set to fail" in action.events[0].error
+    await town.assert_settled()
+
+
+@pytest.mark.parametrize("was", [Status.ACTIVE, Status.SHUTOFF])
+async def test_a_rebuild_makes_the_guest_anew(was: Status) -> None:
+    """Of the new image, where it is; one that was off is off again."""
+    town = await open_town()
+    vm = await town.create()
+    if was is Status.SHUTOFF:
+        await town.operations.begin(vm.uuid, lifecycle.STOP, caller(1))
+        await town.work()
+    await town.operations.rebuild(vm.uuid, Image("image-2", "other"), caller(2), name="new")
+    assert (await town.get(vm.uuid)).task is Task.REBUILDING
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.name, now.host) == (was, "new", vm.host)
+    assert now.image == Image("image-2", "other")
+    await town.assert_settled()
+
+
+async def test_a_shelved_instance_leaves_its_host_and_comes_back() -> None:
+    """Its room is free meanwhile, and its disks come along."""
+    town = await open_town()
+    vm = await town.create()
+    await town.operations.begin(vm.uuid, lifecycle.SHELVE, caller(1))
+    await town.work()
+    away = await town.get(vm.uuid)
+    assert (away.status, away.host) == (Status.SHELVED_OFFLOADED, None)
+    assert (await town.used(), town.guests(), await town.held()) == ({}, {}, 0)
+    assert list(town.network.stored) == [away.disks]
+    await town.operations.unshelve(vm.uuid, Target(), caller(2))
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.disks) == (Status.ACTIVE, None)
+    assert town.guests() == {now.host: ["running"]}
+    assert await town.used() == {now.host: 1}
+    assert not town.network.stored
+    await town.assert_settled()
+
+
+async def test_an_instance_may_stay_where_it_is_shelved() -> None:
+    """It keeps its room until it is told to go."""
+    town = await open_town(offloads=False)
+    vm = await town.create()
+    await town.operations.begin(vm.uuid, lifecycle.SHELVE, caller(1))
+    await town.work()
+    assert (await town.get(vm.uuid)).status is Status.SHELVED
+    assert await town.used() == {vm.host: 1}
+    await town.operations.unshelve(vm.uuid, Target(), caller(2))
+    await town.work()
+    assert (await town.get(vm.uuid)).status is Status.ACTIVE
+    await town.operations.begin(vm.uuid, lifecycle.SHELVE, caller(3))
+    await town.work()
+    await town.operations.begin(vm.uuid, lifecycle.SHELVE_OFFLOAD, caller(4))
+    await town.work()
+    assert (await town.get(vm.uuid)).status is Status.SHELVED_OFFLOADED
+    assert (await town.used(), town.guests()) == ({}, {})
+    await town.assert_settled()
+
+
+async def test_an_unshelve_without_room_leaves_it_shelved() -> None:
+    """The history has the reason; there is no second try by itself."""
+    town = await open_town(hosts=1, vcpus=1)
+    vm = await town.create()
+    await town.operations.begin(vm.uuid, lifecycle.SHELVE, caller(1))
+    await town.work()
+    other = replace(vm, uuid="00000000-0000-4000-8000-0000000000aa", revision=0)
+    from berth.testing.builders import make_take  # noqa: PLC0415
+
+    await town.ledger.write(make_take(99), Put(replace(other, host="host-1", node="host-1")))
+    await town.operations.unshelve(vm.uuid, Target(), caller(2))
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.host, now.task) == (Status.SHELVED_OFFLOADED, None, None)
+    assert "VCPU" in (await town.action(vm)).message or "room" in (await town.action(vm)).message
+    assert list(town.network.stored) == [now.disks]

@@ -1,0 +1,155 @@
+"""A ledger, a scheduler and the agents of some hosts, in one process and virtual time."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+
+from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork
+from berth.agent.pool import Agent, AgentPool
+from berth.domain.caller import Caller
+from berth.domain.host import Service
+from berth.domain.instance import Instance
+from berth.domain.instance_action import Action
+from berth.domain.migration import Migration
+from berth.domain.request import Request
+from berth.domain.resources import VCPU
+from berth.domain.write import Put
+from berth.ports.ledger import InstanceQuery, MigrationQuery
+from berth.services.host_work import Bench, HostWork
+from berth.services.operations import Operations
+from berth.testing.builders import make_flavor, make_request
+from tests.unit.services.wiring import Desk, Fleet, TappedLedger, open_desk, order_of, running
+
+DOWN_S = 60.0
+_ALL = InstanceQuery(deleted=None)
+BIG = make_flavor(2)
+"""A flavor beside the first one."""
+
+
+def caller(number: int = 1, *, is_admin: bool = True) -> Caller:
+    """Return who asks, with request id `req-ask-N`."""
+    return Caller(f"req-ask-{number}", "project-1", "user-1", is_admin)
+
+
+class Town:
+    """Everything that one test works with."""
+
+    def __init__(self, desk: Desk, fakes: Mapping[str, FakeHost], **settings: bool) -> None:
+        self.desk = desk
+        self.ledger: TappedLedger = desk.ledger
+        self.network = FakeNetwork()
+        self.machines = {name: FakeMachine(name) for name in fakes}
+        self.fakes = dict(fakes)
+        self.offloads = settings.pop("offloads", True)
+        self.operations = Operations(
+            ledger=desk.ledger, replica=desk.replica, clock=desk.clock, **settings
+        )
+        self.drivers: dict[str, FakeDriver] = {}
+        self.pool = self._pool(fakes)
+
+    def _pool(self, fakes: Mapping[str, FakeHost]) -> AgentPool:
+        agents: dict[str, Agent] = {}
+        for name, fake in fakes.items():
+            driver = FakeDriver(fake, self.desk.clock, self.machines[name], self.network)
+            self.drivers[name] = driver
+            bench = Bench(name, self.ledger, driver, self.desk.clock, offloads=self.offloads)
+            agents[name] = Agent(name, driver, HostWork(bench))
+        pool = AgentPool(agents, self.desk.hosts, self.desk.clock, self.desk.told)
+        self.desk.follower.subscribe(pool)
+        return pool
+
+    async def work(self, seconds: float = 120.0) -> None:
+        """Let everybody work for a while."""
+        async with running(self.desk.follower.run, self.desk.pending.run, self.pool.run):
+            await asyncio.sleep(seconds)
+
+    async def create(self, request: Request | None = None) -> Instance:
+        """Place an instance and have it built."""
+        request = request or make_request(1)
+        order = order_of(request)
+        group = request.group_uuid
+        members = tuple(replace(one, group_uuid=group) for one in order.instances)
+        await self.desk.placing.place(replace(order, instances=members))
+        await self.work()
+        return await self.get(request.instance_uuids[0])
+
+    async def get(self, uuid: str) -> Instance:
+        """Return an instance as the ledger has it."""
+        found = await self.ledger.get(Instance, uuid)
+        assert found is not None
+        return found
+
+    every = MigrationQuery()
+
+    async def migration(self, number: int = 0) -> Migration:
+        """Return a migration, newest first."""
+        return (await self.ledger.migrations(self.every))[number]
+
+    async def action(self, instance: Instance) -> Action:
+        """Return the newest action of an instance."""
+        return (await self.ledger.actions(instance.uuid))[0]
+
+    async def flavor(self, vcpus: int = 2) -> None:
+        """Keep the second flavor in the ledger, with so many VCPUs."""
+        await self.ledger.write(Put(replace(BIG, vcpus=vcpus)))
+
+    def guests(self) -> dict[str, list[str]]:
+        """Return what is on the machines that have anything: power by guest, in their order."""
+        return {
+            name: [str(guest.power) for _, guest in sorted(machine.guests.items())]
+            for name, machine in self.machines.items()
+            if machine.guests
+        }
+
+    async def used(self) -> dict[str, int]:
+        """Return the VCPUs in use by host, without zeros."""
+        found = {
+            name: await self.ledger.used(int(name.removeprefix("host-"))) for name in self.fakes
+        }
+        return {name: used[VCPU] for name, used in found.items() if used.get(VCPU)}
+
+    async def held(self) -> int:
+        """Return how many consumers hold something."""
+        return len({one.consumer_uuid for one in await self.ledger.allocations()})
+
+    async def kill(self, host: str) -> None:
+        """Have the service of a host be down, and its agent gone with all that runs there."""
+        service = await self.ledger.get(Service, host)
+        assert service is not None
+        await self.ledger.write(Put(replace(service, forced_down=True)))
+        rest = {name: fake for name, fake in self.fakes.items() if name != host}
+        await self.restart(rest)
+
+    async def restart(self, fakes: Mapping[str, FakeHost]) -> None:
+        """End the agents and start those of some hosts, on machines that went on."""
+        await self.pool.close()
+        self.desk = Desk(self.ledger)
+        self.operations = Operations(
+            ledger=self.ledger, replica=self.desk.replica, clock=self.desk.clock
+        )
+        self.pool = self._pool(fakes)
+        await self.desk.follower.start()
+        await self.pool.adopt()
+
+    async def assert_settled(self) -> None:
+        """Check that nothing is under way, and that the replica is as one loaded anew."""
+        for instance in await self.ledger.instances(_ALL):
+            assert instance.task is None, instance
+            assert instance.action is None, instance
+        await self.desk.follower.catch_up()
+        other = Desk(self.ledger)
+        await other.follower.start()
+        for number in range(1, len(self.machines) + 1):
+            assert self.desk.used(number) == other.used(number)
+            assert self.desk.instances_on(number) == other.instances_on(number)
+        assert not self.desk.told.failures, self.desk.told.failures
+
+
+async def open_town(*fakes: FakeHost, hosts: int = 3, vcpus: int = 16, **settings: bool) -> Town:
+    """Make a ledger with `host-1` and so on, and agents of all of them."""
+    desk = await open_desk(Fleet(hosts=hosts, vcpus=vcpus))
+    named = {f"host-{number}": FakeHost(f"host-{number}") for number in range(1, hosts + 1)}
+    town = Town(desk, named | {fake.name: fake for fake in fakes}, **settings)
+    await desk.follower.start()
+    await town.pool.adopt()
+    return town

@@ -1,0 +1,37 @@
+"""What a query may take."""
+
+import pytest
+
+from berth.domain.errors import InvalidInputError
+from berth.scheduling.candidates import steps as limits
+from berth.scheduling.candidates.explaining import explain
+from berth.scheduling.candidates.finding import find
+from berth.scheduling.candidates.steps import Steps, TooManyWaysError
+from tests.unit.scheduling.candidates.providers import asking, forest, group, provider
+
+
+def test_anchors_and_candidates_allow_more() -> None:
+    """So that large fleets and long lists have as many steps as they need."""
+    few, many = Steps(1), Steps(1000)
+    assert many.most > 3 * few.most
+    few.count = few.most
+    few.check()
+    few.count += 1
+    with pytest.raises(TooManyWaysError, match=f"after {few.count:,} steps"):
+        few.check()
+    few.allow_more()
+    few.check()
+
+
+def test_what_nobody_could_wait_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In words for whoever asked, rather than answered with a part."""
+    monkeypatch.setattr(limits, "STEPS_AT_LEAST", 10)
+    monkeypatch.setattr(limits, "STEPS_AN_ANCHOR", 0)
+    devices = (provider(f"d{n}", {"DEVICE": 100 + n}, below="host") for n in range(4))
+    table = forest(provider("host"), *devices)
+    query = asking(*(group(f"_{n}", {"DEVICE": 40 + n}) for n in range(9)))
+    for ask in (find, explain):
+        with pytest.raises(InvalidInputError, match=r"too many ways .* fewer groups"):
+            ask(table, query)
+    monkeypatch.setattr(limits, "STEPS_AT_LEAST", 100_000)
+    assert not find(table, query).composed

@@ -1,0 +1,176 @@
+"""Instances: what they hold against what they need, where they are, and how they get on."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.discrepancy import DiscrepancyCode
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.instance_action import Action
+from berth.domain.record import Kind
+from berth.domain.write import Free, Put, Remove
+from berth.testing.builders import make_flavor, make_server_group, make_service, make_take
+from tests.unit.services.auditing.office import DOWN_S, FULL, LONG_S, Office, open_office
+
+MISSING = DiscrepancyCode.MISSING_ALLOCATION
+
+
+async def bare(office: Office) -> Instance:
+    """Make an instance that is on a host and holds nothing."""
+    vm = await office.place()
+    await office.ledger.write(Free(vm.uuid))
+    return vm
+
+
+async def test_a_missing_allocation_is_claimed_again() -> None:
+    """What its flavor needs of its own host."""
+    office = await open_office()
+    vm = await bare(office)
+    found = await office.only(MISSING)
+    assert (found.host, list(found.needed.values()), found.lost) == (vm.host, [FULL], {})
+    assert (await office.only(MISSING, mends=True)).is_mended
+    assert (await office.audit()).discrepancies == ()
+    (allocation,) = await office.ledger.allocations()
+    assert (allocation.consumer_uuid, allocation.amounts) == (vm.uuid, FULL)
+
+
+async def test_nothing_is_claimed_where_there_is_no_room() -> None:
+    """How much is short is told, and it is told again the next time."""
+    office = await open_office(hosts=1, vcpus=2)
+    await bare(office)
+    await office.ledger.write(make_take(8, amounts={"VCPU": 2}))
+    report = await office.audit(mends=True)
+    found = next(one for one in report.discrepancies if one.code is MISSING)
+    assert found.outcome is not None
+    assert found.outcome.version is None
+    assert "VCPU 1 asked, 0 left" in found.outcome.text
+
+
+async def test_what_is_freed_is_room_for_what_is_claimed() -> None:
+    """Orphans are freed first."""
+    office = await open_office(hosts=1, vcpus=1)
+    vm = await bare(office)
+    await office.ledger.write(make_take(8, amounts={"VCPU": 1}))
+    await office.audit()
+    await office.desk.clock.sleep(DOWN_S + 1)
+    report = await office.audit(mends=True)
+    assert [one.is_mended for one in report.discrepancies] == [True, True]
+    assert [one.consumer_uuid for one in await office.ledger.allocations()] == [vm.uuid]
+
+
+async def test_an_instance_that_changes_is_not_claimed_for() -> None:
+    """It may have been moved: its revision stands in the unit."""
+    office = await open_office()
+    vm = await bare(office)
+
+    async def be_faster(_: object) -> None:
+        office.ledger.before_commit = None
+        await office.write_instance(await office.get(vm.uuid), name="other")
+
+    office.ledger.before_commit = be_faster
+    assert not (await office.only(MISSING, mends=True)).is_mended
+    assert await office.ledger.allocations() == []
+
+
+@pytest.mark.parametrize(
+    ("amounts", "on_other", "code", "lost"),
+    [
+        (FULL | {"VCPU": 3}, False, DiscrepancyCode.ALLOCATION_DIFFERS, {"VCPU": 2}),
+        (FULL | {"MEMORY_MB": 1}, False, DiscrepancyCode.ALLOCATION_DIFFERS, {}),
+        (FULL, True, DiscrepancyCode.ALLOCATION_ELSEWHERE, FULL),
+    ],
+)
+async def test_a_wrong_allocation_is_told(
+    amounts: dict[str, int], on_other: bool, code: DiscrepancyCode, lost: dict[str, int]
+) -> None:
+    """What is right is not known well enough to be written by itself."""
+    office = await open_office()
+    vm = await bare(office)
+    here = int((vm.host or "").removeprefix("host-"))
+    await office.ledger.write(make_take(1, on=3 - here if on_other else here, amounts=amounts))
+    found = await office.only(code, mends=True)
+    assert (found.mend, found.lost, found.outcome) == (None, lost, None)
+
+
+async def test_an_instance_on_a_host_that_is_not_there_is_told() -> None:
+    """With the name of the host."""
+    office = await open_office()
+    vm = await office.place()
+    await office.ledger.write(Free(vm.uuid))
+    await office.write_instance(vm, host="gone", node="gone")
+    assert (await office.only(DiscrepancyCode.HOST_MISSING)).host == "gone"
+
+
+@pytest.mark.parametrize(
+    ("task", "action", "is_up", "said"),
+    [
+        (Task.REBOOTING, "reboot", True, "the turn of host-1, whose service is up"),
+        (Task.REBOOTING, "reboot", False, "the turn of host-1, whose service is down"),
+        (Task.RESIZE_PREP, "resize", True, "nobody has its turn"),
+        (Task.REBUILDING, "evacuate", True, "nobody has its turn"),
+        (Task.REBUILDING, "rebuild", True, "the turn of host-1"),
+    ],
+)
+async def test_a_task_that_stands_for_long_is_told(
+    task: Task, action: str, is_up: bool, said: str
+) -> None:
+    """With the host that has its turn, or that nobody has it, as no request is pending."""
+    office = await open_office(hosts=1)
+    vm = await office.place()
+    asked = Action(vm.uuid, "req-2", action, "project-1", "user-1", vm.updated_at_s)
+    await office.write_instance(vm, task=task, action=asked)
+    assert (await office.audit()).discrepancies == ()
+    await office.desk.clock.sleep(LONG_S)
+    if is_up:
+        service = make_service(last_seen_s=office.desk.clock.now_s())
+        await office.ledger.write(Put(service))
+    found = await office.only(DiscrepancyCode.TASK_STUCK, down_s=DOWN_S)
+    assert said in found.text
+    assert found.since_s == vm.updated_at_s
+
+
+async def test_shelved_instances_have_disks() -> None:
+    """One whose disks are nowhere is told."""
+    office = await open_office()
+    vm = await office.place()
+    shelved = {"status": Status.SHELVED_OFFLOADED, "host": None, "node": None}
+    await office.ledger.write(Free(vm.uuid))
+    await office.write_instance(vm, disks="somewhere", **shelved)
+    assert (await office.audit()).discrepancies == ()
+    await office.write_instance(await office.get(vm.uuid), disks=None)
+    await office.only(DiscrepancyCode.DISKS_UNKNOWN)
+
+
+@pytest.mark.parametrize("policy", ["affinity", "anti-affinity"])
+async def test_members_that_break_a_hard_policy_are_told(policy: str) -> None:
+    """Those of soft ones may be anywhere."""
+    office = await open_office()
+    group = make_server_group()
+    one, two = await office.place(1), await office.place(2)
+    assert one.host != two.host
+    await office.ledger.write(Put(replace(group, policy=type(group.policy)(policy))))
+    for vm in (one, two):
+        await office.ledger.write(Free(vm.uuid))
+        await office.write_instance(vm, group_uuid=group.uuid)
+    report = await office.audit(mends=True)
+    broken = [one for one in report.discrepancies if one.kind is Kind.SERVER_GROUP]
+    assert len(broken) == (policy == "affinity")
+    for vm in (one, two):
+        await office.ledger.write(Free(vm.uuid))
+        await office.write_instance(await office.get(vm.uuid), host="host-1", node="host-1")
+    report = await office.audit()
+    broken = [one for one in report.discrepancies if one.kind is Kind.SERVER_GROUP]
+    assert [one.code for one in broken] == (
+        [DiscrepancyCode.GROUP_BROKEN] if policy == "anti-affinity" else []
+    )
+    await office.ledger.write(Put(replace(group, max_server_per_host=2)))
+    assert not [o for o in (await office.audit()).discrepancies if o.kind is Kind.SERVER_GROUP]
+    await office.ledger.write(Remove(Kind.SERVER_GROUP, group.uuid))
+
+
+async def test_flavors_are_those_of_the_instances() -> None:
+    """What became of a flavor since does not count."""
+    office = await open_office()
+    await office.place()
+    await office.ledger.write(Put(make_flavor(vcpus=5)))
+    assert (await office.audit()).discrepancies == ()

@@ -1,0 +1,102 @@
+"""Audits of a cloud that goes on meanwhile, and of one with more damage than can be told."""
+
+import pytest
+
+from berth.domain.allocation import Allocation
+from berth.domain.change import Snapshot
+from berth.domain.instance import Status
+from berth.domain.revising import revised
+from berth.domain.write import Free, Put, Take
+from berth.services.auditing import auditing
+from berth.testing.builders import make_claim, make_request, make_take
+from tests.unit.services.auditing.office import FULL, Office, open_office
+from tests.unit.services.wiring import order_of
+
+
+class Busy:
+    """Places an instance and deletes another one each time the ledger is read."""
+
+    def __init__(self, office: Office) -> None:
+        self.office = office
+        self.number = 0
+        self.reads = 0
+
+    async def happen(self) -> None:
+        """Let the cloud go on."""
+        self.number += 1
+        office = self.office
+        request = make_request(self.number)
+        await office.desk.placing.place(order_of(request))
+        if self.number > 2:
+            old = await office.get(make_request(self.number - 2).instance_uuids[0])
+            gone = Put(revised(old, status=Status.DELETED, task=None))
+            await office.ledger.write(Free(old.uuid), gone)
+
+    def watch(self) -> None:
+        """Have something happen before and after what an audit reads."""
+        ledger = self.office.ledger
+        read_snapshot, read_allocations = ledger.snapshot, ledger.allocations
+
+        async def snapshot(now_s: float) -> Snapshot:
+            state = await read_snapshot(now_s)
+            self.reads += 1
+            await self.happen()
+            return state
+
+        async def allocations(
+            *, consumer_uuid: str | None = None, provider_uuid: str | None = None
+        ) -> list[Allocation]:
+            found = await read_allocations(consumer_uuid=consumer_uuid, provider_uuid=provider_uuid)
+            if consumer_uuid is None:
+                await self.happen()
+            return found
+
+        ledger.snapshot = snapshot  # type: ignore[method-assign]
+        ledger.allocations = allocations  # type: ignore[method-assign]
+
+
+async def test_a_cloud_that_never_stands_still_gives_no_false_alarm() -> None:
+    """What was read does not go together; what seems wrong is not so when looked at again."""
+    office = await open_office()
+    for number in (101, 102):
+        await office.place(number)
+    await office.beat()
+    busy = Busy(office)
+    for _ in range(3):
+        await busy.happen()
+    busy.watch()
+    for _ in range(3):
+        report = await office.audit(grace_s=-1.0)
+        assert (report.discrepancies, report.lost) == ((), {})
+    assert busy.reads == 9
+
+
+async def test_damage_is_found_in_a_cloud_that_never_stands_still() -> None:
+    """All of it, and nothing else."""
+    office = await open_office()
+    vm = await office.place(101)
+    await office.ledger.write(Free(vm.uuid))
+    await office.beat()
+    busy = Busy(office)
+    busy.watch()
+    report = await office.audit(grace_s=-1.0, mends=True)
+    assert [one.key for one in report.discrepancies if one.is_mended] == [vm.uuid]
+    assert len(report.discrepancies) == 1
+
+
+async def test_there_is_an_end_to_what_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer says that there was more; what is mended makes way for it."""
+    monkeypatch.setattr(auditing, "DISCREPANCIES_MAX", 2)
+    office = await open_office()
+    for number in (1, 2, 3):
+        vm = await office.place(number)
+        await office.write_instance(vm, status=Status.DELETED)
+    report = await office.audit(mends=True)
+    assert (len(report.discrepancies), report.is_cut) == (2, True)
+    report = await office.audit(mends=True)
+    assert (len(report.discrepancies), report.is_cut) == (1, False)
+    vm = await office.place(4)
+    for number in (5, 6):
+        await office.ledger.write(make_take(number))
+    await office.ledger.write(Free(vm.uuid), Take(make_claim(7, amounts=FULL)))
+    assert (await office.audit()).is_cut

@@ -1,0 +1,39 @@
+"""A notifier that a test can read."""
+
+from dataclasses import dataclass, field
+
+from berth.ports.notifier import Priority
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What was told."""
+
+    event_type: str
+    payload: object
+    key: str
+    priority: Priority
+
+
+@dataclass(slots=True)
+class Notices:
+    """Keeps notifications; see the port `Notifier`."""
+
+    kept: list[Notice] = field(default_factory=list[Notice])
+
+    def notify(
+        self, event_type: str, payload: object, *, key: str, priority: Priority = Priority.INFO
+    ) -> None:
+        """Keep one."""
+        self.kept.append(Notice(event_type, payload, key, priority))
+
+    @property
+    def events(self) -> list[str]:
+        """What happened, in order."""
+        return [notice.event_type for notice in self.kept]
+
+    def take(self) -> list[str]:
+        """Return what happened and forget it."""
+        events = self.events
+        self.kept.clear()
+        return events

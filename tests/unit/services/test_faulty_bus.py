@@ -1,0 +1,85 @@
+"""Orders on a bus that loses, doubles and delays: nothing is placed twice or lost."""
+
+import asyncio
+from random import Random
+
+import pytest
+
+from berth.domain.instance import Instance, Status
+from berth.lab.kernel import run_virtually
+from berth.ports.bus import Bus
+from berth.services.commands import PLACE
+from berth.services.instances import Accepted, Instances, Order
+from berth.testing.bus_conformance.letters import ASK, Keeping, Letter
+from berth.testing.faulty_bus import Faults, FaultyBus
+from tests.unit.services.wiring import Desk, Fleet, open_desk, running
+
+
+def instances_over(desk: Desk, bus: Bus) -> Instances:
+    """Return the use cases about instances of an API that calls over a bus."""
+    return Instances(
+        ledger=desk.ledger,
+        follower=desk.follower,
+        replica=desk.replica,
+        bus=bus,
+        clock=desk.clock,
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_orders_survive_a_faulty_bus(seed: int) -> None:
+    """Each is placed once, whether by its call, by a double of it, or from the ledger."""
+
+    async def main() -> None:
+        desk, rng = await open_desk(Fleet(hosts=4, vcpus=64)), Random(seed)
+        faults = Faults(lost=0.3, answer_lost=0.3, doubled=0.5, delay_s=90.0)
+        bus = FaultyBus(desk.bus, faults, rng)
+        bus.serve(PLACE, desk.placing.place)
+        instances = instances_over(desk, bus)
+
+        async def create(number: int) -> Accepted:
+            await asyncio.sleep(rng.uniform(0, 30))
+            order = Order(f"req-{number}", "vm", "1", "project", "user", may_repeat=True)
+            return await instances.create(order)
+
+        async def beat() -> None:
+            while True:
+                await desk.hosts.heartbeat([f"host-{number}" for number in range(1, 5)])
+                await asyncio.sleep(20)
+
+        async with running(desk.follower.run, desk.pending.run, beat):
+            accepted = await asyncio.gather(*(create(number) for number in range(20)))
+            await asyncio.sleep(600)
+        uuids = {one.uuid for each in accepted for one in each.instances}
+        assert len(uuids) == 20
+        found = [await desk.ledger.get(Instance, uuid) for uuid in uuids]
+        assert all(one is not None and one.status is Status.BUILD and one.host for one in found)
+        used = [(await desk.ledger.used(number)).get("VCPU", 0) for number in range(1, 5)]
+        assert sum(used) == 20
+
+    run_virtually(main)
+
+
+def test_casts_are_lost_doubled_and_out_of_order() -> None:
+    """By the seed: the same each time."""
+
+    async def sent(faults: Faults) -> list[str]:
+        desk, kept = await open_desk(), Keeping()
+        bus = FaultyBus(desk.bus, faults, Random(7))
+        bus.serve(ASK, kept)
+        for number in range(20):
+            await bus.cast(ASK, Letter(f"{number:02}"), timeout_s=5)
+        await bus.fanout(ASK, Letter("all"))
+        await asyncio.sleep(100)
+        return kept.texts
+
+    async def main() -> None:
+        calm = await sent(Faults())
+        assert calm == [*(f"{number:02}" for number in range(20)), "all"]
+        rough = await sent(Faults(lost=0.3, doubled=0.3, delay_s=10.0))
+        assert rough != sorted(rough)
+        assert len(set(rough)) < 21
+        assert len(rough) > len(set(rough))
+        assert rough == await sent(Faults(lost=0.3, doubled=0.3, delay_s=10.0))
+
+    run_virtually(main)

@@ -1,0 +1,104 @@
+"""Whether a process is ready, and its gauges."""
+
+from berth.adapters.ledger import MemoryLedger
+from berth.domain.errors import UnavailableError
+from berth.domain.record import PendingRequest
+from berth.domain.write import Add
+from berth.lab.kernel import run_virtually
+from berth.ports.measures import GAUGES
+from berth.services.following import Follower
+from berth.services.vitals import Fleet, Vitals
+from berth.testing.builders import make_request
+from tests.unit.services.wiring import Desk, open_desk, order_of
+
+
+class Away(MemoryLedger):
+    """A ledger that cannot be reached."""
+
+    async def version(self) -> int:
+        """Fail."""
+        raise UnavailableError("postgresql://berth:hunter2@db is away")
+
+
+class Written:
+    """A policy with or without a mistake."""
+
+    def __init__(self, last_error: str | None = None) -> None:
+        self.last_error = last_error
+
+
+def vitals_of(desk: Desk, policy: Written | None = None) -> Vitals:
+    """Return the vitals of a desk's process."""
+    fleet = Fleet(desk.replica, policy or Written(), lambda: 60.0)
+    return Vitals(ledger=desk.ledger, follower=desk.follower, clock=desk.clock, fleet=fleet)
+
+
+async def gauges(vitals: Vitals) -> dict[str, float]:
+    """Return values by name without `berth_` and labels."""
+    return {
+        " ".join([one.measure.name.removeprefix("berth_"), *one.labels]): one.value
+        for one in await vitals.read()
+    }
+
+
+def test_a_process_is_ready_while_it_follows() -> None:
+    """And no more when it has not caught up for a while."""
+
+    async def main() -> None:
+        desk = await open_desk()
+        vitals = vitals_of(desk)
+        assert await vitals.problems() == []
+        await desk.clock.sleep(10.5)
+        assert await vitals.problems() == ["the replica has not caught up for 10 s"]
+        await desk.follower.catch_up()
+        assert await vitals.problems() == []
+
+    run_virtually(main)
+
+
+def test_what_is_wrong_is_told_without_secrets() -> None:
+    """Anybody may ask, so the ledger's own words are not told."""
+
+    async def main() -> None:
+        desk = await open_desk()
+        ledger = Away()
+        vitals = Vitals(ledger=ledger, follower=Follower(ledger, desk.clock, []), clock=desk.clock)
+        expected = ["the ledger does not answer", "the replica is not loaded yet"]
+        assert await vitals.problems() == expected
+        found = await gauges(vitals)
+        assert found["ledger_up"] == 0
+        assert "feed_lag_versions" not in found
+
+    run_virtually(main)
+
+
+def test_gauges_count_what_is_there() -> None:
+    """Hosts, instances, what waits and how old it all is."""
+
+    async def main() -> None:
+        desk = await open_desk()
+        await desk.placing.place(order_of(make_request(1)))
+        waiting = make_request(2)
+        await desk.ledger.write(Add(PendingRequest(waiting, desk.clock.now_s())))
+        await desk.follower.catch_up()
+        await desk.clock.sleep(7)
+        found = await gauges(vitals_of(desk, Written("line 3 is wrong")))
+        assert found["hosts up"] + found["hosts down"] == 2
+        assert found["pending_requests"] == 1
+        assert found["pending_age_seconds"] == found["table_age_seconds"] == 7
+        assert found["instances building"] == 2
+        assert found["instances error"] == 0
+        assert found["policy_ok"] == 0
+        assert found["feed_lag_versions"] == 0
+
+    run_virtually(main)
+
+
+def test_every_gauge_is_read() -> None:
+    """What the table of measures has is there to be seen."""
+
+    async def main() -> None:
+        readings = await vitals_of(await open_desk()).read()
+        assert {one.measure for one in readings} == set(GAUGES)
+
+    run_virtually(main)
