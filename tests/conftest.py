@@ -18,7 +18,11 @@ from berth.scheduling.engine.kernel import kernel, using
 from tests.rabbit import own_broker, remove
 
 # Before any test imports it: its assertions are to tell what they compared.
-pytest.register_assert_rewrite("berth.testing.ledger_conformance", "berth.testing.bus_conformance")
+pytest.register_assert_rewrite(
+    "berth.testing.ledger_conformance",
+    "berth.testing.bus_conformance",
+    "berth.testing.driver_conformance",
+)
 
 _POSTGRES_URL = "postgresql://postgres@127.0.0.1:5432/postgres"
 _CONNECT_TIMEOUT_S = 5

@@ -5,22 +5,20 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("berth.testing.driver_conformance")
-
-from berth.adapters.system import SystemClock  # noqa: E402
-from berth.adapters.virt.fake import FakeDriver, FakeHost  # noqa: E402
-from berth.domain.image import Image  # noqa: E402
-from berth.domain.instance import Instance  # noqa: E402
-from berth.ports.virt import Driver, Verb  # noqa: E402
-from berth.testing.driver_conformance import (  # noqa: E402
+from berth.adapters.system import SystemClock
+from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.domain.image import Image
+from berth.domain.instance import Instance
+from berth.ports.virt import Driver, Verb
+from berth.testing.driver_conformance import (
     DriverConformance,
     DriverRig,
     FailingDriverConformance,
     clean,
     stub_instance,
 )
-from tests.conformance.fake_rig import FakeRig  # noqa: E402
-from tests.conformance.qemu_rig import STUB, QemuRig, require_qemu  # noqa: E402
+from tests.conformance.fake_rig import FakeRig
+from tests.conformance.qemu_rig import STUB, QemuRig, require_qemu
 
 
 class TestFakeDriver(DriverConformance):

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -115,13 +116,16 @@ class AgentPool:
 
     async def run(self) -> None:
         """Send heartbeats for ever, and look now and then what is on the hosts."""
-        looked_at_s = self._clock.now_s()
+        rounds = deque(self._agents)
+        due = 0.0
         while True:
             await self._clock.sleep(self._pace.report_interval_s)
-            if self._clock.now_s() - looked_at_s >= self._pace.reconcile_interval_s:
-                looked_at_s = self._clock.now_s()
-                for host in self._agents:
-                    self._spawn(self._reconcile(host))
+            # A few at each beat: to look at all of a large pool at once would hold up the rest.
+            due += len(rounds) * self._pace.report_interval_s / self._pace.reconcile_interval_s
+            for _ in range(min(int(due), len(rounds))):
+                self._spawn(self._reconcile(rounds[0]))
+                rounds.rotate(-1)
+            due -= int(due)
             try:
                 await self._hosts.heartbeat(sorted(self._agents))
             except BerthError as error:
@@ -200,7 +204,8 @@ class AgentPool:
         if turn in self._agents and is_left_over(turn, migration):
             self._left.setdefault(migration.instance_uuid, []).append(migration)
             self._run(migration.instance_uuid, 0)
-        if any(map(migration.concerns, self._agents)):
+        sides = (migration.source.host, migration.destination.host)
+        if not migration.has_ended and any(side in self._agents for side in sides):
             self._moves[migration.uuid] = migration
         else:
             self._moves.pop(migration.uuid, None)
