@@ -1,0 +1,88 @@
+"""The deployment files: what they call is there, and what they set is known."""
+
+import shlex
+from configparser import ConfigParser
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from berth.cli.main import berth
+from berth.config.settings import AuthMode, read_settings
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+YAML: Any = import_module("yaml")  # it comes with schemathesis, and has no types
+COMPOSE: Any = YAML.safe_load((DEPLOY / "compose" / "compose.yaml").read_text("utf-8"))
+SERVICES: dict[str, Any] = COMPOSE["services"]
+COMMANDS = {name: one["command"] for name, one in SERVICES.items() if "command" in one}
+
+
+def check_command(words: list[str]) -> None:
+    """Check that a command and its options are there; nothing is run."""
+    context = click.Context(berth)
+    command: click.Command = berth
+    while isinstance(command, click.Group):
+        found = command.get_command(context, words.pop(0))
+        assert found is not None
+        command = found
+    command.make_parser(click.Context(command)).parse_args(words)
+
+
+class Unit(ConfigParser):
+    """A file of systemd, whose names keep their case."""
+
+    def optionxform(self, optionstr: str) -> str:
+        """Return a name as it is."""
+        return optionstr
+
+
+def unit_of(path: Path) -> ConfigParser:
+    """Read a unit of systemd."""
+    unit = Unit(interpolation=None, strict=False)
+    unit.read_string(path.read_text("utf-8"))
+    return unit
+
+
+def test_every_process_has_a_unit() -> None:
+    """An API, a scheduler and an agent make a cloud."""
+    assert [path.stem for path in UNITS] == ["berth-agent", "berth-api", "berth-scheduler"]
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_a_unit_starts_what_there_is_with_few_rights(path: Path) -> None:
+    """The command exists, its own user runs it, and it may change its own folder only."""
+    service = unit_of(path)["Service"]
+    program, *words = shlex.split(service["ExecStart"])
+    assert Path(program).name == "berth"
+    check_command(words)
+    assert service["User"] == "berth"
+    assert service["NoNewPrivileges"] == "yes"
+    assert service["ProtectSystem"] == "strict"
+    assert not service["CapabilityBoundingSet"]
+    assert (service.get("KillMode") == "process") is (path.stem == "berth-agent")
+
+
+def test_the_settings_are_known_and_hold_no_password() -> None:
+    """The file is read as the processes read it."""
+    settings = read_settings(DEPLOY / "berth.toml", {}, {})
+    assert settings.auth.mode is AuthMode.IDENTITY
+    assert settings.ledger.url is None
+    assert settings.bus.url is None
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_a_container_runs_what_there_is(name: str) -> None:
+    """Each command of the compose file exists."""
+    check_command(list(COMMANDS[name]))
+
+
+def test_the_settings_of_containers_are_known() -> None:
+    """Variables name settings, and the API is open to this machine alone."""
+    environ = COMPOSE["x-berth"]["environment"]
+    settings = read_settings(None, environ, {})
+    assert settings.ledger.url == environ["BERTH_LEDGER_URL"]
+    assert settings.bus.url == environ["BERTH_BUS_URL"]
+    assert SERVICES["api"]["ports"] == ["127.0.0.1:8774:8774"]
