@@ -2,6 +2,9 @@
 
 import pytest
 
+from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.domain.instance import Instance
+from berth.services.consoles import serve_console
 from tests.unit.api.cloud import Json, Stack
 
 
@@ -33,3 +36,24 @@ async def test_force_delete_is_delete(stack: Stack) -> None:
 async def test_the_server_must_be_there(stack: Stack) -> None:
     """Before anything is said about the action."""
     assert (await stack.ask("POST", "/v2.1/servers/none/action", {"pause": None})).status == 404
+
+
+async def test_a_console_is_read_from_the_agent_of_the_host(stack: Stack) -> None:
+    """All of it, or the last lines; without an agent that answers it is 503."""
+    uuid = await stack.server()
+    instance = await stack.ledger.get(Instance, uuid)
+    assert instance is not None
+    assert instance.host is not None
+    path, body = f"/v2.1/servers/{uuid}/action", {"os-getConsoleOutput": {"length": "1"}}
+    assert (await stack.ask("POST", path, body)).status == 503
+    driver = FakeDriver(FakeHost(instance.host), stack.clock)
+    serve_console(stack.bus, instance.host, driver)
+    assert (await stack.ask("POST", path, body)).status == 409
+    for _ in range(2):
+        await driver.spawn(instance)
+        await driver.stop(uuid, grace_s=0.0)
+    for arguments, expected in (({"length": 1}, 1), ({"length": -1}, 2), ({}, 2)):
+        answer = await stack.ask("POST", path, {"os-getConsoleOutput": arguments})
+        assert answer.status == 200
+        assert len(answer.body["output"].splitlines()) == expected
+    assert (await stack.ask("POST", path, {"os-getConsoleOutput": {"length": -2}})).status == 400
