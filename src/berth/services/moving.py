@@ -35,6 +35,9 @@ _KINDS: Final[Mapping[Operation, MoveKind]] = {
     Operation.LIVE_MIGRATE: MoveKind.LIVE,
     Operation.EVACUATE: MoveKind.EVACUATION,
 }
+OPERATIONS: Final[Mapping[MoveKind, Operation]] = {kind: one for one, kind in _KINDS.items()}
+"""What a move of each kind is for."""
+
 _FIRST: Final[Mapping[MoveKind, tuple[Stage, Task]]] = {
     MoveKind.RESIZE: (Stage.LEAVING, Task.RESIZE_MIGRATING),
     MoveKind.COLD: (Stage.LEAVING, Task.RESIZE_MIGRATING),

@@ -25,6 +25,7 @@ from berth.domain.lifecycle import Step
 from berth.domain.migration import Migration, Stage
 from berth.domain.record import PendingRequest
 from berth.domain.request import Operation
+from berth.domain.revising import revised
 from berth.domain.write import Add, Committed, Free, Put, Write
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
@@ -95,8 +96,7 @@ class Operations:
 
         def change(instance: Instance) -> Sequence[Write]:
             check_size(instance.flavor, image)
-            made: Instance = replace(instance, task=Task.REBUILDING, image=image)
-            return [Put(replace(made, **fields))]  # type: ignore[arg-type]
+            return [Put(revised(instance, task=Task.REBUILDING, image=image, **fields))]
 
         return await self._begin(uuid, lifecycle.REBUILD, caller, change)
 

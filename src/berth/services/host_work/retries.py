@@ -1,23 +1,21 @@
 """Another try of a move that failed, on another host, while attempts are left."""
 
-from collections.abc import Mapping
-from typing import Final
+from dataclasses import replace
 
 from berth.domain.instance import Instance, Task
 from berth.domain.instance_action import ActionEvent
-from berth.domain.migration import Migration, MoveKind
+from berth.domain.migration import Migration
 from berth.domain.record import PendingRequest
-from berth.domain.request import Operation, Request
 from berth.domain.write import Add, Write
 from berth.services.host_work.bench import Bench
-from berth.services.moving import AWAITING, ended, going_on
-
-_OPERATIONS: Final[Mapping[MoveKind, Operation]] = {
-    MoveKind.RESIZE: Operation.RESIZE,
-    MoveKind.COLD: Operation.MIGRATE,
-    MoveKind.LIVE: Operation.LIVE_MIGRATE,
-    MoveKind.EVACUATION: Operation.EVACUATE,
-}
+from berth.services.moving import (
+    AWAITING,
+    OPERATIONS,
+    Target,
+    ended,
+    going_on,
+    request_to_move,
+)
 
 
 def try_elsewhere(
@@ -46,21 +44,13 @@ def try_elsewhere(
             migration_uuid=None,
             fault=fault,
         )
-    operation = _OPERATIONS[failed.kind]
-    request = Request(
-        request_id=f"{failed.request_id.partition('/')[0]}/{len(retried)}",
-        instance_uuids=(instance.uuid,),
-        flavor=failed.destination.flavor,
-        project_id=instance.project_id,
-        user_id=instance.user_id,
-        image=instance.image,
-        availability_zone=instance.requested_zone,
-        hints=instance.hints,
-        group_uuid=instance.group_uuid,
-        ignore_hosts=(failed.source.host,),
+    operation = OPERATIONS[failed.kind]
+    request_id = f"{failed.request_id.partition('/')[0]}/{len(retried)}"
+    flavor = failed.destination.flavor
+    request = replace(
+        request_to_move(instance, operation, Target(), request_id, flavor=flavor),
         retried=retried,
         alternates=tuple(one for one in instance.alternates if one not in retried),
-        operation=operation,
     )
     task: Task = AWAITING[operation]
     waiting = going_on(

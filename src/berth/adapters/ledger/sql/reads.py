@@ -97,10 +97,7 @@ def read_instances(queries: Queries, query: InstanceQuery) -> Read[list[Instance
         name: getattr(query, name) for name in query.__slots__ if name != "deleted"
     }
     if query.marker is not None:
-        marker = yield from read_one(queries, Instance, query.marker)
-        if marker is None:
-            raise NotFoundError("instance", query.marker)
-        values["marker_at_s"] = marker.created_at_s
+        values["marker_at_s"] = yield from _read_marker(queries, Instance, query.marker)
     statement = queries.instances(query)
     found = decode_records(Instance, (yield statement, statement.bind(**values)))
     return sorted(found, key=newest_first, reverse=True)
@@ -110,13 +107,20 @@ def read_migrations(queries: Queries, query: MigrationQuery) -> Read[list[Migrat
     """Read the migrations that match, newest first."""
     values: dict[str, Parameter] = {name: getattr(query, name) for name in query.__slots__}
     if query.marker is not None:
-        marker = yield from read_one(queries, Migration, query.marker)
-        if marker is None:
-            raise NotFoundError("migration", query.marker)
-        values["marker_at_s"] = marker.created_at_s
+        values["marker_at_s"] = yield from _read_marker(queries, Migration, query.marker)
     statement = queries.migrations(query)
     found = decode_records(Migration, (yield statement, statement.bind(**values)))
     return sorted(found, key=newest_first, reverse=True)
+
+
+def _read_marker(
+    queries: Queries, noun: type[Instance] | type[Migration], marker: str
+) -> Read[float]:
+    """Read when the record was made that the page before ended with, in Unix seconds."""
+    found = yield from read_one(queries, noun, marker)
+    if found is None:
+        raise NotFoundError(kind_of_noun(noun), marker)
+    return found.created_at_s
 
 
 def read_actions(queries: Queries, instance_uuid: str) -> Read[list[Action]]:
