@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 NOVA := .venv-nova
 PLACEMENT := .venv-placement
 CLIENTS := .venv-clients
+KERNEL_GUEST := .cache/kernel-guest
 INTERPRETER := $(VENV)/.interpreter
 DEPENDENCIES := $(VENV)/.dependencies
 INSTALLED := $(VENV)/.installed
@@ -48,8 +49,8 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernel check lint types layers fast test slow nova placement-peer clients differential differential-placement \
-	conformance-placement fuzz demo bench lock fmt clean virt-packages stub-guest FORCE
+.PHONY: help venv kernel check lint types layers fast test slow outages nova placement-peer clients differential differential-placement \
+	conformance-placement fuzz demo demo-zones bench lock fmt clean virt-packages stub-guest kernel-guest guests FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -117,13 +118,21 @@ fast: $(INSTALLED) kernel ## tests without I/O: unit, property, tidy
 test: check ## check, then all other tests
 	@$(MAKE) --no-print-directory slow
 
-slow: $(INSTALLED) kernel nova placement-peer clients ## all other tests: integration, conformance, differential, simulation, e2e
+slow: $(INSTALLED) kernel nova placement-peer clients guests ## all other tests: integration, conformance, differential, simulation, e2e
 	$(say) tests "$(SLOW)"
-	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile $(SLOW) $(PYTEST_ARGS)
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(SLOW) $(PYTEST_ARGS)
+
+outages: $(INSTALLED) kernel ## tests in which the ledger, the broker or a disk is away for a while; minutes each
+	$(say) tests "tests/e2e/outages"
+	@BERTH_OUTAGES=1 $(BIN)/pytest -q -n 1 tests/e2e/outages $(PYTEST_ARGS)
 
 demo: $(INSTALLED) ## show Berth at work; TRACE=folder replays a trace
 	$(say) demo "berth demo$(if $(TRACE), --trace $(TRACE)) $(DEMO_ARGS)"
 	@$(BIN)/berth demo $(if $(TRACE),--trace $(TRACE)) $(DEMO_ARGS)
+
+demo-zones: $(INSTALLED) ## show a tree of zones at work
+	$(say) demo-zones "berth demo-zones $(DEMO_ARGS)"
+	@$(BIN)/berth demo-zones $(DEMO_ARGS)
 
 # Compiling all of Nova takes longer than compiling what is imported of it, and a half-made
 # environment must not be taken for one.
@@ -165,10 +174,19 @@ clients: ## make .venv-clients, with OpenStack's own clients; tests do without w
 		|| echo "No $(CLIENTS), so no client of OpenStack is tried; see the error above." >&2
 
 # What the QEMU driver and its tests start; Debian and Ubuntu call these packages so.
-VIRT_PACKAGES := qemu-system-x86 qemu-utils
-VIRT_PROGRAMS := qemu-system-x86_64 qemu-img qemu-io qemu-storage-daemon
+VIRT_PACKAGES := qemu-system-x86 qemu-utils iproute2
+VIRT_PROGRAMS := qemu-system-x86_64 qemu-img qemu-io qemu-storage-daemon ip
 
-virt-packages: ## install QEMU for real guests (apt-get, as root), or say what is missing; tests do without
+# Where there is no network, or another apt-get, this comes to an end.
+APT_GET := DEBIAN_FRONTEND=noninteractive apt-get -qq \
+	-o Acquire::http::Timeout=20 -o Acquire::Retries=1 -o DPkg::Lock::Timeout=120
+
+# What the libvirt driver and its tests need on top of that; the binding is compiled.
+LIBVIRT_PACKAGES := libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients libvirt-dev pkg-config gcc libc6-dev
+LIBVIRT_PROGRAMS := libvirtd virsh pkg-config gcc
+LIBVIRT := $(VENV)/.libvirt
+
+virt-packages: ## install QEMU and libvirt for real guests (apt-get, as root), or say what is missing; tests do without
 	@missing=; for program in $(VIRT_PROGRAMS); do \
 		command -v $$program >/dev/null || missing="$$missing $$program"; done; \
 	if [ -z "$$missing" ]; then echo "QEMU is here: $$(qemu-system-x86_64 --version | head -n 1)"; \
@@ -176,8 +194,37 @@ virt-packages: ## install QEMU for real guests (apt-get, as root), or say what i
 		echo "Missing:$$missing. There is no apt-get here: install QEMU in this system's way." >&2; exit 1; \
 	elif [ "$$(id -u)" != 0 ]; then \
 		echo "Missing:$$missing. As root: apt-get install --no-install-recommends $(VIRT_PACKAGES)" >&2; exit 1; \
-	else apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-		apt-get install -qq --no-install-recommends $(VIRT_PACKAGES); fi
+	else $(APT_GET) update && \
+		$(APT_GET) install --no-install-recommends $(VIRT_PACKAGES); fi
+	@$(MAKE) -s $(LIBVIRT) \
+		|| echo "No libvirt, so its driver is not tried; see the error above." >&2
+
+$(LIBVIRT): requirements/libvirt.lock | $(DEPENDENCIES)
+	@missing=; for program in $(LIBVIRT_PROGRAMS); do \
+		command -v $$program >/dev/null || missing="$$missing $$program"; done; \
+	pkg-config --exists libvirt 2>/dev/null || missing="$$missing libvirt.pc"; \
+	if [ -z "$$missing" ]; then echo "libvirt is here: $$(libvirtd --version)"; \
+	elif ! command -v apt-get >/dev/null || [ "$$(id -u)" != 0 ]; then \
+		echo "Missing:$$missing. As root: apt-get install --no-install-recommends $(LIBVIRT_PACKAGES)" >&2; exit 1; \
+	else $(APT_GET) update && \
+		$(APT_GET) install --no-install-recommends $(LIBVIRT_PACKAGES); fi
+	$(say) install "libvirt's binding, which $< names"
+	@$(BIN)/python $(INSTALL) --require-hashes --no-deps --no-build-isolation -r $<
+	@touch $@
+
+# The distribution's kernel, out of packages that are downloaded and not installed.
+$(KERNEL_GUEST)/initrd.gz: $(wildcard $(addprefix src/berth/testing/kernel_guest/,*.py *.sh)) | $(INSTALLED)
+	$(say) guest "$(KERNEL_GUEST), of Debian's kernel and busybox"
+	@$(BIN)/python -m berth.testing.kernel_guest $(KERNEL_GUEST) </dev/null
+
+kernel-guest: ## make the guest with Debian's kernel that tests boot (apt-get, nothing is installed); tests do without
+	@$(MAKE) -s $(KERNEL_GUEST)/initrd.gz \
+		|| echo "No $(KERNEL_GUEST), so no guest boots a distribution's kernel; see the error above." >&2
+
+guests: ## virt-packages and kernel-guest, where they can be had; tests do without
+	@$(MAKE) -s virt-packages </dev/null \
+		|| echo "Not every kind of real guest can be started, see above; tests of the others are skipped." >&2
+	@! command -v qemu-system-x86_64 >/dev/null || $(MAKE) -s kernel-guest
 
 stub-guest: $(INSTALLED) ## assemble the stub guest, with binutils, after a change of its source
 	$(say) assemble "src/berth/adapters/virt/stub_guest"
@@ -215,6 +262,8 @@ lock: ## write requirements/*.lock again from pyproject.toml; UPGRADE=1 takes th
 	@$(COMPILE) pyproject.toml -o requirements/runtime.lock
 	$(say) lock "requirements/dev.lock"
 	@$(COMPILE) --extra dev --extra rabbitmq --extra telemetry -c requirements/runtime.lock pyproject.toml -o requirements/dev.lock
+	$(say) lock "requirements/libvirt.lock"
+	@$(COMPILE) requirements/libvirt.in -o requirements/libvirt.lock
 
 fmt: $(INSTALLED) ## format, and repair what ruff can repair
 	$(say) format "ruff check --fix, ruff format"
@@ -224,5 +273,5 @@ fmt: $(INSTALLED) ## format, and repair what ruff can repair
 clean: ## remove virtualenvs, caches and builds
 	$(say) clean "virtualenvs, caches, builds"
 	@rm -rf $(VENV) $(NOVA) $(PLACEMENT) $(CLIENTS) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
-		.ruff_cache .schemathesis
+		.ruff_cache .schemathesis .cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -95,6 +95,51 @@ class LibraryCases:
 
 
 @dataclass(frozen=True, slots=True)
+class SchedulerCases:
+    """Several scheduler processes; `placements` is of one run where contention is low."""
+
+    hosts: tuple[int, ...]
+    hot_hosts: int
+    schedulers: tuple[int, ...]
+    placements: int
+    in_flight: int
+    subset: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCases:
+    """Agents of a fleet that report to one scheduler; `_s` are seconds.
+
+    `instances` are there before the windows, and `churn_per_s` are created and deleted in them.
+    """
+
+    hosts: int
+    instances: int
+    sources: tuple[str, ...]
+    sync_interval_s: float
+    window_s: float
+    churn_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneCases:
+    """Trees of zones: one of a root and `zones` below it, and a chain of `depth` further levels.
+
+    `hosts` are those of each zone where one instance is selected, `plan_hosts` where
+    `plan_instances` are. `seals` is how many offers are sealed for one sample.
+    """
+
+    zones: int
+    hosts: int
+    selects: int
+    plan_hosts: int
+    plan_instances: int
+    plans: int
+    depth: int
+    seals: int
+
+
+@dataclass(frozen=True, slots=True)
 class HttpCases:
     """Server creates over HTTP on a fleet of fake hosts; `_s` are seconds of load."""
 
@@ -161,6 +206,9 @@ class Cases:
     pinned: PinnedCases
     memory: MemoryCases
     library: LibraryCases
+    schedulers: SchedulerCases
+    agents: AgentCases
+    zones: ZoneCases
     http: HttpCases
     packing: PackingCases
     placement: PlacementCases

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bench.agents import measure_agents
 from bench.cases import Cases, load_cases
 from bench.creates import measure_creates
 from bench.decisions import measure_decisions
@@ -26,6 +27,8 @@ from bench.placement.servers import MISSING as MISSING_PLACEMENT
 from bench.placement.servers import UWSGI
 from bench.report import show
 from bench.results import Results, begin, measures_of, write
+from bench.schedulers import NoBrokerError, measure_schedulers
+from bench.zones import measure_zones
 from berth.adapters.memory import keep_freed_memory
 from berth.config.policy_file import load_policy
 from berth.domain.errors import BerthError
@@ -113,6 +116,34 @@ def _http(results: Results, options: Options) -> None:
     results.http = measure_creates(options.cases.http)
 
 
+def _schedulers(results: Results, options: Options) -> None:
+    cases = options.cases.schedulers
+    say(f"schedulers: {', '.join(map(str, cases.schedulers))} processes on one ledger")
+    try:
+        for one in measure_schedulers(cases):
+            results.schedulers.append(one)
+            say(f"schedulers: {one.contention}, {one.hosts:,} hosts, {one.schedulers} is done")
+    except (NoDatabaseError, NoBrokerError) as error:
+        say(f"schedulers: left out, {error}")
+
+
+def _agents(results: Results, options: Options) -> None:
+    cases = options.cases.agents
+    say(f"agents: {cases.hosts:,} hosts report to one scheduler, {', '.join(cases.sources)}")
+    try:
+        for one in measure_agents(cases):
+            results.agents.append(one)
+            say(f"agents: {one.source} is done")
+    except (NoDatabaseError, NoBrokerError) as error:
+        say(f"agents: left out, {error}")
+
+
+def _zones(results: Results, options: Options) -> None:
+    cases = options.cases.zones
+    say(f"zones: 1 + {cases.zones} zones, and {cases.depth} further levels")
+    results.zones = measure_zones(cases)
+
+
 def _packing(results: Results, options: Options) -> None:
     say(f"packing: {', '.join(options.cases.packing.policies)}")
     if not TRACE.is_dir():
@@ -152,6 +183,9 @@ PARTS: dict[str, Callable[[Results, Options], None]] = {
     "memory": _memory,
     "library": _library,
     "http": _http,
+    "schedulers": _schedulers,
+    "agents": _agents,
+    "zones": _zones,
     "packing": _packing,
     "placement": _placement,
 }

@@ -6,6 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from bench.agents import AgentTimes
 from bench.decisions import DecisionTimes
 from bench.floors import Verdict
 from bench.grouped import GroupedTimes
@@ -15,8 +16,10 @@ from bench.packing import PackingResult
 from bench.pinned import PinnedTimes
 from bench.placement.measuring import SideTimes, SizeTimes, TrialTimes
 from bench.results import Results, batch_ratio, nova_size
+from bench.schedulers import SchedulerTimes
 from bench.timing import Times
 from bench.turns import Ratio
+from bench.zones import ZoneTimes
 
 _WIDTH = 140
 _MET = {True: Text("met", "green"), False: Text("not met", "bold red"), None: Text("not measured")}
@@ -53,6 +56,7 @@ def _parts(results: Results) -> Iterator[RenderableType]:
         yield _memory(results.memory)
     if results.library is not None or results.http is not None:
         yield _throughput(results)
+    yield from _processes(results)
     if results.packing:
         yield _packing(results.packing)
     yield from _placement(results)
@@ -245,6 +249,62 @@ def _throughput(results: Results) -> Table:
         rates = f"{http.creates_per_s:,.0f}", f"{http.creates_per_s_best:,.0f}"
         table.add_row("server creates, HTTP", *rates, cpu, p50, p99, under)
     return table
+
+
+def _schedulers(results: Sequence[SchedulerTimes]) -> Iterator[Table]:
+    if not results:
+        return
+    table = Table(title="Schedulers on one PostgreSQL ledger, called over RabbitMQ")
+    for heading in (
+        "contention", "hosts", "schedulers", "placed", "refused", "for contention", "placements/s",
+        "CPU each", "conflicts/1,000", "retries/1,000",
+    ):  # fmt: skip
+        table.add_column(heading, justify="right")
+    for one in results:
+        table.add_row(
+            one.contention,
+            f"{one.hosts:,}",
+            str(one.schedulers),
+            f"{one.placed:,}",
+            f"{one.refused:,}",
+            f"{one.contended:,}",
+            f"{one.placements_per_s:,.0f}",
+            "" if one.cpu_us is None else duration(one.cpu_us),
+            f"{one.conflicts:,.1f}",
+            f"{one.retries:,.1f}",
+        )
+    yield table
+
+
+def _processes(results: Results) -> Iterator[RenderableType]:
+    """What was measured with several processes of Berth."""
+    yield from _schedulers(results.schedulers)
+    yield from map(_agents, results.agents)
+    if results.zones is not None:
+        yield from _zones(results.zones)
+
+
+def _agents(times: AgentTimes) -> str:
+    return (
+        f"Agents of {times.hosts:,} hosts, instances from the {times.source}: one scheduler takes "
+        f"{times.cores:.3f} of a core. In {times.seconds:,.0f} s it took in {times.heard:,} casts "
+        f"({times.due:,} were due), {times.differed:,} of them differed, read "
+        f"{times.reloads:,} hosts anew, and placed {times.placed:,} instances"
+    )
+
+
+def _zones(times: ZoneTimes) -> Iterator[str]:
+    for one in (times.single, times.plan):
+        yield (
+            f"Select for {one.instances:,} over {one.zones} zones, {one.hosts_each:,} hosts each: "
+            f"p50 {one.p50_ms:,.1f} ms, best {one.best_ms:,.1f} ms; {one.cpu_ms:,.1f} ms of "
+            "processors in all zones"
+        )
+    depths = ", ".join(f"{one:.1f}" for one in times.depth_ms)
+    yield (
+        f"Levels of zones below: {depths} ms; a round trip takes {times.round_trip_ms:.1f} ms. "
+        f"An offer is sealed in {times.seal_us:.1f} us and opened in {times.open_us:.1f} us"
+    )
 
 
 def _packing(found: Sequence[PackingResult]) -> Table:

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 import berth
+from bench.agents import AgentTimes
 from bench.cases import Cases
 from bench.creates import CreateTimes
 from bench.decisions import DecisionTimes
@@ -26,10 +27,12 @@ from bench.peer import ROOT, PeerReport, PeerSize
 from bench.pinned import PinnedTimes
 from bench.placement.measures import placement_measures
 from bench.placement.measuring import SizeTimes, TrialTimes
+from bench.schedulers import SchedulerTimes
 from bench.timing import Times
 from bench.turns import Ratio
+from bench.zones import ZoneTimes, zone_measures
 
-SCHEMA = 4
+SCHEMA = 5
 FOLDER = ROOT / "bench" / "results"
 _PLAIN = 10_000
 """The fleet whose warm decision others are compared with."""
@@ -66,6 +69,9 @@ class Results:
     memory: MemoryUse | None = None
     library: LibraryTimes | None = None
     http: CreateTimes | None = None
+    schedulers: list[SchedulerTimes] = field(default_factory=list[SchedulerTimes])
+    agents: list[AgentTimes] = field(default_factory=list[AgentTimes])
+    zones: ZoneTimes | None = None
     packing: list[PackingResult] = field(default_factory=list[PackingResult])
     placement: list[TrialTimes] = field(default_factory=list[TrialTimes])
     placement_sizes: SizeTimes | None = None
@@ -105,6 +111,15 @@ def measures_of(results: Results) -> dict[str, float]:
         measures["http.p99_ms"] = http.p99_ms
         if http.server_cpu_us is not None:
             measures["http.creates_per_cpu_s"] = round(1e6 / http.server_cpu_us, 1)
+    for one in results.schedulers:
+        key = f"schedulers.{one.contention}.{one.hosts}.{one.schedulers}"
+        measures[f"{key}.placements_per_s"] = one.placements_per_s
+        measures[f"{key}.conflicts_per_1000"] = one.conflicts
+        measures[f"{key}.contended"] = one.contended
+    for each in results.agents:
+        measures[f"agents.{each.source}.cores"] = each.cores
+    if results.zones is not None:
+        measures |= zone_measures(results.zones)
     measures |= placement_measures(results.placement, results.placement_sizes)
     return measures | packing_measures(results.packing)
 

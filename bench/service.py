@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from bench.errors import BenchError
 
 _READY_S = 120.0
 _POLL_S = 0.1
-_STOP_S = 15.0
+_STOP_S = 30.0
 _LOG_CHARS = 3000
 
 
@@ -40,12 +40,17 @@ class Service:
 
     def cpu_s(self) -> float | None:
         """Return the CPU seconds that all its threads took so far; None where no /proc is."""
-        try:
-            text = Path(f"/proc/{self.pid}/stat").read_text("utf-8")
-        except OSError:
-            return None
-        user, system = text.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return cpu_s_of(self.pid)
+
+
+def cpu_s_of(pid: int) -> float | None:
+    """Return the CPU seconds that all threads of a process took so far; None where no /proc is."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8")
+    except OSError:
+        return None
+    user, system = text.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -63,15 +68,49 @@ def berth_up(folder: Path, *, fake_hosts: int) -> Iterator[Service]:
         "BERTH_LEDGER_DATA_DIR": str(folder),
         "BERTH_LOG_LEVEL": "warning",
     }
-    log = folder / "berth.log"
+    with running(
+        Service(host, port, 0), command, settings, folder / "berth.log", path="/v2.1/flavors"
+    ) as service:
+        yield service
+
+
+@contextmanager
+def running(  # noqa: PLR0913 - what to start, and how to know that it has
+    at: Service,
+    command: Sequence[str],
+    settings: Mapping[str, str],
+    log: Path,
+    *,
+    path: str = "/readyz",
+    says: str = "",
+    ready_s: float = _READY_S,
+) -> Iterator[Service]:
+    """Run a process of Berth, and wait until it is ready; stop it at the end.
+
+    Args:
+        at: where it answers; its pid is not known yet.
+        command: what to run.
+        settings: of its environment, besides those of this process.
+        log: where all that it prints goes.
+        path: is asked until it succeeds.
+        says: has to be in the log by then.
+        ready_s: how long that may take.
+
+    Raises:
+        ServiceError: it is not ready in time; the message holds the end of its log.
+    """
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, env={**os.environ, **settings}, stdout=output, stderr=subprocess.STDOUT
         )
     try:
-        service = Service(host, port, process.pid)
-        _await_ready(service, process, log)
-        yield service
+        ends_s = time.monotonic() + ready_s
+        while not (_answers(f"{at.url}{path}") and says in _text_of(log)):
+            if time.monotonic() > ends_s or process.poll() is not None:
+                said = _text_of(log)[-_LOG_CHARS:]
+                raise ServiceError(f"`{' '.join(command[-3:])}` is not ready at {at.url}:\n{said}")
+            time.sleep(_POLL_S)
+        yield Service(at.host, at.port, process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -81,22 +120,20 @@ def berth_up(folder: Path, *, fake_hosts: int) -> Iterator[Service]:
             process.wait()
 
 
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, trust_env=False).is_success
+    except httpx.TransportError:
+        return False
+
+
+def _text_of(log: Path) -> str:
+    return log.read_text("utf-8", errors="replace")
+
+
 def free_port() -> int:
     """Return a port of the loopback address that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _await_ready(service: Service, process: subprocess.Popen[bytes], log: Path) -> None:
-    ends_s = time.monotonic() + _READY_S
-    while time.monotonic() < ends_s and process.poll() is None:
-        try:
-            if httpx.get(f"{service.url}/v2.1/flavors", trust_env=False).is_success:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(_POLL_S)
-    said = log.read_text("utf-8", errors="replace")[-_LOG_CHARS:]
-    raise ServiceError(f"`berth up` does not answer at {service.url}:\n{said}")

@@ -50,12 +50,18 @@ settings.register_profile(
 settings.load_profile("fuzz" if "BERTH_FUZZ_EXAMPLES" in os.environ else "default")
 
 
+_LONGEST = {"e2e", "test_openb_replay", "test_suite", "test_candidates"}
+"""Folders and files."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test an id of its own.
+    """Give every test an id of its own, and begin with those that take longest.
 
     Those that schemathesis makes of one function share the function's, and of tests with one id
-    pytest-xdist runs only the first.
+    pytest-xdist runs only the first. Files that take minutes would keep one worker busy at the end
+    while the others have nothing left.
     """
+    items.sort(key=lambda item: not _LONGEST.intersection((*item.path.parts, item.path.stem)))
     for item in items:
         if not item.nodeid.endswith(item.name):
             item._id = coerce_node_id(f"{item.nodeid.rpartition('::')[0]}::{item.name}")

@@ -12,13 +12,24 @@ class Proxy:
     Attributes:
         port: where it listens.
         is_closed: connections are taken and closed at once.
-        is_silent: connections stay, and nothing gets through.
+        is_silent: connections stay, and nothing gets through. One that has lost something so
+            never gets anything through again, as behind a firewall that forgot it.
+        delay_s: how long everything takes on its way, in each direction.
+        loses_answer_of: text after which a client's connection breaks: what it sent arrives, and
+            the answer is lost. It breaks one connection and is None from then on.
+        loses: text at which a client's connection breaks: what it sent does not arrive.
+        kept: what goes through, in both directions, is added here; None keeps nothing.
+        connections: taken so far, but for those that were closed at once.
     """
 
     def __init__(self, host: str, port: int) -> None:
         self.port = 0
         self.is_closed = False
         self.is_silent = False
+        self.delay_s = 0.0
+        self.loses_answer_of: bytes | None = None
+        self.loses: bytes | None = None
+        self.kept: bytearray | None = None
         self.connections = 0
         self._target = host, port
         self._writers: set[asyncio.StreamWriter] = set()
@@ -38,23 +49,63 @@ class Proxy:
         there_reader, there_writer = await asyncio.open_connection(*self._target)
         both = {writer, there_writer}
         self._writers |= both
+        pair = _Pair(self)
         try:
-            await asyncio.gather(self._pass(reader, there_writer), self._pass(there_reader, writer))
+            await asyncio.gather(
+                pair.send(reader, there_writer), pair.receive(there_reader, writer)
+            )
         finally:
             self._writers -= both
             for one in both:
                 one.transport.abort()
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+
+class _Pair:
+    """One connection, with its two directions."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self._is_dead = False
+        self._breaks = False
+
+    async def send(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pass on what a client sends."""
+        proxy = self._proxy
         try:
             while data := await reader.read(65_536):
-                if not self.is_silent:
-                    writer.write(data)
-                    await writer.drain()
+                if proxy.loses is not None and proxy.loses in data:
+                    proxy.loses = None
+                    return
+                if proxy.loses_answer_of is not None and proxy.loses_answer_of in data:
+                    proxy.loses_answer_of = None
+                    self._breaks = True
+                await self._pass(data, writer)
         except OSError:
             pass
         finally:
             writer.transport.abort()
+
+    async def receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pass on what the server answers."""
+        try:
+            while data := await reader.read(65_536):
+                if self._breaks:
+                    return
+                await self._pass(data, writer)
+        except OSError:
+            pass
+        finally:
+            writer.transport.abort()
+
+    async def _pass(self, data: bytes, writer: asyncio.StreamWriter) -> None:
+        if self._proxy.delay_s:
+            await asyncio.sleep(self._proxy.delay_s)
+        if self._proxy.kept is not None:
+            self._proxy.kept += data
+        self._is_dead = self._is_dead or self._proxy.is_silent
+        if not self._is_dead:
+            writer.write(data)
+            await writer.drain()
 
 
 @asynccontextmanager

@@ -24,7 +24,8 @@ class Wires:
     """The bus of a process, who tells notifications, and what has to run for that.
 
     `notifier` tells what this process does, `common_notifier` what all who follow the feed know.
-    `finish` is to be called before the loops are stopped.
+    `finish` is to be called before the loops are stopped. `is_up` tells whether the broker is
+    reached, where there is one.
     """
 
     bus: Bus
@@ -32,6 +33,7 @@ class Wires:
     common_notifier: Notifier | None = None
     loops: tuple[Loop, ...] = ()
     finish: Callable[[], Awaitable[None]] = _nothing
+    is_up: Callable[[], bool] | None = None
 
 
 def lay_wires(
@@ -84,4 +86,4 @@ def lay_wires(
         if notifier is not None:
             await notifier.finish()
 
-    return Wires(bus or local, notifier, common, (("bus", line.run),), finish)
+    return Wires(bus or local, notifier, common, (("bus", line.run),), finish, lambda: line.is_up)

@@ -66,7 +66,11 @@ def run_placement(settings: Settings) -> None:
         telemetry = LogTelemetry("placement")
         make_data_dir(settings.ledger)
         observation = observe(settings, "placement", clock)
-        ledger = await open_ledger(ledger_url_of(settings.ledger), on_batch=observation.on_batch)
+        ledger = await open_ledger(
+            ledger_url_of(settings.ledger),
+            timeout_s=settings.ledger.timeout_s,
+            on_batch=observation.on_batch,
+        )
         try:
             follower = Follower(ledger, clock, [])
             auth = callers_of(settings, clock, telemetry).auth

@@ -54,10 +54,15 @@ def make_data_dir(ledger: LedgerSettings) -> None:
         InvalidInputError: it cannot be made.
     """
     if ledger.url is None:
-        _make_folder(ledger.data_dir)
+        make_folder(ledger.data_dir)
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make a folder, unless it is there.
+
+    Raises:
+        InvalidInputError: it cannot be made.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -110,7 +115,7 @@ def _seals(settings: Settings, clock: SystemClock, telemetry: LogTelemetry) -> S
     path = settings.auth.token_keys
     if path is None:
         folder = settings.ledger.data_dir
-        _make_folder(folder)
+        make_folder(folder)
         path = folder / "token-keys"
     return Sealer(KeyFile(path, clock, telemetry), os.urandom)
 

@@ -1,14 +1,19 @@
 """The drivers of an agent's hosts, by its settings."""
 
+import shutil
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from berth.adapters.virt.fake import FakeDriver
+from berth.adapters.virt.inventory import Stock
+from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.qemu.host import QemuHost
 from berth.config.json_lists import fakes_of, read_image_files
 from berth.config.settings import Settings
 from berth.config.virt_settings import AgentDriver, VirtSettings
-from berth.domain.errors import InvalidInputError
+from berth.domain.cpu_sets import parse_cpus
+from berth.domain.errors import DriverError, InvalidInputError
 from berth.ports.clock import Clock
 from berth.ports.virt import Driver
 
@@ -28,18 +33,51 @@ async def open_drivers(settings: Settings, clock: Clock) -> AsyncGenerator[Mappi
         return
     if agent.host is None:
         raise InvalidInputError("agent.host", f"name the host that {agent.driver} runs guests on")
-    async with _open_qemu(agent.host, settings, clock) as driver:
+    opened = _open_libvirt if agent.driver is AgentDriver.LIBVIRT else _open_qemu
+    async with opened(agent.host, settings, clock) as driver:
         yield {agent.host: driver}
 
 
 @asynccontextmanager
 async def _open_qemu(name: str, settings: Settings, clock: Clock) -> AsyncGenerator[Driver]:
     # Processes that run no guests do without all of this.
-    from berth.adapters.virt.inventory import Stock  # noqa: PLC0415
     from berth.adapters.virt.qemu.driver import QemuDriver  # noqa: PLC0415
 
     virt = settings.virt
-    stock = Stock(
+    images = read_image_files(virt.images or settings.api.images)
+    driver = QemuDriver(_qemu_host(name, virt), images, clock, _stock(virt))
+    try:
+        yield driver
+    finally:
+        await driver.close()
+
+
+@asynccontextmanager
+async def _open_libvirt(name: str, settings: Settings, clock: Clock) -> AsyncGenerator[Driver]:
+    from berth.adapters.virt.libvirt import binding  # noqa: PLC0415
+    from berth.adapters.virt.libvirt.driver import LibvirtDriver  # noqa: PLC0415
+
+    try:
+        binding.load()
+    except DriverError as error:
+        raise InvalidInputError("agent.driver", str(error)) from error
+    virt = settings.virt
+    stock = replace(
+        _stock(virt),
+        shows_numa=virt.numa,
+        dedicated_cpus=parse_cpus(virt.dedicated_cpus, "virt.dedicated_cpus"),
+        pci_devices=virt.pci_devices,
+    )
+    images = read_image_files(virt.images or settings.api.images)
+    driver = LibvirtDriver(_libvirt_host(name, virt), images, clock, stock)
+    try:
+        yield driver
+    finally:
+        await driver.close()
+
+
+def _stock(virt: VirtSettings) -> Stock:
+    return Stock(
         disk_dir=virt.state_dir.absolute(),
         host_ip=virt.move_address,
         reserved_vcpus=virt.reserved_vcpus,
@@ -47,12 +85,23 @@ async def _open_qemu(name: str, settings: Settings, clock: Clock) -> AsyncGenera
         reserved_disk_gb=virt.reserved_disk_gb,
         guest_overhead_mb=virt.guest_overhead_mb,
     )
-    images = read_image_files(virt.images or settings.api.images)
-    driver = QemuDriver(_qemu_host(name, virt), images, clock, stock)
-    try:
-        yield driver
-    finally:
-        await driver.close()
+
+
+def _libvirt_host(name: str, virt: VirtSettings) -> LibvirtHost:
+    storage_dir = virt.storage_dir
+    return LibvirtHost(
+        name=name,
+        state_dir=virt.state_dir.absolute(),
+        uri=virt.uri,
+        peer_uri=virt.peer_uri,
+        accelerator=virt.type,
+        storage_dir=None if storage_dir is None else storage_dir.absolute(),
+        move_address=virt.move_address,
+        # libvirt takes no program without its folder.
+        binary=shutil.which(virt.binary) or virt.binary,
+        machine=virt.machine,
+        cpu_model=virt.cpu_model,
+    )
 
 
 def _qemu_host(name: str, virt: VirtSettings) -> QemuHost:

@@ -13,12 +13,13 @@ import pytest
 
 from berth.adapters.system import SystemClock
 from berth.adapters.virt import processes
+from berth.adapters.virt.accelerating import Accelerator
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.inventory import Stock
 from berth.adapters.virt.processes import Process
 from berth.adapters.virt.qemu.command_line import guest_of
 from berth.adapters.virt.qemu.driver import QemuDriver
-from berth.adapters.virt.qemu.host import Accelerator, QemuHost
+from berth.adapters.virt.qemu.host import QemuHost
 from berth.adapters.virt.qemu.qmp import Qmp
 from berth.adapters.virt.qemu.spec import Folder
 from berth.adapters.virt.stub_guest import stub_firmware
@@ -114,22 +115,16 @@ class QemuRig:
 
     async def write_disk(self, instance_uuid: str, value: int, host: int = HERE) -> None:
         """See `DriverRig`."""
-        command = f"write -q -P {value} 0 64k"
-        await _run("qemu-io", "-f", "qcow2", "-c", command, str(self._disk(instance_uuid, host)))
+        await write_byte(self._disk(instance_uuid, host), value)
 
     async def read_disk(self, instance_uuid: str, host: int = HERE) -> int:
         """See `DriverRig`."""
-        copied = self.folder / "sector"
-        disk = self._disk(instance_uuid, host)
-        what = ("bs=512", "count=1", f"if={disk}", f"of={copied}")
-        await _run("qemu-img", "dd", "-f", "qcow2", "-O", "raw", *what)
-        (value,) = set(copied.read_bytes())
-        return value
+        return await read_byte(self._disk(instance_uuid, host), self.folder / "sector")
 
     def remains(self) -> Sequence[str]:
         """See `DriverRig`."""
         hosts = {one.name for one in self.hosts}
-        folders = [path for one in self.hosts for path in one.state_dir.glob("*")]
+        folders = [path for one in self.hosts for path in one.state_dir.glob("[!.]*")]
         stored = (self.folder / "stored").glob("*")
         return [
             *(str(path) for path in (*folders, *stored)),
@@ -183,6 +178,19 @@ class QemuRig:
 
 def _is_of(words: Sequence[str], hosts: set[str]) -> bool:
     return any(guest_of(words, host) is not None for host in hosts)
+
+
+async def write_byte(disk: Path, value: int) -> None:
+    """Write a byte, again and again, at the beginning of a disk."""
+    await _run("qemu-io", "-f", "qcow2", "-c", f"write -q -P {value} 0 64k", str(disk))
+
+
+async def read_byte(disk: Path, copied: Path) -> int:
+    """Return the byte that a disk begins with, by way of a file."""
+    what = ("bs=512", "count=1", f"if={disk}", f"of={copied}")
+    await _run("qemu-img", "dd", "-f", "qcow2", "-O", "raw", *what)
+    (value,) = set(copied.read_bytes())  # noqa: ASYNC240 - one sector
+    return value
 
 
 async def _run(*words: str) -> None:

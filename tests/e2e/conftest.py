@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-_READY_S = 60.0
+_READY_S = 120.0
 _STOP_S = 20.0
 
 
@@ -47,12 +47,15 @@ class Processes:
     folder: Path
     started: list[Part] = field(default_factory=list[Part])
 
-    def start(self, *words: str) -> Part:
-        """Start `berth WORDS…` with its log in the test's folder."""
+    def start(self, *words: str, within: Sequence[str] = ()) -> Part:
+        """Start `berth WORDS…` with its log in the test's folder.
+
+        `within` stands before the command: what becomes that command in other surroundings.
+        """
         log = self.folder / f"{len(self.started)}-{words[0]}.log"
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [sys.executable, "-m", "berth.cli.main", *words],
+                [*within, sys.executable, "-m", "berth.cli.main", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -76,13 +79,18 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
     running.stop_all()
 
 
-@pytest.fixture
-def free_port() -> int:
-    """A port that was free a moment ago."""
+def free_port_number() -> int:
+    """Return a port that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    return free_port_number()
 
 
 @dataclass

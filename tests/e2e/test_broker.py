@@ -109,6 +109,26 @@ def test_a_create_is_answered_by_a_scheduler_process(
         assert part.stop() == 0
 
 
+def test_an_all_in_one_process_places_for_others(
+    processes: Processes, service: Service, broker: Broker, ledger: str, tmp_path: Path
+) -> None:
+    """An API without a scheduler beside it is answered by the one in `berth up`."""
+    config = settings_file(tmp_path, broker, broker.url)
+    settings = ("--ledger", ledger, "--config", config)
+    api = start_api(processes, service, ledger, config)
+    whole = processes.start("up", "--listen", "127.0.0.1:0", *settings)
+    for part in (api, whole):
+        wait_for_log(part, "broker_connected")
+    wait_for_log(whole, "listens on")
+    uuid = service.create("small", "called")
+    instance = service.get(f"/berth/v1/instances/{uuid}")
+    decided = service.get(f"/berth/v1/decisions/{instance['request_id']}")
+    assert decided["verdict"] == "placed"
+    service.wait_for_status(uuid, "ACTIVE")
+    for part in (api, whole):
+        assert part.stop() == 0
+
+
 def test_no_order_is_lost_or_doubled_while_the_broker_comes_and_goes(
     processes: Processes, service: Service, broker: Broker, ledger: str, tmp_path: Path
 ) -> None:

@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from berth.adapters.system import SystemClock
+from berth.adapters.virt.accelerating import Accelerator
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.inventory import Stock
 from berth.adapters.virt.qemu.driver import QemuDriver
-from berth.adapters.virt.qemu.host import Accelerator, QemuHost
+from berth.adapters.virt.qemu.host import QemuHost
 from berth.domain.errors import BuildError, DriverError
 from berth.domain.image import Image
 from berth.domain.instance import Instance

@@ -10,6 +10,7 @@ from schemathesis import Case
 from schemathesis.checks import negative_data_rejection, positive_data_acceptance
 
 from tests.unit.api.cloud import Stack
+from tests.unit.api.zones.tree import Net, ZoneStack
 
 # Neither can hold: a flavor that the schema allows need not be there, and parameters of a query
 # that are not known are ignored, as Nova does.
@@ -17,7 +18,7 @@ EXCLUDED = [positive_data_acceptance, negative_data_rejection]
 EXAMPLES = 12
 
 
-cloud = Stack()
+cloud = ZoneStack(Net(), "root", number=1)
 schema = schemathesis.openapi.from_asgi("/openapi.json", cloud.app)
 
 
@@ -39,6 +40,7 @@ async def furnish(stack: Stack) -> dict[str, str]:
     group = {"server_group": {"name": "g", "policies": ["affinity"]}}
     made = await stack.ask("POST", "/v2.1/os-server-groups", group)
     instance = await stack.ask("GET", f"/berth/v1/instances/{server}")
+    await stack.ask("POST", "/zones", {"zone": {"name": "west", "api_url": "http://west.test"}})
     return {
         "server_id": server,
         "instance_uuid": server,
@@ -51,6 +53,7 @@ async def furnish(stack: Stack) -> dict[str, str]:
         "name": "host-0",
         "service_id": "enable",
         "hypervisor_id": "node",
+        "zone_id": "1",
     }
 
 

@@ -57,6 +57,52 @@ def test_agents_find_the_files_of_images(tmp_path: Path) -> None:
     assert read_image_files(None) == {}
 
 
+KERNELS = """
+    {"image_id": "k", "file": "vmlinuz", "format": "kernel",
+     "initrd": "own.gz", "cmdline": "quiet"},
+    {"image_id": "r", "file": "initrd.gz", "format": "ramdisk"}"""
+
+
+@pytest.mark.parametrize(
+    ("fields", "initrd", "cmdline"),
+    [
+        ('"properties": {"kernel_id": "k"}', "own.gz", "quiet"),
+        ('"properties": {"kernel_id": "k", "ramdisk_id": "r"}', "initrd.gz", "quiet"),
+        ('"properties": {"kernel_id": "k", "os_command_line": "ro"}', "own.gz", "ro"),
+        ('"properties": {"kernel_id": "k"}, "initrd": "i", "cmdline": "c"', "i", "c"),
+    ],
+)
+def test_a_disk_may_name_the_kernel_that_boots_it(
+    tmp_path: Path, fields: str, initrd: str, cmdline: str
+) -> None:
+    """As images of Nova do; what it does not say itself, its kernel says."""
+    file = tmp_path / "images.json"
+    file.write_text(f'[{{"image_id": "d", "file": "d.raw", "format": "raw", {fields}}}, {KERNELS}]')
+    assert read_image_files(file)["d"] == ImageFile(
+        *("d", tmp_path / "d.raw", ImageFormat.RAW),
+        *(tmp_path / initrd, cmdline, tmp_path / "vmlinuz"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ('"properties": {"kernel_id": "r"}', "kernel_id: .*format kernel"),
+        ('"properties": {"kernel_id": "none"}', "kernel_id: no image 'none'"),
+        ('"properties": {"kernel_id": "k", "ramdisk_id": "d"}', "ramdisk_id: .*format ramdisk"),
+        ('"properties": {"ramdisk_id": "r"}', "needs a kernel"),
+        ('"properties": {"os_command_line": "ro"}', "needs a kernel"),
+        ('"initrd": "i"', "needs a kernel"),
+    ],
+)
+def test_a_kernel_that_is_none_is_refused(tmp_path: Path, fields: str, told: str) -> None:
+    """When the list is read, not when the first guest starts."""
+    file = tmp_path / "images.json"
+    file.write_text(f'[{{"image_id": "d", "file": "d.raw", "format": "raw", {fields}}}, {KERNELS}]')
+    with pytest.raises(InvalidInputError, match=told):
+        read_image_files(file)
+
+
 def test_an_image_has_no_other_fields(tmp_path: Path) -> None:
     """A misspelt one is not passed over."""
     file = tmp_path / "images.json"

@@ -15,10 +15,11 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from berth.adapters.ledger import Retention, open_ledger
 from berth.adapters.ledger.postgres import PostgresLedger
 from berth.domain.consumer import Consumer
+from berth.domain.footprint import Footprint
 from berth.domain.instance import Instance, Status
 from berth.domain.record import PendingRequest
 from berth.domain.resources import VCPU
-from berth.domain.write import Committed, Guard, Put, Reallocate, Unit
+from berth.domain.write import Committed, Guard, Put, Reallocate, Unit, Within
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.testing.builders import (
     make_action,
@@ -76,17 +77,33 @@ def make_schema(connection: Connection) -> None:
 
 
 async def old_database(url: str) -> str:
-    """Have `UNITS` committed in a database with the schema of before."""
+    """Have `UNITS` committed in a database with the schema of before.
+
+    The Berth of now writes some columns more of each instance, which are there only meanwhile.
+    """
     engine = create_async_engine(
         "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(url)
     )
     async with engine.begin() as connection:
         await connection.run_sync(make_schema)
     await engine.dispose()
+    newer = ("vcpus", "memory_mb", "counted_revision")
+    added = ", ".join(f"ADD COLUMN {name} bigint" for name in newer)
+    await _run(url, f"ALTER TABLE instances {added}")
     ledger = await PostgresLedger.open(url, retention=Retention(), now_s=lambda: 7.0)
     await commit(ledger, *UNITS)
     await ledger.close()
+    dropped = ", ".join(f"DROP COLUMN {name}" for name in newer)
+    await _run(url, f"ALTER TABLE instances {dropped}")
     return url
+
+
+async def _run(url: str, statement: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
 
 
 async def check(ledger: Ledger) -> None:
@@ -96,6 +113,9 @@ async def check(ledger: Ledger) -> None:
     found = await ledger.instances(InstanceQuery())
     assert [(one.name, one.revision) for one in found] == [("vm-3", 1), ("vm-2", 1), ("vm-1", 2)]
     assert {(one.action, one.migration_uuid) for one in found} == {(None, None)}
+    assert await ledger.project_footprint("project-1") == (3, 3, 3 * 512)
+    within = Within("project-1", Footprint(instances=3, vcpus=-1, memory_mb=-1))
+    assert (await refused(ledger, (Put(make_instance(9)), within))).excess
     assert await ledger.all(PendingRequest) == [make_pending_request(3)]
     assert await ledger.all(Consumer) == [replace(make_consumer(1), generation=1)]
     assert (await ledger.snapshot(0.0)).migrations == ()
@@ -150,5 +170,26 @@ async def test_an_older_database_goes_on_with_moves(fresh_postgres_url: str) -> 
     try:
         await check(ledger)
         assert (await ledger.changes(0))[0].version == 1
+    finally:
+        await ledger.close()
+
+
+@pytest.mark.postgres
+async def test_what_an_older_berth_writes_counts_as_its_body_says(fresh_postgres_url: str) -> None:
+    """It raises the revision, and leaves columns alone that it does not know."""
+    ledger = await open_ledger(fresh_postgres_url)
+    try:
+        await commit(ledger, (Put(replace(make_instance(1), counts_as=(4, 2_049))),))
+        assert await ledger.project_footprint("project-1") == (1, 4, 2_049)
+        later = ((2, "[5,2050]", (1, 5, 2_050)), (3, "null", (1, 1, 512)))
+        for revision, said, expected in later:
+            await _run(
+                fresh_postgres_url,
+                f"UPDATE instances SET revision = {revision}, body ="  # noqa: S608 - own values
+                f" regexp_replace(body, '\"counts_as\":\\[[^]]*\\]', '\"counts_as\":{said}')",
+            )
+            assert await ledger.project_footprint("project-1") == expected
+            within = Within("project-1", Footprint(instances=-1, vcpus=expected[1], memory_mb=-1))
+            assert (await refused(ledger, (Put(make_instance(2)), within))).excess
     finally:
         await ledger.close()

@@ -17,7 +17,10 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-READY_S = 60.0
+from berth.adapters.bus.rabbitmq import Broker
+
+READY_S = 180.0
+REQUEST_ID = "x-openstack-request-id"
 SERVER = {"server": {"name": "a", "flavorRef": "f", "imageRef": "i", "networks": "none"}}
 NEWEST = {"OpenStack-API-Version": "compute 2.90"}
 
@@ -125,26 +128,44 @@ def test_every_process_has_an_address_for_probes(tmp_path: Path, part: str) -> N
         assert get(f"{base}/v2.1/servers").status_code == 404
 
 
-def test_one_request_is_one_trace_through_all_processes(tmp_path: Path) -> None:
-    """Though api, scheduler and agent tell each other of it by the ledger alone."""
-    collector, port = Collector(), free_port()
+@pytest.fixture(params=["ledger", pytest.param("broker", marks=pytest.mark.rabbitmq)])
+def bus(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Settings of what is between processes: the ledger alone, and a broker, too."""
+    if request.param == "ledger":
+        return {}
+    broker: Broker = request.getfixturevalue("broker")
+    return {"BERTH_BUS_URL": broker.url, "BERTH_BUS_PREFIX": broker.prefix}
+
+
+def test_one_request_is_one_trace_through_all_processes(
+    tmp_path: Path, bus: dict[str, str]
+) -> None:
+    """Also where api, scheduler and agent tell each other of it by the ledger alone."""
+    collector, port, ready = Collector(), free_port(), f"127.0.0.1:{free_port()}"
     base = f"http://127.0.0.1:{port}"
-    settings = {"BERTH_TRACING_ENDPOINT": collector.url}
+    settings = {"BERTH_TRACING_ENDPOINT": collector.url, **bus}
     with ExitStack() as stack:
         stack.callback(collector.close)
         with ExitStack() as processes:
             api = ("api", "--listen", f"127.0.0.1:{port}")
-            for words in (api, ("scheduler",), ("agent", "--fake-hosts", "2")):
+            for words in (api, ("agent", "--fake-hosts", "2")):
                 processes.enter_context(berth(tmp_path, *words, **settings))
+            watched = {"BERTH_METRICS_LISTEN": ready}
+            processes.enter_context(berth(tmp_path, "scheduler", **settings, **watched))
+            until(lambda: get(f"http://{ready}/readyz").status_code == 200)
+            if bus:
+                until(lambda: "berth_broker_up 1.0" in get(f"{base}/metrics").text)
             until(lambda: 'state="up"} 2.0' in get(f"{base}/metrics").text)
             with httpx.Client(base_url=base, headers=NEWEST, trust_env=False) as http:
                 flavor = {"id": "f", "name": "f", "vcpus": 1, "ram": 512, "disk": 1}
                 assert http.post("/v2.1/flavors", json={"flavor": flavor}).is_success
                 made = http.post("/v2.1/servers", json=SERVER)
                 assert made.status_code == 202, made.text
+                decided = http.get(f"/berth/v1/decisions/{made.headers[REQUEST_ID]}")
+                assert decided.is_success or not bus, "the scheduler was not called"
                 where = f"/v2.1/servers/{made.json()['server']['id']}"
                 until(lambda: http.get(where).json()["server"]["status"] == "ACTIVE")
-        trace_id = made.headers["x-openstack-request-id"].removeprefix("req-").replace("-", "")
+        trace_id = made.headers[REQUEST_ID].removeprefix("req-").replace("-", "")
         found = [one for one in collector.found if one[1].trace_id.hex() == trace_id]
         assert {(service, span.name) for service, span in found} == {
             ("berth-api", "http"),

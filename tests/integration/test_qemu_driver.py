@@ -11,14 +11,14 @@ import msgspec
 import pytest
 
 from berth.adapters.system import SystemClock
+from berth.adapters.virt import accelerating
+from berth.adapters.virt.accelerating import Accelerator, accelerator_of, boots
 from berth.adapters.virt.disks import virtual_bytes
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.inventory import Stock
 from berth.adapters.virt.processes import run
-from berth.adapters.virt.qemu import accelerating, machine
-from berth.adapters.virt.qemu.accelerating import accelerator_of, boots
+from berth.adapters.virt.qemu import machine
 from berth.adapters.virt.qemu.driver import QemuDriver
-from berth.adapters.virt.qemu.host import Accelerator
 from berth.adapters.virt.qemu.spec import Folder
 from berth.domain.errors import BuildError, DriverError, MigrationError
 from berth.domain.image import Image
@@ -92,8 +92,8 @@ async def test_a_process_that_hangs_is_adopted_when_it_answers(
     rig: QemuRig, driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until then it is what it was."""
-    monkeypatch.setattr(machine, "_CONNECT_S", 0.2)
     await start(driver, instance)
+    monkeypatch.setattr(machine, "_CONNECT_S", 0.2)
     process = rig.process(instance.uuid)
     os.kill(process.pid, signal.SIGSTOP)
     driver = await rig.open()
@@ -295,6 +295,21 @@ async def test_a_root_disk_rests_on_its_image(
     assert await powers(there) == {one.uuid: Power.RUNNING}
 
 
+async def test_what_boots_no_disk_needs_its_image(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """It is not started from an empty disk in its place."""
+    one = replace(instance, flavor=replace(instance.flavor, root_gb=1))
+    await start(driver, one)
+    await driver.stop(one.uuid, grace_s=0)
+    image = rig.images.pop(STUB)
+    with pytest.raises(BuildError, match="no file of image"):
+        await driver.spawn(one)
+    assert await powers(driver) == {one.uuid: Power.STOPPED}
+    rig.images[STUB] = image
+    await start(driver, one, count=2)
+
+
 async def test_a_disk_is_as_large_as_its_image_at_least(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
@@ -335,6 +350,23 @@ async def test_the_probe_tells_what_works(rig: QemuRig, monkeypatch: pytest.Monk
     assert not await boots(host, Accelerator.TCG)
 
 
+@pytest.mark.parametrize("root_gb", [0, 1])
+async def test_a_guest_that_has_moved_goes_on_before_anybody_looks(
+    rig: QemuRig, driver: QemuDriver, instance: Instance, root_gb: int
+) -> None:
+    """Agents look at their hosts now and then only."""
+    one = replace(instance, flavor=replace(instance.flavor, root_gb=root_gb))
+    there = await rig.open(THERE)
+    await start(driver, one)
+    await driver.hand_over(one.uuid, await there.take_in(one))
+    await rig.type(one.uuid, "t", THERE)
+
+    async def has_ticked() -> bool:
+        return "tick" in await there.console(one.uuid, bytes_max=1_000)
+
+    await eventually(has_ticked)
+
+
 async def test_a_report_names_the_hypervisor(driver: QemuDriver) -> None:
     """With the version of QEMU."""
     host = (await driver.report()).host
@@ -352,3 +384,16 @@ async def test_many_guests_are_adopted_together(
     driver = await rig.open()
     assert await powers(driver) == {one.uuid: Power.RUNNING for one in many}
     assert [len(await starts(driver, one)) for one in many] == [1] * 8
+
+
+async def test_a_host_under_another_name_does_nothing_with_the_guests(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """The ledger has them on the first one, so its agent would destroy all of them."""
+    await start(driver, instance)
+    renamed = with_host(rig, name="another-host")
+    with pytest.raises(DriverError, match="has the guests of host"):
+        await renamed.guests()
+    with pytest.raises(DriverError, match="has the guests of host"):
+        await renamed.destroy(instance.uuid)
+    assert await powers(driver) == {instance.uuid: Power.RUNNING}

@@ -74,6 +74,23 @@ async def test_servers_are_back_after_a_break(broker: Broker, proxy: Proxy) -> N
     assert "broker_connected" in told.events
 
 
+async def test_a_broker_that_says_nothing_is_given_up(broker: Broker, proxy: Proxy) -> None:
+    """Who looks after calls in flight notices, long before heartbeats would tell."""
+    told = Told()
+    near = behind(proxy, broker)
+    async with riding(near, told) as caller, riding(broker, Told()) as server:
+        server.serve(ASK, answering("re: "))
+        assert await call_until_answered(caller, "a") == Reply("re: a")
+        proxy.is_silent = True
+        with pytest.raises(UnavailableError):
+            await caller.call(ASK, Letter("x"), timeout_s=30)
+        await until(lambda: not caller.serves(ASK))
+        proxy.is_silent = False
+        assert await call_until_answered(caller, "b") == Reply("re: b")
+    failed = [str(error) for name, error in told.failures if name == "broker_unavailable"]
+    assert any("the watch failed" in text for text in failed)
+
+
 async def test_calls_in_flight_fail_when_the_connection_breaks(
     broker: Broker, proxy: Proxy
 ) -> None:

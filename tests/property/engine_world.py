@@ -37,7 +37,7 @@ KEYS = (
 )
 NUMBERS = ("1", "0.5", "-2", "x", "0", "0", "1e300", "p1")
 OPTIONS: Mapping[str, tuple[Mapping[str, object], ...]] = {
-    "BuildFailureWeigher": ({}, {}, {"decay_s": 90.0}),
+    "BuildFailureWeigher": ({}, {"by_tenant": True}, {"decay_s": 90.0}),
     "MetricsWeigher": ({"weight_setting": dict.fromkeys(METRICS, 0.5)},),
     "MetricsFilter": ({"weight_setting": {METRICS[0]: 1.0}},),
     "NUMATopologyFilter": ({"pci_aliases": ALIASES},),

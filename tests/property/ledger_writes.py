@@ -6,11 +6,12 @@ from typing import Final
 
 from hypothesis import strategies as st
 
+from berth.domain.footprint import UNLIMITED, Footprint
 from berth.domain.instance_action import Action
 from berth.domain.migration import Migration, Stage
 from berth.domain.provider import Provider
 from berth.domain.resources import MEMORY_MB, VCPU
-from berth.domain.write import Free, Guard, HandOver, Reallocate, Revise, Share, Write
+from berth.domain.write import Free, Guard, HandOver, Reallocate, Revise, Share, Within, Write
 from berth.testing.builders import make_action, make_consumer, make_migration, make_uuid
 
 CONSUMERS: Final = (
@@ -66,6 +67,13 @@ def moves() -> st.SearchStrategy[Migration]:
         st.sampled_from(Stage),
         st.sampled_from((1.0, 2.0)),
     )
+
+
+def withins() -> st.SearchStrategy[Write]:
+    """Limits of the project that all instances are in, of which a unit may pass some."""
+    limit = st.sampled_from((UNLIMITED, 0, 1, 2, 3))
+    limits = st.builds(Footprint, limit, limit, st.sampled_from((UNLIMITED, 1_024)))
+    return st.builds(Within, st.sampled_from(("project-1", "project-2")), limits)
 
 
 def actions() -> st.SearchStrategy[Action]:

@@ -124,7 +124,11 @@ async def audit(auditing: Auditing, *, mends: bool = False) -> AuditReport:
 def auditing_of(town: Town) -> Auditing:
     """Return who audits a town."""
     return Auditing(
-        ledger=town.ledger, clock=town.desk.clock, telemetry=town.desk.told, first_seen_s={}
+        ledger=town.ledger,
+        replica=town.desk.replica,
+        clock=town.desk.clock,
+        telemetry=town.desk.told,
+        first_seen_s={},
     )
 
 

@@ -53,6 +53,7 @@ from tests.property.ledger_writes import (
     moves,
     reallocates,
     revises,
+    withins,
 )
 
 HOSTS = 2
@@ -102,6 +103,8 @@ _waiting: st.SearchStrategy[Write] = st.one_of(
     ),
     frees(),
     guards(),
+    withins(),
+    withins(),
 )
 _rare: st.SearchStrategy[Write] = st.one_of(
     st.builds(Put, _numbers.map(make_flavor)),
@@ -144,6 +147,8 @@ async def _check_all_equal(ledger: Ledger, memory: Ledger) -> None:
     query = InstanceQuery(deleted=None)
     assert await ledger.instances(query) == await memory.instances(query)
     assert await ledger.migrations(MigrationQuery()) == await memory.migrations(MigrationQuery())
+    of_project = await ledger.project_footprint("project-1")
+    assert of_project == await memory.project_footprint("project-1")
     for number in (1, 2):
         uuid = make_uuid("instance", number)
         assert await ledger.actions(uuid) == await memory.actions(uuid)

@@ -251,6 +251,7 @@ GROUP_OF = {
     "child_traits": "traits",
     "failed_builds": "service",
     "failed_at_s": "service",
+    "failure_level": "service",
     "hypervisor_version": "host",
     "cell": "host",
     "images": "instances",

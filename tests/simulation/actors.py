@@ -16,6 +16,7 @@ from berth.domain.instance import Status
 from berth.domain.request import instance_uuid_of
 from berth.services.instances import Accepted, Order
 from tests.simulation.books import BrokenLawError
+from tests.simulation.faults import Away
 from tests.simulation.processes import Process, SeededIds
 from tests.simulation.world import FLAVORS, GROUPS, World
 
@@ -125,6 +126,18 @@ async def be_operator(world: World) -> None:
                     world.start(agent.role)
         except (BerthError, RuntimeError):
             pass
+
+
+async def be_sky(world: World, outage_s: float) -> None:
+    """Have the ledger or the broker be away for a while, for all processes or for one of them."""
+    rng = world.dice()
+    while True:
+        await world.clock.sleep(rng.expovariate(1 / outage_s))
+        names = sorted(world.processes) if rng.random() < 0.5 else [rng.choice([*world.processes])]
+        where = world.cut_off if world.scenario.calls and rng.random() < 0.4 else world.away
+        where.update(dict.fromkeys(names, rng.choice([*Away])))
+        await world.clock.sleep(rng.choice((0.5, 5.0, 30.0, 90.0)) * rng.random())
+        where.clear()
 
 
 async def be_fate(world: World, crash_s: float) -> None:

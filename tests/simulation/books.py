@@ -5,6 +5,7 @@ tables or the services, so that a mistake there cannot hide here.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable
 
 from berth.domain.allocation import Allocation
@@ -15,7 +16,8 @@ from berth.domain.instance import Instance, Status, Task
 from berth.domain.migration import Migration, MoveKind, Stage
 from berth.domain.provider import Provider
 from berth.domain.record import Kind, PendingRequest
-from tests.simulation.edges import AWAY, WAITING, may_follow, may_move_on, state_of
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from tests.simulation.edges import AWAY, BUILDING, WAITING, may_follow, may_move_on, state_of
 from tests.simulation.rooms import check_sums, nonzero, rooms_of, rooms_of_move
 
 _ON_SOURCE = frozenset(
@@ -24,6 +26,7 @@ _ON_SOURCE = frozenset(
         Stage.ARRIVING,
         Stage.PREPARING,
         Stage.MOVING,
+        Stage.LANDING,
         Stage.WITHDRAWING,
         Stage.RESTORING,
     }
@@ -54,10 +57,13 @@ class Books:
         self.shelved_in_vain: set[str] = set()
         """Instances that were cut short, or failed, while their disks were stored: nobody but the
         driver knows where these are then."""
+        self.alternates_taken = 0
+        """How often a build went on, on an alternate, in the version that tells of its failure."""
         self.broken: BrokenLawError | None = None
         """The first law that was broken; services would take it for one of their troubles."""
         self._capacity: dict[str, dict[str, int]] = {}
         self._hosts: dict[str, str] = {}
+        self._groups: dict[str, ServerGroup] = {}
         self._trace = hashlib.sha256()
 
     @property
@@ -69,8 +75,11 @@ class Books:
         """Enter what happened, and check what is there after it."""
         try:
             for change in changes:
+                if change.version != self.version:
+                    self._check_groups()
                 self._trace.update(_line_of(change))
                 self._enter(change)
+            self._check_groups()
             self._check_rooms(allocations)
             self._check_moves()
         except BrokenLawError as error:
@@ -111,6 +120,8 @@ class Books:
                 self.used[uuid] = nonzero(used)
             case Host() as host:
                 self._hosts[host.name] = host.uuid
+            case ServerGroup() as group:
+                self._groups[group.uuid] = group
             case PendingRequest() as pending:
                 self.pending[pending.request.request_id] = pending
             case Gone(Kind.PENDING_REQUEST, key):
@@ -135,7 +146,10 @@ class Books:
             self._complain(instance, f"{state} without a host")
         if instance.host is not None and state in {WAITING, AWAY}:
             self._complain(instance, f"{state} on host {instance.host}")
-        if old and None not in {old.host, instance.host} and old.host != instance.host:
+        goes_on = old is not None and _takes_alternate(old, instance)
+        if goes_on:
+            self.alternates_taken += 1
+        elif old and None not in {old.host, instance.host} and old.host != instance.host:
             move = self.moves.get(old.migration_uuid or "")
             if move is None or {old.host, instance.host} != {
                 move.source.host,
@@ -155,6 +169,20 @@ class Books:
             self.moves.pop(move.uuid, None)
         else:
             self.moves[move.uuid] = move
+
+    def _check_groups(self) -> None:
+        """Check that no hard policy is broken, in this very version, whatever has led to it."""
+        members: dict[str, Counter[str]] = {}
+        for one in self.instances.values():
+            if one.group_uuid and one.host is not None and one.status is not Status.DELETED:
+                members.setdefault(one.group_uuid, Counter())[one.host] += 1
+        for uuid, counts in members.items():
+            group = self._groups[uuid]
+            most = group.max_server_per_host
+            is_apart = group.policy is GroupPolicy.AFFINITY and len(counts) > 1
+            is_full = group.policy is GroupPolicy.ANTI_AFFINITY and max(counts.values()) > most
+            if is_apart or is_full:
+                raise BrokenLawError(f"v{self.version}: {group} has members {counts}")
 
     def _check_rooms(self, allocations: Iterable[Allocation]) -> None:
         """Check that rooms are what instances and moves need, and none is overfull or nobody's."""
@@ -192,6 +220,17 @@ class Books:
 
     def _complain(self, instance: Instance, what: str) -> None:
         raise BrokenLawError(f"v{self.version}: instance {instance.uuid}: {what}")
+
+
+def _takes_alternate(old: Instance, new: Instance) -> bool:
+    """Tell whether a build has failed and goes on where the decision has said that it might."""
+    place = (new.host or "", new.node or "")
+    return (
+        state_of(old) == state_of(new) == BUILDING
+        and new.retried == (*old.retried, (old.host or "", old.node or ""))
+        and place in old.alternates
+        and place not in new.retried
+    )
 
 
 def _line_of(change: Change) -> bytes:

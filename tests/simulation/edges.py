@@ -83,7 +83,7 @@ def _moves() -> Iterator[tuple[State, State]]:
         yield arrives, reverts
         for task in (Task.RESIZE_MIGRATED, Task.RESIZE_REVERTING, None):
             yield (resized, task), (was, None)
-        for back in ((was, None), prepares, ERROR):
+        for back in ((was, None), prepares, migrates, ERROR):
             yield reverts, back
     yield (resized, Task.RESIZE_REVERTING), ERROR
     for task in (Task.RESIZE_MIGRATED, Task.RESIZE_REVERTING):
@@ -119,7 +119,8 @@ STAGES: Final[Mapping[Stage, frozenset[Stage]]] = {
     _S.RETURNING: frozenset({_S.RESTORING, _S.ARRIVED, _S.LEFT_BEHIND, _S.FAILED}),
     _S.RESTORING: frozenset({_S.REVERTED, _S.FAILED}),
     _S.PREPARING: frozenset({_S.MOVING, _S.FAILED, _S.CANCELLED, _S.ABANDONED}),
-    _S.MOVING: frozenset({_S.COMPLETED, _S.WITHDRAWING, _S.ABANDONED}),
+    _S.MOVING: frozenset({_S.COMPLETED, _S.LANDING, _S.WITHDRAWING, _S.ABANDONED}),
+    _S.LANDING: frozenset({_S.COMPLETED, _S.FAILED, _S.ABANDONED}),
     _S.WITHDRAWING: frozenset({_S.FAILED, _S.CANCELLED, _S.ABANDONED}),
     _S.ABANDONED: frozenset({_S.FAILED}),
     _S.LEFT_BEHIND: frozenset({_S.COMPLETED}),

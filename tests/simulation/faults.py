@@ -2,8 +2,9 @@
 
 import asyncio
 import contextvars
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from random import Random
 from typing import TypeVar
 
@@ -12,16 +13,20 @@ from berth.domain.allocation import Allocation
 from berth.domain.change import Change, Snapshot
 from berth.domain.consumer import Holding
 from berth.domain.errors import UnavailableError
+from berth.domain.footprint import Footprint
 from berth.domain.instance import Instance
 from berth.domain.instance_action import Action
 from berth.domain.migration import Migration
 from berth.domain.record import Kind, Record
 from berth.domain.write import Outcome, Unit
+from berth.domain.zone import Errand
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 from berth.scheduling.policy import Policy
 from tests.simulation.books import Books
 
 R = TypeVar("R", bound=Record)
+
+_PATIENCE_S = 10.0
 
 
 @dataclass(slots=True)
@@ -42,6 +47,17 @@ class Weather:
         self.delay_s = min(self.delay_s, 0.01)
         self.unavailable = self.lost = 0.0
         self.build_fails = self.verb_fails = self.machine_breaks = self.code_breaks = 0.0
+
+
+class Away(Enum):
+    """How a server is away: it is known at once, or only when nothing has come for long."""
+
+    REFUSED = "refused"
+    SILENT = "silent"
+
+
+def _is_there() -> Away | None:
+    return None
 
 
 class Flaw:
@@ -75,10 +91,18 @@ class Line:
     """One process's way to the ledger; see the port `Ledger`.
 
     A commit that was sent may arrive although the process has died, and may be answered although
-    nobody hears it.
+    nobody hears it. `away` tells how the ledger is away for this process.
     """
 
-    def __init__(self, ledger: MemoryLedger, books: Books, weather: Weather, rng: Random) -> None:
+    def __init__(
+        self,
+        ledger: MemoryLedger,
+        books: Books,
+        weather: Weather,
+        rng: Random,
+        away: Callable[[], Away | None] = _is_there,
+    ) -> None:
+        self._away = away
         self._ledger = ledger
         self._books = books
         self._weather = weather
@@ -88,7 +112,7 @@ class Line:
 
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
         """Commit, unless the units are lost on the way; the answer may be lost as well."""
-        self._check()
+        await self._get_through()
         sent = asyncio.create_task(self._send(units), context=contextvars.Context())
         self._sent.add(sent)
         sent.add_done_callback(self._sent.discard)
@@ -136,6 +160,13 @@ class Line:
         await self._ask()
         return await self._ledger.actions(instance_uuid)
 
+    async def errands(
+        self, *, project_id: str | None = None, reservation_id: str | None = None
+    ) -> list[Errand]:
+        """See `Records.errands`."""
+        await self._ask()
+        return await self._ledger.errands(project_id=project_id, reservation_id=reservation_id)
+
     async def allocations(
         self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
     ) -> list[Allocation]:
@@ -159,6 +190,16 @@ class Line:
         """See `Holdings.project_holdings`."""
         await self._ask()
         return await self._ledger.project_holdings(project_id, user_id)
+
+    async def status_counts(self) -> Mapping[str, int]:
+        """See `Records.status_counts`."""
+        await self._ask()
+        return await self._ledger.status_counts()
+
+    async def project_footprint(self, project_id: str) -> Footprint:
+        """See `Holdings.project_footprint`."""
+        await self._ask()
+        return await self._ledger.project_footprint(project_id)
 
     async def next_id(self, kind: Kind) -> int:
         """See `Records.next_id`."""
@@ -210,7 +251,17 @@ class Line:
     async def _travel(self) -> None:
         self._check()
         await asyncio.sleep(self._rng.uniform(0, self._weather.delay_s))
+        await self._get_through()
+
+    async def _get_through(self) -> None:
+        """Reach the ledger, or learn in the end that it is away."""
         self._check()
+        if self._away() is Away.SILENT:
+            await asyncio.sleep(_PATIENCE_S)
+            self._check()
+            raise UnavailableError("the ledger has not answered")
+        if self._away() is Away.REFUSED:
+            raise UnavailableError("the ledger takes no connection")
 
     def _check(self) -> None:
         if self.is_cut:

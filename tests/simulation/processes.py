@@ -15,6 +15,7 @@ from berth.services.commands import PLACE
 from berth.services.deciding import Deciding
 from berth.services.following import Follower
 from berth.services.host_work import Bench, HostWork
+from berth.services.host_work.alternates import Alternates
 from berth.services.hosts import Hosts
 from berth.services.instances import Instances
 from berth.services.operations import Operations
@@ -23,12 +24,14 @@ from berth.services.placing import Placing
 from berth.services.ratios import Ratios
 from berth.services.replica import Replica
 from berth.services.supervising import supervise
+from tests.simulation.brokers import Brokered
 from tests.simulation.faults import Flaw, Line
 from tests.simulation.machines import Machine
 
 T = TypeVar("T")
 
 _RESTART_S = 2.0
+_DOWN_S = 60.0
 _PACE = Pace(reconcile_interval_s=40.0)
 _PROCESS: contextvars.ContextVar["Process"] = contextvars.ContextVar("process")
 
@@ -104,7 +107,7 @@ class Process:
         self._rng = rng
         self.replica = Replica()
         self.follower = Follower(line, self.clock, [self.replica, flaw])
-        self.bus = LocalBus(journal, now_s=self.clock.now_s)
+        self.bus: LocalBus | Brokered = LocalBus(journal, now_s=self.clock.now_s)
         self.hosts = Hosts(
             ledger=line,
             follower=self.follower,
@@ -113,13 +116,7 @@ class Process:
             clock=self.clock,
             ids=SeededIds(rng),
         )
-        self.instances = Instances(
-            ledger=line,
-            follower=self.follower,
-            replica=self.replica,
-            bus=self.bus,
-            clock=self.clock,
-        )
+        self.instances = self._instances()
         self.placing = Placing(
             ledger=line,
             follower=self.follower,
@@ -148,6 +145,11 @@ class Process:
             resizes_in_place=role.resizes_in_place,
         )
         self.is_up = False
+
+    def call_over(self, bus: "Brokered") -> None:
+        """Call other processes, and be called by them; before it lives."""
+        self.bus = bus
+        self.instances = self._instances()
 
     def spawn(self, coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run something inside this process: it dies with it."""
@@ -195,6 +197,8 @@ class Process:
         """End at once: nothing that it would still do reaches the ledger."""
         self.is_up = False
         self.line.is_cut = True
+        if isinstance(self.bus, Brokered):
+            self.bus.leave()
         while self.tasks:
             for task in list(self.tasks):
                 task.cancel()
@@ -211,6 +215,29 @@ class Process:
             else:
                 return
 
+    def _instances(self) -> Instances:
+        return Instances(
+            ledger=self.line,
+            follower=self.follower,
+            replica=self.replica,
+            bus=self.bus,
+            clock=self.clock,
+        )
+
     def _agent(self, name: str, machine: Machine) -> Agent:
-        bench = Bench(name, self.line, machine, self.clock, offloads=self.role.offloads)
+        alternates = Alternates(
+            follower=self.follower,
+            replica=self.replica,
+            clock=self.clock,
+            service_down_time_s=lambda: _DOWN_S,
+            default_zone=lambda: "nova",
+        )
+        bench = Bench(
+            name,
+            self.line,
+            machine,
+            self.clock,
+            offloads=self.role.offloads,
+            alternates=alternates,
+        )
         return Agent(name, machine, HostWork(bench))

@@ -17,6 +17,7 @@ _BOTH_HELD = frozenset(
         Stage.ARRIVING,
         Stage.PREPARING,
         Stage.MOVING,
+        Stage.LANDING,
         Stage.WITHDRAWING,
         Stage.ARRIVED,
         Stage.CONFIRMING,

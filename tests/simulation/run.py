@@ -9,7 +9,7 @@ from berth.adapters.ledger import MemoryLedger, Retention
 from berth.domain.migration import Stage
 from berth.domain.write import Put
 from berth.lab.kernel import VirtualClock, VirtualLoop
-from tests.simulation.actors import be_client, be_fate, be_operator
+from tests.simulation.actors import be_client, be_fate, be_operator, be_sky
 from tests.simulation.books import Books, BrokenLawError
 from tests.simulation.end import check_end
 from tests.simulation.movers import be_administrator, restore
@@ -77,12 +77,16 @@ async def _troubles(world: World) -> AsyncIterator[None]:
         tasks.append(asyncio.create_task(be_administrator(world)))
     if world.scenario.crash_s is not None:
         tasks.append(asyncio.create_task(be_fate(world, world.scenario.crash_s)))
+    if world.scenario.outage_s is not None:
+        tasks.append(asyncio.create_task(be_sky(world, world.scenario.outage_s)))
     try:
         yield
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        world.away.clear()
+        world.cut_off.clear()
         world.scenario.weather.clear_up()
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeVar
 
+from berth.adapters.bus.local import LocalBus
 from berth.adapters.ledger import MemoryLedger
 from berth.adapters.virt.fake import FakeHost
 from berth.config.policy_source import PolicySource
@@ -16,7 +17,8 @@ from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.lab.kernel import VirtualClock
 from berth.services.instances import Order
 from tests.simulation.books import Books, BrokenLawError
-from tests.simulation.faults import Flaw, Line, Weather
+from tests.simulation.brokers import Brokered
+from tests.simulation.faults import Away, Flaw, Line, Weather
 from tests.simulation.machines import Fleet, Machine
 from tests.simulation.processes import Journal, Process, Role
 
@@ -28,7 +30,10 @@ FLAVORS = (
     Flavor("large", "large", vcpus=8, memory_mb=8192, root_gb=20),
     Flavor("huge", "huge", vcpus=64, memory_mb=8192, root_gb=20),
 )
-GROUPS = tuple(ServerGroup(str(policy), str(policy), policy) for policy in GroupPolicy)
+GROUPS = (
+    *(ServerGroup(str(policy), str(policy), policy) for policy in GroupPolicy),
+    ServerGroup("pairs", "pairs", GroupPolicy.ANTI_AFFINITY, max_server_per_host=2),
+)
 
 _POLICY = PolicySource(None).policy
 
@@ -40,6 +45,8 @@ class Scenario:
     `crash_s` is the mean time between two kills of a process, None for none; `orders` is how
     many each client places, and `trouble_s` how long things go wrong. Owners are clients who do
     `deeds` things with what they have; `moves` says that administrators move instances, too.
+    `outage_s` is the mean time between two outages of the ledger or of the broker, None for none;
+    with `calls` processes call each other over a broker.
     """
 
     weather: Weather
@@ -60,6 +67,8 @@ class Scenario:
     moves: bool = False
     offloads: bool = True
     resizes_in_place: bool = False
+    outage_s: float | None = None
+    calls: bool = False
 
 
 @dataclass(slots=True)
@@ -77,10 +86,16 @@ class World:
     deleted: set[str] = field(default_factory=set[str])
     asked: set[str] = field(default_factory=set[str])
     """Keys of actions that were accepted."""
+    away: dict[str, Away] = field(default_factory=dict[str, Away])
+    """Processes for which the ledger is away."""
+    cut_off: dict[str, Away] = field(default_factory=dict[str, Away])
+    """Processes for which the broker is away."""
     fleet: Fleet = field(init=False)
+    broker: LocalBus = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the machines."""
+        """Make the machines, and the broker."""
+        self.broker = LocalBus(self.journal, now_s=self.clock.now_s)
         self.fleet = Fleet(self.books)
         totals = {
             VCPU: self.scenario.vcpus,
@@ -93,9 +108,10 @@ class World:
                 fake, self.clock, self.fleet, self.scenario.weather, self.dice()
             )
 
-    def line(self) -> Line:
-        """Return a new line to the ledger."""
-        return Line(self.ledger, self.books, self.scenario.weather, self.dice())
+    def line(self, name: str = "") -> Line:
+        """Return a new line of a process to the ledger."""
+        weather = self.scenario.weather
+        return Line(self.ledger, self.books, weather, self.dice(), lambda: self.away.get(name))
 
     def roles(self) -> list[Role]:
         """Return what processes there are."""
@@ -120,7 +136,11 @@ class World:
         """Start a process, in the place of its former life."""
         policy = replace(_POLICY, host_subset_size=self.scenario.subset_size)
         flaw = Flaw(policy, self.scenario.weather, self.dice())
-        process = Process(role, self.line(), flaw, self.dice(), self.journal)
+        process = Process(role, self.line(role.name), flaw, self.dice(), self.journal)
+        if self.scenario.calls:
+            name = role.name
+            bus = Brokered(self.broker, process, lambda: self.cut_off.get(name))
+            process.call_over(bus)
         self.processes[role.name] = process
         process.spawn(process.live())
         return process

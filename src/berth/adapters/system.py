@@ -12,6 +12,7 @@ _UUID_BYTES = 16
 _VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 """The digit that says what kind of uuid it is keeps two of its bits."""
 _BLOCK_BYTES = 4096
+_CAUSE_MAX = 300
 
 
 class SystemClock:
@@ -70,6 +71,8 @@ class LogTelemetry:
     def failure(self, name: str, error: BaseException, **fields: object) -> None:
         """Log a failure; with its traceback when it is none that Berth raises on purpose."""
         if isinstance(error, BerthError):
+            if error.__cause__ is not None:
+                fields = {"cause": f"{error.__cause__!r}"[:_CAUSE_MAX], **fields}
             self._log.error(name, error=str(error), **fields)
         else:
             self._log.error(name, error=str(error), exc_info=error, **fields)

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from berth.domain.change import Change, Snapshot
 from berth.domain.errors import BerthError, BuildError
@@ -14,12 +14,16 @@ from berth.ports.bus import CONTEXT, Context
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.ports.virt import Driver, Verb
+from berth.services.host_notes import HostNotes
 from berth.services.host_work import HostWork
-from berth.services.host_work.reconciling import ORPHAN, Oddity
+from berth.services.host_work.leftovers import Finding
+from berth.services.host_work.reconciling import ENDED, Oddity, orphan
+from berth.services.host_work.restarting import RestartRule, Restarts
 from berth.services.host_work.working import has_turn, is_left_over
 from berth.services.hosts import Hosts
 
 _RETRY_S = 1.0
+_NS_PER_S = 1_000_000_000
 _NO_MORE_NEWS = sys.maxsize
 _RUNNING = frozenset({Status.ACTIVE, Status.RESIZED})
 
@@ -41,6 +45,7 @@ class Pace:
     reconcile_interval_s: float = 600.0
     hint_delay_s: float = 1.0
     builds_max: int = 256
+    restarts: RestartRule = field(default_factory=RestartRule)
 
 
 _PACE = Pace()
@@ -60,6 +65,7 @@ class AgentPool:
         clock: Clock,
         telemetry: Telemetry,
         pace: Pace = _PACE,
+        notes: HostNotes | None = None,
     ) -> None:
         self._agents = dict(agents)
         self._keepers = [
@@ -70,6 +76,7 @@ class AgentPool:
         self._clock = clock
         self._telemetry = telemetry
         self._pace = pace
+        self.notes = notes
         self._slots = asyncio.Semaphore(pace.builds_max)
         self._at_work: dict[str, int] = {}
         """The newest revision that the feed has told of each instance that is worked on."""
@@ -81,11 +88,19 @@ class AgentPool:
         """The moves that go on and that hosts here have a part in, by uuid."""
         self._left: dict[str, list[Migration]] = {}
         """Moves that have left something here, by instance."""
-        self._odd: dict[str, dict[str, Oddity]] = {}
-        """What is odd about an instance, by host."""
+        self._odd: dict[str, dict[tuple[str, str], Oddity]] = {}
+        """What is odd about an instance, by host and where on it."""
+        self._restarts = Restarts(pace.restarts)
+        self._paused: set[str] = set()
+        """Instances whose guests crashed and are started again, but not yet."""
         self._active: list[Instance] | None = []
         """What is to be adopted; None when that was done."""
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def agents(self) -> Mapping[str, Agent]:
+        """The agents by host."""
+        return self._agents
 
     async def register(self) -> None:
         """Report every host with its inventory to the ledger."""
@@ -173,6 +188,8 @@ class AgentPool:
     async def _reconcile(self, host: str, instances: Sequence[Instance] | None = None) -> None:
         """Compare a host with the ledger, and start what should run."""
         telemetry = self._telemetry
+        if self.notes is not None:
+            self.notes.begin(host)
         try:
             async with self._slots:
                 work = self._agents[host].work
@@ -181,13 +198,46 @@ class AgentPool:
             telemetry.failure("reconciling_failed", error, host=host)
             return
         for instance in found.missing:
-            if instance.uuid not in self._todo:
-                self._start(instance, host)
+            self._restart(instance, host)
         for uuid in found.orphans:
-            telemetry.event(ORPHAN, host=host, instance=uuid)
+            self._note(host, uuid, orphan(uuid))
         for oddity in found.odd:
-            self._odd.setdefault(oddity.instance_uuid, {})[host] = oddity
+            self._odd.setdefault(oddity.instance_uuid, {})[host, oddity.place] = oddity
             self._run(oddity.instance_uuid, 0)
+        if self.notes is not None:
+            await self.notes.save(host)
+
+    def _restart(self, instance: Instance, host: str) -> None:
+        """Start a guest again that should run, or look at it later, or give it up."""
+        uuid = instance.uuid
+        wait_s: float | None = 0.0
+        if uuid in self._todo or uuid in self._paused:
+            return
+        if uuid not in self._at_work:  # or it may be starting at this moment
+            now_s = self._clock.ticks_ns() / _NS_PER_S
+            wait_s = self._restarts.wait_s(uuid, now_s)
+        if wait_s is None:
+            self._spawn(self._give_up(instance, host))
+        elif not wait_s:
+            self._start(instance, host)
+        else:
+            self._paused.add(uuid)
+            self._spawn(self._look_again(uuid, host, wait_s))
+
+    async def _look_again(self, uuid: str, host: str, wait_s: float) -> None:
+        """Look at a host when the guest of an instance may be started again."""
+        await self._clock.sleep(wait_s)
+        self._paused.discard(uuid)
+        await self._reconcile(host)
+
+    async def _give_up(self, instance: Instance, host: str) -> None:
+        try:
+            found = await self._agents[host].work.give_up(instance, self._pace.restarts)
+        except BerthError as error:
+            self._telemetry.failure("giving_up_failed", error, instance=instance.uuid, host=host)
+        else:
+            if found is not None:
+                self._note(host, instance.uuid, found)
 
     async def close(self) -> None:
         """Stop working; what is not finished is found again at the next start."""
@@ -260,7 +310,7 @@ class AgentPool:
             # What an earlier move has left must be gone before the instance may come back.
             for migration in self._left.pop(uuid, ()):
                 await self._clear_away(migration)
-            for host, oddity in self._odd.pop(uuid, {}).items():
+            for (host, _), oddity in self._odd.pop(uuid, {}).items():
                 await self._mend(host, oddity)
             if uuid not in self._todo:
                 continue
@@ -307,7 +357,15 @@ class AgentPool:
             self._telemetry.failure("reconciling_failed", error, instance=uuid, host=host)
         else:
             if found is not None:
-                self._telemetry.event(found, host=host, instance=uuid)
+                self._note(host, uuid, found)
+
+    def _note(self, host: str, uuid: str, found: Finding) -> None:
+        self._telemetry.event(found.code, host=host, instance=uuid)
+        if self.notes is None or found.code == ENDED:
+            return  # guests may end as they like
+        note = self.notes.mended if found.is_mended else self.notes.see
+        note(host, found.code, uuid, found.text)
+        self._spawn(self.notes.save(host))
 
     async def _cancel(self, migration: Migration) -> None:
         agent, uuid = self._agents[migration.source.host], migration.instance_uuid

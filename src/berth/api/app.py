@@ -25,14 +25,18 @@ from berth.api.placement.app import Mounted, teller_of
 from berth.api.placement.parts import PlacementParts
 from berth.api.probes import METRICS
 from berth.api.routing import Microversions, Shortcuts, ends_of, not_found, routes_of
+from berth.api.zones import routes as zone_room
+from berth.api.zones.forwarding import over_tree
 
 __all__ = ["ApiParts", "build_app"]
 
-_COMPUTE = (
-    *compute_room.OPERATIONS,
-    *lifecycle_routes.OPERATIONS,
-    *side_routes.OPERATIONS,
-    *image_room.MIRRORED,
+_COMPUTE = over_tree(
+    (
+        *compute_room.OPERATIONS,
+        *lifecycle_routes.OPERATIONS,
+        *side_routes.OPERATIONS,
+        *image_room.MIRRORED,
+    )
 )
 
 OPERATIONS = (
@@ -41,6 +45,7 @@ OPERATIONS = (
     *identity_room.OPERATIONS,
     *image_room.OPERATIONS,
     *berth_room.OPERATIONS,
+    *zone_room.OPERATIONS,
 )
 
 
@@ -60,7 +65,8 @@ def build_app(parts: ApiParts, placement: PlacementParts | None = None) -> ASGIA
     compute = Router(compute_routes, redirect_slashes=False, default=not_here)
     berth = Router(berth_routes, redirect_slashes=False, default=not_found)
     public = routes_of(parts, versions.OPERATIONS)
-    others = routes_of(parts, (*identity_room.OPERATIONS, *image_room.OPERATIONS))
+    rooms = (*zone_room.OPERATIONS, *identity_room.OPERATIONS, *image_room.OPERATIONS)
+    others = routes_of(parts, rooms)
     app: ASGIApp = Router(
         [
             *public,

@@ -28,7 +28,8 @@ class Identity:
     """Who calls, for which project.
 
     `roles` are in lower case; None when authentication knows of none. `is_system` says that the
-    caller asked for the system instead of a project.
+    caller asked for the system instead of a project. `parent` is the zone that has stated who
+    calls; None for everybody who has logged in here.
     """
 
     user_id: str
@@ -36,6 +37,7 @@ class Identity:
     is_admin: bool
     roles: frozenset[str] | None = None
     is_system: bool = False
+    parent: str | None = None
 
 
 class Credentials(NamedTuple):
@@ -132,7 +134,11 @@ class NoAuth2:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One user: the bcrypt hash of the password, and the project that the user works in."""
+    """One user: the bcrypt hash of the password, and the project that the user works in.
+
+    Without a project somebody may do next to nothing: it is for parent zones, which bring
+    statements for all that they ask.
+    """
 
     user: str
     password_hash: bytes

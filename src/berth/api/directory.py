@@ -42,7 +42,8 @@ def may_work_in(directory: Directory, person: Person, project: str) -> bool:
 
 def projects_of(directory: Directory, person: Person) -> Sequence[str]:
     """Return the projects that a user may work in: for administrators all of them."""
-    return directory.projects() if person.is_admin else [person.project_id]
+    own = [person.project_id] if person.project_id else []
+    return directory.projects() if person.is_admin else own
 
 
 class AccountDirectory:
@@ -92,7 +93,7 @@ class AccountDirectory:
                 for one in accounts
             }
             projects = {person.project_id for person in self._people.values()}
-            self._projects = dict.fromkeys(sorted(projects))
+            self._projects = dict.fromkeys(sorted(projects - {""}))
             self._generation = generation
         return self._people
 

@@ -11,6 +11,7 @@ from berth.domain.errors import (
     NotFoundError,
     NoValidHostError,
     PolicyError,
+    QuotaExceededError,
     UnavailableError,
 )
 
@@ -71,8 +72,8 @@ def translate(error: BerthError) -> HttpError | None:
             return HttpError(404, f"{noun} {error.key} could not be found.")
         case InvalidInputError() | PolicyError():
             return HttpError(400, str(error))
-        case ConflictError() | NoValidHostError() | ContentionError():
-            return HttpError(409, str(error))
+        case ConflictError() | NoValidHostError() | ContentionError() | QuotaExceededError():
+            return HttpError(403 if isinstance(error, QuotaExceededError) else 409, str(error))
         case UnavailableError():
             return HttpError(503, str(error), {"Retry-After": _RETRY_AFTER_S})
         case _:

@@ -9,6 +9,7 @@ from berth.api.codec import schemas_of
 from berth.api.errors import Fault
 from berth.api.microversion import MAX, MIN, Version, text_of
 from berth.api.routing import Operation, Role
+from berth.api.zones.stating import Stated
 
 Json = dict[str, Any]
 
@@ -30,11 +31,19 @@ _IDEMPOTENCY_HEADER: Json = {
     "description": "Makes repeating the request harmless: it is answered with the same servers.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
-_WHOLE_ROOMS = frozenset({"identity", "image"})
+_STATEMENT_HEADER: Json = {
+    "name": "X-Berth-Zone-Statement",
+    "in": "header",
+    "required": True,
+    "description": "For which tenant a parent zone asks, signed for this request alone.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 4096},
+}
+_WHOLE_ROOMS = frozenset({"identity", "image", "zones"})
 """These are small, so that their operations are told under one tag."""
 _EMPTY = 204
 _TOKENS = "/auth/tokens"
-_KEYED = frozenset({"/v2.1/servers", "/berth/v1/decide"})
+_ZONES = "/zones"
+_KEYED = frozenset({"/v2.1/servers", "/berth/v1/decide", "/zones/servers", "/zones/boot"})
 
 
 def openapi_document(operations: Sequence[Operation], version: str) -> Json:
@@ -101,6 +110,8 @@ def _describe(operation: Operation, by_kind: dict[type, Json], components: Json)
     note = _availability(operation.since, operation.until)
     if operation.role is Role.ADMIN:
         note = f"{note} For administrators.".strip()
+    if operation.stated is Stated.MAY:
+        note = f"{note} Parent zones ask it for their tenants, with X-Berth-Zone-Statement.".strip()
     if note:
         described["description"] = note
     return described
@@ -140,6 +151,8 @@ def _parameters(
         yield _VERSION_HEADER
     if operation.path in _KEYED and operation.method == "POST":
         yield _IDEMPOTENCY_HEADER
+    if operation.stated is Stated.MUST:
+        yield _STATEMENT_HEADER
 
 
 def _without_null(schema: Json) -> Json:
@@ -161,9 +174,10 @@ def _responses(operation: Operation, by_kind: dict[type, Json]) -> Json:
         statuses.append(204)
     if operation.body is not None:
         statuses += [408, 413, 415]
-    if operation.method != "GET":
+    if operation.method != "GET" or operation.path.endswith("/write-off"):
         statuses.append(409)
-    if operation.path.endswith("{server_id}/action"):
+    is_about_zones = operation.stated is not Stated.NEVER or operation.path.startswith(_ZONES)
+    if is_about_zones or operation.path.endswith("{server_id}/action"):
         statuses.append(501)
     responses: Json = {str(operation.status): success}
     responses |= {str(status): _FAULT_REF for status in sorted(statuses) if status != _EMPTY}

@@ -9,6 +9,7 @@ from berth.api.directory import Directory, OpenDirectory
 from berth.api.limits import Limits
 from berth.api.probes import AlwaysReady, Checks, MetricsPage
 from berth.api.tokens import Tokens
+from berth.api.zones.parts import ZoneParts
 from berth.domain.image import Image
 from berth.ports.bus import Bus
 from berth.ports.clock import Clock, Ids
@@ -24,6 +25,7 @@ from berth.services.hosts import Hosts
 from berth.services.instances import Instances
 from berth.services.operations import Operations
 from berth.services.provider_replica import ProviderReplica
+from berth.services.quotas import Quotas
 from berth.services.replica import Replica
 from berth.services.server_groups import ServerGroups
 
@@ -52,10 +54,12 @@ class ApiParts:
 
     `providers` is what the Placement API reads; None where that is not served.
     `images` may be empty: then any image id is taken as it is. `default_zone` is shown for hosts
-    that no aggregate puts in an availability zone. `tokens` is None where none are given; `region`
+    that no aggregate puts in an availability zone. With `single_shot` servers of one order are
+    placed one by one. `tokens` is None where none are given; `region`
     is what the catalog calls this one. `started_ns` is when the API was built, in the
     clock's ticks; `build_app` sets it. `checks` say whether the process is ready, `page` shows
     its metrics; without a `tracer` there are no spans. `strangers_seen_s` is kept between audits.
+    `zones` is None where this deployment is no zone of a tree.
     """
 
     instances: Instances
@@ -64,6 +68,7 @@ class ApiParts:
     flavors: Flavors
     aggregates: Aggregates
     server_groups: ServerGroups
+    quotas: Quotas
     hosts: Hosts
     deciding: Deciding
     follower: Follower
@@ -78,6 +83,7 @@ class ApiParts:
     images: Mapping[str, Image] = field(default_factory=dict[str, Image])
     limits: Limits = field(default_factory=Limits)
     default_zone: str = "nova"
+    single_shot: bool = False
     directory: Directory = field(default_factory=OpenDirectory)
     tokens: Tokens | None = None
     region: str = "RegionOne"
@@ -86,6 +92,7 @@ class ApiParts:
     page: MetricsPage | None = None
     tracer: Tracer | None = None
     strangers_seen_s: dict[str, float] = field(default_factory=dict[str, float])
+    zones: ZoneParts | None = None
 
     @property
     def service_down_time_s(self) -> float:

@@ -20,6 +20,7 @@ from berth.api.microversion import MAX, MIN, Version, negotiate, set_version, ve
 from berth.api.observed import ROUTE
 from berth.api.parts import ApiParts
 from berth.api.request_id import name_request, request_id_of
+from berth.api.zones.stating import Stated, caller_stated, limits_stated, statement_of
 from berth.domain.errors import BerthError, InvalidInputError
 
 T = TypeVar("T")
@@ -58,7 +59,8 @@ class Operation:
 
     The first line of the handler's docstring is its summary in the OpenAPI document. `query` and
     `body` are what it reads, `answers` what it writes; `body_optional` takes a request without a
-    body too. It is there from microversion `since` to `until`.
+    body too. It is there from microversion `since` to `until`. `stated` tells whether a parent zone
+    may ask it for its tenants.
     """
 
     method: str
@@ -71,6 +73,7 @@ class Operation:
     answers: type | None = None
     since: Version = MIN
     until: Version = MAX
+    stated: Stated = Stated.NEVER
 
 
 class Call(NamedTuple):
@@ -195,19 +198,24 @@ class Endpoint:
         return operation
 
     async def _call(self, operation: Operation, scope: Scope, receive: Receive) -> Call:
-        identity = _NOBODY
+        identity, statement, limits = _NOBODY, None, self._parts.limits
         if operation.role is not Role.PUBLIC:
             identity = await self._parts.auth.identify(credentials_of(scope))
-            if not identity.project_id and operation.role is not Role.KNOWN:
-                raise HttpError(403, "The token is for no project; ask for one with a scope.")
-        if operation.role is Role.ADMIN and not identity.is_admin:
-            raise HttpError(403, "Only administrators may do this.")
+            statement = statement_of(self._parts, scope, operation.stated)
+            if statement is None:
+                _check_role(operation, identity)
+            else:
+                limits = limits_stated(limits)
         raw_body = b""
         if operation.body is not None:
-            raw_body = await read_body(scope, receive, self._parts.limits)
+            raw_body = await read_body(scope, receive, limits)
             kind = header_of(scope, b"content-type")
             if raw_body and kind and kind.partition(";")[0].strip().lower() != _JSON:
                 raise HttpError(415, "The content type must be application/json.")
+        if statement is not None:
+            # The account says only that the parent may knock.
+            identity = caller_stated(self._parts, scope, statement, raw_body)
+            _check_role(operation, identity)
         return Call(self._parts, operation, scope, identity, version_of(scope), raw_body)
 
     def _tell(self, scope: Scope, error: BerthError) -> None:
@@ -218,6 +226,13 @@ class Endpoint:
             method=scope["method"],
             path=scope["path"],
         )
+
+
+def _check_role(operation: Operation, identity: Identity) -> None:
+    if not identity.project_id and operation.role is not Role.KNOWN:
+        raise HttpError(403, "The token is for no project; ask for one with a scope.")
+    if operation.role is Role.ADMIN and not identity.is_admin:
+        raise HttpError(403, "Only administrators may do this.")
 
 
 def routes_of(parts: ApiParts, operations: Iterable[Operation], prefix: str = "") -> list[Route]:

@@ -1,5 +1,6 @@
 """`berth audit`: what in the ledger should not be so, and mending what can be."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -18,6 +19,7 @@ _AGE = click.FloatRange(0)
 
 @click.command("audit")
 @click.option("--fix", is_flag=True, help="Mend what is safe to mend; without it nothing changes.")
+@click.option("--host", metavar="HOST", help="Look at this host alone.")
 @click.option("--grace", type=_AGE, metavar="S", help="Say nothing of what is newer (60).")
 @click.option("--task-age", type=_AGE, metavar="S", help="Say nothing of newer tasks (900).")
 @click.option("--request-age", type=_AGE, metavar="S", help="Nor of newer pending requests (300).")
@@ -27,6 +29,7 @@ def audit(
     api: Connection,
     *,
     fix: bool,
+    host: str | None,
     grace: float | None,
     task_age: float | None,
     request_age: float | None,
@@ -36,8 +39,8 @@ def audit(
 
     Ends with 3 when something was found, and with 4 when all of it is mended.
     """
-    ages = {"grace_s": grace, "task_s": task_age, "request_s": request_age}
-    report = api.ask("POST" if fix else "GET", _PATH, params=ages)
+    asked = {"host": host, "grace_s": grace, "task_s": task_age, "request_s": request_age}
+    report = api.ask("POST" if fix else "GET", _PATH, params=asked)
     if as_json:
         print_json(report)
     else:
@@ -62,7 +65,17 @@ def _print_report(report: Json, *, fix: bool) -> None:
     others = report.get("others_total")
     if others:
         print_line(f"\n{others:,} consumers were made through the Placement API; --json names them")
+    _print_mended(part(report, "mended_by_agents"))
     _print_sum(report, fix=fix)
+
+
+def _print_mended(by_host: Json) -> None:
+    """Say what agents have mended by themselves, which is no fault any more."""
+    for host in sorted(by_host):
+        print_line(f"\n{host}: mended by its agent lately", style="bold")
+        for note in rows(by_host, host):
+            at = datetime.fromtimestamp(note["at_s"], UTC).isoformat(timespec="seconds")
+            print_line(f"  {at} {note['code']}: {note['text']}")
 
 
 def _print_found(found: Json) -> None:

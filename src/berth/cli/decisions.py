@@ -9,6 +9,7 @@ from berth.cli.connection import Connection, Json, connected, is_uuid, segment
 from berth.cli.failures import CommandError, ExitCode, end_with
 from berth.cli.output import json_option, print_json, print_line, print_table
 from berth.domain.decision import (
+    OVER_TREE,
     Counterfactual,
     Decision,
     FilterCount,
@@ -72,6 +73,9 @@ def _request_id(api: Connection, request: str) -> str:
 def print_decision(decision: Decision) -> None:
     """Print the record of a decision, or one that was only tried out."""
     print_line(f"Request {decision.request_id}: {decision.verdict}", style="bold")
+    if decision.driver == OVER_TREE:
+        _print_over_tree(decision)
+        return
     print_line(
         f"policy {decision.policy_name} ({decision.policy_hash}), driver {decision.driver}, "
         f"seed {decision.seed}, state {decision.table_version}, attempt {decision.attempts}, "
@@ -91,6 +95,17 @@ def print_decision(decision: Decision) -> None:
                 print_counterfactuals(counterfactuals(recorded), placement.chosen, title=title)
     else:
         print_refusal(decision.refusal)
+
+
+def _print_over_tree(decision: Decision) -> None:
+    """Print a decision that was made over a tree of zones, each of which keeps records itself."""
+    print_line(f"driver {decision.driver}: over the tree of zones, by the offers of each")
+    if decision.refusal is not None:
+        print_line(f"\nRefused ({decision.refusal.code}): {decision.refusal.message}")
+    rows = [(one.zone, one.instances) for one in decision.zones]
+    if rows:
+        title = "Which zone has got how many, with those below it"
+        print_table(("Zone", "Instances"), rows, title=title, right=("Instances",))
 
 
 def print_filters(filters: Sequence[FilterCount]) -> None:

@@ -1,9 +1,12 @@
 """`berth host`: hosts with what they have and what of it is used."""
 
+from datetime import UTC, datetime
+
 import click
 
 from berth.cli.connection import Connection, Json, connected, part, rows, segment, texts
 from berth.cli.host_evacuation import evacuate
+from berth.cli.host_upkeep import set_host, write_off
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
 
 _PATH = "/berth/v1/hosts"
@@ -11,10 +14,12 @@ _PATH = "/berth/v1/hosts"
 
 @click.group("host")
 def hosts() -> None:
-    """List, show and evacuate hosts."""
+    """List and show hosts, and what is done to them."""
 
 
 hosts.add_command(evacuate)
+hosts.add_command(set_host)
+hosts.add_command(write_off)
 
 
 @hosts.command("list")
@@ -65,6 +70,7 @@ def show(api: Connection, *, name: str, as_json: bool) -> None:
         "zones": ", ".join(texts(host, "zones")) or None,
         "instances": host.get("num_instances"),
         "failed builds": part(host, "service").get("failed_builds"),
+        "failure level": part(host, "service").get("failure_level"),
     }
     for resource_class in sorted(part(host, "inventories")):
         fields[f"{resource_class} used"] = _usage(host, resource_class)
@@ -74,6 +80,7 @@ def show(api: Connection, *, name: str, as_json: bool) -> None:
     fields["metrics"] = ", ".join(f"{name} {metrics[name]:g}" for name in sorted(metrics)) or None
     fields["attestation"] = part(host, "attestation").get("level")
     print_fields(fields)
+    _print_failures(host)
     _print_children(host)
 
 
@@ -93,6 +100,21 @@ def _print_hypervisors(api: Connection, *, as_json: bool) -> None:
         for one in found
     ]
     print_table(("ID", "Hostname", "Type", "State", "Status"), table)
+
+
+def _print_failures(host: Json) -> None:
+    table = [
+        (
+            one["cause"],
+            "all others" if one["project_id"] is None else one["project_id"],
+            f"{one['level']:.1f}",
+            datetime.fromtimestamp(one["at_s"], UTC).isoformat(timespec="seconds"),
+        )
+        for one in rows(part(host, "service"), "build_failures")
+    ]
+    if table:
+        columns = ("Cause", "Project", "Failed", "Newest")
+        print_table(columns, table, right=("Failed",), title="Failed builds", wrap=("Project",))
 
 
 def _print_children(host: Json) -> None:

@@ -1,6 +1,7 @@
-"""`berth replay` and `berth demo`: a workload against a running Berth, and Berth at work."""
+"""`berth replay`, `berth demo` and `berth demo-zones`: Berth at work, or a workload for one."""
 
 import asyncio
+import math
 import sys
 from pathlib import Path
 
@@ -8,6 +9,10 @@ import click
 
 from berth.cli.failures import ExitCode
 from berth.cli.output import json_option
+
+_ZONES_MAX = 40
+_COMPARABLE = ("spread", "balanced", "default", "pack")
+"""Ready policies whose scores mean the same in every zone."""
 
 _FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 _FOLDER = click.Path(file_okay=False, exists=True, path_type=Path)
@@ -17,6 +22,18 @@ _VARIANT = click.option(
     "--variant", default="default", show_default=True, help="Which pod list of the trace."
 )
 _LIMIT = click.option("--limit", type=click.IntRange(1), help="Only so many requests.")
+
+
+def _read_shape(_: click.Context, __: click.Parameter, text: str) -> tuple[int, ...]:
+    """Read `3,2`: three children, each with two of its own."""
+    parts = text.split(",")
+    if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
+        raise click.BadParameter("must be whole numbers with commas, 3,2 say")
+    shape = tuple(map(int, parts))
+    zones = 1 + sum(math.prod(shape[:depth]) for depth in range(1, len(shape) + 1))
+    if 0 in shape or zones > _ZONES_MAX:
+        raise click.BadParameter(f"must make 2 to {_ZONES_MAX} zones, each a process")
+    return shape
 
 
 @click.command("replay")
@@ -94,3 +111,49 @@ def demo(
     )
     report = demo_run.run_demo(options)
     sys.exit(ExitCode.OK if report.is_clean else ExitCode.FAILED)
+
+
+@click.command("demo-zones")
+@click.option(
+    "--tree",
+    "shape",
+    default="3,2",
+    show_default=True,
+    callback=_read_shape,
+    metavar="N,N",
+    help="Children of the root, then of each of these, and so on.",
+)
+@click.option("--hosts", type=click.IntRange(2, 1000), default=12, show_default=True)
+@click.option("--instances", type=click.IntRange(1, 1000), default=1000, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option(
+    "--policy",
+    type=click.Choice(_COMPARABLE),
+    default="spread",
+    show_default=True,
+    help="Ready policy of all zones.",
+)
+@click.option("--keep", is_flag=True, help="Leave the zones running until Ctrl-C.")
+@json_option
+def demo_zones(
+    *,
+    shape: tuple[int, ...],
+    hosts: int,
+    instances: int,
+    seed: int,
+    policy: str,
+    keep: bool,
+    as_json: bool,
+) -> None:
+    """Start a tree of zones, place instances through its root, and show where they went and why.
+
+    Each zone is a process with a ledger, keys, accounts and hosts of its own. All of it ends
+    with this command, and leaves nothing behind.
+    """
+    from berth.cli import zone_demo_run  # noqa: PLC0415 - keeps `berth --help` fast
+
+    options = zone_demo_run.ZoneDemoOptions(
+        shape, hosts, instances, seed, policy, keep=keep, as_json=as_json
+    )
+    report = zone_demo_run.run_zone_demo(options)
+    sys.exit(ExitCode.FAILED if report.faults else ExitCode.OK)

@@ -23,11 +23,15 @@ COMMANDS: Mapping[str, LazyCommand] = {
     ),
     "flavor": LazyCommand("berth.cli.flavors:flavors", "Manage flavors.", _CLOUD),
     "group": LazyCommand("berth.cli.server_groups:groups", "Manage server groups.", _CLOUD),
+    "quota": LazyCommand("berth.cli.quotas:quotas", "Limit what projects may have.", _CLOUD),
     "aggregate": LazyCommand("berth.cli.aggregates:aggregates", "Manage host aggregates.", _CLOUD),
     "host": LazyCommand("berth.cli.hosts:hosts", "List, show and evacuate hosts.", _CLOUD),
     "migration": LazyCommand("berth.cli.migrations:migrations", "List moves of servers.", _CLOUD),
     "service": LazyCommand(
         "berth.cli.services:services", "List, enable and disable compute services.", _CLOUD
+    ),
+    "zone": LazyCommand(
+        "berth.cli.zones:zones", "Manage child zones, and keys between zones.", _CLOUD
     ),
     "explain": LazyCommand(
         "berth.cli.decisions:explain", "Explain a decision that was made.", _CLOUD
@@ -52,6 +56,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "scheduler": LazyCommand("berth.cli.serving:scheduler", "Run a scheduler.", _RUN),
     "agent": LazyCommand("berth.cli.serving:agent", "Run the agent of a compute host.", _RUN),
     "ledger": LazyCommand("berth.cli.serving:ledger", "Look after the ledger.", _RUN),
+    "db": LazyCommand("berth.cli.serving:db", "Upgrade the ledger.", _RUN),
     "user": LazyCommand("berth.cli.users:users", "Manage the users who have passwords.", _RUN),
     "token-keys": LazyCommand(
         "berth.cli.token_keys:token_keys", "Look after the keys that seal tokens.", _RUN
@@ -60,6 +65,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "berth.cli.lab:replay", "Replay a workload against a running Berth.", "Try it out"
     ),
     "demo": LazyCommand("berth.cli.lab:demo", "Show Berth at work.", "Try it out"),
+    "demo-zones": LazyCommand(
+        "berth.cli.lab:demo_zones", "Show a tree of zones at work.", "Try it out"
+    ),
 }
 
 _INTERRUPTED = 130

@@ -92,6 +92,7 @@ def _describe(checked: "Policy") -> Json:
         "hash": checked.hash,
         "driver": checked.driver.name,
         "host_subset_size": checked.host_subset_size,
+        "contended_subset_size": checked.contended_subset_size,
         "shuffle_best_same_weighed_hosts": checked.shuffle_best_same_weighed_hosts,
         "runners_up": checked.runners_up,
         "alternates": checked.alternates,

@@ -21,25 +21,29 @@ _FONT_FACE = re.compile(r"@font-face \{[^}]*\}")
 
 
 @contextmanager
-def progress_bar(console: Console, total: int) -> Generator[replaying.Progress]:
+def progress_bar(
+    console: Console, total: int, *, doing: str = "replaying", of: str = "requests"
+) -> Generator[replaying.Progress]:
     """Show a progress bar while the body runs; yields what the replay is to call.
 
     Args:
         console: where to; on one that is no terminal a line is printed every tenth of the way.
-        total: requests to come.
+        total: how many are to come.
+        doing: what is done to them.
+        of: what they are.
     """
     if not console.is_terminal:
-        yield _lines(console, total)
+        yield _lines(console, total, of)
         return
     columns = (
-        TextColumn("replaying"),
+        TextColumn(doing),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("placed {task.fields[placed]} refused {task.fields[refused]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console) as bar:
-        task = bar.add_task("replaying", total=total, placed=0, refused=0)
+        task = bar.add_task(doing, total=total, placed=0, refused=0)
 
         def show(done: int, placed: int, refused: int) -> None:
             bar.update(task, completed=done, placed=placed, refused=refused)
@@ -47,12 +51,15 @@ def progress_bar(console: Console, total: int) -> Generator[replaying.Progress]:
         yield show
 
 
-def _lines(console: Console, total: int) -> replaying.Progress:
+def _lines(console: Console, total: int, of: str) -> replaying.Progress:
     step = max(total // 10, 1)
+    told = 0
 
     def show(done: int, placed: int, refused: int) -> None:
-        if done % step == 0 or done == total:
-            console.print(f"{done:,} of {total:,} requests: {placed:,} placed, {refused:,} refused")
+        nonlocal told
+        if done // step > told or done == total:
+            told = done // step
+            console.print(f"{done:,} of {total:,} {of}: {placed:,} placed, {refused:,} refused")
 
     return show
 

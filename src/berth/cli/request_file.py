@@ -84,6 +84,9 @@ def read_request(path: Path, state: Snapshot) -> Request:
     """
     parsed = read_json(path)
     document = convert_strictly(_with_flavor_names(parsed), RequestDocument, str(path))
+    if document.operation not in frozenset(Operation):
+        reason = f"{document.operation!s:.80} is none of {', '.join(Operation)}"
+        raise InvalidInputError(f"{path}: operation", reason)
     request_id = document.request_id or _request_id(parsed)
     hints = {
         key: (value,) if isinstance(value, str) else value for key, value in document.hints.items()

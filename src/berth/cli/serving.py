@@ -187,11 +187,37 @@ def ledger() -> None:
 def migrate(*, config: Path | None, **options: object) -> None:
     """Make the ledger's tables, or bring them up to date."""
     settings = _settings(config, options)
-    from berth import bootstrap  # noqa: PLC0415 - see `up`
-    from berth.adapters.ledger import migrate as migrate_ledger  # noqa: PLC0415 - likewise
+    from berth.adapters.ledger import migrate as migrate_ledger  # noqa: PLC0415 - see `up`
+    from berth.bootstrap_process import ledger_url_of  # noqa: PLC0415 - likewise
     from berth.cli.output import print_line  # noqa: PLC0415 - tables take long to load
 
     if settings.ledger.url is None:
         settings.ledger.data_dir.mkdir(parents=True, exist_ok=True)
-    asyncio.run(migrate_ledger(bootstrap.ledger_url(settings)))
+    asyncio.run(migrate_ledger(ledger_url_of(settings.ledger)))
     print_line("the ledger is up to date")
+
+
+@ledger.command("show")
+@_options(_LEDGER, _CONFIG)
+def show(*, config: Path | None, **options: object) -> None:
+    """Show which schema the ledger has, and which processes can work with it."""
+    settings = _settings(config, options)
+    from berth.adapters.ledger import SCHEMA, schema_of  # noqa: PLC0415 - see `up`
+    from berth.bootstrap_process import ledger_url_of  # noqa: PLC0415 - likewise
+    from berth.cli.output import print_line  # noqa: PLC0415 - tables take long to load
+
+    found = asyncio.run(schema_of(ledger_url_of(settings.ledger)))
+    if found is None:
+        print_line("the ledger has no tables yet")
+    else:
+        print_line(f"schema {found.revision}, for processes with {found.readable_by} or newer")
+    print_line(f"this Berth has schema {SCHEMA}")
+
+
+@click.group("db")
+def db() -> None:
+    """Upgrade the ledger; `berth ledger` under the name that other services have for it."""
+
+
+db.add_command(migrate, "upgrade")
+db.add_command(show, "show")

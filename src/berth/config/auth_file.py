@@ -21,7 +21,7 @@ _COST_DEFAULT = 12
 _USER_MAX = 255
 _LOOK_EVERY_NS = 1_000_000_000
 _HASH = re.compile(r"\$2[aby]\$(?P<cost>0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
-_COMMENT = re.compile(r"#\s*project=(?P<project>\S{1,255})\s*")
+_COMMENT = re.compile(r"#\s*(project=(?P<project>\S{1,255})|no project)\s*")
 _NO_HASH = "." * 53
 
 _Stamp = tuple[int, int, int]
@@ -52,8 +52,11 @@ def _account(line: str, where: str) -> Account:
         raise InvalidInputError(where, "the hash is not bcrypt; write it with `htpasswd -B`")
     found = _COMMENT.fullmatch(comment.strip())
     if comment.strip() and found is None:
-        raise InvalidInputError(where, "after the hash only `# project=NAME` may come")
-    return Account(user, password_hash.encode(), found["project"] if found else user)
+        raise InvalidInputError(
+            where, "after the hash only `# project=NAME` or `# no project` may come"
+        )
+    project = (found["project"] or "") if found else user
+    return Account(user, password_hash.encode(), project)
 
 
 class AuthFile:

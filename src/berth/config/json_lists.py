@@ -1,5 +1,6 @@
 """JSON lists in files that settings name: made-up hosts, and images."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +15,12 @@ from berth.domain.image import Image
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
 
 T = TypeVar("T")
+
+# Properties of images that Nova's drivers know.
+_KERNEL = "kernel_id"
+_RAMDISK = "ramdisk_id"
+_CMDLINE = "os_command_line"
+_DISK_CMDLINE = "root=/dev/vda console=ttyS0"
 
 
 def fakes_of(settings: AgentSettings) -> list[FakeHost]:
@@ -82,20 +89,52 @@ def read_images(path: Path | None) -> dict[str, Image]:
 def read_image_files(path: Path | None) -> dict[str, ImageFile]:
     """Return where the images of a file are on this machine, by id; those that say so.
 
+    The properties `kernel_id`, `ramdisk_id` and `os_command_line` mean what they mean to Nova: the
+    first two are ids of images in the same file.
+
     Raises:
-        InvalidInputError: the file cannot be read.
+        InvalidInputError: the file cannot be read, or names a kernel or a RAM disk that is none.
     """
     if path is None:
         return {}
+    listed = {one.image_id: one for one in _read_list(path, list[_ListedImage], "images")}
     folder = path.absolute().parent
     return {
-        one.image_id: ImageFile(
-            one.image_id,
-            folder / one.file,
-            one.format,
-            None if one.initrd is None else folder / one.initrd,
-            one.cmdline,
-        )
-        for one in _read_list(path, list[_ListedImage], "images")
+        one.image_id: _image_file(path, folder, one, listed)
+        for one in listed.values()
         if one.file is not None
     }
+
+
+def _image_file(
+    path: Path, folder: Path, image: _ListedImage, listed: Mapping[str, _ListedImage]
+) -> ImageFile:
+    def part(name: str, wanted: ImageFormat) -> _ListedImage | None:
+        if not (image_id := image.properties.get(name)):
+            return None
+        found = listed.get(image_id)
+        if found is None or found.file is None or found.format is not wanted:
+            where = f"{path}: {image.image_id}.properties.{name}"
+            reason = f"no image {image_id!r} of the format {wanted} and with a file is in this list"
+            raise InvalidInputError(where, reason)
+        return found
+
+    kernel, ramdisk = part(_KERNEL, ImageFormat.KERNEL), part(_RAMDISK, ImageFormat.RAMDISK)
+    initrd = image.initrd if ramdisk is None else ramdisk.file
+    cmdline = image.properties.get(_CMDLINE, image.cmdline)
+    if kernel is not None:
+        initrd = initrd or kernel.initrd
+        cmdline = cmdline or kernel.cmdline or _DISK_CMDLINE
+    elif image.format is not ImageFormat.KERNEL and (initrd or cmdline):
+        where = f"{path}: {image.image_id}"
+        raise InvalidInputError(
+            where, f"an initrd or a command line needs a kernel; name {_KERNEL}"
+        )
+    return ImageFile(
+        image.image_id,
+        folder / (image.file or ""),
+        image.format,
+        None if initrd is None else folder / initrd,
+        cmdline,
+        None if kernel is None else folder / (kernel.file or ""),
+    )

@@ -5,11 +5,11 @@ other's tokens.
 """
 
 import os
-import tempfile
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from pathlib import Path
 
+from berth.config.kept_files import OTHERS_MAY, WatchedFile, make_file, read_lines, replace_file
 from berth.domain.errors import InvalidInputError
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
@@ -17,12 +17,7 @@ from berth.services.sealing import KEY_BYTES
 
 KEYS_MAX = 16
 
-_FILE_BYTES_MAX = 64 * 1024
-_LOOK_EVERY_NS = 1_000_000_000
-_OTHERS = 0o007
 _HEADING = "# Keys that seal Berth's tokens, newest first. Who has one can make tokens."
-
-_Stamp = tuple[int, int, int]
 
 
 class KeyFile:
@@ -40,42 +35,20 @@ class KeyFile:
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:
-        self._path = path
-        self._clock = clock
-        self._telemetry = telemetry
         if not path.exists():
             make_key_file(path)
-        self._looked_ns = clock.ticks_ns()
-        self._stamp = self._stamp_now()
-        self._keys: Sequence[bytes] = read_keys(path)
+        self._file = WatchedFile(
+            path,
+            read_keys,
+            clock,
+            on_read=lambda keys: telemetry.event("key_file_read", keys=len(keys)),
+            on_refused=lambda error: telemetry.failure("key_file_refused", error),
+        )
 
     @property
     def newest_first(self) -> Sequence[bytes]:
         """The keys; reading them looks at the file."""
-        now_ns = self._clock.ticks_ns()
-        if now_ns - self._looked_ns >= _LOOK_EVERY_NS:
-            self._looked_ns = now_ns
-            self._read_if_touched()
-        return self._keys
-
-    def _read_if_touched(self) -> None:
-        stamp = self._stamp_now()
-        if stamp == self._stamp:
-            return
-        self._stamp = stamp
-        try:
-            self._keys = read_keys(self._path)
-        except InvalidInputError as error:
-            self._telemetry.failure("key_file_refused", error)
-        else:
-            self._telemetry.event("key_file_read", keys=len(self._keys))
-
-    def _stamp_now(self) -> _Stamp | None:
-        try:
-            status = self._path.stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
+        return self._file.content
 
 
 def read_keys(path: Path) -> list[bytes]:
@@ -84,19 +57,9 @@ def read_keys(path: Path) -> list[bytes]:
     Raises:
         InvalidInputError: naming the line, never the key.
     """
-    try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_mode & _OTHERS:
-                reason = "everybody on this machine may read it, and make tokens; chmod 600 it"
-                raise InvalidInputError(str(path), reason)
-            lines = file.read(_FILE_BYTES_MAX).splitlines()
-    except OSError as error:
-        raise InvalidInputError(str(path), f"cannot be read: {error.strerror}") from error
-    keys = [
-        _key(line.strip(), f"{path}: line {number}")
-        for number, line in enumerate(lines, start=1)
-        if line.strip() and not line.lstrip().startswith(b"#")
-    ]
+    reason = "everybody on this machine may read it, and make tokens; chmod 600 it"
+    lines = read_lines(path, forbidden=OTHERS_MAY, reason=reason)
+    keys = [_key(line, where) for where, line in lines]
     if not 1 <= len(keys) <= KEYS_MAX:
         raise InvalidInputError(str(path), f"must have 1 to {KEYS_MAX} keys, and has {len(keys)}")
     return keys
@@ -108,16 +71,7 @@ def make_key_file(path: Path) -> None:
     Raises:
         InvalidInputError: it cannot be made.
     """
-    try:
-        part = _write_beside(path, [os.urandom(KEY_BYTES)])
-        try:
-            os.link(part, path)  # unlike a rename it never takes the place of another file
-        except FileExistsError:
-            pass
-        finally:
-            part.unlink()
-    except OSError as error:
-        raise InvalidInputError(str(path), f"cannot be made: {error.strerror}") from error
+    make_file(path, _text_of([os.urandom(KEY_BYTES)]))
 
 
 def rotate_keys(path: Path, *, kept: int) -> int:
@@ -136,14 +90,11 @@ def rotate_keys(path: Path, *, kept: int) -> int:
     """
     keys = read_keys(path) if path.exists() else []
     keys = [os.urandom(KEY_BYTES), *keys][:kept]
-    try:
-        _write_beside(path, keys).replace(path)
-    except OSError as error:
-        raise InvalidInputError(str(path), f"cannot be written: {error.strerror}") from error
+    replace_file(path, _text_of(keys))
     return len(keys)
 
 
-def _key(line: bytes, where: str) -> bytes:
+def _key(line: str, where: str) -> bytes:
     try:
         key = b64decode(line, validate=True)
     except ValueError:
@@ -153,14 +104,5 @@ def _key(line: bytes, where: str) -> bytes:
     return key
 
 
-def _write_beside(path: Path, keys: Sequence[bytes]) -> Path:
-    """Write a file for its owner alone, in the same folder, and return where."""
-    text = "\n".join([_HEADING, *(b64encode(key).decode() for key in keys), ""])
-    mode = path.stat().st_mode & 0o770 if path.exists() else 0o600
-    descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(part).chmod(mode)
-    return Path(part)
+def _text_of(keys: Sequence[bytes]) -> str:
+    return "\n".join([_HEADING, *(b64encode(key).decode() for key in keys), ""])

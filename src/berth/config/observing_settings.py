@@ -47,3 +47,6 @@ class HealthSettings:
 
     lag_s_max: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
     """How long ago its replica may have been true to the ledger last."""
+    needs_broker: bool | None = None
+    """Whether it is ready without its broker; unset: schedulers and agents are not, and an API is,
+    since it leaves orders in the ledger then."""

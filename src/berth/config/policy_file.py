@@ -27,7 +27,7 @@ from berth.scheduling.cost import Cost
 from berth.scheduling.drivers.least_cost import LeastCostScheduler
 from berth.scheduling.drivers.multi import MultiScheduler
 from berth.scheduling.engine.keys import unknown_reads
-from berth.scheduling.policy import Driver, Policy
+from berth.scheduling.policy import CONTENDED_SUBSET_SIZE, Driver, Policy
 from berth.scheduling.rule import Filter, Normalisation, Weigher
 
 FILE_BYTES_MAX = 1024 * 1024
@@ -53,6 +53,7 @@ _KEYS: Mapping[str, _Key] = {
     "name": _Key(Annotated[str, Meta(min_length=1, max_length=255)], required=True),
     "driver": _Key(str, "filter"),
     "host_subset_size": _Key(Annotated[int, Meta(ge=1, le=1_000_000)], 1),
+    "contended_subset_size": _Key(Annotated[int, Meta(ge=1, le=1_000_000)], CONTENDED_SUBSET_SIZE),
     "shuffle_best_same_weighed_hosts": _Key(bool, default=False),
     "runners_up": _Key(Annotated[int, Meta(ge=0, le=100)], 3),
     "alternates": _Key(Annotated[int, Meta(ge=0, le=20)], 2),
@@ -147,6 +148,7 @@ def parse_policy(text: str, source: str) -> Policy:
         weighers=weighers,
         normalisation=normalisation,
         host_subset_size=cast("int", values["host_subset_size"]),
+        contended_subset_size=cast("int", values["contended_subset_size"]),
         shuffle_best_same_weighed_hosts=cast("bool", values["shuffle_best_same_weighed_hosts"]),
         runners_up=cast("int", values["runners_up"]),
         alternates=cast("int", values["alternates"]),

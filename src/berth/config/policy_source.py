@@ -14,6 +14,10 @@ from berth.scheduling.policy import Policy
 _Stamp = tuple[int, int, int]
 
 
+def _accept(_policy: Policy, _source: str) -> None:
+    """Take any policy."""
+
+
 class PolicySource:
     """Holds the policy in force. A file that is wrong changes nothing but `last_error`.
 
@@ -21,6 +25,7 @@ class PolicySource:
         path: the policy file, or the name of a ready policy, which never changes; None for the
             default policy.
         now_s: tells Unix seconds, for `loaded_at`.
+        check: raises PolicyError for a policy that must not come into force here.
 
     Attributes:
         policy: the policy in force.
@@ -31,14 +36,22 @@ class PolicySource:
         PolicyError: the file is wrong at the start, when there is no other to fall back on.
     """
 
-    def __init__(self, path: Path | None, *, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        now_s: Callable[[], float] = time.time,
+        check: Callable[[Policy, str], None] = _accept,
+    ) -> None:
         self.path = path
+        self._check = check
         self._file = None if path is None or is_ready(path) else path
         self.last_error: str | None = None
         self._now_s = now_s
         self._stamp = self._stamp_now()
         text = read_policy_text(path)
         self.policy: Policy = parse_policy(text, source_name(path))
+        check(self.policy, source_name(path))
         self.loaded_at = now_s()
         self._in_force = _digest(text)
 
@@ -52,6 +65,7 @@ class PolicySource:
             digest = _digest(text)
             changed = digest != self._in_force
             policy = parse_policy(text, source_name(self.path)) if changed else self.policy
+            self._check(policy, source_name(self.path))
         except PolicyError as error:
             self.last_error = str(error)
             return False

@@ -13,11 +13,16 @@ from typing import Annotated, TypeGuard, cast, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from berth.config.attestation_settings import AttestationSettings
 from berth.config.bus_settings import BusSettings
 from berth.config.observing_settings import HealthSettings, MetricsSettings, TracingSettings
+from berth.config.quota_settings import QuotaSettings
 from berth.config.ready_policies import READY
 from berth.config.spelling import nearest
+from berth.config.tracking_settings import TrackingSettings
 from berth.config.virt_settings import AgentDriver, VirtSettings
+from berth.config.zone_settings import ZoneSettings
+from berth.domain.build_failure import HALF_LIFE_S
 from berth.domain.errors import InvalidInputError
 
 ENV_PREFIX = "BERTH_"
@@ -73,6 +78,15 @@ class Address:
         return f"{host}:{self.port}"
 
 
+class CreateMode(StrEnum):
+    """How several servers of one order are placed."""
+
+    ALL_AT_ONCE = "all_at_once"
+    """Together, all or none."""
+    SINGLE_SHOT = "single_shot"
+    """Each by itself, whatever becomes of the others."""
+
+
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
     """The HTTP server."""
@@ -83,6 +97,8 @@ class ApiSettings:
     body_bytes_max: Annotated[int, Meta(ge=1024, le=2**30)] = 1024 * 1024
     default_availability_zone: Annotated[str, Meta(min_length=1, max_length=255)] = "nova"
     """The zone shown for hosts that no aggregate puts in one."""
+    create: CreateMode = CreateMode.ALL_AT_ONCE
+    """What `POST /servers` does with several servers."""
     images: Path | None = None
     """JSON list of images, with the properties that rules read; without it any id is taken."""
 
@@ -125,6 +141,8 @@ class LedgerSettings:
 
     url: str | None = field(default=None, repr=False)  # it may hold a password
     data_dir: Path = Path("berth-data")
+    timeout_s: Seconds = 10.0
+    """How long PostgreSQL may take to answer before it counts as away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +172,13 @@ class AgentSettings:
     heartbeat_interval_s: Seconds = 10.0
     reconcile_interval_s: Seconds = 600.0
     """How often each host is compared with the ledger, beside hints of its driver."""
+    restarts_max: Annotated[int, Meta(ge=0, le=1_000)] = 5
+    restart_window_s: Seconds = 1_800.0
+    restart_pause_s: Seconds = 10.0
+    build_failure_half_life_s: Seconds = HALF_LIFE_S
+    """In which time failed builds, by cause and tenant, count half as much against a host."""
+    audit_interval_s: Seconds = 60.0
+    """How often each host is reported anew, and what the ledger says of it is looked at."""
     driver: AgentDriver = AgentDriver.FAKE
     """What starts and stops guests; all but the fake one answer for one host."""
     host: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
@@ -170,19 +195,6 @@ class AgentSettings:
     """Of hosts that say none themselves, when they are first registered."""
     initial_ram_allocation_ratio: Ratio = 1.0
     initial_disk_allocation_ratio: Ratio = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class AttestationSettings:
-    """The service that vouches for hosts, for TrustedFilter; nobody is asked without a URL."""
-
-    url: Annotated[str, Meta(pattern="^https?://")] | None = None
-    """Where `/PollHosts` is, without that."""
-    auth_blob: str = field(default="", repr=False)
-    ca_file: Path | None = None
-    timeout_s: Seconds = 10.0
-    valid_s: Seconds = 60.0
-    """How long a level counts after the service has found it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +216,12 @@ class Settings:
     bus: BusSettings = field(default_factory=BusSettings)
     policy: PolicySettings = PolicySettings()
     scheduler: SchedulerSettings = SchedulerSettings()
+    quota: QuotaSettings = field(default_factory=QuotaSettings)
     agent: AgentSettings = AgentSettings()
     virt: VirtSettings = field(default_factory=VirtSettings)
-    attestation: AttestationSettings = AttestationSettings()
+    tracking: TrackingSettings = field(default_factory=TrackingSettings)
+    attestation: AttestationSettings = field(default_factory=AttestationSettings)
+    zones: ZoneSettings = field(default_factory=ZoneSettings)
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     tracing: TracingSettings = field(default_factory=TracingSettings)
@@ -231,10 +246,6 @@ class Settings:
                 f"{key}.listen",
                 f"with {auth.mode} whoever reaches {listen} is an administrator; listen on "
                 "127.0.0.1, use --auth identity, or give --insecure-listen if that is meant",
-            )
-        if (self.attestation.url or "").startswith("http:"):
-            raise InvalidInputError(
-                "attestation.url", "anybody on the way could make hosts trusted; use https"
             )
         ways = {"host": agent.host, "fake_hosts": agent.fake_hosts, "fleet": agent.fleet}
         given = [f"agent.{name}" for name, value in ways.items() if value]

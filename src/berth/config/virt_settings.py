@@ -8,11 +8,12 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from berth.adapters.virt.qemu.host import Accelerator
+from berth.adapters.virt.accelerating import Accelerator
 from berth.domain.errors import InvalidInputError
 
 _Text = Annotated[str, Meta(min_length=1, max_length=255)]
 _VERSION = re.compile(r"[0-9]\.[0-9]+$")
+_DEVICE = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
 _Amount = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 
 
@@ -21,6 +22,7 @@ class AgentDriver(StrEnum):
 
     FAKE = "fake"
     QEMU = "qemu"
+    LIBVIRT = "libvirt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,16 @@ class VirtSettings:
     """Where the disks of shelved guests go: a folder that all hosts share."""
     images: Path | None = None
     """JSON list of images with their files on this host; `api.images` otherwise."""
+    uri: _Text = "qemu:///system"
+    """Of this host's libvirtd; for the libvirt driver only, as what follows to `pci_devices`."""
+    peer_uri: Annotated[str, Meta(max_length=255)] = ""
+    """Of this host's libvirtd for those of others; empty: `qemu+tls://MOVE_ADDRESS/system`."""
+    numa: bool = False
+    """Report the NUMA cells of this host, so that guests may ask for parts of them."""
+    dedicated_cpus: Annotated[str, Meta(pattern=r"^[0-9,-]{0,255}$")] = ""
+    """CPUs that guests get for themselves, `2-7,10` say; the others float. Needs `numa`."""
+    pci_devices: tuple[str, ...] = ()
+    """Devices that guests may have, as `vendor:product`, `10de:20f1` say."""
     move_address: _Text = "127.0.0.1"
     """Of this host, where other hosts reach it for live migrations and disks."""
     binary: _Text = "qemu-system-x86_64"
@@ -51,7 +63,7 @@ class VirtSettings:
     """How long a guest may take to turn itself off before it is cut off."""
 
     def __post_init__(self) -> None:
-        """Refuse a machine that changes when QEMU is upgraded.
+        """Refuse a machine that changes when QEMU is upgraded, and hardware that cannot be.
 
         Raises:
             InvalidInputError: naming the key and what to do.
@@ -62,3 +74,10 @@ class VirtSettings:
                 f"{self.machine!r} is another machine in each version of QEMU, so guests could "
                 "not move; name one with its version, pc-q35-7.2 say",
             )
+        if self.dedicated_cpus and not self.numa:
+            raise InvalidInputError(
+                "virt.dedicated_cpus", "they are NUMA cells'; set virt.numa too"
+            )
+        for pair in self.pci_devices:
+            if _DEVICE.fullmatch(pair) is None:
+                raise InvalidInputError("virt.pci_devices", f"{pair!r} is not like 10de:20f1")

@@ -9,9 +9,11 @@ from berth.domain.host import Host, Service
 from berth.domain.instance import Instance
 from berth.domain.migration import Migration
 from berth.domain.provider import Provider
+from berth.domain.quota import Quota
 from berth.domain.record import Kind, PendingRequest, Record
 from berth.domain.server_group import ServerGroup
 from berth.domain.vocabulary import ResourceClass, Trait
+from berth.domain.zone import Zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +82,6 @@ class Snapshot:
     pending_requests: tuple[PendingRequest, ...] = ()
     resource_classes: tuple[ResourceClass, ...] = ()
     traits: tuple[Trait, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    zones: tuple[Zone, ...] = ()
     format: str = field(default="berth-state/1")

@@ -6,6 +6,13 @@ from enum import StrEnum
 from typing import Self
 
 from berth.domain.assignment import Assignment
+from berth.domain.open_name import OpenName
+
+OVER_TREE = "zone_aware"
+"""What records of decisions over a tree of zones name as their driver; they name no placements.
+
+Each zone keeps its own records of what it has chosen for its part.
+"""
 
 
 class Verdict(StrEnum):
@@ -15,7 +22,7 @@ class Verdict(StrEnum):
     REFUSED = "refused"
 
 
-class RefusalCode(StrEnum):
+class RefusalCode(OpenName):
     """Distinct reasons for a refusal, so that programs need not read the text."""
 
     NO_HOSTS = "no_hosts"
@@ -28,6 +35,8 @@ class RefusalCode(StrEnum):
     """Other schedulers took the room first, too often."""
     UNSUPPORTED_POLICY = "unsupported_policy"
     """The server group has a hard policy, and the filter that keeps it is not in force."""
+    GROUP_POLICY = "group_policy"
+    """Where it was to go, past the filters, the hard policy of its server group is broken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +185,17 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class ZoneCount:
+    """How many instances of a request a zone has got: the deciding one itself, or a child of it.
+
+    What a child has passed on to its own children counts as the child's.
+    """
+
+    zone: str
+    instances: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """The whole record of one decision.
 
@@ -198,6 +218,10 @@ class Decision:
     placements: tuple[Placement, ...] = ()
     refusal: Refusal | None = None
     attempts: int = 1
+    chosen_among: int = 1
+    """How many of the best hosts each was chosen among, at random; 1 is the best alone."""
+    zones: tuple[ZoneCount, ...] = ()
+    """Who has got how many, when it was decided over a tree of zones; most first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from berth.domain.consumer import Holding
+from berth.domain.host_audit import AuditNote
 from berth.domain.record import Kind
 
 
@@ -39,6 +41,21 @@ class DiscrepancyCode(StrEnum):
     """The members of a server group break its hard policy."""
     DISKS_UNKNOWN = "disks_unknown"
     """An instance was shelved and left its host, and nobody knows where its disks are."""
+    ORPHAN_GUEST = "orphan_guest"
+    """A guest is on a host that nobody knows; its agent has seen it."""
+    ORPHAN_FILES = "orphan_files"
+    """Files of a guest are on a host that nobody has a record of; its agent has seen them."""
+    ORPHAN_DISKS = "orphan_disks"
+    """A host has stored disks of an instance that nobody knows; its agent has seen them."""
+
+
+_OF_AGENTS: Final = frozenset(
+    {
+        DiscrepancyCode.ORPHAN_GUEST,
+        DiscrepancyCode.ORPHAN_FILES,
+        DiscrepancyCode.ORPHAN_DISKS,
+    }
+)
 
 
 class Mend(StrEnum):
@@ -86,6 +103,11 @@ class Discrepancy:
         """It is so no longer."""
         return self.outcome is not None and self.outcome.version is not None
 
+    @property
+    def is_told_by_agent(self) -> bool:
+        """Only the agent of the host can see it."""
+        return self.code in _OF_AGENTS
+
 
 @dataclass(frozen=True, slots=True)
 class AuditAges:
@@ -119,6 +141,7 @@ class AuditReport:
     `others` are consumers that clients of the Placement API have made for what Berth does not
     know: theirs to look after, and no discrepancy. Of them at most a thousand are named;
     `others_total` counts all. `is_cut` says that there were more discrepancies than it tells.
+    `mended_by_agents` is what the agents of hosts have mended by themselves lately, by host.
     """
 
     version: int
@@ -130,3 +153,6 @@ class AuditReport:
     others: tuple[Holding, ...] = ()
     others_total: int = 0
     is_cut: bool = False
+    mended_by_agents: Mapping[str, tuple[AuditNote, ...]] = field(
+        default_factory=dict[str, tuple[AuditNote, ...]]
+    )

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from berth.domain.attestation import Attestation
+from berth.domain.build_failure import FailureCount
 from berth.domain.errors import InvalidInputError
+from berth.domain.host_audit import NOTHING, HostAudit
 from berth.domain.numa import NumaCell, check_cells
 from berth.domain.pci import PciPool, check_pools
 from berth.domain.resources import RATIO_MAX
@@ -43,6 +45,10 @@ class Host:
     """The child providers that its agent has reported; others may have been added beside."""
     allocation_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
     """Its own allocation ratios by resource class; 0 inherits (see `domain.ratios`)."""
+    forced_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What the settings of its agent say instead, at each report."""
+    operator_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What an operator has set while it runs; the agent's report does not say them."""
     initial_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
     """Those that it was first registered with; the agent's report does not say them."""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -54,7 +60,7 @@ class Host:
         Raises:
             InvalidInputError: naming the metric, cell or pool.
         """
-        for ratios in (self.allocation_ratios, self.initial_ratios):
+        for ratios in _ratios_of(self):
             for name, ratio in ratios.items():
                 if not 0 <= ratio <= RATIO_MAX:
                     reason = f"{ratio} must be 0 to {RATIO_MAX}"
@@ -69,14 +75,26 @@ class Host:
                 raise InvalidInputError(f"metrics.{name[:80]}", f"{value} is not a finite number")
 
 
+def _ratios_of(host: Host) -> tuple[Mapping[str, float], ...]:
+    return (
+        host.allocation_ratios,
+        host.forced_ratios,
+        host.operator_ratios,
+        host.initial_ratios,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """The compute service of one host: whether it may get new instances.
 
     `host` is its key. `last_seen_s` is the agent's last heartbeat in Unix seconds.
     `failed_builds` counts the builds that failed on the host since one last succeeded, and
-    `failed_at_s` says when the newest did; only the agent changes them (nova.md 5.2).
+    `failed_at_s` says when the newest did; only the agent changes them (nova.md 5.2). It also
+    keeps `build_failures`, by cause and tenant, and says in `failure_level` how much they speak
+    against the host now, at least 0.
     `attestations` is what an attestation service says of each node of the host, by its name.
+    `audit` is what the agent has found and mended.
     """
 
     host: str
@@ -89,6 +107,9 @@ class Service:
     failed_builds: int = 0
     failed_at_s: float = 0.0
     attestations: Mapping[str, Attestation] = field(default_factory=dict[str, Attestation])
+    audit: HostAudit = NOTHING
+    build_failures: tuple[FailureCount, ...] = ()
+    failure_level: float = 0.0
 
     def is_up(self, now_s: float, service_down_time_s: float) -> bool:
         """Tell whether the last heartbeat is fresh and nobody forced the service down."""

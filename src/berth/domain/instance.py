@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from berth.domain.assignment import Assignment
 from berth.domain.flavor import Flavor
 from berth.domain.image import Image
 from berth.domain.instance_action import Action
+from berth.domain.open_name import OpenName
 
 
-class Status(StrEnum):
+class Status(OpenName):
     """Life of an instance, as clients see it while no task goes on."""
 
     __hash__ = str.__hash__  # that of `Enum` is a call in Python
@@ -29,7 +29,7 @@ class Status(StrEnum):
     DELETED = "DELETED"
 
 
-class Task(StrEnum):
+class Task(OpenName):
     """What is being done to an instance; the desired state that its agents work towards."""
 
     __hash__ = str.__hash__  # that of `Enum` is a call in Python
@@ -109,6 +109,11 @@ class Instance:
     """What somebody asked for and is not done yet; None while it is created or deleted."""
     migration_uuid: str | None = None
     """The move that it is in the midst of, or that its owner is to confirm."""
+    counts_as: tuple[int, int] | None = None
+    """Virtual CPUs and MiB of memory that its project has of it; None: those of its flavor.
+
+    From when a resize is asked for to its very end: the larger of both sizes.
+    """
     disks: str | None = None
     """Where agents find its disks while it is shelved and on no host."""
     decision_id: str | None = None

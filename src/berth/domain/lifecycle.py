@@ -87,6 +87,13 @@ _SHOWN: Final[Mapping[tuple[Status, Task], str]] = {
 }
 
 
+STATUSES_SHOWN: Final = (
+    *(one.value for one in Status if one is not Status.DELETED),
+    *sorted(set(_SHOWN.values())),
+)
+"""All that clients see as the status of an instance that is there."""
+
+
 def status_shown(status: Status, task: Task | None) -> str:
     """Return what clients see as the status while a task goes on."""
     return status.value if task is None else _SHOWN.get((status, task), status.value)

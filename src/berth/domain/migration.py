@@ -6,18 +6,18 @@ until that host is clean; the instance itself holds what it has on the other one
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from berth.domain.assignment import Assignment
 from berth.domain.flavor import Flavor
 from berth.domain.instance import Fault, Status
+from berth.domain.open_name import OpenName
 
 CONSUMER_TYPE: Final = "MIGRATION"
 """Type of consumers that are migrations."""
 
 
-class MoveKind(StrEnum):
+class MoveKind(OpenName):
     """The kinds of moves, as clients call them."""
 
     RESIZE = "resize"
@@ -26,7 +26,7 @@ class MoveKind(StrEnum):
     EVACUATION = "evacuation"
 
 
-class Stage(StrEnum):
+class Stage(OpenName):
     """How far a move is. Each stage but the last ones is somebody's turn."""
 
     LEAVING = "leaving"
@@ -45,6 +45,8 @@ class Stage(StrEnum):
     """The destination opens itself for a live guest."""
     MOVING = "moving"
     """The source hands the live guest over."""
+    LANDING = "landing"
+    """The source has the live guest no more, and the destination says whether it has it."""
     WITHDRAWING = "withdrawing"
     """The destination clears away what it prepared, since the live move failed."""
     ABANDONED = "abandoned"
@@ -62,11 +64,19 @@ class Stage(StrEnum):
 _ENDED: Final = frozenset(
     {Stage.CONFIRMED, Stage.REVERTED, Stage.COMPLETED, Stage.CANCELLED, Stage.FAILED}
 )
+_LEFT_OVER: Final = frozenset({Stage.LEFT_BEHIND, Stage.ABANDONED})
 _OF_SOURCE: Final = frozenset(
     {Stage.LEAVING, Stage.CONFIRMING, Stage.RESTORING, Stage.MOVING, Stage.LEFT_BEHIND}
 )
 _OF_DESTINATION: Final = frozenset(
-    {Stage.ARRIVING, Stage.RETURNING, Stage.PREPARING, Stage.WITHDRAWING, Stage.ABANDONED}
+    {
+        Stage.ARRIVING,
+        Stage.RETURNING,
+        Stage.PREPARING,
+        Stage.LANDING,
+        Stage.WITHDRAWING,
+        Stage.ABANDONED,
+    }
 )
 _BEFORE_ARRIVAL: Final = frozenset(
     {
@@ -74,6 +84,7 @@ _BEFORE_ARRIVAL: Final = frozenset(
         Stage.ARRIVING,
         Stage.PREPARING,
         Stage.MOVING,
+        Stage.LANDING,
         Stage.WITHDRAWING,
         Stage.ABANDONED,
     }
@@ -82,6 +93,7 @@ _AFTER_ARRIVAL: Final = frozenset(
     {Stage.ARRIVED, Stage.CONFIRMING, Stage.RETURNING, Stage.LEFT_BEHIND}
 )
 
+_KINDS: Final = frozenset(MoveKind)
 _STATUSES: Final[Mapping[Stage, str]] = {
     Stage.LEAVING: "migrating",
     Stage.ARRIVING: "post-migrating",
@@ -91,6 +103,7 @@ _STATUSES: Final[Mapping[Stage, str]] = {
     Stage.RESTORING: "reverting",
     Stage.PREPARING: "preparing",
     Stage.MOVING: "running",
+    Stage.LANDING: "running",
     Stage.WITHDRAWING: "failed",
     Stage.ABANDONED: "error",
     Stage.LEFT_BEHIND: "done",
@@ -150,9 +163,19 @@ class Migration:
     updated_at_s: float = 0.0
 
     @property
+    def is_known(self) -> bool:
+        """This Berth knows what it is and how far; if not, a newer one has to deal with it."""
+        return self.stage in _STATUSES and self.kind in _KINDS
+
+    @property
     def has_ended(self) -> bool:
         """Nothing is to be done for it any more."""
         return self.stage in _ENDED
+
+    @property
+    def is_left_over(self) -> bool:
+        """The instance is elsewhere for good, and one side is yet to clear away what it has."""
+        return self.stage in _LEFT_OVER
 
     def concerns(self, host: str) -> bool:
         """Tell whether a host has, or is to have, something of the instance until it has ended."""
@@ -161,6 +184,8 @@ class Migration:
     @property
     def turn(self) -> str | None:
         """The host whose agent has to do something; None when nobody has."""
+        if self.kind not in _KINDS:
+            return None
         if self.stage in _OF_SOURCE:
             return self.source.host
         return self.destination.host if self.stage in _OF_DESTINATION else None
@@ -174,6 +199,6 @@ class Migration:
 
     @property
     def status(self) -> str:
-        """How far it is, in the words of the compute API."""
+        """How far it is, in the words of the compute API; else in those of a newer Berth."""
         stage = self.stage
-        return _STATUSES_OF_KIND.get((self.kind, stage)) or _STATUSES[stage]
+        return _STATUSES_OF_KIND.get((self.kind, stage)) or _STATUSES.get(stage, stage.value)

@@ -1,8 +1,9 @@
 """Allocation ratios: how far a host's capacity is stretched, and who says so (D2, nova.md 3).
 
 The ratio belongs to the host, and is worked out here and nowhere else. The lowest ratio of the
-host's aggregates counts, else the host's own, else the one it got when it was first registered,
-else that of the class. Everywhere 0, or nothing, says "inherit".
+host's aggregates counts; else what the settings of its agent say; else what an operator has set
+while it runs; else what the host reports of itself; else the one it got when it was first
+registered; else that of the class. Everywhere 0, or nothing, says "inherit".
 """
 
 import math
@@ -12,11 +13,13 @@ from types import MappingProxyType
 from typing import Final
 
 from berth.domain.aggregate import Aggregate
+from berth.domain.host import Host
 from berth.domain.resources import DISK_GB, MEMORY_MB, RATIO_MAX, VCPU
 
 CLASS_DEFAULT: Final = 1.0
 """Of classes that the defaults do not name: what cannot be shared is not promised twice."""
 
+_NO_DEFAULTS: Final[Mapping[str, float]] = MappingProxyType({})
 _NOVA_NAMES: Final = MappingProxyType({VCPU: "cpu", MEMORY_MB: "ram", DISK_GB: "disk"})
 
 NEVER: Final = frozenset({"PCPU", "VGPU", "PCI_DEVICE"})
@@ -38,19 +41,17 @@ def key_of(resource_class: str) -> str:
 
 def resolve(
     resource_class: str,
+    host: Host,
     *,
     aggregates: Iterable[Aggregate] = (),
-    own: Mapping[str, float],
-    initial: Mapping[str, float],
-    defaults: Mapping[str, float],
+    defaults: Mapping[str, float] = _NO_DEFAULTS,
 ) -> Ratio:
     """Work out the ratio of one class of a host.
 
     Args:
         resource_class: the class.
+        host: what is known of it.
         aggregates: those that the host is in.
-        own: what the host says of itself, by class.
-        initial: what it got when it was first registered, by class.
         defaults: ratios of classes when nobody says anything.
     """
     if resource_class in NEVER:
@@ -61,7 +62,13 @@ def resolve(
         names = sorted(name for _, name in found)
         minimum = "minimum of aggregates" if len(names) > 1 else "aggregate"
         return Ratio(lowest, f"{minimum} {', '.join(names)}")
-    for values, origin in ((own, "the host's own"), (initial, "initial, at registration")):
+    sources = (
+        (host.forced_ratios, "the agent's settings"),
+        (host.operator_ratios, "set by an operator"),
+        (host.allocation_ratios, "the host's own"),
+        (host.initial_ratios, "initial, at registration"),
+    )
+    for values, origin in sources:
         value = values.get(resource_class, 0.0)
         if value:
             return Ratio(value, origin)

@@ -15,9 +15,11 @@ from berth.domain.instance import Instance
 from berth.domain.instance_action import Action
 from berth.domain.migration import Migration
 from berth.domain.provider import Provider
+from berth.domain.quota import Quota
 from berth.domain.request import Request
 from berth.domain.server_group import ServerGroup
 from berth.domain.vocabulary import ResourceClass, Trait
+from berth.domain.zone import Errand, Zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +28,17 @@ class PendingRequest:
 
     Its instances stand in the ledger already, with the task of its operation. It is removed by
     the transaction that commits its claim or its refusal.
+
+    One whose instances go to several zones is done by one scheduler at a time: `taken_by` names it,
+    and others leave the request to it until `taken_until_s` (Unix seconds). Of one that is given up
+    what was placed is being taken back, so no more of it is placed.
     """
 
     request: Request
     accepted_at_s: float
+    taken_by: str = ""
+    taken_until_s: float = 0.0
+    is_given_up: bool = False
 
 
 Record = (
@@ -47,6 +56,9 @@ Record = (
     | Trait
     | Migration
     | Action
+    | Quota
+    | Zone
+    | Errand
 )
 
 
@@ -69,6 +81,9 @@ class Kind(StrEnum):
     TRAIT = "trait"
     MIGRATION = "migration"
     ACTION = "action"
+    QUOTA = "quota"
+    ZONE = "zone"
+    ERRAND = "errand"
 
 
 RECORD_TYPES: dict[Kind, type[Record]] = {
@@ -86,7 +101,13 @@ RECORD_TYPES: dict[Kind, type[Record]] = {
     Kind.TRAIT: Trait,
     Kind.MIGRATION: Migration,
     Kind.ACTION: Action,
+    Kind.QUOTA: Quota,
+    Kind.ZONE: Zone,
+    Kind.ERRAND: Errand,
 }
+
+UNTOLD_KINDS = frozenset({Kind.DECISION, Kind.ACTION, Kind.ERRAND})
+"""Kinds that the change feed leaves out: nobody follows them, they are asked for when wanted."""
 
 KINDS: dict[type[Record], Kind] = {noun: kind for kind, noun in RECORD_TYPES.items()}
 
@@ -99,6 +120,10 @@ def kind_of(record: Record) -> Kind:
 def key_of(record: Record) -> str:
     """Return the key that is unique among records of the same kind."""
     return _KEYS[type(record)](record)
+
+
+def _zone_key(zone: Zone) -> str:
+    return str(zone.zone_id)
 
 
 def _aggregate_key(aggregate: Aggregate) -> str:
@@ -120,4 +145,7 @@ _KEYS: Final[Mapping[type[Record], Callable[[Any], str]]] = {
     Trait: attrgetter("name"),
     Migration: attrgetter("uuid"),
     Action: attrgetter("key"),
+    Quota: attrgetter("project_id"),
+    Zone: _zone_key,
+    Errand: attrgetter("instance_uuid"),
 }

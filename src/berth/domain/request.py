@@ -4,13 +4,13 @@ import hashlib
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from berth.domain.errors import InvalidInputError
 from berth.domain.flavor import Flavor, Needs, needs_of
 from berth.domain.hw_needs import with_hardware
 from berth.domain.image import Image
 from berth.domain.named_uuid import named_uuid
+from berth.domain.open_name import OpenName
 
 COUNT_MAX = 10_000
 """Most instances that one request may ask for."""
@@ -35,7 +35,7 @@ def reservation_id_of(request_id: str) -> str:
     return f"r-{_PAIRS[first]}{_PAIRS[second]}{_PAIRS[third]}{_PAIRS[number % len(_PAIRS)]}"
 
 
-class Operation(StrEnum):
+class Operation(OpenName):
     """What a request is for; drivers may be chosen by it."""
 
     CREATE = "create"

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from berth.domain.allocation import Claim, Shortage
 from berth.domain.consumer import Consumer
+from berth.domain.footprint import Excess, Footprint
 from berth.domain.provider import Provider
 from berth.domain.record import Kind, Record
 
@@ -150,7 +151,19 @@ class Guard:
     is_shared: bool = False
 
 
-Write = Add | Put | Remove | Take | Free | HandOver | Seen | Guard | Revise | Reallocate
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Refuse the unit when it makes all instances of a project come to more than they may.
+
+    It comes after the writes that it looks at. Only what they make more is compared with the
+    limits, so a project above a limit that was lowered may still do what asks for no more.
+    """
+
+    project_id: str
+    limits: Footprint
+
+
+Write = Add | Put | Remove | Take | Free | HandOver | Seen | Guard | Revise | Reallocate | Within
 Unit = tuple[Write, ...]
 
 
@@ -185,7 +198,8 @@ class Rejected:
 
     `stale` says that a guard refused it: read again, decide anew, try again. Where there is a
     `cause`, `subject` is the key of the record, `actual` the generation that it has (None: there
-    is no such consumer), and `names` are the classes in use.
+    is no such consumer), and `names` are the classes in use. `excess` is what would be above the
+    limits of a project.
     """
 
     shortages: tuple[Shortage, ...] = ()
@@ -195,6 +209,7 @@ class Rejected:
     subject: str = ""
     actual: int | None = None
     names: tuple[str, ...] = ()
+    excess: tuple[Excess, ...] = ()
 
 
 Outcome = Committed | Rejected

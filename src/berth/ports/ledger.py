@@ -1,17 +1,19 @@
 """The ledger: the one place that says what is true."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from berth.domain.allocation import Allocation
 from berth.domain.change import Change, Snapshot
 from berth.domain.consumer import Holding
+from berth.domain.footprint import Footprint
 from berth.domain.instance import Instance, Status
 from berth.domain.instance_action import Action
 from berth.domain.migration import Migration
 from berth.domain.record import Kind, Record
 from berth.domain.write import Outcome, Unit
+from berth.domain.zone import Errand
 
 R = TypeVar("R", bound=Record)
 
@@ -41,10 +43,12 @@ class InstanceQuery:
 class MigrationQuery:
     """Which migrations to list, newest first; None means any.
 
-    `host` is either side. Paging: at most `limit` that come after the migration `marker` (a uuid).
+    `host` is either side. `is_live` asks for those that have not ended, or for those that have.
+    Paging: at most `limit` that come after the migration `marker` (a uuid).
     """
 
     host: str | None = None
+    is_live: bool | None = None
     source_host: str | None = None
     instance_uuid: str | None = None
     kind: str | None = None
@@ -94,6 +98,10 @@ class Records(Protocol):
         """
         ...
 
+    async def status_counts(self) -> Mapping[str, int]:
+        """Return how many instances have each status, those that are deleted left out."""
+        ...
+
     async def migrations(self, query: MigrationQuery) -> list[Migration]:
         """Return the migrations that match, newest first.
 
@@ -104,6 +112,15 @@ class Records(Protocol):
 
     async def actions(self, instance_uuid: str) -> list[Action]:
         """Return what was asked of an instance, newest first, beside its creation."""
+        ...
+
+    async def errands(
+        self, *, project_id: str | None = None, reservation_id: str | None = None
+    ) -> list[Errand]:
+        """Return what was sent to child zones (of a project, by a reservation; None means any).
+
+        In order of the instances' uuids.
+        """
         ...
 
     async def allocations(
@@ -133,6 +150,13 @@ class Holdings(Protocol):
 
     async def project_holdings(self, project_id: str, user_id: str | None = None) -> list[Holding]:
         """Return all that consumers of a project hold, or those of one user in it."""
+        ...
+
+    async def project_footprint(self, project_id: str) -> Footprint:
+        """Return what all instances of a project come to that are not deleted.
+
+        It is what `Within` compares with its limits.
+        """
         ...
 
 

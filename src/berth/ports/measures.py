@@ -43,7 +43,23 @@ TASKS: Final = _counter("agent_tasks", "Tasks that agents have done.", "task", "
 TASK_SECONDS: Final = _histogram(
     "agent_task_seconds", "Time that a task took on its host.", _WORK, "task"
 )
+INSTANCE_MESSAGES: Final = _counter(
+    "instance_messages", "What agents told of their instances, by what came of it.", "outcome"
+)
+INSTANCE_RELOADS: Final = _counter(
+    "instance_reloads", "Lists of instances that were in doubt and read anew.", "outcome"
+)
+FAILED_BUILDS: Final = _counter("failed_builds", "Builds that failed on hosts.", "cause")
 HEARTBEATS: Final = _counter("heartbeats", "Heartbeats of hosts, as sent.", "outcome")
+AUDIT_LOOKS: Final = _counter(
+    "host_audit_looks", "Looks of agents at what the ledger says of their hosts."
+)
+AGENT_FINDINGS: Final = _counter(
+    "host_audit_findings",
+    "What agents have found wrong on their hosts, each once, or have mended there.",
+    "code",
+    "outcome",
+)
 
 INFO: Final = _gauge("info", "Always 1; the version of Berth.", "version")
 UPTIME: Final = _gauge("uptime_seconds", "Time since the process began to serve.")
@@ -51,13 +67,18 @@ FEED_LAG: Final = _gauge("feed_lag_versions", "Versions that the replica is behi
 TABLE_AGE: Final = _gauge("table_age_seconds", "Time since the replica was true to the ledger.")
 TABLE_VERSION: Final = _gauge("table_version", "The ledger's version that the replica is true to.")
 LEDGER_UP: Final = _gauge("ledger_up", "1 when the ledger answers, else 0.")
+BROKER_UP: Final = _gauge("broker_up", "1 when the process is connected to its broker, else 0.")
 HOSTS: Final = _gauge("hosts", "Hosts by state of their service.", "state")
 HEARTBEAT_AGE: Final = _gauge(
     "heartbeat_age_seconds", "Time since the oldest newest heartbeat of the hosts that are up."
 )
-INSTANCES: Final = _gauge("instances", "Instances being built, placed, and in ERROR.", "state")
+INSTANCES: Final = _gauge("instances", "Instances by the state that clients see.", "state")
 PENDING: Final = _gauge("pending_requests", "Requests accepted and not decided.")
 PENDING_AGE: Final = _gauge("pending_age_seconds", "Time that the oldest pending request waits.")
+UNREPORTED_HOSTS: Final = _gauge(
+    "hosts_unreported", "Hosts whose agents do not tell of their instances."
+)
+DOUBTED_HOSTS: Final = _gauge("hosts_doubted", "Hosts whose list of instances is in doubt.")
 POLICY_OK: Final = _gauge("policy_ok", "1 when the policy as written is in force, else 0.")
 
 COUNTED: Final = (
@@ -72,7 +93,12 @@ COUNTED: Final = (
     COMMIT_UNITS,
     TASKS,
     TASK_SECONDS,
+    FAILED_BUILDS,
+    INSTANCE_MESSAGES,
+    INSTANCE_RELOADS,
     HEARTBEATS,
+    AUDIT_LOOKS,
+    AGENT_FINDINGS,
 )
 GAUGES: Final = (
     INFO,
@@ -81,10 +107,13 @@ GAUGES: Final = (
     TABLE_AGE,
     TABLE_VERSION,
     LEDGER_UP,
+    BROKER_UP,
     HOSTS,
     HEARTBEAT_AGE,
     INSTANCES,
     PENDING,
     PENDING_AGE,
+    UNREPORTED_HOSTS,
+    DOUBTED_HOSTS,
     POLICY_OK,
 )

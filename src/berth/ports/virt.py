@@ -68,13 +68,30 @@ class Verb(StrEnum):
 class Guest:
     """What runs, or could run, for an instance on a host.
 
-    An orphan bears Berth's mark and has no record here; it is reported and never killed.
+    An orphan bears Berth's mark and has no record here; it is reported and never killed. One that
+    `waits` is the target of a live migration whose guest has not arrived.
     """
 
     instance_uuid: str
     power: Power
     reason: str = ""
     is_orphan: bool = False
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """Files that no guest here has: what a crash, or a lost record, leaves behind.
+
+    Without an `address` they are where a guest of the instance would be, and `destroy` deletes
+    them. Else they are disks that this host has stored, and `drop_stored` does. `since_s` is when
+    they were last written (Unix seconds), `size_bytes` what they take.
+    """
+
+    instance_uuid: str
+    since_s: float
+    size_bytes: int = 0
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +218,7 @@ class Driver(Protocol):
 
         Raises:
             MigrationError: it goes on here.
+            UnavailableError: it may be here or there, and cannot be asked for now.
         """
         ...
 
@@ -239,6 +257,13 @@ class Driver(Protocol):
 
     async def drop_stored(self, address: str) -> None:
         """Delete what `store_disks` has stored; it may be gone already."""
+        ...
+
+    async def leftovers(self) -> Sequence[Leftover]:
+        """Return files that no guest here has, and all disks that this host has stored.
+
+        Somebody may be at work on them; whoever is to delete them makes sure that nobody is.
+        """
         ...
 
     def events(self) -> AsyncIterator[GuestEvent]:

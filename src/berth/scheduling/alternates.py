@@ -8,13 +8,26 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Final
 
-from berth.domain.request import Request
+from berth.domain.request import Operation, Request
 from berth.scheduling.ranking import Ranked
 from berth.tables.hosts import HostTable
 
 Pair = tuple[str, str]
 
 _FEW: Final = 8
+_WITH_ALTERNATES: Final = frozenset(
+    {Operation.CREATE, Operation.RETRY, Operation.RESIZE, Operation.MIGRATE}
+)
+
+
+def has_alternates(request: Request) -> bool:
+    """Tell whether hosts are named for a request that are tried should the first one fail.
+
+    Not for one that names its host, nor where Nova asks for a new decision each time.
+    """
+    if request.force_hosts or request.force_nodes or request.destination is not None:
+        return False
+    return request.operation in _WITH_ALTERNATES
 
 
 def first_alternate(hosts: HostTable, request: Request, ranked: Ranked) -> int | None:

@@ -9,6 +9,7 @@ from berth.domain.decision import FilterCount, Refusal, RefusalCode, Relaxation
 from berth.scheduling.chain import Chain
 from berth.scheduling.pairs import relaxations_in_pairs
 from berth.scheduling.reduction import Reduction
+from berth.scheduling.refusal_texts import NO_HOST
 from berth.scheduling.rule import Query, count_hosts, first_rows, without
 from berth.tables.bitsets import Mask
 from berth.tables.hosts import HostTable
@@ -155,7 +156,7 @@ def _message(refusal: Refusal) -> str:
     """Say it in one line that names no host, so that it may be shown to whoever asked."""
     asked, total = refusal.asked, refusal.hosts_total
     noun = "instance" if asked == 1 else "instances"
-    said = [f"No valid host was found for {asked:,} {noun}"]
+    said = [f"{NO_HOST} for {asked:,} {noun}"]
     if refusal.placed:
         said.append(f"only {refusal.placed:,} found room")
     if not total:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from berth.domain.assignment import Assignment
 from berth.domain.decision import Placement, ScoredHost
 from berth.domain.request import Request
-from berth.scheduling.alternates import Pair, alternates_of, first_alternate
+from berth.scheduling.alternates import Pair, alternates_of, first_alternate, has_alternates
 from berth.scheduling.choosing import Chance
 from berth.scheduling.engine.kinds import needs_known
 from berth.scheduling.engine.measures import UnfitError
@@ -137,7 +137,7 @@ def _alternates(
     way: _Way,
 ) -> dict[int, tuple[Pair, ...]]:
     """Name alternates: of one instance from where it was chosen, of many after the last."""
-    if not way.alternates or outlook is None:
+    if not way.alternates or outlook is None or not has_alternates(query.request):
         return {}
     if len(rows) > 1:
         outlook = scene.look(query)

@@ -1,14 +1,17 @@
 """The policy in force, the drivers that carry it out, and the plan that comes of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, runtime_checkable
 
 from berth.domain.decision import FilterCount, Placement, Refusal
 from berth.domain.request import Operation, Request
 from berth.scheduling.cost import Cost
 from berth.scheduling.rule import Filter, Normalisation, Weigher
 from berth.tables.hosts import HostTable
+
+CONTENDED_SUBSET_SIZE: Final = 64
+"""How many of the best hosts a scheduler chooses among at most that loses claims to others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,9 @@ class Policy:
     """The rules in force, in order, and how to choose among the best.
 
     `hash` is a digest of the whole document that the policy was read from. A host is chosen at
-    random among the best `host_subset_size`. `alternates` is how many hosts are named to be tried
-    first should a build fail.
+    random among the best `host_subset_size`, and among up to `contended_subset_size` while other
+    schedulers take what was chosen. `alternates` is how many hosts are named to be tried first
+    should a build fail.
     """
 
     name: str
@@ -80,6 +84,7 @@ class Policy:
     filters: tuple[Filter, ...]
     weighers: tuple[Weigher, ...]
     host_subset_size: int = 1
+    contended_subset_size: int = CONTENDED_SUBSET_SIZE
     shuffle_best_same_weighed_hosts: bool = False
     normalisation: Normalisation = Normalisation.NOVA
     costs: tuple[Cost, ...] = ()
@@ -91,6 +96,10 @@ class Policy:
         """Return the policy with all filters that hold for an operation, the driver's too."""
         driver = self.driver
         return driver.effective(self, operation) if isinstance(driver, RuledDriver) else self
+
+    def choosing_among(self, hosts: int) -> "Policy":
+        """Return the policy that chooses at random among so many of the best hosts, or more."""
+        return self if hosts <= self.host_subset_size else replace(self, host_subset_size=hosts)
 
     @property
     def service_down_time_s(self) -> float:

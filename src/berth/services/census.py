@@ -1,16 +1,68 @@
 """The census: hosts and instances counted on the replica, for whoever asks how things are."""
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from berth.domain.instance import Status
+from berth.domain.change import Change, Snapshot
+from berth.domain.instance import Instance, Status
+from berth.domain.lifecycle import STATUSES_SHOWN, status_shown
 from berth.ports.ledger import InstanceQuery, Records
 from berth.services.replica import Replica
 from berth.tables.hosts import HostTable
 
+OTHER: Final = "OTHER"
+"""Of a status that only a newer Berth knows."""
+
 ERRORS_MAX = 1000
 """Instances in ERROR that are counted at most, the newest ones."""
+
+
+class ShownStates:
+    """A subscriber that knows which instances are shown in another state than their status.
+
+    Only while a task goes on are they, so they are few, however many there are in all.
+    """
+
+    def __init__(self) -> None:
+        self._shown: dict[str, tuple[str, str]] = {}
+        """Status and what is shown, by instance."""
+
+    def load(self, snapshot: Snapshot) -> None:
+        """See `Subscriber.load`."""
+        self._shown.clear()
+        for instance in snapshot.instances:
+            self._note(instance)
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """See `Subscriber.apply`."""
+        for change in changes:
+            if isinstance(change.event, Instance):
+                self._note(change.event)
+
+    def counts(self, by_status: Mapping[str, int]) -> dict[str, int]:
+        """Return how many instances are shown in each state, all of them named.
+
+        Args:
+            by_status: how many have each status.
+        """
+        counts = dict.fromkeys(STATUSES_SHOWN, 0)
+        for status, count in by_status.items():
+            key = status if status in STATUSES_SHOWN else OTHER
+            counts[key] = counts.get(key, 0) + count
+        for status, shown in self._shown.values():
+            if counts[status]:
+                counts[status] -= 1
+                counts[shown] += 1
+        return counts
+
+    def _note(self, instance: Instance) -> None:
+        shown = status_shown(instance.status, instance.task)
+        if shown == instance.status or shown not in STATUSES_SHOWN:
+            self._shown.pop(instance.uuid, None)
+        else:
+            self._shown[instance.uuid] = (instance.status, shown)
 
 
 class HostCensus(NamedTuple):

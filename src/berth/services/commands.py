@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from berth.domain.decision import Decision
+from berth.domain.decision import Decision, Placement
 from berth.domain.instance import Instance
 from berth.domain.request import Request
+from berth.domain.write import Within
 from berth.ports.bus import Command
 
 
@@ -13,12 +14,20 @@ from berth.ports.bus import Command
 class PlaceOrder:
     """Instances to be placed: the request that rules read and the records to be kept.
 
-    `accepted` says that the ledger has both already, as a pending request.
+    `accepted` says that the ledger has both already, as a pending request. `within` keeps what is
+    made within the limits of its project, unless it has none. Of an order for an `offer` nothing
+    is kept when it is refused, but the decision: its instances go elsewhere. `offered` is how that
+    offer was decided: what the record tells of the choice, when the host is the same. `told` is
+    said beside the reason of a refusal.
     """
 
     request: Request
     instances: tuple[Instance, ...]
     accepted: bool = False
+    within: Within | None = None
+    offer: bool = False
+    told: str = ""
+    offered: Placement | None = None
 
 
 PLACE: Command[PlaceOrder, Decision] = Command("scheduler", "place", PlaceOrder, Decision)

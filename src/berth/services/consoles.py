@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from berth.domain.errors import InstanceStateError
+from berth.domain.errors import InstanceStateError, UnavailableError
 from berth.domain.instance import Instance
 from berth.ports.bus import Bus, Command
 from berth.ports.virt import Driver
@@ -60,7 +60,12 @@ async def read_console(bus: Bus, instance: Instance, lines: int | None) -> str:
     if instance.host is None:
         raise InstanceStateError("get console output", instance.uuid, "host", "none")
     asked = ConsoleAsked(instance.uuid, BYTES_MAX)
-    told = await bus.call(CONSOLE, asked, timeout_s=_TIMEOUT_S, server=instance.host)
+    try:
+        told = await bus.call(CONSOLE, asked, timeout_s=_TIMEOUT_S, server=instance.host)
+    except UnavailableError as error:
+        # What a bus says names the host, which is not for owners.
+        text = f"the agent of the host of instance {instance.uuid} does not answer; try again"
+        raise UnavailableError(text) from error
     if lines is None:
         return told.text
     return "".join(told.text.splitlines(keepends=True)[-lines:]) if lines else ""

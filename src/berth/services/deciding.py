@@ -8,10 +8,12 @@ from berth.ports.clock import Clock
 from berth.scheduling.capacity import Capacity, capacity_for
 from berth.scheduling.group_keeping import plan_kept
 from berth.scheduling.inspecting import counterfactuals_of
+from berth.scheduling.instance_rules import leaving_out
 from berth.scheduling.policy import Policy
 from berth.scheduling.seeding import seed_of
 from berth.services.moving import apart_from_group
 from berth.services.replica import Replica
+from berth.services.rivalry import Rivalry
 
 
 class PolicyInForce(Protocol):
@@ -30,16 +32,32 @@ class Deciding:
         self._replica = replica
         self._policies = policies
         self._clock = clock
+        self.rivalry = Rivalry()
 
-    def decide(self, request: Request, *, attempt: int = 1) -> Decision:
+    def note_claim(self, *, is_lost: bool) -> None:
+        """Take in what came of a decision's claim: the next ones heed it."""
+        self.rivalry.note(is_lost=is_lost, most=self._policies.policy.contended_subset_size)
+
+    def decide(
+        self, request: Request, *, attempt: int = 1, left_out: frozenset[str] = frozenset()
+    ) -> Decision:
         """Decide on the table as it is now.
 
         A server of a group with a hard policy is refused where no filter keeps it.
+
+        Args:
+            request: what is asked.
+            attempt: how often it was decided, with this time.
+            left_out: names of hosts whose instances are not known for certain.
 
         Raises:
             InvalidInputError: flavor or image hold a spec that cannot be read.
         """
         policy = self._policies.policy
+        among = self.rivalry.among(policy.contended_subset_size)
+        policy = policy.choosing_among(among)
+        if left_out:
+            policy = leaving_out(policy, left_out)
         hosts = self._replica.hosts
         seed = seed_of(request.request_id) + attempt - 1
         now_s = self._clock.now_s()
@@ -63,6 +81,7 @@ class Deciding:
             placements=plan.placements,
             refusal=plan.refusal,
             attempts=attempt,
+            chosen_among=max(policy.host_subset_size, 1),
         )
 
     def try_out(self, request: Request) -> TriedDecision:

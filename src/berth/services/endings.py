@@ -3,9 +3,11 @@
 What is cut short ends in the history too.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from berth.domain.errors import ConflictError
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.migration import Migration, Stage
 from berth.domain.revising import revised
@@ -43,7 +45,11 @@ def deletion(instance: Instance, migration: Migration | None, now_s: float) -> U
     """Return what an instance comes to whose guest is gone from its host.
 
     What the other side of its move holds is kept until the agent there has looked after it.
+
+    Raises:
+        ConflictError: only a newer Berth knows its move.
     """
+    _check_known(migration)
     gone = revised(
         instance,
         status=Status.DELETED,
@@ -71,6 +77,53 @@ def deletion(instance: Instance, migration: Migration | None, now_s: float) -> U
         stage = Stage.ABANDONED
     left = replace(migration, stage=stage, updated_at_s=now_s)
     return (*freed, Put(gone), Put(left), *over)
+
+
+def without_move(
+    instance: Instance,
+    migration: Migration | None,
+    now_s: float,
+    *,
+    may_lose_guest: bool = False,
+) -> tuple[Instance, Sequence[Write]]:
+    """Return an instance as it is without its move, and what gives that up.
+
+    Args:
+        instance: as it was read.
+        migration: what was read as its move; None when it is in none.
+        now_s: Unix seconds.
+        may_lose_guest: the only guest may be destroyed with the move.
+
+    Raises:
+        ConflictError: it is in the midst of another one by now, or of one that only a newer Berth
+            knows; or its guest would be lost.
+    """
+    stays = revised(instance, migration_uuid=None, counts_as=None)
+    if instance.migration_uuid is None:
+        return stays, ()
+    if migration is None or migration.uuid != instance.migration_uuid:
+        raise ConflictError(f"instance {instance.uuid} has changed; try again")
+    _check_known(migration)
+    if migration.stage is Stage.LANDING and not may_lose_guest:
+        there = migration.destination.host
+        raise ConflictError(
+            f"the guest of instance {instance.uuid} has left its host, and only {there} can have "
+            f"it; wait until the agent of {there} has looked, or reset its state to error"
+        )
+    return stays, given_up(instance, migration, now_s)
+
+
+def _check_known(migration: Migration | None) -> None:
+    """Leave alone what a newer Berth does: what is where cannot be told.
+
+    Raises:
+        ConflictError: only a newer Berth knows the move.
+    """
+    if migration is not None and not migration.is_known:
+        raise ConflictError(
+            f"instance {migration.instance_uuid} is in the midst of a move ({migration.kind}, "
+            f"{migration.stage}) that only a newer Berth knows; ask one that has been upgraded"
+        )
 
 
 def given_up(instance: Instance, migration: Migration, now_s: float) -> list[Write]:

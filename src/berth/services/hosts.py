@@ -185,10 +185,10 @@ class Hosts(FleetWrites):
         for report in reports:
             check_inventories(report)
             old = earlier.get(report.host.uuid)
-            settled = self._ratios.settled(report, old, aggregates)
             before = frozenset(old.child_uuids) if old else frozenset[str]()
-            trees.append(_Tree(settled, children_of(settled), before))
+            trees.append(_Tree(report, children_of(report), before))
         stored = await self._stored(trees)
+        trees = [self._settled(tree, earlier, aggregates, stored) for tree in trees]
         now_s = self._clock.now_s()
         units: list[Unit] = []
         for tree in trees:
@@ -211,6 +211,19 @@ class Hosts(FleetWrites):
             outcomes += await self._ledger.commit(units[first : first + _REGISTERED_AT_ONCE])
         pairs = zip(reports, outcomes, strict=True)
         return [report for report, outcome in pairs if isinstance(outcome, Rejected)]
+
+    def _settled(
+        self,
+        tree: "_Tree",
+        earlier: Mapping[str, Host],
+        aggregates: Sequence[Aggregate],
+        stored: Stored,
+    ) -> "_Tree":
+        """Return what is reported of a host with the ratios that are in force for it."""
+        uuid = tree.report.host.uuid
+        known = stored.by_uuid.get(uuid)
+        report = self._ratios.settled(tree.report, earlier.get(uuid), aggregates, known)
+        return tree._replace(report=report)
 
     async def _known(self, names: AbstractSet[str]) -> set[str]:
         """Return those of the names that have a service, reading no more than need be."""

@@ -4,14 +4,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from berth.domain.decision import Decision
-from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
+from berth.domain.decision import OVER_TREE, Decision
+from berth.domain.errors import (
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    QuotaExceededError,
+    UnavailableError,
+)
 from berth.domain.flavor import Flavor
 from berth.domain.host import Service
 from berth.domain.image import Image
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.migration import Migration
-from berth.domain.record import PendingRequest
 from berth.domain.request import (
     COUNT_MAX,
     Destination,
@@ -19,13 +24,16 @@ from berth.domain.request import (
     instance_uuid_of,
     reservation_id_of,
 )
-from berth.domain.write import Add, Committed, Put, Unit, Write
+from berth.domain.write import Committed, Put, Unit
 from berth.ports.bus import Bus
 from berth.ports.clock import Clock
 from berth.ports.ledger import InstanceQuery, Ledger
+from berth.services.accepting import accepted
 from berth.services.commands import PLACE, PlaceOrder
 from berth.services.endings import deletion, departure
 from berth.services.following import Follower
+from berth.services.limiting import Limiting, Terms, check_excess
+from berth.services.permitting import check_size
 from berth.services.replica import Replica
 
 _PLACE_TIMEOUT_S = 60.0
@@ -36,9 +44,13 @@ _DELETE_TRIES = 5
 class Order:
     """What an owner asks for: `count` instances of a flavor, all or none.
 
+    When its project may not have so many, there are as many as it may, but not fewer than
+    `count_min` (None: `count`).
+
     `request_id` makes a repeat harmless: an order that was accepted before is answered with the
     same instances (`may_repeat` says that it has to be looked for). `zone` may be `ZONE:HOST` or
-    `ZONE:HOST:NODE` for administrators, which forces the host.
+    `ZONE:HOST:NODE` for administrators, which forces the host. With `one_by_one` each instance is
+    placed by itself, in the background, and one that finds no host does not keep back the others.
     """
 
     request_id: str
@@ -47,11 +59,13 @@ class Order:
     project_id: str
     user_id: str
     count: int = 1
+    count_min: int | None = None
     image: Image | None = None
     zone: str | None = None
     hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     destination: Destination | None = None
     may_repeat: bool = False
+    one_by_one: bool = False
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
 
@@ -76,14 +90,16 @@ class Instances:
         replica: Replica,
         bus: Bus,
         clock: Clock,
-        default_zone: str = "nova",
+        terms: Terms | None = None,
     ) -> None:
         self._ledger = ledger
         self._follower = follower
         self._replica = replica
         self._bus = bus
         self._clock = clock
-        self._default_zone = default_zone
+        terms = terms or Terms()
+        self._default_zone = terms.default_zone
+        self._limiting = terms.limiting or Limiting(replica)
 
     async def create(self, order: Order) -> Accepted:
         """Accept an order durably and have it placed.
@@ -98,15 +114,32 @@ class Instances:
         Raises:
             InvalidInputError: a field of the order is wrong; nothing was kept.
             ConflictError: the request id was used for another order.
+            QuotaExceededError: the project would have more than it may; nothing was kept.
             UnavailableError: it is not known whether the order was accepted; repeat it with the
                 same request id.
         """
         earlier = await self._earlier(order) if await self._may_be_repeat(order) else None
         if earlier is not None:
             return earlier
+        wanted = order
+        while True:
+            try:
+                return await self._create(wanted)
+            except QuotaExceededError as error:
+                fitting = min(one.fitting(wanted.count) for one in error.excess)
+                if fitting < max(1, order.count if order.count_min is None else order.count_min):
+                    raise
+                wanted = replace(wanted, count=fitting)
+
+    async def _create(self, order: Order) -> Accepted:
+        """Have an order placed that was not accepted before, as far as is known."""
         request, instances = await self._records(order)
-        placing = PlaceOrder(request, instances)
+        await self._limiting.check_members(self._ledger, request)
+        within = self._limiting.within(order.project_id)
+        placing = PlaceOrder(request, instances, within=within)
         try:
+            if order.one_by_one:
+                return await self._accept(placing, one_by_one=True)
             decision = await self._ask_scheduler(placing)
             if decision is None:
                 return await self._accept(placing)
@@ -228,12 +261,10 @@ class Instances:
         except UnavailableError:
             return None
 
-    async def _accept(self, order: PlaceOrder) -> Accepted:
-        _ = order.request.needs  # raises on what a scheduler could not read
-        now_s = self._clock.now_s()
-        unit: list[Write] = [Add(one) for one in order.instances]
-        unit.append(Add(PendingRequest(order.request, accepted_at_s=now_s)))
-        (outcome,) = await self._ledger.commit([tuple(unit)])
+    async def _accept(self, order: PlaceOrder, *, one_by_one: bool = False) -> Accepted:
+        unit = accepted(order, self._clock.now_s(), one_by_one=one_by_one)
+        (outcome,) = await self._ledger.commit([unit])
+        check_excess(outcome)
         if not isinstance(outcome, Committed):
             raise ConflictError(outcome.conflict or "the request was accepted already")
         return Accepted(order.instances[0].reservation_id, order.instances, None)
@@ -242,7 +273,8 @@ class Instances:
         if not 1 <= order.count <= COUNT_MAX:
             raise InvalidInputError("count", f"{order.count} must be 1 to {COUNT_MAX}")
         flavor = await self._flavor(order.flavor_id)
-        _check_image(order.image, flavor)
+        if order.image is not None:
+            check_size(flavor, order.image)
         zone, host, node = _split_zone(order.zone)
         await self._check_zone(zone)
         await self._check_host(host, "availability_zone")
@@ -348,16 +380,9 @@ def _is_about(decision: Decision, request: Request) -> bool:
         return False
     if decision.refusal is not None:
         return decision.refusal.asked == len(request.instance_uuids)
+    if decision.driver == OVER_TREE:
+        return True  # it names no places, as each zone knows its own alone
     return {one.instance_uuid for one in decision.placements} == set(request.instance_uuids)
-
-
-def _check_image(image: Image | None, flavor: Flavor) -> None:
-    if image is None:
-        return
-    if flavor.memory_mb < image.min_memory_mb:
-        raise InvalidInputError("flavorRef", "the flavor's memory is too small for the image")
-    if flavor.root_gb and flavor.root_gb < image.min_disk_gb:
-        raise InvalidInputError("flavorRef", "the flavor's disk is too small for the image")
 
 
 def _split_zone(text: str | None) -> tuple[str | None, str | None, str | None]:

@@ -124,7 +124,7 @@ def migration_uuid_of(request: Request) -> str:
 def hold_of_move(placement: Placement, decision: Decision, request: Request) -> Hold:
     """Return what the other host is to hold until the ledger tells of the move."""
     resident = resident_of(request, migration_uuid_of(request), placement.assignment)
-    resident = replace(resident, image_properties={})
+    resident = replace(resident, image_properties={}, is_move=True)
     return Hold(resident, placement.provider_uuid, decision.amounts)
 
 
@@ -210,7 +210,8 @@ def refused_move(
     failed = len(request.retried)
     if failed:
         message += f" The move failed on {failed} host{'s' if failed > 1 else ''} before."
-    fault = Fault(code=NO_VALID_HOST, message=message, created_at_s=now_s)
+    details = instance.fault.details if failed and instance.fault else ""
+    fault = Fault(code=NO_VALID_HOST, message=message, created_at_s=now_s, details=details)
     return ended(
         replace(instance, fault=fault, decision_id=decision.request_id, migration_uuid=None),
         now_s,
@@ -236,6 +237,8 @@ def ended(
         changes: further fields of the instance.
     """
     done = revised(instance, task=None, action=None, updated_at_s=now_s, **changes)
+    if done.counts_as is not None and done.migration_uuid is None:
+        done = revised(done, counts_as=None)  # it has one size again
     action = instance.action
     if action is None:
         return [Put(done)]
@@ -257,8 +260,17 @@ def going_on(
 @contextmanager
 def apart_from_group(hosts: HostTable, request: Request) -> Generator[None, None, None]:
     """Have a group's policy be asked as if the instance to be moved were nowhere yet."""
-    uuid = request.instance_uuids[0]
-    occupant = hosts.occupants.get(uuid) if is_move(request) else None
+    if not is_move(request):
+        yield
+        return
+    with apart(hosts, request.instance_uuids[0]):
+        yield
+
+
+@contextmanager
+def apart(hosts: HostTable, instance_uuid: str) -> Generator[None, None, None]:
+    """Have an instance be in no server group meanwhile, wherever it is."""
+    occupant = hosts.occupants.get(instance_uuid)
     if occupant is None or occupant.group_uuid is None:
         yield
         return

@@ -39,10 +39,12 @@ class TracedDeciding(Deciding):
         super().__init__(replica, policies, clock)
         self._tracer = tracer
 
-    def decide(self, request: Request, *, attempt: int = 1) -> Decision:
+    def decide(
+        self, request: Request, *, attempt: int = 1, left_out: frozenset[str] = frozenset()
+    ) -> Decision:
         """See `Deciding.decide`."""
         with self._tracer.span("decide", request_id=request.request_id) as span:
-            decision = super().decide(request, attempt=attempt)
+            decision = super().decide(request, attempt=attempt, left_out=left_out)
             span.note("berth.verdict", str(decision.verdict))
             span.note("berth.attempt", attempt)
             span.note("berth.policy", decision.policy_name)

@@ -29,10 +29,12 @@ from berth.domain.revising import revised
 from berth.domain.write import Add, Committed, Free, Put, Write
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
-from berth.services.endings import cut_short, given_up
+from berth.services.endings import cut_short, without_move
+from berth.services.limiting import Limiting, check_excess, resizing
 from berth.services.moving import AWAITING, Target, ended, request_to_move
 from berth.services.permitting import (
     check_lock,
+    check_resize,
     check_size,
     check_state,
     locked,
@@ -57,15 +59,23 @@ class Operations:
         replica: for hosts and services.
         clock: for times.
         resizes_in_place: a resize may stay on its host.
+        limiting: knows what projects may have.
     """
 
     def __init__(
-        self, *, ledger: Ledger, replica: Replica, clock: Clock, resizes_in_place: bool = False
+        self,
+        *,
+        ledger: Ledger,
+        replica: Replica,
+        clock: Clock,
+        resizes_in_place: bool = False,
+        limiting: Limiting | None = None,
     ) -> None:
         self._ledger = ledger
         self._replica = replica
         self._clock = clock
         self._resizes_in_place = resizes_in_place
+        self._limiting = limiting or Limiting(replica)
 
     async def begin(self, uuid: str, step: Step, caller: Caller) -> Instance:
         """Have the agent of the instance's host do one step: start, stop, pause and the like.
@@ -105,16 +115,15 @@ class Operations:
 
         Raises:
             InvalidInputError: it has that flavor already, or its disk would have to shrink.
+            QuotaExceededError: its project would have more than it may.
         """
 
         def change(instance: Instance) -> Sequence[Write]:
-            if instance.flavor.flavor_id == flavor.flavor_id:
-                raise InvalidInputError("flavorRef", "the instance has this flavor already")
-            if flavor.root_gb < instance.flavor.root_gb:
-                raise InvalidInputError("flavorRef", "a disk cannot be made smaller")
-            if instance.image is not None:
-                check_size(flavor, instance.image)
-            return self._moved(instance, Operation.RESIZE, caller, Target(), flavor)
+            check_resize(instance, flavor)
+            grown = resizing(instance, flavor)
+            within = self._limiting.within(instance.project_id)
+            moved = self._moved(grown, Operation.RESIZE, caller, Target(), flavor)
+            return moved if within is None else [*moved, within]
 
         return await self._begin(uuid, lifecycle.RESIZE, caller, change)
 
@@ -159,7 +168,7 @@ class Operations:
         migration = await self._migration(instance)
 
         def change(instance: Instance) -> Sequence[Write]:
-            instance, before = self._without_move(instance, migration)
+            instance, before = without_move(instance, migration, self._clock.now_s())
             instance = replace(instance, status=Status.SHUTOFF) if stops else instance
             return [*before, *self._moved(instance, Operation.EVACUATE, caller, target)]
 
@@ -232,8 +241,13 @@ class Operations:
         """Say what an instance is, whatever it was; for administrators who know better."""
 
         async def reset(read: Instance) -> Sequence[Write]:
-            instance, before = self._without_move(read, await self._migration(read))
             now_s = self._clock.now_s()
+            instance, before = without_move(
+                read,
+                await self._migration(read),
+                now_s,
+                may_lose_guest=status is Status.ERROR,
+            )
             if status is Status.ACTIVE and instance.host is None:
                 raise ConflictError(f"instance {uuid} is on no host, so it cannot be active")
             made = replace(instance, status=status, task=None, action=None, updated_at_s=now_s)
@@ -306,24 +320,10 @@ class Operations:
             # In this order: what is done at once says so in the history.
             unit = (*cut_short(instance, now_s), Put(action), *writes)
             (outcome,) = await self._ledger.commit([unit])
+            check_excess(outcome)
             if isinstance(outcome, Committed):
                 return instance
         raise ConflictError(f"instance {uuid} keeps changing; try again")
-
-    def _without_move(
-        self, instance: Instance, migration: Migration | None
-    ) -> tuple[Instance, Sequence[Write]]:
-        """Return an instance as it is without its move, and what gives that up.
-
-        Raises:
-            ConflictError: it is in the midst of another one by now.
-        """
-        if instance.migration_uuid is None:
-            return instance, ()
-        if migration is None or migration.uuid != instance.migration_uuid:
-            raise ConflictError(f"instance {instance.uuid} has changed; try again")
-        writes = given_up(instance, migration, self._clock.now_s())
-        return replace(instance, migration_uuid=None), writes
 
     def _moved(
         self,

@@ -17,6 +17,7 @@ from berth.services.commands import PlaceOrder, Places
 from berth.services.moving import AWAITING, ended
 from berth.services.replica import Replica
 from berth.services.saving import save
+from berth.services.turns import Turns
 
 _PAUSE_FIRST_S = 0.5
 _PAUSE_MAX_S = 8.0
@@ -31,7 +32,7 @@ class PendingRequests:
 
     There is something after a restart, when a build failed, and from API processes that have no
     scheduler beside them. Several schedulers may take up the same request: the claim's key lets
-    one of them through.
+    one of them through. They give way to each other, so that few do; `name` tells them apart.
     """
 
     def __init__(
@@ -42,12 +43,14 @@ class PendingRequests:
         placing: Places,
         clock: Clock,
         telemetry: Telemetry,
+        name: str = "",
     ) -> None:
         self._ledger = ledger
         self._replica = replica
         self._placing = placing
         self._clock = clock
         self._telemetry = telemetry
+        self.turns = Turns(name)
         self._at_work: set[str] = set()
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -65,7 +68,12 @@ class PendingRequests:
                     group.create_task(self._take_up(pending.request))
 
     def _waiting(self) -> list[PendingRequest]:
-        waiting = [p for key, p in self._replica.pending.items() if key not in self._at_work]
+        waiting = [
+            pending
+            for key, pending in self._replica.pending.items()
+            # What only a newer Berth has heard of waits for one.
+            if key not in self._at_work and pending.request.operation in AWAITING
+        ]
         return sorted(waiting, key=lambda pending: pending.accepted_at_s)
 
     async def _take_up(self, request: Request) -> None:
@@ -75,6 +83,11 @@ class PendingRequests:
         pause_s, breakdowns = _PAUSE_FIRST_S, 0
         try:
             while request_id in self._replica.pending:
+                delay_s = self.turns.delay_s(request_id)
+                if delay_s:
+                    await self._clock.sleep(delay_s)
+                    if request_id not in self._replica.pending:
+                        break
                 try:
                     async with self._slots:
                         await self._place(request, has_broken=breakdowns >= _BREAKDOWNS_MAX)
@@ -95,7 +108,10 @@ class PendingRequests:
         decision = await self._ledger.get(Decision, request.request_id)
         instances = await self._instances(request)
         if not instances:
-            await self._ledger.commit([(Remove(Kind.PENDING_REQUEST, request.request_id),)])
+            if await self._ledger.get(PendingRequest, request.request_id) is None:
+                self.turns.note_rival()
+            else:
+                await self._ledger.commit([(Remove(Kind.PENDING_REQUEST, request.request_id),)])
         elif has_broken:
             await self._give_up(request, instances, _BROKEN, "the scheduler failed on it")
         elif decision is not None:
@@ -105,6 +121,7 @@ class PendingRequests:
             wanted = replace(request, instance_uuids=tuple(one.uuid for one in instances))
             try:
                 await self._placing.place(PlaceOrder(wanted, instances, accepted=True))
+                self.turns.note_own()
             except InvalidInputError as error:
                 await self._give_up(request, instances, _CANNOT_BE_READ, str(error))
 

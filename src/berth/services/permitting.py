@@ -46,6 +46,20 @@ def check_lock(instance: Instance, caller: Caller) -> None:
         raise InstanceLockedError(instance.uuid)
 
 
+def check_resize(instance: Instance, flavor: Flavor) -> None:
+    """Refuse a size that an instance has, or cannot have.
+
+    Raises:
+        InvalidInputError: it has that flavor already, or its disk would have to shrink.
+    """
+    if instance.flavor.flavor_id == flavor.flavor_id:
+        raise InvalidInputError("flavorRef", "the instance has this flavor already")
+    if flavor.root_gb < instance.flavor.root_gb:
+        raise InvalidInputError("flavorRef", "a disk cannot be made smaller")
+    if instance.image is not None:
+        check_size(flavor, instance.image)
+
+
 def check_state(instance: Instance, step: Step, caller: Caller, *, any_task: bool = False) -> None:
     """Refuse what an instance is in no state for.
 

@@ -5,7 +5,7 @@ crash leaves all of it or nothing.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from weakref import WeakValueDictionary
@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from berth.domain.allocation import Allocation, Claim
 from berth.domain.assignment import taken
 from berth.domain.decision import Decision, Placement, Refusal, RefusalCode, Verdict
-from berth.domain.errors import ConflictError
+from berth.domain.errors import ConflictError, UnavailableError
 from berth.domain.instance import Fault, Instance, Status, Task
 from berth.domain.record import Kind
 from berth.domain.request import Operation, Request
@@ -27,7 +27,9 @@ from berth.services.commands import PlaceOrder
 from berth.services.deciding import Deciding
 from berth.services.following import Follower
 from berth.services.hardware_turns import HardwareTurns, hosts_with_choices
+from berth.services.limiting import check_excess
 from berth.services.moving import (
+    AWAITING,
     NO_VALID_HOST,
     hold_of_move,
     is_move,
@@ -35,6 +37,8 @@ from berth.services.moving import (
     start_of_move,
 )
 from berth.services.replica import Hold, Replica
+from berth.services.saving import group_guard
+from berth.services.tracking import InstanceTracker
 
 _HARD = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY)
 _GUARDED_ATTEMPTS_MAX = 50
@@ -45,7 +49,16 @@ _ASSIGNMENT_OF = attrgetter("assignment")
 
 
 class Placing:
-    """Places requests. Several schedulers may do so at once on one ledger."""
+    """Places requests. Several schedulers may do so at once on one ledger.
+
+    Attributes:
+        tracker: who knows which hosts' instances are in doubt; to be set before the first order,
+            where agents cast.
+        overtaken: told whenever an order turns out to have been decided elsewhere.
+    """
+
+    tracker: InstanceTracker | None = None
+    overtaken: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -76,9 +89,16 @@ class Placing:
         Raises:
             InvalidInputError: flavor or image hold a spec that cannot be read.
             ConflictError: an instance of the order has changed; read it again.
-            UnavailableError: the ledger cannot be reached; place the same order again.
+            QuotaExceededError: its project would have more than it may.
+            UnavailableError: the ledger cannot be reached, or only a newer Berth knows the
+                operation; place the same order again.
         """
         request_id = order.request.request_id
+        if order.request.operation not in AWAITING:
+            raise UnavailableError(
+                f"this scheduler does not know the operation {order.request.operation!s} of "
+                f"request {request_id}; upgrade it, or leave the request to a newer one"
+            )
         repeated = any(map(self._replica.is_placed, map(_UUID_OF, order.instances)))
         while request_id in self._at_work:
             await self._wait_for(request_id)
@@ -117,7 +137,7 @@ class Placing:
         if group is None or group.policy not in _HARD:
             return await self._place(order, guard=None)
         async with self._turns.setdefault(group.uuid, asyncio.Lock()):
-            return await self._place(order, guard=f"server group {group.uuid}")
+            return await self._place(order, guard=group_guard(group.uuid))
 
     async def _place(self, order: PlaceOrder, *, guard: str | None) -> Decision:
         attempts_max = self._attempts_max if guard is None else _GUARDED_ATTEMPTS_MAX
@@ -126,22 +146,37 @@ class Placing:
         while True:
             if guard is not None:
                 await self._follower.catch_up()
-            decision = self._deciding.decide(order.request, attempt=attempt)
+            tracker = self.tracker
+            if tracker is None or not tracker.is_in_doubt:
+                decision = self._deciding.decide(order.request, attempt=attempt)
+            else:
+                settled = await tracker.settle(order.request)
+                decision = tracker.dated(
+                    self._deciding.decide(
+                        order.request, attempt=attempt, left_out=settled.left_out
+                    ),
+                    settled,
+                )
             if decision.verdict is Verdict.REFUSED:
                 # A refusal must not rest on a table from before the order came.
                 if not is_fresh and await self._has_news():
                     is_fresh = True
                     continue
                 return await self._refuse(order, decision)
+            decision = _as_offered(order, decision)
             outcome = await self._claim(order, decision, guard)
             if isinstance(outcome, Committed) and not outcome.repeated:
+                self._deciding.note_claim(is_lost=False)
                 return decision
             if isinstance(outcome, Committed) or (outcome.conflict and not outcome.stale):
                 return await self._first_decision(decision)
+            self._deciding.note_claim(is_lost=True)
             await self._follower.catch_up()
             is_fresh = True
             if hosts_with_choices(decision.placements):
                 attempts_max = _GUARDED_ATTEMPTS_MAX
+                if tracker is not None:
+                    tracker.note_stale(decision.placements)
             if attempt == attempts_max:
                 return await self._refuse(order, _contended(decision, len(order.instances)))
             attempt += 1
@@ -200,12 +235,15 @@ class Placing:
     async def _refuse(self, order: PlaceOrder, decision: Decision) -> Decision:
         refusal = decision.refusal
         message = refusal.message if refusal else ""
+        if order.told:
+            message = f"{message} {order.told}"
         now_s = self._clock.now_s()
         writes: list[Write] = [
             # An empty claim: its key makes a repeated refusal a repeat, like any other outcome.
             Take(Claim(key=order.request.request_id, allocations=())),
-            *_refusal_writes(order, decision, message, now_s),
         ]
+        if not order.offer:
+            writes += _refusal_writes(order, decision, message, now_s)
         outcome = await self._commit(order, decision, writes)
         if isinstance(outcome, Committed) and not outcome.repeated:
             return decision
@@ -217,16 +255,40 @@ class Placing:
         unit = [*writes, Put(decision)]
         if order.accepted:
             unit.append(Remove(Kind.PENDING_REQUEST, order.request.request_id))
+        if order.within is not None:
+            unit.append(order.within)
         (outcome,) = await self._ledger.commit([tuple(unit)])
+        check_excess(outcome)
         return outcome
 
     async def _first_decision(self, mine: Decision) -> Decision:
         """Return what was decided when another scheduler, or an earlier try, was there first."""
+        if self.overtaken is not None:
+            self.overtaken()
         stored = await self._ledger.get(Decision, mine.request_id)
         if stored is None:
             # Not decided, so an instance changed under us: its owner deleted it, say.
             raise ConflictError(f"request {mine.request_id}: its instances have changed meanwhile")
         return stored
+
+
+def _as_offered(order: PlaceOrder, decision: Decision) -> Decision:
+    """Have the record of a claim tell of the choice that it goes back to.
+
+    When an offer is claimed its host is the only candidate, and the table counts what else is
+    still held: neither says why it was chosen.
+    """
+    offered = order.offered
+    if offered is None or decision.placements[0].provider_uuid != offered.provider_uuid:
+        return decision
+    (placed,) = decision.placements
+    told = replace(
+        placed,
+        candidates=offered.candidates,
+        chosen=offered.chosen,
+        runners_up=offered.runners_up,
+    )
+    return replace(decision, placements=(told,))
 
 
 def _hold_of(placement: Placement, decision: Decision, request: Request) -> Hold:

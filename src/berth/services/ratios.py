@@ -1,9 +1,9 @@
 """Ratios: keeping every host's capacity at the allocation ratio that is in force for it.
 
 The ratio in force stands in the host's inventories, where the ledger judges claims by it and every
-table has it precomputed. It is brought there when a host is registered, and when an aggregate
-changes, in the same unit as the change. So is the membership itself, which clients of the Placement
-API see at the host's own provider.
+table has it precomputed. It is brought there when a host is registered, when its agent audits it,
+and when an aggregate or what an operator has set changes, in the same unit as the change. So is the
+membership itself, which clients of the Placement API see at the host's own provider.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,8 +13,8 @@ from typing import Final
 from berth.domain.aggregate import Aggregate
 from berth.domain.host import Host
 from berth.domain.provider import Provider
-from berth.domain.ratios import Ratio, resolve
-from berth.domain.resources import Inventory
+from berth.domain.ratios import NEVER, Ratio, resolve
+from berth.domain.resources import RATIO_MAX, Inventory
 from berth.domain.write import Guard, Put, Write
 from berth.ports.ledger import Ledger
 from berth.ports.virt import Report
@@ -29,8 +29,8 @@ _READ_ONE_BY_ONE = 64
 class RatioSettings:
     """What an operator has set for this process, by resource class; 0 or nothing inherits.
 
-    `own` comes before what a host reports of itself; `initial` is for hosts that are registered
-    for the first time; `defaults` are for classes of which nobody says anything.
+    `own` is forced at each report; `initial` is for hosts that are registered for the first time;
+    `defaults` are for classes of which nobody says anything.
     """
 
     own: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -53,35 +53,60 @@ class Ratios:
 
     def of(self, host: Host, aggregates: Iterable[Aggregate], name: str) -> Ratio:
         """Return the ratio in force for one resource class of a host."""
-        return resolve(
-            name,
-            aggregates=aggregates,
-            own=host.allocation_ratios,
-            initial=host.initial_ratios,
-            defaults=self._settings.defaults,
-        )
+        return resolve(name, host, aggregates=aggregates, defaults=self._settings.defaults)
 
     def settled(
-        self, report: Report, earlier: Host | None, aggregates: Iterable[Aggregate]
+        self,
+        report: Report,
+        earlier: Host | None,
+        aggregates: Iterable[Aggregate],
+        stored: Provider | None = None,
     ) -> Report:
         """Return a report with the ratios in force in its inventories.
 
         The ratio that an inventory is reported with is the host's own, unless the host says in
-        `allocation_ratios` which it has, 0 for none.
+        `allocation_ratios` which it has, 0 for none. A ratio that a client of the Placement API
+        has written into an inventory is an operator's from now on, unless an aggregate or the
+        agent's settings say another (as in Nova since Stein, nova.md 3).
 
         Args:
             report: as the agent made it.
             earlier: the host as it was registered before; None for a new one.
             aggregates: all there are.
+            stored: the host's own provider as the ledger has it.
         """
         reported = report.provider.inventories
         own = {name: inventory.allocation_ratio for name, inventory in reported.items()}
         own.update(report.host.allocation_ratios)
-        own.update({name: ratio for name, ratio in self._settings.own.items() if ratio})
         initial = self._settings.initial if earlier is None else earlier.initial_ratios
-        host = replace(report.host, allocation_ratios=own, initial_ratios=dict(initial))
-        mine = [one for one in aggregates if host.name in one.hosts]
-        return replace(report, host=host, provider=self._with_ratios(report.provider, host, mine))
+        mine = [one for one in aggregates if report.host.name in one.hosts]
+        operators = {} if earlier is None else self._operators(earlier, mine, stored)
+        host = replace(
+            report.host,
+            allocation_ratios=own,
+            forced_ratios={name: one for name, one in self._settings.own.items() if one},
+            operator_ratios=operators,
+            initial_ratios=dict(initial),
+        )
+        return replace(report, host=host, provider=self.with_ratios(report.provider, host, mine))
+
+    def _operators(
+        self, earlier: Host, mine: Collection[Aggregate], stored: Provider | None
+    ) -> dict[str, float]:
+        """Return what operators have set of a host, through the Placement API too."""
+        found = dict(earlier.operator_ratios)
+        if stored is None:
+            return found
+        free = replace(earlier, forced_ratios={})
+        for name, inventory in stored.inventories.items():
+            ratio, was = inventory.allocation_ratio, self.of(earlier, mine, name)
+            owned = stored.owned_classes is None or name in stored.owned_classes
+            is_theirs = was != self.of(free, (), name) or bool(self._settings.own.get(name))
+            if ratio == was.value or is_theirs or name in NEVER or not owned:
+                continue
+            if inventory.total and 0 < ratio <= RATIO_MAX:
+                found[name] = ratio
+        return found
 
     async def puts(
         self,
@@ -114,7 +139,7 @@ class Ratios:
             old = providers.get(host.uuid)
             if old is None:
                 continue
-            new = self._with_ratios(old, host, mine)
+            new = self.with_ratios(old, host, mine)
             if changed is not None and host.name in moved:
                 new = _mirrored(new, changed.uuid, is_member=host.name in changed.hosts)
             if new != old:
@@ -130,9 +155,13 @@ class Ratios:
             for name, inventory in inventories.items()
         )
 
-    def _with_ratios(
+    def with_ratios(
         self, provider: Provider, host: Host, aggregates: Collection[Aggregate]
     ) -> Provider:
+        """Return a host's own provider with the ratios in force in its inventories.
+
+        What clients of the Placement API added has the ratio that they gave it.
+        """
         owned = provider.owned_classes
         inventories: dict[str, Inventory] = {
             name: replace(inventory, allocation_ratio=self.of(host, aggregates, name).value)

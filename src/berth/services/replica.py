@@ -11,8 +11,10 @@ from berth.domain.host import Host
 from berth.domain.instance import Instance, Status
 from berth.domain.migration import Migration
 from berth.domain.provider import Provider
+from berth.domain.quota import Quota
 from berth.domain.record import Kind, PendingRequest
-from berth.tables.following import apply_event, resident_of, table_of
+from berth.services.beside_feed import BesideFeed
+from berth.tables.following import apply_event, resident_of, stray_of, table_of
 from berth.tables.holding import hold, unhold
 from berth.tables.hosts import HostTable
 from berth.tables.occupants import Resident
@@ -64,6 +66,7 @@ class Replica:
     def __init__(self) -> None:
         self.hosts = HostTable()
         self.flavors: dict[str, Flavor] = {}
+        self.quotas: dict[str, Quota] = {}
         self.pending: dict[str, PendingRequest] = {}
         self.pending_came = asyncio.Event()
         """Set whenever a pending request comes; whoever waits for it clears it."""
@@ -73,6 +76,7 @@ class Replica:
         self._found: dict[tuple[str, str | None], str | None] = {}
         self._found_at = 0
         """Hosts that instances were told of lately, and the table's roster at the time."""
+        self.beside = BesideFeed(self.is_seated)
 
     def load(self, snapshot: Snapshot) -> None:
         """See `Subscriber.load`; holds are kept, but for claims that the snapshot has.
@@ -81,9 +85,11 @@ class Replica:
         is the version of the claim, where it is known.
         """
         self.hosts = table_of(snapshot)
+        self.beside.forget()
         self._handed_over.clear()
         self._found.clear()
         self.flavors = {flavor.flavor_id: flavor for flavor in snapshot.flavors}
+        self.quotas = {quota.project_id: quota for quota in snapshot.quotas}
         self.pending = {one.request.request_id: one for one in snapshot.pending_requests}
         self.pending_came.set()
         placed = {one.uuid for one in snapshot.instances if one.host is not None}
@@ -99,12 +105,14 @@ class Replica:
 
     def apply(self, changes: Sequence[Change]) -> None:
         """See `Subscriber.apply`."""
-        hosts = self.hosts
+        hosts, beside = self.hosts, self.beside.hosts
         for change in changes:
             if change.version != hosts.version:
                 self._end_version()
             hosts.version = change.version
             event = change.event
+            if beside and self._is_told_beside(event):
+                continue
             if isinstance(event, Usage):
                 self._handed_over.pop(event.provider_uuid, None)
                 hosts.put_used(event.provider_uuid, event.used)
@@ -125,6 +133,10 @@ class Replica:
                 self.flavors[event.flavor_id] = event
             case Gone(Kind.FLAVOR, key):
                 self.flavors.pop(key, None)
+            case Quota():
+                self.quotas[event.project_id] = event
+            case Gone(Kind.QUOTA, key):
+                self.quotas.pop(key, None)
             case Migration():
                 held = self._held.pop(event.uuid, None)
                 if held is not None:
@@ -175,6 +187,35 @@ class Replica:
     def is_placed(self, instance_uuid: str) -> bool:
         """Tell whether an instance is on a host, or held there."""
         return instance_uuid in self._held or self.hosts.occupants.get(instance_uuid) is not None
+
+    def _is_told_beside(self, event: Event) -> bool:
+        """Pass an event by that is about hosts whose agents tell of instances; see `BesideFeed`.
+
+        What it says of a claim of this process still ends the hold.
+        """
+        match event:
+            case Instance() | Migration():
+                stray, uuid = stray_of(event), event.uuid
+            case Gone(Kind.INSTANCE | Kind.MIGRATION, key):
+                stray, uuid = None, key
+            case _:
+                return False
+        if not self.beside.passes_by(self.hosts, uuid, stray):
+            return False
+        waits = isinstance(event, Instance) and event.status is not Status.DELETED
+        if stray is None and waits:
+            return True  # its claim is still to come
+        held = self._held.pop(uuid, None)
+        if held is not None:
+            self._forget(held)
+            if stray is not None:
+                self.beside.expect(self.hosts, stray)
+        return True
+
+    def is_seated(self, instance_uuid: str) -> bool:
+        """Tell whether an instance is where it is in the table by a hold alone."""
+        held = self._held.get(instance_uuid)
+        return held is not None and held.occupies
 
     def _apply_instance(self, instance: Instance) -> None:
         held = self._held.get(instance.uuid)

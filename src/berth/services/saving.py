@@ -17,6 +17,11 @@ def service_guard(host: str) -> str:
     return f"service {host}"
 
 
+def group_guard(uuid: str) -> str:
+    """Return the guard of a server group with a hard policy: where its members are."""
+    return f"server group {uuid}"
+
+
 async def save(ledger: Writer, *writes: Write) -> int:
     """Commit writes as one unit and return its version.
 

@@ -16,6 +16,8 @@ _NAME_BYTES = 4
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
 _HEAD_BYTES = len(_FORM) + _NAME_BYTES + _NONCE_BYTES
+OVERHEAD_BYTES = _HEAD_BYTES + _TAG_BYTES
+"""How much longer what is sealed gets, as bytes."""
 _CIPHERS_MAX = 64
 
 
@@ -45,21 +47,28 @@ class Sealer:
 
     def seal(self, purpose: str, content: bytes) -> str:
         """Return a text of URL-safe characters that only `unseal` for the same purpose can read."""
+        return _text_of(self.seal_bytes(purpose, content))
+
+    def seal_bytes(self, purpose: str, content: bytes) -> bytes:
+        """Return what only `unseal_bytes` for the same purpose can read."""
         name, cipher = self._cipher(self._keys.newest_first[0])
         nonce = self._random_bytes(_NONCE_BYTES)
-        sealed = cipher.encrypt(nonce, content, _about(name, purpose))
-        return _text_of(_FORM + name + nonce + sealed)
+        return _FORM + name + nonce + cipher.encrypt(nonce, content, _about(name, purpose))
 
     def unseal(self, purpose: str, text: str) -> bytes | None:
         """Return what was sealed; None when that was not done with these keys for this purpose."""
-        try:
-            raw = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
-        except ValueError:  # binascii's and the encoding's errors are among these
-            return None
-        # One sealed thing has one text, whatever the decoder would take for the same.
-        if _text_of(raw) != text:
-            return None
-        if not raw.startswith(_FORM) or len(raw) < _HEAD_BYTES + _TAG_BYTES:
+        raw = _raw_of(text)
+        return None if raw is None else self.unseal_bytes(purpose, raw)
+
+    def is_newest(self, text: str) -> bool:
+        """Tell whether a text says that the newest key has sealed it."""
+        raw = _raw_of(text)
+        name, _ = self._cipher(self._keys.newest_first[0])
+        return raw is not None and raw.startswith(_FORM + name)
+
+    def unseal_bytes(self, purpose: str, raw: bytes) -> bytes | None:
+        """Return what was sealed; None when that was not done with these keys for this purpose."""
+        if not raw.startswith(_FORM) or len(raw) < OVERHEAD_BYTES:
             return None
         name, nonce = raw[1 : 1 + _NAME_BYTES], raw[1 + _NAME_BYTES : _HEAD_BYTES]
         sealed = raw[_HEAD_BYTES:]
@@ -85,6 +94,15 @@ class Sealer:
                 self._ciphers.clear()
             found = self._ciphers[key] = (_name_of(key), AESGCMSIV(key))
         return found
+
+
+def _raw_of(text: str) -> bytes | None:
+    try:
+        raw = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+    except ValueError:  # binascii's and the encoding's errors are among these
+        return None
+    # One sealed thing has one text, whatever the decoder would take for the same.
+    return raw if _text_of(raw) == text else None
 
 
 def _text_of(raw: bytes) -> str:

@@ -1,22 +1,42 @@
 """Server groups: making and removing them; members come and go with the instances."""
 
-from berth.domain.errors import NotFoundError
+from berth.domain.errors import NotFoundError, QuotaExceededError
+from berth.domain.footprint import UNLIMITED, Excess
+from berth.domain.quota import Limits
 from berth.domain.record import Kind
 from berth.domain.server_group import ServerGroup
-from berth.domain.write import Add, Remove
+from berth.domain.write import Add, Remove, Unit
 from berth.ports.ledger import InstanceQuery, Ledger
-from berth.services.saving import save
+from berth.services.limiting import Limiting
+from berth.services.saving import save, save_guarded
 
 
 class ServerGroups:
     """Use cases about server groups. A group belongs to a project."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, limiting: Limiting | None = None) -> None:
         self._ledger = ledger
+        self._limiting = limiting
 
     async def create(self, group: ServerGroup) -> ServerGroup:
-        """Keep a new group."""
-        await save(self._ledger, Add(group))
+        """Keep a new group.
+
+        Raises:
+            QuotaExceededError: its project may not have any more.
+        """
+        limits = Limits() if self._limiting is None else self._limiting.of_project(group.project_id)
+        if limits.server_groups == UNLIMITED:
+            await save(self._ledger, Add(group))
+            return group
+
+        async def read() -> Unit:
+            used = len(await self.of_project(group.project_id))
+            if used >= limits.server_groups:
+                excess = Excess("server_groups", 1, used, limits.server_groups)
+                raise QuotaExceededError((excess,))
+            return (Add(group),)
+
+        await save_guarded(self._ledger, f"server groups of {group.project_id}", read)
         return group
 
     async def of_project(self, project_id: str | None) -> list[ServerGroup]:

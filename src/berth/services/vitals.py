@@ -10,6 +10,7 @@ from berth.domain.errors import BerthError
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.measures import (
+    BROKER_UP,
     FEED_LAG,
     HEARTBEAT_AGE,
     HOSTS,
@@ -24,7 +25,7 @@ from berth.ports.measures import (
     UPTIME,
 )
 from berth.ports.metrics import Reading
-from berth.services.census import count_hosts, count_instances
+from berth.services.census import ShownStates, count_hosts
 from berth.services.following import Follower
 from berth.services.replica import Replica
 
@@ -54,6 +55,14 @@ class Fleet:
     down_time_s: Callable[[], float]
 
 
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """The broker of a process: whether it is reached, and whether nothing can be done without."""
+
+    is_up: Callable[[], bool]
+    is_needed: bool
+
+
 class Vitals:
     """Whether a process can do its work, and numbers about it.
 
@@ -63,6 +72,10 @@ class Vitals:
         clock: tells ages.
         fleet: None where there is no host table.
         lag_s_max: how old the replica may be for the process to be ready.
+        broker: None where there is none.
+
+    Attributes:
+        further: other parts of the process that have gauges, to be added at the start.
     """
 
     def __init__(
@@ -73,13 +86,19 @@ class Vitals:
         clock: Clock,
         fleet: Fleet | None = None,
         lag_s_max: float = 10.0,
+        broker: Broker | None = None,
     ) -> None:
         self._ledger = ledger
         self._follower = follower
         self._clock = clock
         self._fleet = fleet
         self._lag_s_max = lag_s_max
+        self._broker = broker
         self._began_ns = clock.ticks_ns()
+        self._shown = ShownStates()
+        if fleet is not None:
+            follower.subscribe(self._shown)
+        self.further: list[Callable[[], Sequence[Reading]]] = []
 
     async def problems(self) -> list[str]:
         """Return why the process is not ready, in words that anybody may read; empty when it is."""
@@ -90,6 +109,8 @@ class Vitals:
             found.append("the replica is not loaded yet")
         elif self._age_s() > self._lag_s_max:
             found.append(f"the replica has not caught up for {self._age_s():.0f} s")
+        if self._broker is not None and self._broker.is_needed and not self._broker.is_up():
+            found.append("the broker cannot be reached")
         return found
 
     async def read(self) -> list[Reading]:
@@ -104,10 +125,14 @@ class Vitals:
         ]
         if version is not None:
             readings.append(Reading(FEED_LAG, max(0, version - self._follower.version)))
+        if self._broker is not None:
+            readings.append(Reading(BROKER_UP, float(self._broker.is_up())))
+        for read in self.further:
+            readings += read()
         if self._fleet is not None:
             readings += self._of_fleet(self._fleet)
             if version is not None:
-                readings += await self._of_instances(self._fleet)
+                readings += await self._of_instances()
         return readings
 
     async def _ledger_version(self) -> int | None:
@@ -134,14 +159,10 @@ class Vitals:
             Reading(POLICY_OK, float(fleet.policies.last_error is None)),
         ]
 
-    async def _of_instances(self, fleet: Fleet) -> Sequence[Reading]:
+    async def _of_instances(self) -> Sequence[Reading]:
         try:
-            asked = count_instances(fleet.replica, self._ledger)
-            found = await asyncio.wait_for(asked, _PATIENCE_S)
+            by_status = await asyncio.wait_for(self._ledger.status_counts(), _PATIENCE_S)
         except (BerthError, TimeoutError):
             return ()
-        return (
-            Reading(INSTANCES, found.building, ("building",)),
-            Reading(INSTANCES, found.placed, ("placed",)),
-            Reading(INSTANCES, found.errors, ("error",)),
-        )
+        counts = self._shown.counts(by_status)
+        return [Reading(INSTANCES, count, (state,)) for state, count in counts.items()]

@@ -12,6 +12,7 @@ from berth.tables.terms import Terms
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+SmallFloats = NDArray[np.float32]
 SmallInts = NDArray[np.int32]
 
 

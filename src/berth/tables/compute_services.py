@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from berth.domain.host import Service
+from berth.domain.host_audit import NOTHING
 from berth.domain.resources import AMOUNT_MAX
 from berth.tables.host_columns import HostColumns
 from berth.tables.names import HostNames
@@ -13,7 +14,8 @@ class ComputeServices:
 
     A plain service stands in the columns of its hosts. Whole records are kept of those that have
     no host here (yet, or any more), and of those that say what has no column: a reason to be
-    disabled, attestations, a count out of range.
+    disabled, attestations, what its agent has found, failed builds by tenant, a count out of
+    range.
     """
 
     def __init__(self, columns: HostColumns, names: HostNames) -> None:
@@ -87,5 +89,8 @@ def _is_plain(service: Service) -> bool:
     return (
         service.disabled_reason is None
         and not service.attestations
+        and service.audit == NOTHING
+        and not service.build_failures
+        and not service.failure_level
         and 0 <= service.failed_builds <= AMOUNT_MAX
     )

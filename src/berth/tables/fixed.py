@@ -3,7 +3,7 @@
 from berth.tables.addresses import Addresses
 from berth.tables.attestations import Attestations
 from berth.tables.bitsets import Mask, Selection, count_of
-from berth.tables.columns import Floats, Ints, SmallInts
+from berth.tables.columns import Floats, Ints, SmallFloats, SmallInts
 from berth.tables.derived import DerivedInts
 from berth.tables.host_columns import HostColumns
 from berth.tables.metrics import Metrics
@@ -50,6 +50,11 @@ class FixedColumns:
     def failed_at_s(self) -> Floats:
         """(N,) Unix seconds of the newest failed build; 0 when there was none."""
         return self._columns.failed_at_s[: len(self)]
+
+    @property
+    def failure_level(self) -> SmallFloats:
+        """(N,) how much failed builds speak against the host, as its agent has put it; >= 0."""
+        return self._columns.failure_level[: len(self)]
 
     @property
     def profile(self) -> SmallInts:

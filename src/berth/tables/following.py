@@ -62,6 +62,27 @@ def apply_event(hosts: HostTable, event: Event) -> None:
             pass
 
 
+def stray_of(record: Instance | Migration) -> Stray | None:
+    """Return what a record puts on which host, by name; None where it puts nothing on any."""
+    if isinstance(record, Migration):
+        place = record.elsewhere
+        if place is None:
+            return None
+        return Stray(resident_of_move(record, place), place.host, place.node)
+    if record.host is None or record.status is Status.DELETED:
+        return None
+    return Stray(resident_of(record), record.host, record.node)
+
+
+def put_stray(hosts: HostTable, stray: Stray) -> None:
+    """Note an instance on a host by name, or keep it until that host comes."""
+    host_uuid = hosts.find(stray.name, stray.node)
+    if host_uuid is None:
+        hosts.put_stray(stray)
+    else:
+        hosts.put_instance(host_uuid, stray.resident)
+
+
 def _apply_instance(hosts: HostTable, instance: Instance) -> None:
     name, node, uuid = instance.host, instance.node, instance.uuid
     if name is None or instance.status is Status.DELETED:
@@ -76,26 +97,25 @@ def _apply_instance(hosts: HostTable, instance: Instance) -> None:
 
 def _apply_migration(hosts: HostTable, migration: Migration) -> None:
     """Have a move count on the other host too, under its own uuid, for as long as it needs it."""
-    place, uuid = migration.elsewhere, migration.uuid
-    if place is None:
-        hosts.remove_instance(uuid)
-        return
-    resident = resident_of_move(migration, place)
-    host_uuid = hosts.find(place.host, place.node)
-    if host_uuid is None:
-        hosts.put_stray(Stray(resident, place.host, place.node))
+    stray = stray_of(migration)
+    if stray is None:
+        hosts.remove_instance(migration.uuid)
     else:
-        hosts.put_instance(host_uuid, resident)
+        put_stray(hosts, stray)
 
 
 def resident_of_move(migration: Migration, place: Place) -> Resident:
-    """Return what rules read of an instance on the side of a move where it is not."""
+    """Return what rules read of an instance on the side of a move where it is not.
+
+    What is only to be cleared away there is of no group any more: the instance cannot come back.
+    """
     return Resident(
         uuid=migration.uuid,
-        group_uuid=migration.group_uuid,
+        group_uuid=None if migration.is_left_over else migration.group_uuid,
         building=place is migration.destination,
         flavor_id=place.flavor.flavor_id,
         assignment=place.assignment,
+        is_move=True,
     )
 
 

@@ -16,7 +16,7 @@ from berth.tables.addresses import Addresses
 from berth.tables.attestations import Attestations
 from berth.tables.bitsets import Mask, Selection
 from berth.tables.column_set import ColumnSet
-from berth.tables.columns import Floats, Ints, SmallInts
+from berth.tables.columns import Floats, Ints, SmallFloats, SmallInts
 from berth.tables.derived import DerivedInts
 from berth.tables.interned import Interned
 from berth.tables.metrics import Metrics
@@ -30,9 +30,11 @@ Bools = NDArray[np.bool_]
 
 
 class _Ratios(NamedTuple):
-    """Allocation ratios by resource class: a host's own, and those it was registered with."""
+    """Allocation ratios by resource class, as each of those says who may."""
 
     own: tuple[tuple[str, float], ...] = ()
+    forced: tuple[tuple[str, float], ...] = ()
+    operator: tuple[tuple[str, float], ...] = ()
     initial: tuple[tuple[str, float], ...] = ()
 
 
@@ -63,6 +65,7 @@ class HostColumns(ColumnSet):
     last_seen_s: Floats
     failed_builds: Ints
     failed_at_s: Floats
+    failure_level: SmallFloats
     is_served: Bools
     created_at_s: Floats
     profile: SmallInts
@@ -161,6 +164,8 @@ class HostColumns(ColumnSet):
             "pci_pools": hardware.pci_pools,
             "child_uuids": hardware.child_uuids,
             "allocation_ratios": dict(ratios.own) if ratios.own else _NONE,
+            "forced_ratios": dict(ratios.forced) if ratios.forced else _NONE,
+            "operator_ratios": dict(ratios.operator) if ratios.operator else _NONE,
             "initial_ratios": dict(ratios.initial) if ratios.initial else _NONE,
             "metrics": self.metrics.reported(row),
         }
@@ -215,6 +220,8 @@ class HostColumns(ColumnSet):
         failed = 0 if service is None else service.failed_builds
         self.failed_builds[row] = max(0, min(failed, AMOUNT_MAX))
         self.failed_at_s[row] = 0.0 if service is None else service.failed_at_s
+        level = 0.0 if service is None else service.failure_level
+        self.failure_level[row] = level if 0 <= level <= AMOUNT_MAX else 0.0
         if service is None:
             self._service_ids.clear(row)
         else:
@@ -224,8 +231,8 @@ class HostColumns(ColumnSet):
     def service(self, row: int, name: str) -> Service | None:
         """Return the service that was put into a row, of that name, if it is a plain one.
 
-        Columns know nothing of a reason, of attestations of other nodes, or of a count that was
-        cut; see `ComputeServices`.
+        Columns know nothing of a reason, of attestations of other nodes, of failures by tenant, or
+        of a count that was cut; see `ComputeServices`.
         """
         if not self.is_served.item(row):
             return None
@@ -265,10 +272,15 @@ class HostColumns(ColumnSet):
 
 
 def _ratios_of(host: Host) -> _Ratios:
-    if not host.allocation_ratios and not host.initial_ratios:
+    found = (
+        host.allocation_ratios,
+        host.forced_ratios,
+        host.operator_ratios,
+        host.initial_ratios,
+    )
+    if not any(found):
         return _NO_RATIOS
-    own, initial = host.allocation_ratios.items(), host.initial_ratios.items()
-    return _Ratios(tuple(sorted(own)), tuple(sorted(initial)))
+    return _Ratios(*(tuple(sorted(one.items())) for one in found))
 
 
 def _lot_of(host: Host) -> float:

@@ -1,5 +1,6 @@
 """Occupants: the instances on each host, and how many of each server group."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -19,6 +20,8 @@ class Resident:
     flavor_id: str = ""
     image_properties: Mapping[str, str] = field(default_factory=dict[str, str])
     assignment: Assignment | None = None
+    is_move: bool = False
+    """It stands for the room that a move holds beside the instance itself."""
 
 
 class Occupant(NamedTuple):
@@ -50,6 +53,7 @@ class Occupants:
         self._by_uuid: dict[str, Occupant] = {}
         self._by_row: dict[int, set[str]] = {}
         self._group_rows: dict[str, dict[int, int]] = {}
+        self._moving: Counter[str] = Counter()
         self._images = ImageCounts()
         self._flavors: RowCounts | None = None
 
@@ -64,6 +68,10 @@ class Occupants:
     def group_rows(self, group_uuid: str) -> dict[int, int]:
         """Return how many members of the group each row has, rows with none left out."""
         return self._group_rows.get(group_uuid, {})
+
+    def is_moving(self, group_uuid: str) -> bool:
+        """Tell whether a member of the group is on its way, so that it counts on both sides."""
+        return group_uuid in self._moving
 
     def flavor_rows(self, flavor_id: str) -> dict[int, int]:
         """Return how many instances of the flavor each row has, rows with none left out.
@@ -94,6 +102,8 @@ class Occupants:
         if resident.group_uuid is not None:
             rows = self._group_rows.setdefault(resident.group_uuid, {})
             rows[row] = rows.get(row, 0) + 1
+            if resident.is_move:
+                self._moving[resident.group_uuid] += 1
         if self._images.is_kept:
             self._images.add(row, resident.image_properties)
         if self._flavors is not None:
@@ -110,6 +120,8 @@ class Occupants:
             del self._by_row[occupant.row]
         if occupant.group_uuid is not None:
             self._leave_group(occupant.group_uuid, occupant.row)
+            if occupant.resident.is_move:
+                self._arrive(occupant.group_uuid)
         if self._images.is_kept:
             self._images.add(occupant.row, occupant.resident.image_properties, by=-1)
         if self._flavors is not None:
@@ -123,3 +135,8 @@ class Occupants:
             del rows[row]
         if not rows:
             del self._group_rows[group_uuid]
+
+    def _arrive(self, group_uuid: str) -> None:
+        self._moving[group_uuid] -= 1
+        if not self._moving[group_uuid]:
+            del self._moving[group_uuid]

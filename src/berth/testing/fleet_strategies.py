@@ -164,6 +164,7 @@ def boxes(draw: st.DrawFn, name: str, *, stepped: bool = True) -> Box:
         stats=draw(st.sampled_from(({}, {"rack": "r1"}, {"rack": "r2"}))),
         cell=draw(st.sampled_from(("", *CELLS))),
         failed_builds=draw(st.sampled_from((0, 0, 1, 3))),
+        failure_level=draw(st.sampled_from((0.0, 0.0, 0.5, 3.0))),
         failed_s=draw(st.sampled_from((0.0, 600.0))),
         metrics=draw(st.sampled_from(_REPORTS)),
         pci_pools=draw(st.sampled_from(_POOLS)),

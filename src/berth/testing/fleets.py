@@ -88,6 +88,7 @@ class Box:
     stats: Mapping[str, str] = field(default_factory=dict[str, str])
     cell: str = ""
     failed_builds: int = 0
+    failure_level: float = 0.0
     failed_s: float = 0.0
     """Seconds since the newest failed build."""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -142,6 +143,7 @@ class Box:
             forced_down=self.forced_down,
             last_seen_s=NOW_S - self.silent_s,
             failed_builds=self.failed_builds,
+            failure_level=self.failure_level,
             failed_at_s=NOW_S - self.failed_s if self.failed_builds else 0.0,
             attestations={} if self.attestation is None else {self.host.node: self.attestation},
         )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from berth.domain.aggregate import Aggregate
 from berth.domain.allocation import Allocation, Claim
 from berth.domain.attestation import Attestation
+from berth.domain.build_failure import FailureCause, FailureCount
 from berth.domain.decision import (
     Decision,
     FilterCount,
@@ -27,6 +28,7 @@ from berth.domain.instance import Instance, Status, Task
 from berth.domain.instance_action import Action, ActionEvent
 from berth.domain.migration import Migration, MoveKind, Place, Stage
 from berth.domain.provider import Provider
+from berth.domain.quota import LIMITED, Quota
 from berth.domain.record import PendingRequest, Record
 from berth.domain.request import Destination, Request
 from berth.domain.resources import AMOUNT_MAX
@@ -52,6 +54,7 @@ from berth.testing.value_strategies import (
     texts,
     uuids,
 )
+from berth.testing.zone_strategies import errands, zones
 
 
 def hosts() -> st.SearchStrategy[Host]:
@@ -79,6 +82,14 @@ def attestations() -> st.SearchStrategy[Attestation]:
     return st.builds(Attestation, level=texts, valid_until_s=seconds)
 
 
+def failure_counts() -> st.SearchStrategy[FailureCount]:
+    """Draw a count of failed builds."""
+    causes = st.sampled_from(FailureCause)
+    return st.builds(
+        FailureCount, project_id=st.none() | texts, cause=causes, level=scores, at_s=seconds
+    )
+
+
 def services() -> st.SearchStrategy[Service]:
     """Draw the service of a host."""
     return st.builds(
@@ -93,6 +104,8 @@ def services() -> st.SearchStrategy[Service]:
         failed_builds=counts,
         failed_at_s=seconds,
         attestations=st.dictionaries(texts, attestations(), max_size=SIZE_MAX),
+        build_failures=st.lists(failure_counts(), max_size=SIZE_MAX).map(tuple),
+        failure_level=seconds,
     )
 
 
@@ -218,6 +231,7 @@ def instances() -> st.SearchStrategy[Instance]:
         fault=st.none() | faults(),
         action=st.none() | actions(),
         migration_uuid=st.none() | uuids,
+        counts_as=st.none() | st.tuples(counts, counts),
         created_at_s=seconds,
         updated_at_s=seconds,
         launched_at_s=st.none() | seconds,
@@ -250,7 +264,14 @@ def requests() -> st.SearchStrategy[Request]:
 
 def pending_requests() -> st.SearchStrategy[PendingRequest]:
     """Draw a request that waits to be scheduled."""
-    return st.builds(PendingRequest, request=requests(), accepted_at_s=seconds)
+    return st.builds(
+        PendingRequest,
+        request=requests(),
+        accepted_at_s=seconds,
+        taken_by=texts,
+        taken_until_s=seconds,
+        is_given_up=st.booleans(),
+    )
 
 
 _filter_counts: Final = st.lists(
@@ -342,6 +363,12 @@ def claims() -> st.SearchStrategy[Claim]:
     return st.builds(Claim, key=texts, allocations=some)
 
 
+def quotas() -> st.SearchStrategy[Quota]:
+    """Draw a quota, which limits some things and leaves others to the defaults."""
+    limits = st.none() | st.integers(min_value=-1, max_value=100)
+    return st.builds(Quota, project_id=texts, **dict.fromkeys(LIMITED, limits))
+
+
 def records() -> st.SearchStrategy[Record]:
     """Draw a record of any kind, never saved before."""
     return st.one_of(
@@ -356,4 +383,7 @@ def records() -> st.SearchStrategy[Record]:
         decisions(),
         migrations(),
         actions(),
+        quotas(),
+        zones(),
+        errands(),
     )

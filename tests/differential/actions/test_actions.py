@@ -20,6 +20,8 @@ from tests.unit.api.cloud import Stack
 
 TOLD = Path(__file__).parent / "told.py"
 IMAGE = "70a599e0-31e7-49b7-b260-868f441e862b"
+QUOTA = "/v2.1/os-quota-sets/web"
+CLASS = "/v2.1/os-quota-class-sets/default"
 REQUIRED: dict[str, dict[str, object]] = {
     "reboot": {"type": "SOFT"},
     "resize": {"flavorRef": "large"},
@@ -150,9 +152,27 @@ async def test_answers_are_as_nova_has_them(told: dict[str, list[Row]]) -> None:
         "live": f"{server}/migrations",
         "history": f"{server}/os-instance-actions?limit=1",
         "action": f"{server}/os-instance-actions/{action.request_id}",
+        "quota": QUOTA,
+        "defaults": f"{QUOTA}/defaults",
+        "usages": f"{QUOTA}/detail",
+        "class": CLASS,
+        "limits": "/v2.1/limits",
     }
     for name, since, until, schema in told["answers"]:
         for minor in (since, until):
             answer = await stack.ask("GET", paths[name], version=f"2.{minor}")
+            assert answer.status == 200
+            assert validator_of(schema).is_valid(answer.body), (name, minor, answer.body)
+
+
+async def test_what_changes_quotas_is_answered_as_nova_does(told: dict[str, list[Row]]) -> None:
+    """Without an id, in every version."""
+    stack = Stack()
+    await stack.start()
+    paths = {"quota": (QUOTA, "quota_set"), "class": (CLASS, "quota_class_set")}
+    for name, since, until, schema in told["changes"]:
+        path, key = paths[name]
+        for minor in (since, until):
+            answer = await stack.ask("PUT", path, {key: {"cores": 7}}, version=f"2.{minor}")
             assert answer.status == 200
             assert validator_of(schema).is_valid(answer.body), (name, minor, answer.body)

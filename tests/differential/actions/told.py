@@ -1,7 +1,7 @@
 """Run by the interpreter of `.venv-nova`: prints which bodies and answers Nova's schemas have.
 
-One JSON object of two lists, `bodies` and `answers`: what, from and up to which minor version, and
-the JSON Schema.
+One JSON object of lists, `bodies`, `answers` and `changes` (answers to PUT): what, from and up to
+which minor version, and the JSON Schema.
 """
 
 import importlib
@@ -62,6 +62,29 @@ ANSWERS = [
     ("action", 58, 61, "instance_actions.show_response_v258"),
     ("action", 62, 83, "instance_actions.show_response_v262"),
     ("action", 84, NEWEST, "instance_actions.show_response_v284"),
+    ("quota", 1, 35, "quota_sets.show_response"),
+    ("quota", 36, 56, "quota_sets.show_response_v236"),
+    ("quota", 57, NEWEST, "quota_sets.show_response_v257"),
+    ("defaults", 1, 35, "quota_sets.defaults_response"),
+    ("defaults", 36, 56, "quota_sets.defaults_response_v236"),
+    ("defaults", 57, NEWEST, "quota_sets.defaults_response_v257"),
+    ("usages", 1, 35, "quota_sets.detail_response"),
+    ("usages", 36, 56, "quota_sets.detail_response_v236"),
+    ("usages", 57, NEWEST, "quota_sets.detail_response_v257"),
+    ("class", 1, 49, "quota_classes.show_response"),
+    ("class", 50, 56, "quota_classes.show_response_v250"),
+    ("class", 57, NEWEST, "quota_classes.show_response_v257"),
+    ("limits", 1, 35, "limits.index_response"),
+    ("limits", 36, 38, "limits.index_response_v236"),
+    ("limits", 57, NEWEST, "limits.index_response_v257"),
+]
+CHANGES = [
+    ("quota", 1, 35, "quota_sets.update_response"),
+    ("quota", 36, 56, "quota_sets.update_response_v236"),
+    ("quota", 57, NEWEST, "quota_sets.update_response_v257"),
+    ("class", 1, 49, "quota_classes.update_response"),
+    ("class", 50, 56, "quota_classes.update_response_v250"),
+    ("class", 57, NEWEST, "quota_classes.update_response_v257"),
 ]
 
 
@@ -77,7 +100,7 @@ def main() -> None:
     """Print what Nova has."""
     told = {
         kind: [(what, since, until, schema_of(name)) for what, since, until, name in rows]
-        for kind, rows in (("bodies", BODIES), ("answers", ANSWERS))
+        for kind, rows in (("bodies", BODIES), ("answers", ANSWERS), ("changes", CHANGES))
     }
     json.dump(told, sys.stdout)
 

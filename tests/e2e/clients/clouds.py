@@ -90,7 +90,7 @@ def running(mode: str, folder: Path) -> Iterator[Cloud]:
     """Start a Berth with four made-up hosts, and stop it."""
     auth = _AUTH.get(mode, mode)
     (folder / "images.json").write_text(json.dumps(_IMAGES), "utf-8")
-    (folder / "users").write_text(_users(), "utf-8")
+    (folder / "users").write_text(users_file(), "utf-8")
     words = [sys.executable, "-m", "berth.cli.main", "up", "--listen", "127.0.0.1:0"]
     words += ["--data", str(folder / "data"), "--fake-hosts", "4", "--auth", auth]
     words += ["--images", "images.json", "--htpasswd", "users"]
@@ -124,7 +124,7 @@ def _without(prefix: str) -> dict[str, str]:
     return {name: one for name, one in os.environ.items() if not name.startswith(prefix)}
 
 
-def _users() -> str:
+def users_file() -> str:
     """Write the file of users, with hashes that are cheap to check."""
     hashes = {
         user: bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()

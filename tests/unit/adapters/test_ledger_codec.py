@@ -54,10 +54,16 @@ def test_what_only_looks_like_damage_is_stored() -> None:
 
 
 def test_what_cannot_be_read_is_told() -> None:
-    """Damaged bodies and kinds of a newer Berth raise Berth's own error."""
+    """Damaged bodies raise Berth's own error."""
     with pytest.raises(LedgerError):
         decode_event("usage", "{}")
-    with pytest.raises(LedgerError, match="comet"):
-        decode_event("comet", "{}")
+    with pytest.raises(LedgerError, match="gone"):
+        decode_event("gone", '{"kind": 1}')
     with pytest.raises(LedgerError):
         decode_json(int, "[")
+
+
+def test_what_only_a_newer_berth_keeps_is_passed_over() -> None:
+    """Followers would not keep it anyhow, and its version is in the feed all the same."""
+    assert decode_event("comet", "{}") == Alive((), 0.0)
+    assert decode_event("gone", '{"kind": "comet", "key": "k"}') == Alive((), 0.0)

@@ -30,9 +30,11 @@ from berth.services.flavors import Flavors
 from berth.services.following import Follower
 from berth.services.hosts import Hosts
 from berth.services.instances import Instances
+from berth.services.limiting import Limiting, Terms
 from berth.services.operations import Operations
 from berth.services.placing import Placing
 from berth.services.provider_replica import ProviderReplica
+from berth.services.quotas import Quotas
 from berth.services.ratios import Ratios
 from berth.services.replica import Replica
 from berth.services.server_groups import ServerGroups
@@ -139,7 +141,8 @@ class Stack:
             deciding=deciding,
             clock=self.clock,
         )
-        self.bus.serve(PLACE, self.placing.place)
+        self.stop_placing = self.bus.serve(PLACE, self.placing.place)
+        limiting = Limiting(self.replica)
         self.parts = ApiParts(
             instances=Instances(
                 ledger=self.ledger,
@@ -147,9 +150,12 @@ class Stack:
                 replica=self.replica,
                 bus=self.bus,
                 clock=self.clock,
+                terms=Terms(limiting=limiting),
             ),
             bus=self.bus,
-            operations=Operations(ledger=self.ledger, replica=self.replica, clock=self.clock),
+            operations=Operations(
+                ledger=self.ledger, replica=self.replica, clock=self.clock, limiting=limiting
+            ),
             flavors=Flavors(self.ledger),
             aggregates=Aggregates(
                 ledger=self.ledger,
@@ -159,7 +165,8 @@ class Stack:
                 clock=self.clock,
                 ids=ids,
             ),
-            server_groups=ServerGroups(self.ledger),
+            server_groups=ServerGroups(self.ledger, limiting),
+            quotas=Quotas(ledger=self.ledger, follower=self.follower, limiting=limiting),
             hosts=self.hosts,
             deciding=deciding,
             follower=self.follower,

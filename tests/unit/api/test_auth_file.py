@@ -16,11 +16,12 @@ EVE = BOB.replace("$2b$", "$2y$")
 
 
 def test_lines_are_accounts() -> None:
-    """As `htpasswd -B` writes them; a comment names the project, else it is the user's name."""
-    text = f"# users\n\nbob:{BOB}\n  eve:{EVE}  # project=web\n"
+    """As `htpasswd -B` writes them; a comment tells the project, else it is the user's name."""
+    text = f"# users\n\nbob:{BOB}\n  eve:{EVE}  # project=web\ntop:{EVE} # no project\n"
     assert parse_accounts(text, "f") == {
         "bob": Account("bob", BOB.encode(), "bob"),
         "eve": Account("eve", EVE.encode(), "web"),
+        "top": Account("top", EVE.encode(), ""),
     }
 
 
@@ -34,6 +35,7 @@ def test_lines_are_accounts() -> None:
         ("bob:{SHA}x", "line 1: the hash is not bcrypt"),
         (f"bob:{BOB} # role=admin", "line 1: after the hash only"),
         (f"bob:{BOB} project=web", "line 1: after the hash only"),
+        (f"bob:{BOB} # no project=web", "line 1: after the hash only"),
     ],
 )
 def test_a_wrong_line_is_named(text: str, reason: str) -> None:

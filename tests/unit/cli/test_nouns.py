@@ -7,6 +7,7 @@ import pytest
 from tests.unit.cli.cloud import Cloud
 from tests.unit.cli.conftest import Run
 
+QUOTAS = ("instances", "cores", "ram", "server_groups", "server_group_members")
 SMALL = ("flavor", "create", "small", "--vcpus", "2", "--memory-mb", "2048")
 
 
@@ -64,6 +65,30 @@ def test_groups(run: Run, cloud: Cloud) -> None:
     assert run("group", "delete", "g").code == 0
     assert run("group", "delete", "g").code == 4
     assert "no server groups" in run("group", "list").out
+
+
+def test_quotas(run: Run, cloud: Cloud) -> None:
+    """Of one project, or by themselves those of all; a limit of none is said in words."""
+    sets, classes = "/v2.1/os-quota-sets/web", "/v2.1/os-quota-class-sets/default"
+    limits = dict.fromkeys(QUOTAS, 3) | {"ram": -1}
+    usages = {name: {"limit": limit, "in_use": 2} for name, limit in limits.items()}
+    cloud.fixed[("GET", f"{sets}/detail")] = (200, {"quota_set": usages})
+    cloud.fixed[("GET", classes)] = (200, {"quota_class_set": limits})
+    cloud.fixed[("PUT", sets)] = (200, {"quota_set": limits})
+    cloud.fixed[("PUT", classes)] = (200, {"quota_class_set": limits})
+    cloud.fixed[("DELETE", sets)] = (202, {})
+    rows = [line.split() for line in run("quota", "show", "web").out.splitlines()]
+    assert ["cores", "3", "2"] in rows
+    assert ["ram", "none", "2"] in rows
+    assert json.loads(run("quota", "show", "web", "--json").out)["ram"]["in_use"] == 2
+    assert json.loads(run("quota", "show", "--json").out) == limits
+    assert "none" in run("quota", "set", "web", "--cores", 3, "--force").out
+    assert cloud.body() == {"quota_set": {"cores": 3, "force": True}}
+    assert json.loads(run("quota", "set", "--ram", -1, "--json").out) == limits
+    assert cloud.body() == {"quota_class_set": {"ram": -1}}
+    assert run("quota", "set", "web").code == 2
+    assert run("quota", "unset", "web").code == 0
+    assert cloud.last.method == "DELETE"
 
 
 def test_aggregates(run: Run, cloud: Cloud) -> None:

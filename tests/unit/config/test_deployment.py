@@ -1,10 +1,14 @@
 """The deployment files: what they call is there, and what they set is known."""
 
+import json
+import re
 import shlex
+import tomllib
 from configparser import ConfigParser
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 import pytest
@@ -86,3 +90,42 @@ def test_the_settings_of_containers_are_known() -> None:
     assert settings.ledger.url == environ["BERTH_LEDGER_URL"]
     assert settings.bus.url == environ["BERTH_BUS_URL"]
     assert SERVICES["api"]["ports"] == ["127.0.0.1:8774:8774"]
+
+
+def test_the_compose_file_names_what_there_is() -> None:
+    """Services that others wait for, volumes, ports and the file that images are built from."""
+    for one in SERVICES.values():
+        for name, wants in one.get("depends_on", {}).items():
+            healthy = wants["condition"] == "service_healthy"
+            assert ("healthcheck" in SERVICES[name]) is healthy
+        for volume in one.get("volumes", ()):
+            assert volume.partition(":")[0] in COMPOSE["volumes"]
+        if "build" in one:
+            context = (DEPLOY / "compose" / one["build"]["context"]).resolve()
+            assert context / one["build"]["dockerfile"] == DEPLOY / "compose" / "Containerfile"
+    listen = COMMANDS["api"][COMMANDS["api"].index("--listen") + 1]
+    published = SERVICES["api"]["ports"][0].rpartition(":")[2]
+    assert listen.rpartition(":")[2] == published
+    hosts = {str(urlsplit(url).hostname) for url in COMPOSE["x-berth"]["environment"].values()}
+    assert hosts == {"ledger", "broker"}
+    assert hosts <= SERVICES.keys()
+
+
+def test_the_image_holds_what_the_compose_file_needs() -> None:
+    """It installs the extras that these settings need, runs as its own user, and starts Berth."""
+    lines = (DEPLOY / "compose" / "Containerfile").read_text("utf-8").replace("\\\n", " ")
+    steps = [line.split(maxsplit=1) for line in lines.splitlines() if line[:1].isupper()]
+    assert [name for name, _ in steps] == [
+        "FROM", "COPY", "RUN", "USER", "WORKDIR", "ENTRYPOINT",
+    ]  # fmt: skip
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    told = dict(steps)
+    (extras,) = re.findall(r"/src\[([a-z,]+)\]", told["RUN"])
+    assert set(extras.split(",")) <= project["optional-dependencies"].keys()
+    assert "rabbitmq" in extras.split(",")
+    oldest = project["requires-python"].removeprefix(">=")
+    assert told["FROM"] == f"python:{oldest}-slim"
+    assert f"useradd --system --home-dir {told['WORKDIR']} " in told["RUN"]
+    assert told["RUN"].endswith(f" {told['USER']}")
+    assert json.loads(told["ENTRYPOINT"]) == ["/opt/berth/bin/berth"]
+    assert "python -m venv /opt/berth" in told["RUN"]

@@ -6,11 +6,13 @@ import pytest
 
 from berth.adapters.system import SystemClock
 from berth.adapters.virt.fake import FakeDriver
+from berth.adapters.virt.libvirt import binding
+from berth.adapters.virt.libvirt.driver import LibvirtDriver
 from berth.adapters.virt.qemu.driver import QemuDriver
 from berth.bootstrap_virt import open_drivers
 from berth.config.settings import AgentSettings, Settings
 from berth.config.virt_settings import AgentDriver, VirtSettings
-from berth.domain.errors import InvalidInputError
+from berth.domain.errors import DriverError, InvalidInputError
 
 
 async def test_a_made_up_fleet_has_fake_drivers() -> None:
@@ -49,3 +51,51 @@ def test_a_machine_without_a_version_is_refused(machine: str) -> None:
     """Guests could not move once QEMU was upgraded on one side."""
     with pytest.raises(InvalidInputError, match=r"virt\.machine"):
         VirtSettings(machine=machine)
+
+
+async def test_a_host_of_libvirt_has_its_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Libvirtd is not asked before something is to be done."""
+    monkeypatch.setattr(binding, "load", lambda: None)
+    agent = AgentSettings(driver=AgentDriver.LIBVIRT, host="rack1-07")
+    virt = VirtSettings(
+        state_dir=tmp_path, uri="qemu:///x", binary="sh", numa=True, dedicated_cpus="2-3,^3"
+    )
+    async with open_drivers(Settings(agent=agent, virt=virt), SystemClock()) as drivers:
+        driver = drivers["rack1-07"]
+        assert isinstance(driver, LibvirtDriver)
+        assert driver._host.uri == "qemu:///x"
+        assert Path(driver._host.binary).is_absolute()
+        assert driver._stock.dedicated_cpus == {2}
+        assert driver._stock.shows_numa
+
+
+async def test_without_the_binding_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the agent starts, not at the first build."""
+
+    def absent(name: str) -> object:
+        raise ImportError(name)
+
+    # What it has kept of another test is not to be lost: events have one thread.
+    monkeypatch.setattr(binding, "load", binding._load.__wrapped__)
+    monkeypatch.setattr("importlib.import_module", absent)
+    with pytest.raises(DriverError, match=r"berth\[libvirt\]"):
+        binding.load()
+    settings = Settings(
+        agent=AgentSettings(driver=AgentDriver.LIBVIRT, host="h"),
+        virt=VirtSettings(state_dir=tmp_path),
+    )
+    with pytest.raises(InvalidInputError, match=r"agent\.driver.*berth\[libvirt\]"):
+        async with open_drivers(settings, SystemClock()):
+            pass
+
+
+def test_hardware_that_cannot_be_is_refused() -> None:
+    """Dedicated CPUs are NUMA cells' CPUs, and devices have two numbers."""
+    with pytest.raises(InvalidInputError, match=r"virt\.dedicated_cpus"):
+        VirtSettings(dedicated_cpus="2-3")
+    with pytest.raises(InvalidInputError, match=r"virt\.pci_devices"):
+        VirtSettings(pci_devices=("10de:20f1", "nvidia"))

@@ -3,9 +3,11 @@
 from berth.domain.consumer import Consumer
 from berth.domain.decision import Decision, Verdict
 from berth.domain.flavor import Flavor
+from berth.domain.quota import Quota
 from berth.domain.record import KINDS, RECORD_TYPES, Kind, PendingRequest, Record, key_of, kind_of
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.domain.vocabulary import ResourceClass, Trait
+from berth.domain.zone import Errand, ErrandStage, Zone
 from berth.testing.builders import make_action, make_migration, make_uuid
 from berth.testing.fleets import Box, asking, resident, zone
 
@@ -24,6 +26,9 @@ RECORDS: dict[Kind, tuple[Record, str]] = {
     Kind.TRAIT: (Trait("CUSTOM_B", 1), "CUSTOM_B"),
     Kind.MIGRATION: (make_migration(7), make_uuid("migration", 7)),
     Kind.ACTION: (make_action(3), f"{make_uuid('instance', 1)} req-3"),
+    Kind.QUOTA: (Quota("p", instances=3), "p"),
+    Kind.ZONE: (Zone(7, "west", "http://west"), "7"),
+    Kind.ERRAND: (Errand("i", 7, ErrandStage.THERE, "p", "u", "r", "req"), "i"),
     Kind.DECISION: (Decision("req-1", Verdict.PLACED, "p", "h", "d", 0, 0, 0.0, 0), "req-1"),
 }
 

@@ -8,11 +8,14 @@ from berth.adapters.virt.fake import FakeHost, Faults
 from berth.domain import lifecycle
 from berth.domain.errors import ConflictError
 from berth.domain.instance import Instance, Status, Task
+from berth.domain.migration import Stage
 from berth.domain.request import Request
 from berth.domain.write import Put
 from berth.ports.virt import Verb
+from berth.services.endings import deletion, without_move
+from berth.services.host_work.working import has_turn
 from berth.services.moving import Target
-from berth.testing.builders import make_request
+from berth.testing.builders import make_instance, make_migration, make_request
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 
 
@@ -179,3 +182,14 @@ async def test_stored_disks_go_though_the_agent_dies_after_the_unshelve() -> Non
     assert ((await town.get(vm.uuid)).disks, town.network.stored) == (None, {})
     assert town.guests() == {now.host: ["running"]}
     await town.assert_settled()
+
+
+async def test_a_move_that_only_a_newer_version_knows_is_left_to_it() -> None:
+    """It is not given up and nothing is freed: a guest may be on either side."""
+    move = replace(make_migration(1), stage=Stage("hovering"))
+    vm = replace(make_instance(1), host=move.source.host, migration_uuid=move.uuid)
+    for attempt in (deletion, without_move):
+        with pytest.raises(ConflictError, match="newer Berth"):
+            attempt(vm, move, 7.0)
+    for task in (None, Task.DELETING, Task.REBUILDING):
+        assert not has_turn(move.source.host, replace(vm, task=task), move)

@@ -4,8 +4,10 @@ import pytest
 
 from berth.adapters.virt.fake import FakeHost, Faults
 from berth.domain import lifecycle
-from berth.domain.errors import InvalidInputError
-from berth.domain.instance import Status
+from berth.domain.errors import ConflictError, InvalidInputError
+from berth.domain.image import Image
+from berth.domain.instance import Instance, Status
+from berth.domain.migration import Stage
 from berth.services.moving import Target
 from tests.unit.lifecycle.town import DOWN_S, Town, caller, open_town
 
@@ -96,6 +98,100 @@ async def test_a_live_move_survives_what_comes_between(*, seconds: float, delete
         assert now.status is Status.ACTIVE
         assert (await town.used(), town.guests()) == ({now.host: 1}, {now.host: ["running"]})
         assert town.machines[now.host or ""].guests[vm.uuid].boots == 1
+    await town.assert_settled()
+
+
+async def handed_over_unsaid(town: Town) -> Instance:
+    """Have an agent hand a guest over and die before it says so."""
+    vm = await town.create()
+    await town.operations.live_migrate(vm.uuid, Target(), caller())
+    await town.work(1.5)
+    migration = await town.migration()
+    await town.pool.close()
+    await town.drivers[vm.host or ""].hand_over(vm.uuid, migration.address)
+    return vm
+
+
+async def test_a_guest_that_has_left_its_host_is_looked_for_on_the_other_one() -> None:
+    """That it is gone here does not say that it arrived; the other agent does."""
+    town = await open_town(*slow())
+    vm = await handed_over_unsaid(town)
+    target = (await town.migration()).destination.host
+    rest = {name: fake for name, fake in town.fakes.items() if name != target}
+    await town.restart(rest)
+    await town.work()
+    assert (await town.migration()).stage is Stage.LANDING
+    assert (await town.get(vm.uuid)).host == vm.host
+    for deed in (
+        town.operations.reset_state(vm.uuid, Status.ACTIVE, caller(8)),
+        town.operations.reset_state(vm.uuid, Status.SHUTOFF, caller(9)),
+    ):
+        with pytest.raises(ConflictError, match="has left its host"):
+            await deed
+    await town.restart(town.fakes)
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.host, now.task) == (Status.ACTIVE, target, None)
+    assert (await town.used(), town.guests()) == ({target: 1}, {target: ["running"]})
+    assert town.machines[target].guests[vm.uuid].boots == 1
+    await town.assert_settled()
+
+
+async def test_a_host_that_cannot_tell_what_it_has_gives_no_guest_up() -> None:
+    """Its guest may be on the other host, which would be told to clear it away."""
+    town = await open_town(*slow())
+    vm = await handed_over_unsaid(town)
+    source, target = vm.host or "", (await town.migration()).destination.host
+    mute = FakeHost(source, faults=Faults(share={"guests": 1.0}))
+    await town.restart({**town.fakes, source: mute})
+    await town.work()
+    assert (await town.migration()).stage is Stage.MOVING
+    assert town.guests() == {target: ["running"]}
+    await town.restart(town.fakes)
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.host, now.task) == (Status.ACTIVE, target, None)
+    assert town.guests() == {target: ["running"]}
+    await town.assert_settled()
+
+
+async def test_a_guest_that_has_arrived_without_a_record_is_not_destroyed() -> None:
+    """It may be the only one; people are told of it."""
+    town = await open_town(*slow())
+    vm = await handed_over_unsaid(town)
+    target = (await town.migration()).destination.host
+    town.machines[target].guests[vm.uuid].is_orphan = True
+    await town.restart(town.fakes)
+    await town.work(700.0)
+    now = await town.get(vm.uuid)
+    assert (now.status, now.host, now.task) == (Status.ERROR, vm.host, None)
+    assert town.guests() == {target: ["running"]}
+    assert "orphan_guest" in town.desk.told.events
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_guest_that_is_nowhere_is_said_to_be_lost(*, waits: bool) -> None:
+    """The instance is in ERROR where it was, nothing runs in its name, and it can be rebuilt."""
+    town = await open_town(*slow())
+    vm = await town.create()
+    await town.operations.live_migrate(vm.uuid, Target(), caller())
+    await town.work(1.5)
+    await town.pool.close()
+    del town.machines[vm.host or ""].guests[vm.uuid]
+    target = (await town.migration()).destination.host
+    if not waits:
+        del town.machines[target].guests[vm.uuid]
+    await town.restart(town.fakes)
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.host, now.task) == (Status.ERROR, vm.host, None)
+    assert now.fault is not None
+    assert "lost" in now.fault.message
+    assert (await town.used(), town.guests()) == ({vm.host: 1}, {})
+    assert (await town.migration()).status == "failed"
+    await town.operations.rebuild(vm.uuid, Image("other"), caller(5))
+    await town.work()
+    assert (await town.get(vm.uuid)).status is Status.ACTIVE
     await town.assert_settled()
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from berth.adapters.virt.fake import FakeHost, Faults
 from berth.domain import lifecycle
 from berth.domain.instance import Status
-from berth.ports.measures import TASK_SECONDS, TASKS
+from berth.ports.measures import FAILED_BUILDS, TASK_SECONDS, TASKS
 from berth.ports.metrics import Measure
 from berth.services.host_work import Bench
 from berth.services.host_work.observed import MeasuredWork
@@ -60,6 +60,7 @@ async def test_a_failed_build_is_counted_as_such() -> None:
     vm = await town.create()
     assert vm.status is Status.ERROR
     assert counts.found[TASKS, ("spawning", "failed")] == 1
+    assert counts.found[FAILED_BUILDS, ("driver",)] == 1
 
 
 async def test_a_failed_step_is_counted_as_such() -> None:

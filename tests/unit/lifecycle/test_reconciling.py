@@ -1,6 +1,7 @@
 """Guests and the ledger: what changes by itself is found, and nobody's guest is left alone."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -53,6 +54,58 @@ async def test_a_guest_that_crashed_is_started_again() -> None:
     await town.work(LONG_S)
     assert (await town.get(vm.uuid)).status is Status.ACTIVE
     assert guest_of(town, vm).power is Power.RUNNING
+
+
+async def crash_for(town: Town, vm: Instance, seconds: int) -> list[int]:
+    """Have a guest crash whenever it runs, and return after how many seconds it was started."""
+    starts, boots = list[int](), guest_of(town, vm).boots
+    async with running(town.pool.listen):
+        await town.work(1.0)
+        for second in range(seconds):
+            guest = guest_of(town, vm)
+            if guest.boots > boots:
+                starts.append(second)
+                boots = guest.boots
+            if guest.power is Power.RUNNING:
+                town.machines[vm.host or ""].set_power(vm.uuid, Power.CRASHED)
+            await town.work(1.0)
+    return starts
+
+
+async def test_a_guest_that_keeps_crashing_is_started_ever_later_and_at_last_no_more() -> None:
+    """The instance is in ERROR and says why; a hard reboot begins anew."""
+    town = await open_town()
+    vm = await town.create()
+    starts = await crash_for(town, vm, 400)
+    pauses = [after - before for before, after in pairwise(starts)]
+    assert len(starts) == 5
+    # It is looked at each second.
+    assert all(
+        least - 1 <= pause <= least + 1
+        for least, pause in zip((10, 20, 40, 80), pauses, strict=True)
+    )
+    now = await town.get(vm.uuid)
+    assert (now.status, now.task, now.host) == (Status.ERROR, None, vm.host)
+    assert now.fault is not None
+    assert "5 times within 1,800 s" in now.fault.message
+    assert town.desk.told.events.count("guest_given_up") == 1
+    await town.operations.begin(vm.uuid, lifecycle.REBOOT_HARD, caller())
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.fault) == (Status.ACTIVE, None)
+    assert len(await crash_for(town, vm, 60)) == 3
+    assert (await town.get(vm.uuid)).status is Status.ACTIVE
+
+
+async def test_a_guest_that_crashes_seldom_is_always_started_again() -> None:
+    """What is long ago does not count."""
+    town = await open_town()
+    vm = await town.create()
+    for _ in range(8):
+        town.machines[vm.host or ""].set_power(vm.uuid, Power.CRASHED)
+        await town.work(LONG_S)
+        assert guest_of(town, vm).power is Power.RUNNING
+    await town.assert_settled()
 
 
 async def test_a_guest_that_should_be_off_is_stopped() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
+from berth.adapters.unobserved import NoMetrics
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork
 from berth.agent.pool import Agent, AgentPool
 from berth.domain.caller import Caller
@@ -15,6 +16,7 @@ from berth.domain.request import Request
 from berth.domain.resources import VCPU
 from berth.domain.write import Put
 from berth.ports.ledger import InstanceQuery, MigrationQuery
+from berth.services.host_notes import HostNotes
 from berth.services.host_work import Bench, HostWork
 from berth.services.operations import Operations
 from berth.testing.builders import make_flavor, make_request
@@ -42,8 +44,12 @@ class Town:
         self.fakes = dict(fakes)
         self.offloads = settings.pop("offloads", True)
         self.operations = Operations(
-            ledger=desk.ledger, replica=desk.replica, clock=desk.clock, **settings
+            ledger=desk.ledger,
+            replica=desk.replica,
+            clock=desk.clock,
+            resizes_in_place=settings.pop("resizes_in_place", False),
         )
+        assert not settings
         self.drivers: dict[str, FakeDriver] = {}
         self.pool = self._pool(fakes)
 
@@ -54,7 +60,15 @@ class Town:
             self.drivers[name] = driver
             bench = Bench(name, self.ledger, driver, self.desk.clock, offloads=self.offloads)
             agents[name] = Agent(name, driver, HostWork(bench))
-        pool = AgentPool(agents, self.desk.hosts, self.desk.clock, self.desk.told)
+        desk = self.desk
+        self.notes = HostNotes(
+            ledger=self.ledger,
+            replica=desk.replica,
+            clock=desk.clock,
+            telemetry=desk.told,
+            metrics=NoMetrics(),
+        )
+        pool = AgentPool(agents, desk.hosts, desk.clock, desk.told, notes=self.notes)
         self.desk.follower.subscribe(pool)
         return pool
 

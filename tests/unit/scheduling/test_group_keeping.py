@@ -15,7 +15,7 @@ from berth.scheduling.inspecting import inspect
 from berth.scheduling.policy import Policy
 from berth.tables.following import table_of
 from berth.tables.hosts import HostTable
-from berth.testing.fleets import NOW_S, Box, asking, by_chance, policy_of, snapshot_of
+from berth.testing.fleets import NOW_S, Box, asking, by_chance, policy_of, resident, snapshot_of
 
 GROUP = "group-1"
 
@@ -82,3 +82,39 @@ def test_ready_policies_keep_groups(name: str, group_policy: GroupPolicy) -> Non
     """All that come with Berth have both filters."""
     policy = parse_policy(ready_text(name), name)
     assert unkept_group(_hosts(group_policy), _request(), policy) is None
+
+
+@pytest.mark.parametrize(
+    ("group_policy", "most", "count", "forced", "fits"),
+    [
+        (GroupPolicy.ANTI_AFFINITY, 1, 1, "a", False),
+        (GroupPolicy.ANTI_AFFINITY, 1, 1, "b", True),
+        (GroupPolicy.ANTI_AFFINITY, 1, 2, "b", False),
+        (GroupPolicy.ANTI_AFFINITY, 2, 1, "a", True),
+        (GroupPolicy.ANTI_AFFINITY, 2, 2, "a", False),
+        (GroupPolicy.AFFINITY, 1, 2, "a", True),
+        (GroupPolicy.AFFINITY, 1, 1, "b", False),
+        (GroupPolicy.SOFT_ANTI_AFFINITY, 1, 2, "a", True),
+    ],
+)
+def test_a_forced_host_is_looked_at_before_the_claim(
+    group_policy: GroupPolicy, most: int, count: int, forced: str, *, fits: bool
+) -> None:
+    """Filters do not see it; one member of the group is on `a`."""
+    group = ServerGroup(GROUP, "group", group_policy, max_server_per_host=most)
+    hosts = table_of(
+        snapshot_of(
+            [Box("a"), Box("b")],
+            groups=[group],
+            instances=[resident("1", Box("a"), group_uuid=GROUP)],
+        )
+    )
+    asked = replace(asking(count=count), group_uuid=GROUP, force_hosts=(forced,))
+    plan = plan_kept(hosts, asked, policy_of(), now_s=NOW_S, seed=0)
+    if fits:
+        assert [one.host for one in plan.placements] == [forced] * count
+        return
+    assert plan.placements == ()
+    assert plan.refusal is not None
+    assert plan.refusal.code is RefusalCode.GROUP_POLICY
+    assert f"host {forced}" in plan.refusal.message

@@ -42,9 +42,10 @@ async def test_an_instance_on_no_host_has_no_console() -> None:
 
 
 async def test_an_agent_that_is_not_there_is_unavailable() -> None:
-    """The caller may ask again."""
-    with pytest.raises(UnavailableError):
+    """The caller may ask again, and does not learn which host it is."""
+    with pytest.raises(UnavailableError, match="try again") as caught:
         await read_console(await open_bus(), replace(VM, host="host-2"), None)
+    assert "host-2" not in str(caught.value)
 
 
 async def test_what_the_driver_cannot_do_is_told() -> None:

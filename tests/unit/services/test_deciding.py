@@ -74,3 +74,19 @@ async def test_nothing_is_told_where_no_weigher_chose(monkeypatch: pytest.Monkey
     monkeypatch.setattr(wiring, "POLICY", by_chance)
     tried = desk.deciding.try_out(make_request(2))
     assert (tried.verdict, tried.counterfactuals) == (Verdict.PLACED, ())
+
+
+async def test_who_loses_claims_to_others_chooses_among_more_hosts() -> None:
+    """By the request's seed, so the same request is decided alike; the record tells how many."""
+    desk = await open_desk(Fleet(hosts=12, vcpus=40))
+    requests = [make_request(number) for number in range(1, 30)]
+    calm = [desk.deciding.decide(one) for one in requests]
+    assert {one.chosen_among for one in calm} == {1}
+    assert len({one.placements[0].host for one in calm}) == 1
+    for _ in range(3):
+        desk.deciding.note_claim(is_lost=True)
+    fought = [desk.deciding.decide(one) for one in requests]
+    assert {one.chosen_among for one in fought} == {8}
+    assert 4 < len({one.placements[0].host for one in fought}) <= 8
+    again = [desk.deciding.decide(one) for one in requests]
+    assert [*map(_record, again)] == [*map(_record, fought)]

@@ -8,11 +8,28 @@ import pytest
 from berth.domain.decision import Decision
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.record import Kind, PendingRequest
-from berth.domain.request import Request
+from berth.domain.request import Operation, Request
 from berth.domain.resources import VCPU
 from berth.domain.write import Put, Remove
+from berth.services.deciding import Deciding
+from berth.services.turns import Turns
 from berth.testing.builders import make_decision, make_flavor, make_request, make_uuid
 from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, order_of, running
+
+
+class CountingDeciding(Deciding):
+    """Keeps the id of each request that it decides."""
+
+    def __init__(self, desk: Desk, decided: list[str]) -> None:
+        super().__init__(desk.replica, desk.policies, desk.clock)
+        self._decided = decided
+
+    def decide(
+        self, request: Request, *, attempt: int = 1, left_out: frozenset[str] = frozenset()
+    ) -> Decision:
+        """See `Deciding.decide`."""
+        self._decided.append(request.request_id)
+        return super().decide(request, attempt=attempt, left_out=left_out)
 
 
 async def accept(desk: Desk, request: Request, *, at_s: float = 0.0) -> None:
@@ -110,13 +127,14 @@ async def test_a_deleted_instance_is_not_placed() -> None:
 
 
 async def test_a_request_of_deleted_instances_goes_away() -> None:
-    """Nothing is left to decide, so nothing is decided."""
+    """Nothing is left to decide, so nothing is decided, and no other scheduler was faster."""
     desk = await open_desk()
     await accept(desk, make_request())
     await desk.instances.delete(make_uuid("instance", 1))
     await settle(desk)
     assert not await is_pending(desk)
     assert await desk.ledger.get(Decision, "req-1") is None
+    assert desk.pending.turns.delay_s("req-2") == 0
 
 
 async def test_an_instance_deleted_during_the_decision_is_not_placed() -> None:
@@ -231,3 +249,32 @@ async def test_a_flood_is_worked_off(count: int) -> None:
     statuses = [(await instance(desk, n)).status for n in range(1, count + 1)]
     assert statuses.count(Status.BUILD) == 256
     assert statuses.count(Status.ERROR) == count - 256
+
+
+async def test_an_operation_that_only_a_newer_version_knows_waits_for_one() -> None:
+    """It is neither placed nor given up, and what comes after it is placed."""
+    desk = await open_desk()
+    await accept(desk, replace(make_request(1), operation=Operation("teleport")))
+    await accept(desk, make_request(2), at_s=1.0)
+    await settle(desk)
+    assert await is_pending(desk, "req-1")
+    assert not await is_pending(desk, "req-2")
+    assert (await instance(desk, 1)).task is Task.SCHEDULING
+
+
+async def test_of_several_schedulers_few_take_up_a_request_in_vain() -> None:
+    """Once they know of each other they give way: most requests are decided by one alone."""
+    desk = await open_desk(Fleet(hosts=12, vcpus=400))
+    everybody = [desk, *[await open_second(desk) for _ in range(3)]]
+    decided: list[str] = []
+    for number, one in enumerate(everybody):
+        one.pending.turns = Turns(f"scheduler {number}")
+        one.placing.overtaken = one.pending.turns.note_rival
+        one.deciding = one.placing._deciding = CountingDeciding(one, decided)
+    loops = [loop for one in everybody for loop in (one.follower.run, one.pending.run)]
+    async with running(*loops):
+        for number in range(1, 41):
+            await accept(desk, make_request(number))
+            await asyncio.sleep(1)
+    assert len(set(decided)) == 40
+    assert len(decided) < 60

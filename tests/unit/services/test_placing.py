@@ -11,6 +11,7 @@ from berth.domain.decision import Decision, RefusalCode, Verdict
 from berth.domain.errors import ConflictError, InvalidInputError, UnavailableError
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.record import PendingRequest
+from berth.domain.request import Operation
 from berth.domain.resources import VCPU
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.domain.write import Free, Put, Take, Unit
@@ -346,4 +347,14 @@ async def test_a_flavor_that_cannot_be_read_is_refused_before_anything_is_done()
     before = await desk.ledger.version()
     with pytest.raises(InvalidInputError, match="resources:VCPU"):
         await desk.placing.place(order_of(replace(make_request(), flavor=flavor)))
+    assert await desk.ledger.version() == before
+
+
+async def test_an_operation_that_only_a_newer_version_knows_is_left_to_it() -> None:
+    """Placed as if it were a create, it would be claimed beside what the instance has."""
+    desk = await open_desk()
+    before, order = await desk.ledger.version(), wanted()
+    newer = replace(order, request=replace(order.request, operation=Operation("teleport")))
+    with pytest.raises(UnavailableError, match="teleport"):
+        await desk.placing.place(newer)
     assert await desk.ledger.version() == before

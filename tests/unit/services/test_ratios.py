@@ -113,7 +113,8 @@ async def test_a_setting_comes_before_what_the_host_says(desk: Desk) -> None:
     )
     settled = ratios.settled(report_of(1), None, ())
     assert settled.provider.inventories[VCPU].allocation_ratio == 6.0
-    assert settled.host.allocation_ratios[VCPU] == 6.0
+    assert settled.host.forced_ratios == {VCPU: 6.0}
+    assert ratios.of(settled.host, (), VCPU).origin == "the agent's settings"
 
 
 async def test_a_host_registered_while_its_aggregate_changes_is_right_at_last() -> None:

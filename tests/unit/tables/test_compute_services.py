@@ -6,17 +6,23 @@ from typing import Any
 import pytest
 
 from berth.domain.attestation import Attestation
+from berth.domain.build_failure import FailureCause, FailureCount
 from berth.domain.host import Service
+from berth.domain.host_audit import AuditNote, HostAudit
 from berth.domain.resources import AMOUNT_MAX
 from berth.tables.hosts import HostTable
 from berth.testing.fleets import Box
 
+AUDIT = HostAudit(found_total=1, mended=(AuditNote("orphaned_allocation", "u", "t", 1.0),))
+FAILURES = (FailureCount("project-1", FailureCause.DRIVER, 2.0, 4.0),)
 PLAIN = Service("a", "id", last_seen_s=5.0, created_at_s=2.0, failed_builds=3, failed_at_s=4.0)
 SERVICES = [
     PLAIN,
     replace(PLAIN, service_id="0123abcd-89ab-4cde-8f01-23456789abcd", forced_down=True),
     replace(PLAIN, disabled=True),
     replace(PLAIN, disabled=True, disabled_reason="repair"),
+    replace(PLAIN, audit=AUDIT),
+    replace(PLAIN, build_failures=FAILURES, failure_level=1.0),
     replace(PLAIN, attestations={"n1": Attestation("trusted", 9.0)}),
     replace(PLAIN, failed_builds=AMOUNT_MAX + 1),
     replace(PLAIN, failed_builds=-1),
@@ -59,6 +65,9 @@ FIELDS = {
     "failed_builds": 3,
     "failed_at_s": 4.5,
     "attestations": {"a": Attestation("trusted", 9.0)},
+    "audit": AUDIT,
+    "build_failures": FAILURES,
+    "failure_level": 1.5,
 }
 
 

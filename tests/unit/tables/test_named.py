@@ -23,6 +23,8 @@ RICH = Host(
     pci_pools=(PciPool("8086", "1", count=2), PciPool("8086", "2", count=1, numa_node=0)),
     child_uuids=("child",),
     allocation_ratios={"VCPU": 2.0},
+    forced_ratios={"VCPU": 3.0},
+    operator_ratios={"MEMORY_MB": 1.5},
     initial_ratios={"VCPU": 4.0, "DISK_GB": 1.0},
     metrics={"cpu.percent": 0.5},
 )

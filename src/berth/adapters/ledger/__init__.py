@@ -4,8 +4,18 @@ That in PostgreSQL is in a module of its own, which is loaded for such a ledger 
 """
 
 from berth.adapters.ledger.memory import MemoryLedger
-from berth.adapters.ledger.opening import migrate, open_ledger
+from berth.adapters.ledger.migrating import SCHEMA, Schema
+from berth.adapters.ledger.opening import migrate, open_ledger, schema_of
 from berth.adapters.ledger.retention import Retention
 from berth.adapters.ledger.sqlite import SqliteLedger
 
-__all__ = ["MemoryLedger", "Retention", "SqliteLedger", "migrate", "open_ledger"]
+__all__ = [
+    "SCHEMA",
+    "MemoryLedger",
+    "Retention",
+    "Schema",
+    "SqliteLedger",
+    "migrate",
+    "open_ledger",
+    "schema_of",
+]

@@ -6,6 +6,7 @@ unit that is anything else, or that may have to be refused, is left to `judge`, 
 """
 
 from berth.adapters.ledger.books import NOTHING, Books, Ref
+from berth.adapters.ledger.counting import count_instance
 from berth.domain.allocation import Allocation, Claim
 from berth.domain.change import Change, Usage
 from berth.domain.decision import Decision
@@ -106,4 +107,6 @@ def _put_instance(books: Books, ref: Ref, instance: Instance) -> Instance:
     stored = revised(instance, revision=revision)
     books.revisions[ref] = revision
     dirt.puts[ref] = stored
+    if books.counted:
+        count_instance(books, stored)
     return stored

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from berth.domain.change import Alive, Change, Event, Usage
 from berth.domain.consumer import Consumer
+from berth.domain.footprint import Footprint
 from berth.domain.record import Kind, Record
 from berth.domain.resources import Inventory
 from berth.domain.write import Committed, Unit
@@ -102,6 +103,8 @@ class Needs:
     records: dict[Kind, set[str]] = field(default_factory=dict[Kind, set[str]])
     providers: set[str] = field(default_factory=set[str])
     consumers: set[str] = field(default_factory=set[str])
+    projects: set[str] = field(default_factory=set[str])
+    """Projects whose instances are counted."""
 
     def record(self, kind: Kind, key: str) -> None:
         """Need to know whether a record is there, and at which revision."""
@@ -147,6 +150,12 @@ class Books:
     rooms: dict[str, Room] = field(default_factory=dict[str, Room])
     held: dict[str, Holding] = field(default_factory=dict[str, Holding])
     consumers: dict[str, Consumer] = field(default_factory=dict[str, Consumer])
+    counted: dict[str, dict[str, Footprint]] = field(
+        default_factory=dict[str, dict[str, Footprint]]
+    )
+    """What each instance of a project counts for, by project: of those that were asked about."""
+    sums: dict[str, Footprint] = field(default_factory=dict[str, Footprint])
+    """What that comes to, for the same projects."""
     dirt: Dirt = field(default_factory=Dirt)
 
     def spent(self, dirt: Dirt) -> list[tuple[str, str, int, int]]:
@@ -183,7 +192,7 @@ class Books:
 class Draft:
     """One unit on its way into the books; what it does can be undone until it is committed."""
 
-    __slots__ = ("_events", "_raised", "_touched", "_undo", "books", "unit")
+    __slots__ = ("_events", "_raised", "_touched", "_undo", "books", "counted", "unit")
 
     def __init__(self, books: Books, unit: Unit) -> None:
         self.books = books
@@ -192,6 +201,8 @@ class Draft:
         self._events: list[Event] = []
         self._touched: dict[str, tuple[Room, Mapping[str, int], int]] = {}
         self._raised: set[str] = set()
+        self.counted: dict[str, Footprint] = {}
+        """What projects that the unit touches came to before it."""
 
     @property
     def version(self) -> int:

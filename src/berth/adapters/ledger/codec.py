@@ -26,6 +26,16 @@ _EVENT_TYPES: Final[dict[str, type[Event]]] = {
 }
 _EVENT_KINDS: Final[dict[type[Event], str]] = {noun: kind for kind, noun in _EVENT_TYPES.items()}
 
+
+class _AnyGone(msgspec.Struct):
+    """A removal of a record of any kind."""
+
+    kind: str
+
+
+_GONE: Final = "gone"
+_NOTHING: Final = Alive((), 0.0)
+
 _NULL: Final = "null"
 
 _ENCODER: Final = msgspec.json.Encoder()
@@ -34,6 +44,7 @@ _LISTS: Final = {noun: msgspec.json.Decoder[Any](GenericAlias(list, noun)) for n
 _SERVICES: Final = msgspec.json.Decoder(list[tuple[Service, float]])
 _PROVIDERS: Final = msgspec.json.Decoder(list[tuple[Provider, dict[str, int], int]])
 _CHANGES: Final = msgspec.json.Decoder(list[tuple[int, int, str, msgspec.Raw]])
+_ANY_GONE: Final = msgspec.json.Decoder(_AnyGone)
 _DECODERS: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
 
 
@@ -155,13 +166,29 @@ _RUNNERS_UP: Final = _index(Placement, "runners_up")
 def decode_event(kind: str, body: str | bytes | msgspec.Raw) -> Event:
     """Read an event.
 
+    Fields that are not known are left out. A kind that is not known is one that only a newer
+    Berth keeps, so it is told as nothing that followers would keep.
+
     Raises:
-        LedgerError: the body is damaged, or was written by a Berth that knows more kinds.
+        LedgerError: the body is damaged.
     """
+    decoder = _EVENTS.get(kind)
+    if decoder is None:
+        return _NOTHING
     try:
-        return _EVENTS[kind].decode(body)
-    except (KeyError, msgspec.MsgspecError) as error:
+        return decoder.decode(body)
+    except msgspec.MsgspecError as error:
+        if kind == _GONE and _is_of_unknown_kind(body):
+            return _NOTHING
         raise LedgerError(f"an event of kind {kind!r} cannot be read: {error!r}") from error
+
+
+def _is_of_unknown_kind(body: str | bytes | msgspec.Raw) -> bool:
+    """Tell whether what was removed is of a kind that only a newer Berth keeps."""
+    try:
+        return _ANY_GONE.decode(body).kind not in RECORD_TYPES
+    except msgspec.MsgspecError:
+        return False
 
 
 def decode_record(noun: type[R], body: str) -> R:

@@ -24,13 +24,14 @@ from berth.adapters.ledger.books import (
     guard_key,
     shared_key,
 )
+from berth.adapters.ledger.counting import draft_count, draft_uncount, within
 from berth.adapters.ledger.reallocating import reallocate
 from berth.adapters.ledger.taking import free, hand_over, take
 from berth.domain.change import Alive, Gone
 from berth.domain.consumer import Consumer
 from berth.domain.instance import Instance
 from berth.domain.provider import Provider
-from berth.domain.record import KINDS, Kind, key_of
+from berth.domain.record import KINDS, UNTOLD_KINDS, Kind, key_of
 from berth.domain.resources import Inventory
 from berth.domain.revising import revised
 from berth.domain.write import (
@@ -49,6 +50,7 @@ from berth.domain.write import (
     Seen,
     Take,
     Unit,
+    Within,
     Write,
 )
 
@@ -133,6 +135,10 @@ def _need_guard(needs: Needs, write: Guard) -> None:
     needs.claim_keys.add(shared_key(write.name))
 
 
+def _need_count(needs: Needs, write: Within) -> None:
+    needs.projects.add(write.project_id)
+
+
 _NEEDS: Final[Mapping[type[Write], Callable[[Needs, Any], None]]] = {
     Take: _need_claim,
     Put: _need_put,
@@ -144,6 +150,7 @@ _NEEDS: Final[Mapping[type[Write], Callable[[Needs, Any], None]]] = {
     Guard: _need_guard,
     Revise: _need_revised,
     Reallocate: _need_shares,
+    Within: _need_count,
 }
 
 
@@ -184,9 +191,6 @@ def _is_there(books: Books, kind: Kind, key: str) -> bool:
 
 # --- records ---
 
-_NOT_TOLD: Final = frozenset({Kind.DECISION, Kind.ACTION})
-"""Kinds that nobody follows: they are history as soon as they are written."""
-
 _NOT_DIRECTLY: Final = "follows from what it holds, and is not saved or removed by itself"
 
 
@@ -213,7 +217,7 @@ def _put(draft: Draft, write: Put | Add) -> Rejected | None:
     if kind is Kind.SERVICE:
         draft.drop(books.dirt.seen, key)
     draft.set(books.dirt.puts, ref, record)
-    if kind not in _NOT_TOLD:
+    if kind not in UNTOLD_KINDS:
         draft.tell(record)
     return None
 
@@ -230,6 +234,8 @@ def _put_instance(draft: Draft, instance: Instance) -> Rejected | None:
     draft.set(books.revisions, ref, revision + 1)
     draft.set(books.dirt.puts, ref, stored)
     draft.tell(stored)
+    if books.counted:
+        draft_count(draft, stored)
     return None
 
 
@@ -296,10 +302,12 @@ def _remove(draft: Draft, write: Remove) -> Rejected | None:
         if kind is Kind.INSTANCE and books.held.get(key):
             return _conflict(kind, key, "holds allocations; free them first")
         draft.drop(books.revisions, (kind, key))
+        if kind is Kind.INSTANCE:
+            draft_uncount(draft, key)
     if kind is Kind.SERVICE:
         draft.drop(books.dirt.seen, key)
     draft.set(books.dirt.puts, (kind, key), None)
-    if kind not in _NOT_TOLD:
+    if kind not in UNTOLD_KINDS:
         draft.tell(Gone(kind, key))
     return None
 
@@ -337,4 +345,5 @@ _DEEDS: Final[Mapping[type[Write], Callable[[Draft, Any], Rejected | None]]] = {
     Guard: _guard,
     Revise: _revise,
     Reallocate: reallocate,
+    Within: within,
 }

@@ -36,14 +36,22 @@ _WAITING = {
 }
 """Status and task of instances that wait for a host."""
 
+_STATUSES = frozenset(Status)
+_TASKS = frozenset({None, *Task})
+
 
 def is_live(instance: Instance) -> bool:
-    """Tell whether an instance occupies a host or waits for one, or for its disks to be deleted."""
+    """Tell whether an instance occupies a host or waits for one, or for its disks to be deleted.
+
+    One in a state that only a newer Berth knows may do so, and is not to be lost to that.
+    """
     if instance.host is not None:
         return instance.status is not Status.DELETED
     if instance.task is Task.DELETING:
         return instance.disks is not None
-    return (instance.status, instance.task) in _WAITING
+    if (instance.status, instance.task) in _WAITING:
+        return True
+    return instance.status not in _STATUSES or instance.task not in _TASKS
 
 
 def matches(query: InstanceQuery, instance: Instance) -> bool:
@@ -73,6 +81,8 @@ def matches_migration(query: MigrationQuery, migration: Migration) -> bool:
         "user_id": migration.user_id,
     }
     if any(getattr(query, name) not in {None, has[name]} for name in MIGRATION_FIELDS):
+        return False
+    if query.is_live not in {None, not migration.has_ended}:
         return False
     if query.host not in {None, migration.source.host, migration.destination.host}:
         return False

@@ -1,12 +1,13 @@
 """A ledger in memory: for tests, the simulator, and trying Berth out. Nothing is durable."""
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 from berth.adapters.ledger.books import Books, Dirt
+from berth.adapters.ledger.counting import begin_count
 from berth.adapters.ledger.holding import derived_consumer, gathered, owner_of
 from berth.adapters.ledger.judge import judge
 from berth.adapters.ledger.listing import (
@@ -28,15 +29,18 @@ from berth.domain.consumer import Consumer, Holding
 from berth.domain.decision import Decision
 from berth.domain.errors import NotFoundError, UnavailableError
 from berth.domain.flavor import Flavor
+from berth.domain.footprint import Footprint, sum_of
 from berth.domain.host import Host, Service
 from berth.domain.instance import Instance, Status
 from berth.domain.instance_action import Action
 from berth.domain.migration import Migration
 from berth.domain.provider import Provider
+from berth.domain.quota import Quota, footprint_of
 from berth.domain.record import RECORD_TYPES, Kind, PendingRequest, Record
 from berth.domain.server_group import ServerGroup
 from berth.domain.vocabulary import ResourceClass, Trait
-from berth.domain.write import Outcome, Unit
+from berth.domain.write import Outcome, Unit, Within
+from berth.domain.zone import Errand, Zone
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 R = TypeVar("R", bound=Record)
@@ -72,12 +76,28 @@ class MemoryLedger:
         """Commit each unit for itself, in order. See `berth.ports.ledger.Writer`."""
         self._check_open()
         before = self._books.version
+        self._begin_counts(units)
         outcomes = judge(self._books, units)
         self._write(self._books.settle())
         if self._retention.is_due(before, self._books.version):
             self._trim()
         self._watch.hear(self._books.version)
         return outcomes
+
+    def _begin_counts(self, units: Sequence[Unit]) -> None:
+        """Count the instances of projects that a unit asks about for the first time."""
+        asked = {write.project_id for unit in units for write in unit if type(write) is Within}
+        asked -= self._books.counted.keys()
+        if asked:
+            begin_count(
+                self._books,
+                asked,
+                (
+                    (instance.project_id, instance.uuid, counts.vcpus, counts.memory_mb)
+                    for instance in self._all_instances()
+                    if instance.project_id in asked and (counts := footprint_of(instance))
+                ),
+            )
 
     def _write(self, dirt: Dirt) -> None:
         for (kind, key), record in dirt.puts.items():
@@ -187,6 +207,17 @@ class MemoryLedger:
         found = [one for one in self._all(Action) if one.instance_uuid == instance_uuid]
         return sorted(found, key=started_last, reverse=True)
 
+    async def errands(
+        self, *, project_id: str | None = None, reservation_id: str | None = None
+    ) -> list[Errand]:
+        """Return what was sent to child zones, in order of the instances' uuids."""
+        self._check_open()
+        return in_key_order(
+            one
+            for one in self._all(Errand)
+            if project_id in {None, one.project_id} and reservation_id in {None, one.reservation_id}
+        )
+
     async def allocations(
         self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
     ) -> list[Allocation]:
@@ -251,6 +282,19 @@ class MemoryLedger:
             and user_id in {None, holding.consumer.user_id}
         ]
 
+    async def status_counts(self) -> Mapping[str, int]:
+        """Return how many instances have each status, those that are deleted left out."""
+        self._check_open()
+        found = Counter(one.status.value for one in self._all_instances())
+        del found[Status.DELETED.value]
+        return found
+
+    async def project_footprint(self, project_id: str) -> Footprint:
+        """Return what all instances of a project come to that are not deleted."""
+        self._check_open()
+        found = [one for one in self._all_instances() if one.project_id == project_id]
+        return sum_of(filter(None, map(footprint_of, found)))
+
     def _holdings(
         self, consumer_uuids: Iterable[str], provider_uuid: str | None = None
     ) -> list[Holding]:
@@ -292,6 +336,8 @@ class MemoryLedger:
             pending_requests=tuple(self._all(PendingRequest)),
             resource_classes=tuple(self._all(ResourceClass)),
             traits=tuple(self._all(Trait)),
+            quotas=tuple(self._all(Quota)),
+            zones=tuple(self._all(Zone)),
         )
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:

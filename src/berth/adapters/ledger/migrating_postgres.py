@@ -3,14 +3,14 @@
 Loaded by who has such a ledger only, since its drivers take long to load.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from berth.adapters.ledger.migrating import FIND_REVISION, SCHEMA, upgrade
+from berth.adapters.ledger.migrating import FIND_READABLE_BY, FIND_REVISION, Schema, upgrade
 from berth.domain.errors import LedgerError
 
 _TIMEOUT_S: Final = 10.0
@@ -19,23 +19,29 @@ _LOCK: Final = 0x62_65_72_74_68
 """Number of the PostgreSQL advisory lock that processes which migrate take (`berth`)."""
 
 
-async def is_current_postgres(url: str) -> bool:
-    """Tell whether a database has the newest schema already.
+async def schema_of_postgres(url: str) -> Schema | None:
+    """Return which tables a database has; None when it has none.
 
     Raises:
         LedgerError: it cannot be reached.
     """
     try:
-        connection = await asyncpg.connect(url, timeout=_TIMEOUT_S)
+        connection = await asyncpg.connect(url, timeout=_TIMEOUT_S, command_timeout=_TIMEOUT_S)
         try:
-            revision = str(await connection.fetchval(FIND_REVISION))
-        except asyncpg.UndefinedTableError:
-            return False
+            revision = await _ask(connection, FIND_REVISION)
+            return Schema.of(revision, await _ask(connection, FIND_READABLE_BY))
         finally:
             await connection.close()
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise LedgerError(f"the PostgreSQL ledger cannot be opened: {error!r}") from error
-    return revision == SCHEMA
+
+
+async def _ask(connection: Any, query: str) -> str | None:  # noqa: ANN401 - asyncpg has no types
+    try:
+        found = await connection.fetchval(query)
+    except asyncpg.UndefinedTableError:
+        return None
+    return None if found is None else str(found)
 
 
 async def migrate_postgres(url: str) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from berth.adapters.ledger.memory import MemoryLedger
-from berth.adapters.ledger.migrating import is_current_sqlite, migrate_sqlite, parse_url
+from berth.adapters.ledger.migrating import Schema, migrate_sqlite, parse_url, schema_of_sqlite
 from berth.adapters.ledger.retention import Retention
+from berth.adapters.ledger.sql.batches import TIMEOUT_S
 from berth.adapters.ledger.sqlite import SqliteLedger
 from berth.ports.ledger import Ledger
 
@@ -22,6 +23,7 @@ async def open_ledger(
     *,
     retention: Retention = _DEFAULT,
     now_s: Callable[[], float] = time.time,
+    timeout_s: float = TIMEOUT_S,
     on_batch: Callable[[int, float], None] | None = None,
 ) -> Ledger:
     """Open a ledger, with its schema made or brought up to date.
@@ -31,42 +33,61 @@ async def open_ledger(
             `postgresql://USER@HOST/DATABASE`.
         retention: how much of the past to keep.
         now_s: tells Unix time in seconds.
+        timeout_s: how long a server may take to answer; nobody waits so for a file or for memory.
         on_batch: told of each batch, perhaps in another thread: its units, and the seconds that
             its commit took. Nobody is told of a ledger in memory, which has no batches.
 
     Raises:
         LedgerError: the URL is none of these, or the store cannot be opened, or its schema is
-            newer than this Berth.
+            too new for this Berth.
     """
     if url == MEMORY:
         return MemoryLedger(retention=retention, now_s=now_s)
     await migrate(url)
     parsed = parse_url(url)
     if parsed.drivername == "postgresql":
-        from berth.adapters.ledger.postgres import PostgresLedger  # noqa: PLC0415 - see `migrate`
+        from berth.adapters.ledger.postgres import PostgresLedger  # noqa: PLC0415 - see below
 
-        return await PostgresLedger.open(url, retention=retention, now_s=now_s, on_batch=on_batch)
+        return await PostgresLedger.open(
+            url, retention=retention, now_s=now_s, timeout_s=timeout_s, on_batch=on_batch
+        )
     return SqliteLedger(
         Path(parsed.database or ""), retention=retention, now_s=now_s, on_batch=on_batch
     )
 
 
 async def migrate(url: str) -> None:
-    """Bring a ledger's schema to the newest; a ledger in memory has none.
+    """Bring a ledger's schema to the newest, unless it is newer still and serves as it is.
 
     Raises:
         LedgerError: see `open_ledger`.
     """
-    if url == MEMORY:
+    found = await schema_of(url)
+    if found is not None:
+        found.check()
+    if url == MEMORY or (found is not None and found.serves):
         return
     parsed = parse_url(url)
     if parsed.drivername == "postgresql":
-        # Not at the top: its drivers take long to load, and a ledger in a file needs none.
-        from berth.adapters.ledger import migrating_postgres as postgres  # noqa: PLC0415
+        from berth.adapters.ledger import migrating_postgres  # noqa: PLC0415 - see `schema_of`
 
-        if not await postgres.is_current_postgres(url):
-            await postgres.migrate_postgres(url)
-        return
-    path = Path(parsed.database or "")
-    if not await asyncio.to_thread(is_current_sqlite, path):
-        await asyncio.to_thread(migrate_sqlite, path)
+        await migrating_postgres.migrate_postgres(url)
+    else:
+        await asyncio.to_thread(migrate_sqlite, Path(parsed.database or ""))
+
+
+async def schema_of(url: str) -> Schema | None:
+    """Return which tables a ledger has; None when it has none, as one in memory.
+
+    Raises:
+        LedgerError: the URL is none, or the store cannot be opened.
+    """
+    if url == MEMORY:
+        return None
+    parsed = parse_url(url)
+    if parsed.drivername == "postgresql":
+        # Not at the top: its drivers take long to load, and a ledger in a file needs none.
+        from berth.adapters.ledger import migrating_postgres  # noqa: PLC0415
+
+        return await migrating_postgres.schema_of_postgres(url)
+    return await asyncio.to_thread(schema_of_sqlite, Path(parsed.database or ""))

@@ -5,6 +5,7 @@ processes. Reads go to a pool. One more connection listens for versions.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -13,8 +14,9 @@ from typing import Final, Self, TypeVar
 import asyncpg
 
 from berth.adapters.ledger.retention import Retention
+from berth.adapters.ledger.sql.batches import TIMEOUT_S
 from berth.adapters.ledger.sql.postgres_batch import CHANNEL
-from berth.adapters.ledger.sql.postgres_writer import LOST, PostgresWriter
+from berth.adapters.ledger.sql.postgres_writer import FAREWELL_S, LOST, PostgresWriter, why_lost
 from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sql.reads import (
     ALL,
@@ -28,7 +30,7 @@ from berth.adapters.ledger.sql.reads import (
 from berth.adapters.ledger.sql.settled_reads import SettledReads
 from berth.adapters.ledger.watch import Watch
 from berth.domain.change import Change, Snapshot
-from berth.domain.errors import LedgerError, UnavailableError
+from berth.domain.errors import BerthError, LedgerError, UnavailableError
 from berth.domain.record import Kind, Record
 from berth.domain.write import Outcome, Unit
 
@@ -36,8 +38,10 @@ R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 
 _READERS_MAX: Final = 4
-_TIMEOUT_S: Final = 10.0
+_LONG: Final = 6
+"""How many times as long as a statement one may take that reads much."""
 _RECONNECT_S: Final = 0.5
+_BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _DEFAULT: Final = Retention()
 
 
@@ -49,6 +53,8 @@ class PostgresLedger(SettledReads):
         pool: connections for reading.
         retention: how much of the past to keep.
         now_s: tells Unix time in seconds; claim keys are forgotten by it.
+        timeout_s: how long to wait for a connection, and for the answer to a statement; six
+            times as long for one that reads much.
         on_batch: see `PostgresWriter`.
     """
 
@@ -59,16 +65,19 @@ class PostgresLedger(SettledReads):
         *,
         retention: Retention,
         now_s: Callable[[], float],
+        timeout_s: float = TIMEOUT_S,
         on_batch: Callable[[int, float], None] | None = None,
     ) -> None:
         super().__init__(Queries("postgresql"))
         self._url = url
         self._pool = pool
+        self._timeout_s = timeout_s
         self._watch = Watch()
         self._writer = PostgresWriter(
             url,
             retention=retention,
             now_s=now_s,
+            timeout_s=timeout_s,
             on_version=self._watch.hear,
             on_batch=on_batch,
         )
@@ -83,6 +92,7 @@ class PostgresLedger(SettledReads):
         *,
         retention: Retention = _DEFAULT,
         now_s: Callable[[], float] = time.time,
+        timeout_s: float = TIMEOUT_S,
         on_batch: Callable[[int, float], None] | None = None,
     ) -> Self:
         """Connect to a database whose schema is in place.
@@ -90,17 +100,22 @@ class PostgresLedger(SettledReads):
         Raises:
             LedgerError: it cannot be reached.
         """
+        # It tells of each connection that cannot be made with a traceback; we tell of it, too.
+        logging.getLogger("asyncpg").setLevel(logging.CRITICAL)
         try:
             pool = await asyncpg.create_pool(
                 url,
                 min_size=1,
                 max_size=_READERS_MAX,
-                timeout=_TIMEOUT_S,
+                timeout=timeout_s,
+                command_timeout=timeout_s,
                 server_settings={"application_name": "berth ledger reader", "jit": "off"},
             )
         except (*LOST, asyncpg.PostgresError) as error:
             raise LedgerError(f"the PostgreSQL ledger cannot be opened: {error!r}") from error
-        return cls(url, pool, retention=retention, now_s=now_s, on_batch=on_batch)
+        return cls(
+            url, pool, retention=retention, now_s=now_s, timeout_s=timeout_s, on_batch=on_batch
+        )
 
     # --- Writer ---
 
@@ -131,14 +146,15 @@ class PostgresLedger(SettledReads):
 
     async def snapshot(self, now_s: float) -> Snapshot:
         """Return the whole live state as of one version."""
-        return await self._ask_at_once(read_snapshot(self._queries, now_s))
+        long_s = _LONG * self._timeout_s
+        return await self._ask_at_once(read_snapshot(self._queries, now_s), long_s)
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
         """Return what happened after that version, oldest first, in whole versions."""
         # Mostly nothing has happened, and one statement tells.
         if (await self._ask(read_head(self._queries))).version == after:
             return []
-        return await self._ask_at_once(read_changes(self._queries, after, limit))
+        return await self._ask_at_once(read_changes(self._queries, after, limit), self._timeout_s)
 
     def news(self, after: int) -> list[Change]:
         """Return nothing: what there is, `changes` tells. See `berth.ports.ledger.Feed`."""
@@ -161,7 +177,7 @@ class PostgresLedger(SettledReads):
         with suppress(asyncio.CancelledError):
             await self._listener
         try:
-            async with asyncio.timeout(_TIMEOUT_S):
+            async with asyncio.timeout(FAREWELL_S):
                 await self._pool.close()
         except TimeoutError:
             self._pool.terminate()
@@ -173,23 +189,37 @@ class PostgresLedger(SettledReads):
         async with self._reader() as connection:
             return await _answered(connection, read)
 
-    async def _ask_at_once(self, read: Read[T]) -> T:
-        """Answer a read's questions from one and the same state of the ledger."""
-        async with (
-            self._reader() as connection,
-            connection.transaction(isolation="repeatable_read", readonly=True),
-        ):
-            return await _answered(connection, read)
+    async def _ask_at_once(self, read: Read[T], long_s: float) -> T:
+        """Answer a read's questions from one and the same state of the ledger.
+
+        The first is short, and tells whether the server is there at all; each of the others may
+        take up to `long_s` seconds.
+        """
+        async with self._reader() as connection:
+            await connection.execute(_BEGIN_READING)
+            try:
+                answer = await _answered(connection, read, long_s)
+            except (BerthError, asyncpg.PostgresError):
+                await connection.execute("ROLLBACK")
+                raise
+            await connection.execute("COMMIT")
+            return answer
 
     @asynccontextmanager
     async def _reader(self) -> AsyncGenerator[asyncpg.pool.PoolConnectionProxy, None]:
         if self._closed:
             raise UnavailableError("the ledger is closed")
         try:
-            async with self._pool.acquire(timeout=_TIMEOUT_S) as connection:
-                yield connection
+            async with self._pool.acquire(timeout=self._timeout_s) as connection:
+                try:
+                    yield connection
+                except (*LOST, asyncio.CancelledError):
+                    # To have it back in order may take as long again, when nobody answers.
+                    connection.terminate()
+                    raise
         except LOST as error:
-            raise UnavailableError(f"the ledger cannot be read now: {error!r}") from error
+            why = why_lost(error, self._timeout_s)
+            raise UnavailableError(f"the ledger cannot be read now: {why}") from error
         except asyncpg.PostgresError as error:
             raise LedgerError(f"the ledger cannot be read: {error!r}") from error
 
@@ -203,14 +233,20 @@ class PostgresLedger(SettledReads):
             await asyncio.sleep(_RECONNECT_S)
 
     async def _listen_once(self) -> None:
-        connection = await asyncpg.connect(self._url, timeout=_TIMEOUT_S)
+        timeout_s = self._timeout_s
+        connection = await asyncpg.connect(self._url, timeout=timeout_s, command_timeout=timeout_s)
         ended = asyncio.Event()
         try:
             connection.add_termination_listener(lambda _: ended.set())
             await connection.add_listener(CHANNEL, self._hear)
             self._watch.begin_anew(await self.version())
             self._listening.set()
-            await ended.wait()
+            while not ended.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(timeout_s):
+                        await ended.wait()
+                # A connection that was forgotten on the way hears nothing, not even of its end.
+                await connection.execute("SELECT 1")
         finally:
             self._listening.clear()
             connection.terminate()
@@ -219,11 +255,15 @@ class PostgresLedger(SettledReads):
         self._watch.hear(int(str(version)))
 
 
-async def _answered(connection: asyncpg.pool.PoolConnectionProxy, read: Read[T]) -> T:
+async def _answered(
+    connection: asyncpg.pool.PoolConnectionProxy, read: Read[T], later_s: float | None = None
+) -> T:
+    timeout_s: float | None = None
     try:
         statement, parameters = next(read)
         while True:
-            rows = await connection.fetch(statement.text, *parameters)
+            rows = await connection.fetch(statement.text, *parameters, timeout=timeout_s)
+            timeout_s = later_s
             statement, parameters = read.send(f"[{','.join([row[0] for row in rows])}]")
     except StopIteration as done:
         answer: T = done.value

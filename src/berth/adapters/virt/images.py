@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from berth.domain.build_failure import FailureCause
 from berth.domain.errors import BuildError
 from berth.domain.instance import Instance
 
@@ -16,6 +17,8 @@ class ImageFormat(StrEnum):
     RAW = "raw"
     KERNEL = "kernel"
     """A kernel, with an initrd and a command line where they are given."""
+    RAMDISK = "ramdisk"
+    """An initrd that other images name; nothing boots it by itself."""
     FIRMWARE = "firmware"
     """Firmware that does without a disk; its size must be a multiple of 64 KiB."""
 
@@ -24,7 +27,8 @@ class ImageFormat(StrEnum):
 class ImageFile:
     """Where a host finds an image, and how a guest boots it.
 
-    The ledger never has these: a path means something on its own machine only.
+    The ledger never has these: a path means something on its own machine only. `kernel` is what
+    boots a disk that has no boot loader; `initrd` and `cmdline` are the kernel's.
     """
 
     image_id: str
@@ -32,6 +36,12 @@ class ImageFile:
     format: ImageFormat = ImageFormat.QCOW2
     initrd: Path | None = None
     cmdline: str = ""
+    kernel: Path | None = None
+
+    @property
+    def direct_kernel(self) -> Path | None:
+        """The kernel that a guest starts with, without firmware looking for one on a disk."""
+        return self.file if self.format is ImageFormat.KERNEL else self.kernel
 
     @property
     def is_disk(self) -> bool:
@@ -47,11 +57,15 @@ def image_of(instance: Instance, images: Images) -> ImageFile:
     """Return the file that an instance boots.
 
     Raises:
-        BuildError: it has no image, or this host has no file of it.
+        BuildError: it has no image, or this host has no file of it, or nothing boots that.
     """
     if instance.image is None:
         raise BuildError(f"instance {instance.uuid} has no image to boot", blames_host=False)
     found = images.get(instance.image.image_id)
     if found is None or not found.file.is_file():
-        raise BuildError(f"this host has no file of image {instance.image.image_id!r}")
+        reason = f"this host has no file of image {instance.image.image_id!r}"
+        raise BuildError(reason, cause=FailureCause.IMAGE)
+    if found.format is ImageFormat.RAMDISK:
+        reason = f"image {found.image_id!r} is an initrd; boot an image that names it"
+        raise BuildError(reason, blames_host=False)
     return found

@@ -1,5 +1,6 @@
 """The inventory of a real host: its record and what it has to give, as Linux tells it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from berth.adapters.virt.machine_facts import Linux, cpu_info_of
 from berth.domain.host import Host
 from berth.domain.named_uuid import named_uuid
 from berth.domain.provider import Provider
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, Inventory
 from berth.ports.virt import Report
 
 _BYTES_PER_GB = 1024**3
@@ -27,6 +28,8 @@ class Hypervisor:
     version: int
     supported_instances: tuple[tuple[str, str, str], ...]
     sees_the_cpu: bool = False
+    cpu_models: tuple[str, ...] = ()
+    """The processors that guests can have, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,8 @@ class Stock:
 
     What is reserved is the host's own. On top of it `guest_overhead_mb` of memory is reserved
     for each guest that is there: its process takes more than the guest sees. The disk is the
-    file system of `disk_dir`. NUMA cells and PCI devices (`vendor:product`) are for drivers that
-    give guests a part of their own.
+    file system of `disk_dir`. NUMA cells, CPUs that are `dedicated` to single guests and PCI
+    devices (`vendor:product`) are for drivers that give guests a part of their own.
     """
 
     disk_dir: Path
@@ -46,6 +49,7 @@ class Stock:
     reserved_disk_gb: int = 0
     guest_overhead_mb: int = 100
     shows_numa: bool = False
+    dedicated_cpus: frozenset[int] = frozenset()
     pci_devices: tuple[str, ...] = ()
 
 
@@ -66,10 +70,12 @@ def report_of(
     overhead_mb = stock.guest_overhead_mb * guests
     disk_gb = linux.disk_bytes(stock.disk_dir) // _BYTES_PER_GB
     inventories = {
-        VCPU: _inventory(len(cpu.online), stock.reserved_vcpus),
+        VCPU: _inventory(len(cpu.online - stock.dedicated_cpus), stock.reserved_vcpus),
         MEMORY_MB: _inventory(linux.memory_mb(), stock.reserved_memory_mb + overhead_mb),
         DISK_GB: _inventory(disk_gb, stock.reserved_disk_gb),
     }
+    if dedicated := cpu.online & stock.dedicated_cpus:
+        inventories[PCPU] = _inventory(len(dedicated), 0)
     traits = {*_IMAGE_TRAITS, *(traits_of(cpu.flags) if hypervisor.sees_the_cpu else ())}
     if cpu.arch in _ARCH_TRAITS:
         traits.add(_ARCH_TRAITS[cpu.arch])
@@ -81,9 +87,9 @@ def report_of(
         hypervisor_type=hypervisor.type,
         hypervisor_version=hypervisor.version,
         host_ip=stock.host_ip,
-        cpu_info=cpu_info_of(cpu),
+        cpu_info={**cpu_info_of(cpu), **_models(hypervisor)},
         supported_instances=hypervisor.supported_instances,
-        numa_cells=linux.numa_cells() if stock.shows_numa else (),
+        numa_cells=linux.numa_cells(stock.dedicated_cpus) if stock.shows_numa else (),
         pci_pools=linux.pci_pools(stock.pci_devices),
         # 0: the ratios are the operator's, not the machine's.
         allocation_ratios=dict.fromkeys(inventories, 0.0),
@@ -92,6 +98,10 @@ def report_of(
         uuid=host_uuid, name=name, inventories=inventories, traits=frozenset(traits)
     )
     return Report(host, provider)
+
+
+def _models(hypervisor: Hypervisor) -> Mapping[str, object]:
+    return {"usable_models": list(hypervisor.cpu_models)} if hypervisor.cpu_models else {}
 
 
 def _inventory(total: int, reserved: int) -> Inventory:

@@ -60,13 +60,14 @@ class Linux:
             return min(total_mb, int(limit) // _BYTES_PER_KB // _KB_PER_MB)
         return total_mb
 
-    def numa_cells(self) -> tuple[NumaCell, ...]:
-        """Return the NUMA cells; guests float over all of their processors.
+    def numa_cells(self, dedicated: frozenset[int] = frozenset()) -> tuple[NumaCell, ...]:
+        """Return the NUMA cells; their memory need not add up to all of the machine's.
 
-        Their memory need not add up to all of the machine's.
+        Args:
+            dedicated: CPUs that guests get for themselves; over all others they float.
         """
         nodes = (self._sys / "devices/system/node").glob("node[0-9]*")
-        return tuple(self._cell(node) for node in sorted(nodes, key=_number))
+        return tuple(self._cell(node, dedicated) for node in sorted(nodes, key=_number))
 
     def pci_pools(self, wanted: Sequence[str]) -> tuple[PciPool, ...]:
         """Return the devices of the kinds wanted, as pools.
@@ -84,6 +85,15 @@ class Linux:
             counts[pool.key] = _pool(device, *ids, count=count)
         return tuple(counts[key] for key in sorted(counts))
 
+    def pci_addresses(self, pool_key: str) -> list[str]:
+        """Return the addresses of the devices of a pool (`0000:3b:00.1`)."""
+        found: list[str] = []
+        for device in sorted((self._sys / "bus/pci/devices").glob("*")):
+            ids = [_text(device / name).strip()[2:] for name in ("vendor", "device")]
+            if all(ids) and _pool(device, *ids).key == pool_key:
+                found.append(device.name)
+        return found
+
     def disk_bytes(self, folder: Path) -> int:
         """Return the size of the file system that a folder is, or will be, in."""
         while not folder.exists():
@@ -96,7 +106,7 @@ class Linux:
         socket, core = (_text(topology / name) for name in ("physical_package_id", "core_id"))
         return socket or "0", core or str(cpu)
 
-    def _cell(self, node: Path) -> NumaCell:
+    def _cell(self, node: Path, dedicated: frozenset[int]) -> NumaCell:
         cpus = parse_cpus(_text(node / "cpulist"))
         total = re.search(r"MemTotal:\s+(\d+) kB", _text(node / "meminfo"))
         threads = {
@@ -109,7 +119,8 @@ class Linux:
         sockets = {self._core(cpu)[0] for cpu in cpus}
         return NumaCell(
             _number(node),
-            cpuset=cpus,
+            cpuset=cpus - dedicated,
+            pcpuset=cpus & dedicated,
             siblings=tuple(sorted(threads, key=min)),
             memory_mb=int(total[1]) // _KB_PER_MB if total else 0,
             mempages=tuple(_pages(one) for one in sorted((node / "hugepages").glob("*"))),

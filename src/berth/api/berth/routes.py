@@ -10,6 +10,7 @@ from berth.api.berth.handlers import (
     policy,
     state,
     status,
+    upkeep,
 )
 from berth.api.berth.schemas.audit import AuditQuery
 from berth.api.berth.schemas.candidates import CandidatesQuery, ExplanationAnswer
@@ -21,6 +22,7 @@ from berth.api.berth.schemas.decisions import (
 )
 from berth.api.berth.schemas.hosts import HostAnswer, HostsAnswer, HostsQuery
 from berth.api.berth.schemas.status import PolicyAnswer, ReloadAnswer, StatusAnswer
+from berth.api.berth.schemas.upkeep import RatiosBody, WriteOffAnswer
 from berth.api.compute.schemas.servers import NewServerBody
 from berth.api.routing import Operation, Role
 from berth.domain.change import Snapshot
@@ -72,6 +74,28 @@ OPERATIONS = (
         answers=HostsAnswer,
     ),
     Operation("GET", "/berth/v1/hosts/{name}", hosts.show_host, role=_ADMIN, answers=HostAnswer),
+    Operation(
+        "PUT",
+        "/berth/v1/hosts/{name}/ratios",
+        upkeep.set_ratios,
+        role=_ADMIN,
+        body=RatiosBody,
+        answers=HostAnswer,
+    ),
+    Operation(
+        "GET",
+        "/berth/v1/hosts/{name}/write-off",
+        upkeep.plan_write_off,
+        role=_ADMIN,
+        answers=WriteOffAnswer,
+    ),
+    Operation(
+        "POST",
+        "/berth/v1/hosts/{name}/write-off",
+        upkeep.write_off,
+        role=_ADMIN,
+        answers=WriteOffAnswer,
+    ),
     Operation(
         "GET", "/berth/v1/instances/{instance_uuid}", instances.show_instance, answers=Instance
     ),

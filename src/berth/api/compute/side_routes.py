@@ -1,13 +1,15 @@
 """The operations of the compute API beside the placing of servers: tags, limits, empty lists."""
 
-from berth.api.compute.handlers import emptiness, extensions, limits, server_tags
+from berth.api.compute.handlers import emptiness, extensions, limits, quotas, server_tags
 from berth.api.compute.schemas.emptiness import InterfacesAnswer, KeypairsAnswer, VolumesAnswer
 from berth.api.compute.schemas.extensions import ExtensionAnswer, ExtensionsAnswer
-from berth.api.compute.schemas.limits import (
-    LimitsAnswer,
-    LimitsQuery,
+from berth.api.compute.schemas.limits import LimitsAnswer, LimitsQuery
+from berth.api.compute.schemas.quotas import (
+    NewQuotaBody,
+    NewQuotaClassBody,
     QuotaAnswer,
     QuotaClassAnswer,
+    QuotaQuery,
     QuotaUsagesAnswer,
 )
 from berth.api.compute.schemas.server_tags import TagsAnswer, TagsBody
@@ -16,6 +18,7 @@ from berth.api.routing import Operation, Role
 _SERVER = "/v2.1/servers/{server_id}"
 _TAGS = f"{_SERVER}/tags"
 _QUOTA = "/v2.1/os-quota-sets/{project_id}"
+_QUOTA_CLASS = "/v2.1/os-quota-class-sets/{class_id}"
 _KEYPAIRS = "/v2.1/os-keypairs"
 _ADMIN = Role.ADMIN
 _TAGS_SINCE = (2, 26)
@@ -38,16 +41,32 @@ _TAGGING = (
 
 _LIMITS = (
     Operation("GET", "/v2.1/limits", limits.show_limits, query=LimitsQuery, answers=LimitsAnswer),
-    Operation("GET", _QUOTA, limits.show_quotas, answers=QuotaAnswer),
-    Operation("PUT", _QUOTA, limits.refuse_quotas, 403, role=_ADMIN),
-    Operation("DELETE", _QUOTA, limits.refuse_quotas, 403, role=_ADMIN),
-    Operation("GET", f"{_QUOTA}/defaults", limits.show_default_quotas, answers=QuotaAnswer),
-    Operation("GET", f"{_QUOTA}/detail", limits.show_quota_usages, answers=QuotaUsagesAnswer),
+    Operation("GET", _QUOTA, quotas.show_quotas, answers=QuotaAnswer),
+    Operation(
+        "PUT",
+        _QUOTA,
+        quotas.change_quotas,
+        role=_ADMIN,
+        query=QuotaQuery,
+        body=NewQuotaBody,
+        answers=QuotaAnswer,
+    ),
+    Operation("DELETE", _QUOTA, quotas.reset_quotas, 202, role=_ADMIN, query=QuotaQuery),
+    Operation("GET", f"{_QUOTA}/defaults", quotas.show_default_quotas, answers=QuotaAnswer),
+    Operation("GET", f"{_QUOTA}/detail", quotas.show_quota_usages, answers=QuotaUsagesAnswer),
     Operation(
         "GET",
-        "/v2.1/os-quota-class-sets/{class_id}",
-        limits.show_class_quotas,
+        _QUOTA_CLASS,
+        quotas.show_class_quotas,
         role=_ADMIN,
+        answers=QuotaClassAnswer,
+    ),
+    Operation(
+        "PUT",
+        _QUOTA_CLASS,
+        quotas.change_class_quotas,
+        role=_ADMIN,
+        body=NewQuotaClassBody,
         answers=QuotaClassAnswer,
     ),
 )

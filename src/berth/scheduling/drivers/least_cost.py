@@ -1,8 +1,10 @@
 """The least-cost scheduler: the host with the lowest sum of weighted costs (D1, nova.md 1.2).
 
 Each cost is divided by the greatest cost of the hosts at hand, where that is above 0, and
-multiplied by its weight; the lowest sum wins. Unlike the scheduler of 2011, instances placed
-earlier in the same request count, and a cost function that is not there is an error.
+multiplied by its weight; the lowest sum wins. A policy with `normalisation = "share"` takes costs
+as they are, so that sums of different requests and zones can be compared. Unlike the scheduler of
+2011, instances placed earlier in the same request count, and a cost function that is not there is
+an error.
 """
 
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ from berth.scheduling.cost import Cost
 from berth.scheduling.planning import Manner, plan_instances
 from berth.scheduling.policy import Plan, Policy
 from berth.scheduling.ranking import Ranked, Ranking, Weighed
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
+from berth.scheduling.rule import Normalisation, Query, Reads, Scores, Weigher
 from berth.tables.bitsets import Rows, Selection
 from berth.tables.hosts import HostTable
 
@@ -30,9 +32,10 @@ class LeastCostScheduler:
         self, hosts: HostTable, request: Request, policy: Policy, *, now_s: float, seed: int
     ) -> Plan:
         """See `Driver.plan`."""
+        divides = policy.normalisation is not Normalisation.SHARE
 
         def rank(table: HostTable, query: Query, rows: Rows) -> Ranking:
-            return add_up(table, query, rows, policy.costs)
+            return add_up(table, query, rows, policy.costs, divides=divides)
 
         def pick(ranked: Ranked, chance: Chance) -> tuple[int, list[int]]:
             del chance
@@ -42,8 +45,12 @@ class LeastCostScheduler:
         return plan_instances(hosts, request, policy, Manner(rank, pick), now_s=now_s, seed=seed)
 
 
-def add_up(hosts: HostTable, query: Query, rows: Rows, costs: tuple[Cost, ...]) -> Ranking:
+def add_up(
+    hosts: HostTable, query: Query, rows: Rows, costs: tuple[Cost, ...], *, divides: bool = True
+) -> Ranking:
     """Score hosts by the negative of what they cost, so that the cheapest is the best.
+
+    With `divides` each cost is divided by the greatest one of these hosts.
 
     Raises:
         ValueError: a cost function gave a number that is not finite.
@@ -55,7 +62,7 @@ def add_up(hosts: HostTable, query: Query, rows: Rows, costs: tuple[Cost, ...]) 
         if not np.isfinite(raw).all():
             raise ValueError(f"cost function {cost.name} gave a number that is not finite")
         greatest = float(raw.max())
-        normalised: Scores = raw / greatest if greatest > 0 else raw
+        normalised: Scores = raw / greatest if divides and greatest > 0 else raw
         scores -= cost.weight * normalised
         parts.append(Weighed(_as_weigher(cost), raw, normalised, -cost.weight))
     return Ranking(hosts, rows, scores, tuple(parts))

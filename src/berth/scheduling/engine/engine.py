@@ -242,11 +242,18 @@ def engine_of(hosts: HostTable, policy: Policy) -> Engine:
     if not isinstance(engines, _Engines):
         engines = hosts.caches[_CACHE] = _Engines()
     for found in engines.all:
-        if found.policy is policy:
+        if _asks_the_same(found.policy, policy):
             return found
     found = Engine(hosts, policy)
     engines.all = [found, *engines.all[: _POLICIES_MAX - 1]]
     return found
+
+
+def _asks_the_same(one: Policy, other: Policy) -> bool:
+    """Tell whether two policies have the same rules; how to choose is no matter of an engine."""
+    if one.normalisation is not other.normalisation:
+        return False
+    return one.filters is other.filters and one.weighers is other.weighers
 
 
 class _Engines:

@@ -12,6 +12,7 @@ from berth.domain.request import Request
 from berth.domain.server_group import GroupPolicy
 from berth.scheduling.dedicated_aggregates import project_aggregates, zone_aggregates
 from berth.scheduling.rule import Filter, Query, Weigher
+from berth.scheduling.split_groups import is_split
 from berth.tables.hosts import HostTable
 from berth.tables.journal import GROUPS
 
@@ -64,13 +65,13 @@ def _whereabouts(hosts: HostTable, query: Query) -> Hashable:
 def _group_rows(hosts: HostTable, query: Query) -> Hashable:
     """Return the rows of the group's members, for the one policy under which rows see others.
 
-    And whether there are some elsewhere.
+    And whether there are some elsewhere, or on their way.
     """
     group = query.group
     if group is None or group.policy is not GroupPolicy.AFFINITY:
         return None
     rows = frozenset(hosts.occupants.group_rows(group.uuid))
-    return rows, hosts.strays.has_member(group.uuid)
+    return rows, hosts.strays.has_member(group.uuid), is_split(hosts, group.uuid)
 
 
 _SPECIAL: Mapping[str, Part] = {

@@ -1,6 +1,8 @@
 """ServerGroupAffinityFilter: all members of the group are on one host.
 
 A member on a host that is not in the table counts, too: until that host is back, no other will do.
+One that is on its way between two hosts may end on either, so until it has arrived for good there
+is no host for another (docs/adr/0007-guards.md).
 """
 
 from collections.abc import Sequence
@@ -10,6 +12,7 @@ import numpy as np
 from berth.domain.decision import Relaxation
 from berth.domain.server_group import GroupPolicy
 from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.scheduling.split_groups import is_split
 from berth.tables.bitsets import Mask, Rows, Selection, count_of, spread
 from berth.tables.hosts import HostTable
 
@@ -34,11 +37,15 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
     members = hosts.occupants.group_rows(group.uuid)
     if not members and not hosts.strays.has_member(group.uuid):
         return np.ones(count_of(rows), dtype=np.bool_)
+    if is_split(hosts, group.uuid):
+        return np.zeros(count_of(rows), dtype=np.bool_)
     kept: Mask = spread(members, rows) > 0
     return kept
 
 
 def _why(hosts: HostTable, query: Query, row: int) -> str:
+    if query.group is not None and is_split(hosts, query.group.uuid):
+        return "a member of the group is on its way between two hosts and may end on either"
     return "it has no member of the group, and other hosts have"
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
 from berth.domain.consumer import Holding
@@ -14,18 +14,22 @@ from berth.domain.discrepancy import (
     Discrepancy,
     Mend,
 )
+from berth.domain.errors import NotFoundError
 from berth.domain.record import Kind
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
+from berth.services.auditing.agents import mended_by_agents, told_by_agents
 from berth.services.auditing.books import Books, ago, read_books
 from berth.services.auditing.capacity import look_at_provider, sums_of, suspect_provider
 from berth.services.auditing.groups import look_at_group, members_of, suspect_group
 from berth.services.auditing.holders import look_at_holder, strangers
+from berth.services.auditing.host_books import read_books_of
 from berth.services.auditing.instances import look_at_instance, suspect_instance, suspect_shelved
 from berth.services.auditing.mending import mend
 from berth.services.auditing.moves import look_at_move, suspect_move
 from berth.services.auditing.requests import look_at_request, suspect_request
+from berth.services.replica import Replica
 
 DISCREPANCIES_MAX: Final = 10_000
 """Discrepancies that one audit tells of at most."""
@@ -44,48 +48,65 @@ _LOOKS: Final[Mapping[Kind, _Look]] = {
 }
 
 
+def _anything(_: Discrepancy) -> bool:
+    return True
+
+
 class Auditing:
     """Audits a ledger.
 
     Args:
         ledger: what to audit.
+        replica: of it; an audit of one host finds there which providers are the host's.
         clock: for ages.
         telemetry: told of what is mended.
         first_seen_s: since when (Unix seconds) each consumer that nobody knows was seen. Nothing
             else says how old what it holds is, so whoever audits keeps this for the next time.
+        may_mend: which of the discrepancies that can be mended are, when that is asked for.
     """
 
     def __init__(
         self,
         *,
         ledger: Ledger,
+        replica: Replica,
         clock: Clock,
         telemetry: Telemetry,
         first_seen_s: dict[str, float],
+        may_mend: Callable[[Discrepancy], bool] = _anything,
     ) -> None:
         self._ledger = ledger
+        self._replica = replica
+        self._may_mend = may_mend
         self._clock = clock
         self._telemetry = telemetry
         self._first_seen_s = first_seen_s
 
     async def audit(
-        self, ages: AuditAges, *, service_down_time_s: float, mends: bool = False
+        self,
+        ages: AuditAges,
+        *,
+        service_down_time_s: float,
+        mends: bool = False,
+        host: str | None = None,
     ) -> AuditReport:
-        """Look through the whole ledger for what should not be so.
+        """Look through the whole ledger, or at one host, for what should not be so.
 
         Args:
             ages: what is too new to be told of.
             service_down_time_s: seconds without a heartbeat after which a service is down.
             mends: also do what is safe about it.
+            host: the only one to look at. Server groups and requests that wait are left out then.
 
         Raises:
+            NotFoundError: there is no such host.
             UnavailableError: the ledger cannot be reached. What was mended before stays so.
         """
         now_s = self._clock.now_s()
-        books = await read_books(
-            self._ledger, ages, now_s=now_s, service_down_time_s=service_down_time_s
-        )
+        books = await self._books(ages, now_s, service_down_time_s, host)
         found, others, is_cut = await self._holders(books)
+        if host is None:
+            self._forget_strangers(found)
         for suspicion in await _suspicions(books):
             if len(found) >= DISCREPANCIES_MAX:
                 is_cut = True
@@ -93,6 +114,7 @@ class Auditing:
             told = await _LOOKS[suspicion.kind](self._ledger, books, suspicion)
             if told is not None:
                 found.append(told)
+        found += islice(told_by_agents(books, host), DISCREPANCIES_MAX)
         if mends:
             found = await self._mend(books, found)
         return AuditReport(
@@ -104,13 +126,37 @@ class Auditing:
             others=tuple(others[:OTHERS_MAX]),
             others_total=len(others),
             is_cut=is_cut,
+            mended_by_agents=mended_by_agents(books, host),
         )
+
+    async def _books(
+        self, ages: AuditAges, now_s: float, down_time_s: float, host: str | None
+    ) -> Books:
+        if host is None:
+            return await read_books(
+                self._ledger, ages, now_s=now_s, service_down_time_s=down_time_s
+            )
+        if not self._replica.hosts.rows_of_name(host):
+            raise NotFoundError("host", host)
+        return await read_books_of(
+            self._ledger,
+            self._replica,
+            host,
+            ages,
+            now_s=now_s,
+            service_down_time_s=down_time_s,
+        )
+
+    def _forget_strangers(self, found: Iterable[Discrepancy]) -> None:
+        """Forget those who hold nothing any more."""
+        there = {one.key for one in found}
+        for uuid in self._first_seen_s.keys() - there:
+            del self._first_seen_s[uuid]
 
     async def _holders(self, books: Books) -> tuple[list[Discrepancy], list[Holding], bool]:
         """Return orphans, the consumers of others, and whether there were too many orphans."""
         found: list[Discrepancy] = []
         others: list[Holding] = []
-        unknown: dict[str, float] = {}
         for uuid in strangers(books):
             if len(found) >= DISCREPANCIES_MAX:
                 return found, others, True
@@ -118,12 +164,10 @@ class Auditing:
             if isinstance(told, Holding):
                 others.append(told)
             elif told is not None and told.since_s is None:
-                unknown[uuid] = self._first_seen_s.get(uuid, books.now_s)
-                found.append(_dated(books, told, unknown[uuid]))
+                seen_s = self._first_seen_s.setdefault(uuid, books.now_s)
+                found.append(_dated(books, told, seen_s))
             elif told is not None:
                 found.append(told)
-        self._first_seen_s.clear()
-        self._first_seen_s.update(unknown)
         return found, others, False
 
     async def _mend(self, books: Books, found: Iterable[Discrepancy]) -> list[Discrepancy]:
@@ -131,7 +175,7 @@ class Auditing:
         order = {Mend.FREE: 0, Mend.CLAIM: 1, None: 2}
         mended: list[Discrepancy] = []
         for one in sorted(found, key=lambda one: order[one.mend]):
-            done = await mend(self._ledger, books, one)
+            done = await mend(self._ledger, books, one) if self._may_mend(one) else one
             mended.append(done)
             if done.outcome is not None:
                 self._telemetry.event(

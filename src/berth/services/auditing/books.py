@@ -18,7 +18,7 @@ from berth.domain.server_group import ServerGroup
 from berth.ports.ledger import InstanceQuery, Ledger
 
 _TRIES: Final = 3
-_ALL: Final = 2**31 - 1
+ALL: Final = 2**31 - 1
 
 Amounts = Mapping[str, Mapping[str, int]]
 """By provider and resource class, without zeros."""
@@ -131,7 +131,7 @@ class _Read(NamedTuple):
 
 
 async def _read(ledger: Ledger, now_s: float) -> _Read:
-    query = InstanceQuery(status=Status.SHELVED_OFFLOADED, limit=_ALL)
+    query = InstanceQuery(status=Status.SHELVED_OFFLOADED, limit=ALL)
     return _Read(
         state=await ledger.snapshot(now_s),
         allocations=await ledger.allocations(),

@@ -119,13 +119,7 @@ def _cause(books: Books, provider: Provider, name: str, used: int) -> str:
 
 def _ratio(books: Books, host: Host, name: str, *, with_aggregates: bool) -> Ratio:
     mine = [one for one in books.aggregates if host.name in one.hosts]
-    return resolve(
-        name,
-        aggregates=mine if with_aggregates else (),
-        own=host.allocation_ratios,
-        initial=host.initial_ratios,
-        defaults={},
-    )
+    return resolve(name, host, aggregates=mine if with_aggregates else ())
 
 
 def _with_ratio(inventory: Inventory, ratio: float) -> int:

@@ -14,6 +14,8 @@ from berth.services.auditing.books import Amounts, Books, ago, held_by, summed, 
 from berth.services.auditing.needing import needed_by
 from berth.services.host_work.working import HOST_TASKS
 
+_CLAIMS = "`berth audit --fix` claims it if there is room; else move instances away"
+_BUSY = "wait until its task is done; then `berth audit --fix` claims it"
 _RESET = "reset its state (`berth server reset-state`), or delete it"
 
 
@@ -103,8 +105,9 @@ def _allocated(books: Books, instance: Instance) -> Iterator[Discrepancy]:
             found,
             code=DiscrepancyCode.MISSING_ALLOCATION,
             text=f"instance {instance.uuid} needs {written(summed(needed))} and holds nothing",
-            advice="`berth audit --fix` claims it if there is room; else move instances away",
-            mend=Mend.CLAIM,
+            advice=_CLAIMS if instance.task is None else _BUSY,
+            # Whoever works on it may be about to write down that it holds nothing any more.
+            mend=Mend.CLAIM if instance.task is None else None,
         )
     elif not held.keys() <= needed.keys():
         others = sorted(held.keys() - needed.keys())

@@ -30,6 +30,10 @@ _ADVICE: Final[Mapping[Stage, str]] = {
     Stage.ARRIVING: _GIVE_UP,
     Stage.PREPARING: _GIVE_UP,
     Stage.WITHDRAWING: _GIVE_UP,
+    Stage.LANDING: (
+        "wait until {host} is back: the guest has left its host, so {host} alone can have it; if "
+        "it is lost for good, reset the state of the instance to ERROR and rebuild it"
+    ),
     Stage.CONFIRMING: (
         "wait until {host} is back: the instance runs elsewhere, and only the room that it had "
         "there is kept"
@@ -85,8 +89,8 @@ def _left_over(books: Books, migration: Migration) -> Iterator[Discrepancy]:
     advice = (
         f"see the log of the agent of {host}"
         if is_up
-        else f"start the agent of {host}, which clears it away; if {host} is lost for good, delete "
-        f"the allocations of {migration.uuid} through the Placement API, then the host"
+        else f"start the agent of {host}, which clears it away; if {host} is lost for good, "
+        f"`berth host write-off {host}` frees it"
     )
     yield _move(
         books,
@@ -112,7 +116,9 @@ def _forgotten(books: Books, migration: Migration) -> Iterator[Discrepancy]:
 def _stalled(books: Books, migration: Migration) -> Iterator[Discrepancy]:
     host = _host_of(migration)
     is_new = not books.is_older(migration.updated_at_s, books.ages.grace_s)
-    if is_new or books.is_up(books.services.get(host)):
+    # A stage that a newer Berth has made is none of those that are told about here.
+    is_known = migration.stage in _ADVICE
+    if is_new or not is_known or books.is_up(books.services.get(host)):
         return
     yield _move(
         books,

@@ -10,7 +10,14 @@ from berth.domain.migration import Migration, Place, Stage
 from berth.services.auditing.books import Amounts, Books, without_zeros
 
 _ON_ITS_WAY: Final = frozenset(
-    {Stage.LEAVING, Stage.ARRIVING, Stage.PREPARING, Stage.MOVING, Stage.WITHDRAWING}
+    {
+        Stage.LEAVING,
+        Stage.ARRIVING,
+        Stage.PREPARING,
+        Stage.MOVING,
+        Stage.LANDING,
+        Stage.WITHDRAWING,
+    }
 )
 """Stages in which an instance holds what it is to have at the destination, and is not there yet."""
 

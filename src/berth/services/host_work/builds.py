@@ -2,16 +2,19 @@
 
 from dataclasses import replace
 
+from berth.domain.allocation import Claim
+from berth.domain.build_failure import FailureCause
 from berth.domain.errors import BuildError, DriverError
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.migration import Migration
 from berth.domain.record import PendingRequest
 from berth.domain.request import Operation, Request
 from berth.domain.revising import revised
-from berth.domain.write import Add, Free, Put, Unit
+from berth.domain.write import Add, Free, Put, Take, Unit
 from berth.ports.virt import Verb
 from berth.services.endings import deletion, departure
-from berth.services.host_work.bench import Bench, Result
+from berth.services.host_work.alternates import Alternate
+from berth.services.host_work.bench import Bench, Result, cause_of
 from berth.services.moving import ended, going_on
 
 
@@ -20,8 +23,7 @@ async def build(bench: Bench, instance: Instance) -> Result:
     try:
         await bench.driver.spawn(instance)
     except BuildError as error:
-        counts = True if error.blames_host else None
-        return Result(_failed(bench, instance, error), has_failed=counts)
+        return await _failed(bench, instance, error)
     now_s = bench.clock.now_s()
     built = revised(
         instance,
@@ -34,7 +36,7 @@ async def build(bench: Bench, instance: Instance) -> Result:
     return Result((Put(built),), has_failed=False)
 
 
-def _failed(bench: Bench, instance: Instance, error: BuildError) -> Unit:
+async def _failed(bench: Bench, instance: Instance, error: BuildError) -> Result:
     """Free the room, and have another host tried while attempts are left."""
     now_s = bench.clock.now_s()
     here = (instance.host or "", instance.node or "")
@@ -46,13 +48,30 @@ def _failed(bench: Bench, instance: Instance, error: BuildError) -> Unit:
         node=None,
         assignment=None,
         retried=retried,
-        fault=bench.fault(f"The build failed on {tried}.", error),
+        fault=bench.fault(f"The build failed on {tried}.", error, instance.fault),
         updated_at_s=now_s,
     )
+    units: list[Unit] = []
+    freed, cause = Free(instance.uuid), cause_of(error)
     if instance.forced or len(retried) >= bench.attempts_max:
-        return (Free(instance.uuid), Put(replace(homeless, status=Status.ERROR, task=None)))
-    pending = PendingRequest(_retry_of(homeless), accepted_at_s=now_s)
-    return (Free(instance.uuid), Put(replace(homeless, task=Task.SCHEDULING)), Add(pending))
+        units.append((freed, Put(replace(homeless, status=Status.ERROR, task=None))))
+    else:
+        request = _retry_of(homeless)
+        if bench.alternates is not None and cause is not FailureCause.GUEST:
+            found = await bench.alternates.of(request, instance.assignment)
+            units += [(freed, *_go_on(homeless, request, one)) for one in found]
+        waiting = Put(replace(homeless, task=Task.SCHEDULING))
+        units.append((freed, waiting, Add(PendingRequest(request, accepted_at_s=now_s))))
+    counts = True if error.blames_host else None
+    return Result(units[0], has_failed=counts, cause=cause, otherwise=tuple(units[1:]))
+
+
+def _go_on(homeless: Instance, request: Request, alternate: Alternate) -> Unit:
+    """Return what has the next build begin on an alternate."""
+    claim = Claim(request.request_id, (alternate.allocation,))
+    place = alternate.placement
+    placed = replace(homeless, host=place.host, node=place.node, task=Task.SPAWNING)
+    return (Take(claim), Put(placed), *alternate.guards)
 
 
 def _count(hosts: int) -> str:
@@ -177,7 +196,9 @@ async def unshelve(bench: Bench, instance: Instance) -> Result:
             node=None,
             assignment=None,
         )
-        return Result((Free(instance.uuid), *homeless), has_failed=True)
+        cause = cause_of(error) or FailureCause.DRIVER
+        unit = (Free(instance.uuid), *homeless)
+        return Result(unit, has_failed=cause.blames_host or None, cause=cause)
     event, now_s = bench.event(name, began_s), bench.clock.now_s()
     done = ended(instance, now_s, event=event, status=Status.ACTIVE, fault=None)
     return Result(tuple(done), has_failed=False)

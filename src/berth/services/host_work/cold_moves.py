@@ -7,8 +7,8 @@ from berth.domain.instance import Instance, Status, Task
 from berth.domain.migration import Migration, Place, Stage
 from berth.domain.revising import revised
 from berth.domain.write import Free, Put, Write
-from berth.services.host_work.bench import Bench, Result
-from berth.services.host_work.retries import try_elsewhere
+from berth.services.host_work.bench import Bench, Result, cause_of
+from berth.services.host_work.retries import go_on, try_elsewhere
 from berth.services.moving import ended, going_on, taken_back
 
 _BROKEN = "The move failed, and the instance is where it was."
@@ -59,7 +59,7 @@ async def arrive(bench: Bench, instance: Instance, migration: Migration) -> Resu
         if not is_in_place(migration):
             await bench.driver.destroy(instance.uuid)
         result = _go_back(bench, instance, migration, name, began_s, error)
-        return result._replace(has_failed=_blames_host(error))
+        return result._replace(has_failed=_blames_host(error), cause=cause_of(error))
     event, now_s = bench.event(name, began_s), bench.clock.now_s()
     arrived = replace(migration, stage=Stage.ARRIVED, updated_at_s=now_s)
     done = ended(moved, now_s, event=event, status=Status.RESIZED, fault=None)
@@ -81,7 +81,8 @@ async def arrive_from_the_dead(bench: Bench, instance: Instance, migration: Migr
         failed = replace(migration, stage=Stage.FAILED, fault=fault, updated_at_s=now_s)
         back = taken_back(migration, instance)
         further = try_elsewhere(bench, instance, failed, event)
-        return Result((*back, Put(failed), *further), has_failed=_blames_host(error))
+        unit = (*back, Put(failed), *further)
+        return Result(unit, has_failed=_blames_host(error), cause=cause_of(error))
     event, now_s = bench.event(name, began_s), bench.clock.now_s()
     left = replace(migration, stage=Stage.LEFT_BEHIND, updated_at_s=now_s)
     status = Status.SHUTOFF if migration.was is Status.SHUTOFF else Status.ACTIVE
@@ -160,7 +161,10 @@ async def restore(bench: Bench, instance: Instance, migration: Migration) -> Res
     if fault is None:
         done = ended(instance, now_s, event=event, status=migration.was, migration_uuid=None)
         return Result((*done, Put(over)))
-    return Result((Put(over), *try_elsewhere(bench, instance, over, event)))
+    units = [*await go_on(bench, instance, over, event)]
+    units.append(tuple(try_elsewhere(bench, instance, over, event)))
+    first, *others = ((Put(over), *unit) for unit in units)
+    return Result(first, otherwise=tuple(others))
 
 
 def _go_back(

@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 from berth.domain.errors import BuildError, DriverError, MigrationError
-from berth.domain.instance import Instance
+from berth.domain.instance import Instance, Status
+from berth.domain.instance_action import ActionEvent
 from berth.domain.migration import Migration, Stage
 from berth.domain.write import Free, Put
+from berth.ports.virt import Guest
 from berth.services.host_work.bench import Bench, Result
 from berth.services.host_work.cold_moves import at
 from berth.services.host_work.retries import try_elsewhere
@@ -13,6 +15,9 @@ from berth.services.moving import ended, going_on, taken_back
 
 _NAME = "compute_live_migration"
 _FAILED = "The live migration failed, and the instance is where it was."
+_LOST = "The guest was lost while it was moved. Rebuilding makes it anew."
+_LANDING_TRIES = 10
+_LANDING_S = 1.0
 
 
 async def prepare(bench: Bench, instance: Instance, migration: Migration) -> Result:
@@ -33,30 +38,79 @@ async def prepare(bench: Bench, instance: Instance, migration: Migration) -> Res
 
 
 async def hand_over(bench: Bench, instance: Instance, migration: Migration) -> Result:
-    """Move the running guest to the host that waits for it."""
-    began_s = bench.clock.now_s()
+    """Move the running guest to the host that waits for it.
+
+    When it is not here any more, an earlier try may have handed it over and could not say so, or
+    it was lost: the other host knows.
+
+    Raises:
+        DriverError: nobody can say whether the guest is here. It may be on the other host already,
+            which must not clear it away; so it is asked again.
+        UnavailableError: the same, while it was handed over.
+    """
+    began_s, uuid = bench.clock.now_s(), migration.instance_uuid
+    if all(guest.instance_uuid != uuid for guest in await bench.driver.guests()):
+        now_s = bench.clock.now_s()
+        landing = replace(migration, stage=Stage.LANDING, updated_at_s=now_s)
+        return Result((*going_on(instance, now_s), Put(landing)))
     try:
-        await _hand_over(bench, migration)
+        if migration.cancelled:
+            raise MigrationError("it was cancelled before it began")
+        await bench.driver.hand_over(uuid, migration.address)
     except DriverError as error:
         event, now_s = bench.event(_NAME, began_s, error), bench.clock.now_s()
         fault = bench.fault(_FAILED, error)
         back = replace(migration, stage=Stage.WITHDRAWING, fault=fault, updated_at_s=now_s)
         return Result((*going_on(instance, now_s, event=event), Put(back)))
-    event, now_s = bench.event(_NAME, began_s), bench.clock.now_s()
+    return _arrived(bench, instance, migration, bench.event(_NAME, began_s))
+
+
+async def land(bench: Bench, instance: Instance, migration: Migration) -> Result:
+    """Say whether a guest is here that has left its host; without it there is none any more.
+
+    One of which the host has no record may be it, and is left to people.
+    """
+    began_s = bench.clock.now_s()
+    guest = await _landed(bench, instance.uuid)
+    if guest is not None and not guest.is_orphan and not guest.waits:
+        return _arrived(bench, instance, migration, bench.event(_NAME, began_s))
+    if guest is None or not guest.is_orphan:
+        await bench.driver.destroy(instance.uuid)
+    error = MigrationError(f"no guest {instance.uuid} has arrived, and its host has it no more")
+    event, now_s = bench.event(_NAME, began_s, error), bench.clock.now_s()
+    fault = bench.fault(_LOST, error)
+    lost = replace(migration, stage=Stage.FAILED, fault=fault, updated_at_s=now_s)
+    broken = ended(
+        instance,
+        now_s,
+        message=_LOST,
+        event=event,
+        status=Status.ERROR,
+        migration_uuid=None,
+        fault=fault,
+    )
+    return Result((*taken_back(migration, instance), *broken, Put(lost)))
+
+
+async def _landed(bench: Bench, uuid: str) -> Guest | None:
+    """Return the guest that is here, if there is one; what arrives now is waited for."""
+    guest: Guest | None = None
+    for _ in range(_LANDING_TRIES):
+        guests = {guest.instance_uuid: guest for guest in await bench.driver.guests()}
+        guest = guests.get(uuid)
+        if guest is None or guest.is_orphan or not guest.waits:
+            return guest
+        await bench.clock.sleep(_LANDING_S)
+    return guest
+
+
+def _arrived(bench: Bench, instance: Instance, migration: Migration, event: ActionEvent) -> Result:
+    now_s = bench.clock.now_s()
     over = replace(migration, stage=Stage.COMPLETED, updated_at_s=now_s)
     done = ended(
         at(instance, migration.destination), now_s, event=event, migration_uuid=None, fault=None
     )
     return Result((Free(migration.uuid), *done, Put(over)))
-
-
-async def _hand_over(bench: Bench, migration: Migration) -> None:
-    uuid = migration.instance_uuid
-    if all(guest.instance_uuid != uuid for guest in await bench.driver.guests()):
-        return  # an earlier try has handed it over, and could not say so
-    if migration.cancelled:
-        raise MigrationError("it was cancelled before it began")
-    await bench.driver.hand_over(uuid, migration.address)
 
 
 async def withdraw(bench: Bench, instance: Instance, migration: Migration) -> Result:

@@ -4,7 +4,7 @@ from berth.domain.errors import BerthError
 from berth.domain.instance import Instance
 from berth.domain.migration import Migration
 from berth.domain.write import Put
-from berth.ports.measures import TASK_SECONDS, TASKS
+from berth.ports.measures import FAILED_BUILDS, TASK_SECONDS, TASKS
 from berth.ports.metrics import Metrics
 from berth.ports.tracing import Tracer
 from berth.services.host_work.bench import Bench, Result
@@ -37,6 +37,8 @@ class MeasuredWork(HostWork):
             raise
         if result is not None:
             self._count(task, "failed" if _has_failed(result, instance) else "done", began_ns)
+            if result.cause is not None:
+                self._metrics.add(FAILED_BUILDS, (result.cause,))
         return result
 
     def _count(self, task: str, outcome: str, began_ns: int) -> None:

@@ -15,8 +15,9 @@ from berth.domain.instance import Instance, Status
 from berth.domain.migration import Migration
 from berth.domain.write import Committed, Put
 from berth.ports.ledger import InstanceQuery
-from berth.ports.virt import Power
+from berth.ports.virt import Leftover, Power
 from berth.services.host_work.bench import Bench
+from berth.services.host_work.leftovers import LEFTOVER_AGE_S, Finding, clear
 
 ORPHAN: Final = "orphan_guest"
 ENDED: Final = "guest_ended"
@@ -30,10 +31,19 @@ _GONE = frozenset({Power.CRASHED, None})
 
 
 class Oddity(NamedTuple):
-    """What an instance's guest did when it was looked at; None when there was none."""
+    """What an instance's guest did when it was looked at; None when there was none.
+
+    `leftover` are files that it is about instead.
+    """
 
     instance_uuid: str
     power: Power | None
+    leftover: Leftover | None = None
+
+    @property
+    def place(self) -> str:
+        """Tells apart what may be odd about one instance on one host at the same time."""
+        return "" if self.leftover is None else f"files {self.leftover.address}"
 
 
 @dataclass(slots=True)
@@ -78,25 +88,31 @@ async def reconcile(bench: Bench, instances: Sequence[Instance] | None = None) -
             findings.odd.append(Oddity(uuid, power))
         elif _should_run(instance) and power in _GONE:
             findings.missing.append(instance)
+    now_s = bench.clock.now_s()
+    for one in await bench.driver.leftovers():
+        if now_s - one.since_s > LEFTOVER_AGE_S:
+            findings.odd.append(Oddity(one.instance_uuid, None, one))
     return findings
 
 
-async def mend(bench: Bench, oddity: Oddity) -> str | None:
+async def mend(bench: Bench, oddity: Oddity) -> Finding | None:
     """Look at an instance again and mend what is wrong with it on a host.
 
     Nothing else may be done with the instance here meanwhile.
 
     Returns:
-        What was found, as events are called; None when all is well.
+        What was found; None when all is well.
 
     Raises:
         DriverError: it could not be mended.
         UnavailableError: the ledger cannot be reached.
     """
+    if oddity.leftover is not None:
+        return await clear(bench, oddity.leftover)
     uuid = oddity.instance_uuid
     instance = await bench.ledger.get(Instance, uuid)
     if instance is None:
-        return ORPHAN
+        return orphan(uuid)
     if instance.host == bench.host and instance.status is not Status.DELETED:
         return await _mend_here(bench, instance, oddity.power)
     move = instance.migration_uuid
@@ -104,10 +120,16 @@ async def mend(bench: Bench, oddity: Oddity) -> str | None:
     if oddity.power is None or (migration is not None and migration.concerns(bench.host)):
         return None
     await bench.driver.destroy(uuid)
-    return REMOVED
+    where = "deleted" if instance.status is Status.DELETED else f"on {instance.host or 'no host'}"
+    return Finding(REMOVED, f"a guest of instance {uuid} was here, and it is {where}; destroyed")
 
 
-async def _mend_here(bench: Bench, instance: Instance, power: Power | None) -> str | None:
+def orphan(uuid: str) -> Finding:
+    """Return what is to be said of a guest that nobody knows."""
+    return Finding(ORPHAN, f"a guest {uuid} is here that nobody knows", is_mended=False)
+
+
+async def _mend_here(bench: Bench, instance: Instance, power: Power | None) -> Finding | None:
     if not _differs(instance, power):
         return None
     guests = {guest.instance_uuid: guest.power for guest in await bench.driver.guests()}
@@ -115,11 +137,13 @@ async def _mend_here(bench: Bench, instance: Instance, power: Power | None) -> s
         return None
     if instance.status is Status.SHUTOFF:
         await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
-        return REMOVED
+        return Finding(REMOVED, f"the guest of instance {instance.uuid} ran; stopped, as it is off")
     off = replace(instance, status=Status.SHUTOFF, updated_at_s=bench.clock.now_s())
     (outcome,) = await bench.ledger.commit([(Put(off),)])
     # Refused when the instance has changed: then somebody looks after it.
-    return ENDED if isinstance(outcome, Committed) else None
+    if not isinstance(outcome, Committed):
+        return None
+    return Finding(ENDED, f"the guest of instance {instance.uuid} has ended; it is off now")
 
 
 def _should_run(instance: Instance) -> bool:

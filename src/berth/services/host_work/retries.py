@@ -1,12 +1,17 @@
 """Another try of a move that failed, on another host, while attempts are left."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
-from berth.domain.instance import Instance, Task
+from berth.domain.decision import Decision
+from berth.domain.instance import Fault, Instance, Task
 from berth.domain.instance_action import ActionEvent
-from berth.domain.migration import Migration
-from berth.domain.record import PendingRequest
-from berth.domain.write import Add, Write
+from berth.domain.migration import Migration, MoveKind
+from berth.domain.record import Kind, PendingRequest
+from berth.domain.request import Request
+from berth.domain.revising import revised
+from berth.domain.write import Add, Put, Unit, Write
 from berth.services.host_work.bench import Bench
 from berth.services.moving import (
     AWAITING,
@@ -15,7 +20,70 @@ from berth.services.moving import (
     ended,
     going_on,
     request_to_move,
+    start_of_move,
 )
+
+_WITH_ALTERNATES: Final = frozenset({MoveKind.RESIZE, MoveKind.COLD})
+"""As in Nova; another host for a live migration or an evacuation is always decided anew."""
+
+
+async def go_on(
+    bench: Bench, instance: Instance, failed: Migration, event: ActionEvent | None
+) -> Sequence[Unit]:
+    """Return what begins the next move to each of the alternates, in order; see `try_elsewhere`.
+
+    None when a scheduler has to choose, or no further host is tried.
+    """
+    if bench.alternates is None or failed.kind not in _WITH_ALTERNATES:
+        return ()
+    if _is_last(bench, failed):
+        return ()
+    decided = await bench.ledger.get(Decision, instance.decision_id or "")
+    if decided is None:
+        return ()
+    now_s = bench.clock.now_s()
+    request = _next_request(instance, failed)
+    fault = _told(instance, failed)
+    here = revised(instance, status=failed.was, migration_uuid=None, fault=fault)
+    told: list[Write] = []
+    if here.action is not None and event is not None:
+        action = replace(here.action, events=(*here.action.events, event))
+        here = replace(here, action=action)
+        told.append(Put(action))
+    units: list[Unit] = []
+    for one in await bench.alternates.of(request, failed.destination.assignment):
+        placement = replace(one.placement, alternates=instance.alternates)
+        # It is still the decision that named the alternates.
+        decision = replace(
+            decided,
+            placements=(placement,),
+            amounts=one.allocation.amounts,
+            decided_at_s=now_s,
+        )
+        number = await bench.ledger.next_id(Kind.MIGRATION)
+        start = start_of_move(request, here, decision, number)
+        units.append((*start, *told, *one.guards))
+    return units
+
+
+def _is_last(bench: Bench, failed: Migration) -> bool:
+    """Tell whether no further host is tried after a move that failed."""
+    tried = len(failed.retried) + 1
+    return failed.cancelled or failed.forced or tried >= bench.attempts_max
+
+
+def _next_request(instance: Instance, failed: Migration) -> Request:
+    """Return what asks for a host that the move has not failed on."""
+    here = (failed.destination.host, failed.destination.node)
+    retried = (*failed.retried, here)
+    request_id = f"{failed.request_id.partition('/')[0]}/{len(retried)}"
+    flavor = failed.destination.flavor
+    operation = OPERATIONS[failed.kind]
+    return replace(
+        request_to_move(instance, operation, Target(), request_id, flavor=flavor),
+        retried=retried,
+        alternates=tuple(one for one in instance.alternates if one not in retried),
+    )
 
 
 def try_elsewhere(
@@ -30,10 +98,8 @@ def try_elsewhere(
         event: the last step of it.
     """
     now_s = bench.clock.now_s()
-    here = (failed.destination.host, failed.destination.node)
-    retried = (*failed.retried, here)
-    if failed.cancelled or failed.forced or len(retried) >= bench.attempts_max:
-        fault = failed.fault
+    fault = _told(instance, failed)
+    if _is_last(bench, failed):
         message = "The move was cancelled." if failed.cancelled or fault is None else fault.message
         return ended(
             instance,
@@ -44,16 +110,23 @@ def try_elsewhere(
             migration_uuid=None,
             fault=fault,
         )
-    operation = OPERATIONS[failed.kind]
-    request_id = f"{failed.request_id.partition('/')[0]}/{len(retried)}"
-    flavor = failed.destination.flavor
-    request = replace(
-        request_to_move(instance, operation, Target(), request_id, flavor=flavor),
-        retried=retried,
-        alternates=tuple(one for one in instance.alternates if one not in retried),
-    )
-    task: Task = AWAITING[operation]
+    request = _next_request(instance, failed)
+    task: Task = AWAITING[request.operation]
     waiting = going_on(
-        instance, now_s, event=event, status=failed.was, task=task, migration_uuid=None
+        instance,
+        now_s,
+        event=event,
+        status=failed.was,
+        task=task,
+        migration_uuid=None,
+        fault=fault,
     )
     return [*waiting, Add(PendingRequest(request, accepted_at_s=now_s))]
+
+
+def _told(instance: Instance, failed: Migration) -> Fault | None:
+    """Return the fault of a move, with what went wrong on the hosts that were tried before."""
+    fault, earlier = failed.fault, instance.fault
+    if fault is None or earlier is None or not failed.retried or not earlier.details:
+        return fault
+    return replace(fault, details=f"{earlier.details}\n{fault.details}")

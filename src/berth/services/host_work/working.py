@@ -8,12 +8,14 @@ from berth.domain.errors import DriverError
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.lifecycle import EVACUATE
 from berth.domain.migration import Migration, MoveKind, Stage
-from berth.domain.write import Committed
+from berth.domain.write import Committed, Unit
 from berth.services.failed_builds import FailedBuilds
 from berth.services.host_work import builds, cold_moves, live_moves
 from berth.services.host_work.bench import Bench, Result
+from berth.services.host_work.leftovers import Finding
 from berth.services.host_work.power import POWER_TASKS, change_power
 from berth.services.host_work.reconciling import Findings, Oddity, mend, reconcile
+from berth.services.host_work.restarting import RestartRule, give_up
 
 _Stage = Callable[[Bench, Instance, Migration], Awaitable[Result]]
 _Task = Callable[[Bench, Instance], Awaitable[Result]]
@@ -26,6 +28,7 @@ _STAGES: Final[Mapping[Stage, _Stage]] = {
     Stage.RESTORING: cold_moves.restore,
     Stage.PREPARING: live_moves.prepare,
     Stage.MOVING: live_moves.hand_over,
+    Stage.LANDING: live_moves.land,
     Stage.WITHDRAWING: live_moves.withdraw,
 }
 _TASKS: Final[Mapping[Task, _Task]] = {
@@ -51,6 +54,8 @@ def has_turn(host: str, instance: Instance, migration: Migration | None) -> bool
         instance: as the ledger has it.
         migration: the move that it is in the midst of.
     """
+    if migration is not None and not migration.is_known:
+        return False
     turn = None if migration is None else migration.turn
     if turn is not None and instance.task is not Task.DELETING:
         return turn == host
@@ -82,7 +87,7 @@ class HostWork:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self._failed_builds = FailedBuilds(bench.ledger, bench.clock)
+        self._failed_builds = FailedBuilds(bench.ledger, bench.clock, bench.half_life_s)
 
     @property
     def host(self) -> str:
@@ -122,9 +127,8 @@ class HostWork:
             result = await self._work_on(latest, migration)
             if result is None:
                 break
-            (outcome,) = await bench.ledger.commit([result.unit])
-            if isinstance(outcome, Committed):
-                await self._follow_up(result)
+            if await self._commit(result.units):
+                await self._follow_up(result, latest)
                 return latest.revision + 1
             latest = await self._read(instance.uuid)
             await self._drop_in_vain(result, latest)
@@ -146,20 +150,41 @@ class HostWork:
 
     async def reconcile(self, instances: Sequence[Instance] | None = None) -> Findings:
         """Compare the host with the ledger; see `reconciling.reconcile`."""
+        await self._failed_builds.fade(self.host)
         return await reconcile(self._bench, instances)
 
-    async def mend(self, oddity: Oddity) -> str | None:
+    async def mend(self, oddity: Oddity) -> Finding | None:
         """Mend what was odd about a guest; see `reconciling.mend`."""
         return await mend(self._bench, oddity)
+
+    async def give_up(self, instance: Instance, rule: RestartRule) -> Finding | None:
+        """Start the guest of an instance no more; see `restarting.give_up`."""
+        return await give_up(self._bench, instance, rule)
 
     async def cancel(self, instance_uuid: str) -> None:
         """Have a live move that is going on from here fail."""
         await self._bench.driver.cancel_hand_over(instance_uuid)
 
-    async def _follow_up(self, result: Result) -> None:
+    async def _commit(self, units: Sequence[Unit]) -> bool:
+        """Commit the first unit that the ledger takes; tell whether it took any.
+
+        One that is refused for what its instance is by now is as good as all of them refused.
+        """
+        for unit in units:
+            (outcome,) = await self._bench.ledger.commit([unit])
+            if isinstance(outcome, Committed):
+                return not outcome.repeated
+            if not outcome.shortages and not outcome.stale:
+                break
+        return False
+
+    async def _follow_up(self, result: Result, instance: Instance) -> None:
         """Do what comes after an outcome that is recorded; none of it is needed."""
-        if result.has_failed is not None:
-            await self._failed_builds.note(self.host, has_failed=result.has_failed)
+        if result.cause is not None:
+            builds, project_id = self._failed_builds, instance.project_id
+            await builds.note_failure(self.host, project_id, result.cause)
+        elif result.has_failed is False:
+            await self._failed_builds.note_success(self.host)
 
     async def _drop_in_vain(self, result: Result, latest: Instance | None) -> None:
         """Delete disks that were stored for an instance with which something else is done now."""

@@ -104,6 +104,24 @@ class DiskTests(RigFixtures):
             await driver.fetch_disks(with_disk, address)
         assert await powers(driver) == {}
 
+    async def test_what_was_stored_is_found_again_until_it_is_dropped(
+        self, rig: DriverRig, driver: Driver, with_disk: Instance
+    ) -> None:
+        """By a driver that was opened anew, on the host that has stored it and on no other."""
+        needs(driver, Verb.DISKS)
+        await stopped(rig, driver, with_disk, 9)
+        assert await driver.leftovers() == []
+        address = await driver.store_disks(with_disk.uuid)
+        await driver.destroy(with_disk.uuid)
+        driver = await rig.open()
+        (found,) = await driver.leftovers()
+        assert (found.instance_uuid, found.address) == (with_disk.uuid, address)
+        assert found.since_s > 0
+        there = await rig.open(THERE)
+        assert await there.leftovers() == []
+        await driver.drop_stored(found.address)
+        assert await driver.leftovers() == []
+
     async def test_disks_are_given_of_stopped_guests_only(
         self, driver: Driver, with_disk: Instance
     ) -> None:

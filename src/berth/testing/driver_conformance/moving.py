@@ -41,6 +41,19 @@ class MovingTests(RigFixtures):
         await driver.stop(instance.uuid, grace_s=60)
         assert await powers(driver) == {instance.uuid: Power.STOPPED}
 
+    async def test_a_guest_waits_until_it_has_arrived(
+        self, rig: DriverRig, driver: Driver, instance: Instance
+    ) -> None:
+        """So its agent can tell whether one that has left the other host is here."""
+        needs(driver, Verb.LIVE_MIGRATION)
+        there = await rig.open(THERE)
+        await start(driver, instance)
+        address = await there.take_in(instance)
+        assert [guest.waits for guest in await there.guests()] == [True]
+        assert [guest.waits for guest in await driver.guests()] == [False]
+        await driver.hand_over(instance.uuid, address)
+        assert [guest.waits for guest in await there.guests()] == [False]
+
     async def test_a_guest_that_has_moved_can_do_what_others_can(
         self, rig: DriverRig, driver: Driver, instance: Instance
     ) -> None:

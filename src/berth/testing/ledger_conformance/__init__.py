@@ -22,6 +22,7 @@ from berth.testing.ledger_conformance.fixtures import LedgerFactory, LedgerFixtu
 from berth.testing.ledger_conformance.guards import GuardTests
 from berth.testing.ledger_conformance.hand_overs import HandOverTests
 from berth.testing.ledger_conformance.holdings import HoldingTests
+from berth.testing.ledger_conformance.limits import LimitTests
 from berth.testing.ledger_conformance.listing import ListingTests
 from berth.testing.ledger_conformance.migrations import MigrationTests
 from berth.testing.ledger_conformance.reallocations import ReallocationTests
@@ -40,6 +41,7 @@ class LedgerConformance(
     HoldingTests,
     RevisionTests,
     GuardTests,
+    LimitTests,
     RecordTests,
     ListingTests,
     MigrationTests,

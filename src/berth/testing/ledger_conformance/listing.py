@@ -98,3 +98,16 @@ class ListingTests(LedgerFixtures):
         """A page cannot follow an instance that is not there."""
         with pytest.raises(NotFoundError):
             await ledger.instances(InstanceQuery(marker="nobody"))
+
+    async def test_instances_are_counted_by_status(self, ledger: Ledger) -> None:
+        """As they are now; those that are deleted are left out, and so is what nobody has."""
+        assert await ledger.status_counts() == {}
+        for number, status in enumerate(
+            (Status.ACTIVE, Status.ACTIVE, Status.ERROR, Status.DELETED), 1
+        ):
+            await commit(ledger, (Put(replace(make_instance(number), status=status)),))
+        assert await ledger.status_counts() == {"ACTIVE": 2, "ERROR": 1}
+        now = await ledger.get(Instance, make_uuid("instance", 1))
+        assert now is not None
+        await commit(ledger, (Put(replace(now, status=Status.ERROR)),))
+        assert await ledger.status_counts() == {"ACTIVE": 1, "ERROR": 2}

@@ -57,6 +57,7 @@ class MigrationTests(LedgerFixtures):
         [
             MigrationQuery(host="host-3"),
             MigrationQuery(host="host-4"),
+            MigrationQuery(host="host-3", is_live=True),
             MigrationQuery(source_host="host-3"),
             MigrationQuery(instance_uuid=ODD.instance_uuid),
             MigrationQuery(kind="live-migration"),
@@ -91,6 +92,18 @@ class MigrationTests(LedgerFixtures):
             (MigrationQuery(), [third, ODD, first]),
         ):
             assert await ledger.migrations(query) == expected
+
+    async def test_moves_that_go_on_are_told_from_those_that_ended(self, ledger: Ledger) -> None:
+        """Both are listed unless one sort is asked for; how a move ended makes no difference."""
+        moves = [make_migration(n) for n in range(1, 5)]
+        ends = (Stage.COMPLETED, Stage.FAILED, Stage.CONFIRMED)
+        over = [replace(one, stage=stage) for one, stage in zip(moves, ends, strict=False)]
+        await commit(ledger, *[(Put(move),) for move in moves])
+        await commit(ledger, *[(Put(move),) for move in over])
+        assert await ledger.migrations(MigrationQuery(is_live=True)) == moves[3:]
+        assert await ledger.migrations(MigrationQuery(is_live=False)) == over[::-1]
+        for query in (MigrationQuery(host="host-1"), MigrationQuery()):
+            assert await ledger.migrations(query) == [moves[3], *over[::-1]]
 
     async def test_a_move_is_found_by_what_it_is_now(self, ledger: Ledger) -> None:
         """A move is found by what it is now and no longer by what it was."""

@@ -13,10 +13,12 @@ from berth.domain.flavor import Flavor
 from berth.domain.host import Host, Service
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.provider import Provider
+from berth.domain.quota import Quota
 from berth.domain.record import RECORD_TYPES, Kind, PendingRequest, Record, key_of
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.vocabulary import ResourceClass, Trait
 from berth.domain.write import Add, Committed, Free, Put, Remove, Seen
+from berth.domain.zone import Errand, ErrandStage, Zone
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.testing.builders import (
     CREATED_AT_S,
@@ -49,6 +51,9 @@ PLAIN: list[Record] = [
     Trait("CUSTOM_RAID", 2, CREATED_AT_S),
     make_migration(1),
     make_action(1),
+    Quota("project-1", instances=3),
+    Zone(1, "west", "http://west"),
+    Errand(make_uuid("instance", 1), 1, ErrandStage.THERE, "p", "u", "r-1", "req-1"),
 ]
 """A record of every kind that the ledger keeps just as it is given."""
 
@@ -74,6 +79,18 @@ class RecordTests(LedgerFixtures):
         assert await ledger.instances(InstanceQuery(deleted=None)) == []
         assert await ledger.allocations() == []
         assert await ledger.version() == 0
+
+    async def test_errands_are_found_by_project_and_reservation(self, ledger: Ledger) -> None:
+        """What was sent to child zones is found by who owns it, by its request, or by both."""
+        mine, later, theirs = [
+            Errand(make_uuid("instance", index), 1, ErrandStage.THERE, project, "u", group, "req")
+            for index, project, group in ((1, "p", "r-1"), (2, "p", "r-2"), (3, "q", "r-1"))
+        ]
+        await commit(ledger, (Put(theirs),), (Put(later),), (Put(mine),))
+        assert await ledger.errands() == [mine, later, theirs]
+        assert await ledger.errands(project_id="p") == [mine, later]
+        assert await ledger.errands(reservation_id="r-1") == [mine, theirs]
+        assert await ledger.errands(project_id="q", reservation_id="r-2") == []
 
     async def test_put_replaces(self, ledger: Ledger) -> None:
         """Putting a record that exists replaces it, also within one commit."""

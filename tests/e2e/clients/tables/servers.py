@@ -98,6 +98,9 @@ REFUSALS: tuple[Command, ...] = (
     refused(
         "nova boot --flavor m1.tiny --image nope --nic none x", "No image with a name or ID|nope"
     ),
+    with_tokens(says("nova quota-update --force --instances 1 admin")),
+    with_tokens(refused(f"{CREATE} full", "Quota exceeded for instances: Requested 1")),
+    with_tokens(says("quota delete admin")),
     # No host is left for it: the request is taken, and the server says why.
     usual(shows(f"{CREATE} --hint different_host=fake --hint same_host=nope lost", name="lost")),
     usual(

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import msgspec
 
+from berth.adapters.virt.accelerating import Accelerator
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.qemu.command_line import Sockets, command_line, guest_of, quoted
-from berth.adapters.virt.qemu.host import Accelerator, QemuHost
-from berth.adapters.virt.qemu.spec import Size, Spec
+from berth.adapters.virt.qemu.host import QemuHost
+from berth.adapters.virt.qemu.spec import Spec
+from berth.adapters.virt.sizes import Size
 
 UUID = "12345678-9abc-def0-1234-56789abcdef0"
 HOST = QemuHost("rack1,07", Path("/guests"))
@@ -72,6 +74,18 @@ def test_a_kernel_is_told_not_to_check_the_timer_under_tcg() -> None:
     assert after(words_of(image=again), "-append") == "no_timer_check"
     assert after(words_of(image=image, accelerator=Accelerator.KVM), "-append") == "quiet"
     assert "-append" not in words_of(image=replace(image, cmdline=""), accelerator=Accelerator.KVM)
+
+
+def test_a_disk_may_be_booted_by_a_kernel_beside_it() -> None:
+    """It has the disk all the same; one without a kernel is left to the firmware."""
+    spec = msgspec.structs.replace(SPEC, disks=("root",))
+    image = ImageFile("d", Path("/d.qcow2"), cmdline="root=/dev/vda", kernel=Path("/vmlinuz"))
+    words = words_of(spec, image=image)
+    assert after(words, "-kernel") == "/vmlinuz"
+    assert after(words, "-append") == "root=/dev/vda no_timer_check"
+    assert "-initrd" not in words
+    assert any("node-name=root-file" in word for word in words)
+    assert "-kernel" not in words_of(spec, image=replace(image, kernel=None))
 
 
 def test_the_processor_depends_on_the_accelerator() -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from berth.adapters.virt.qemu import spec as spec_module
-from berth.adapters.virt.qemu.spec import Folder, Size, Spec, tail
+from berth.adapters.virt import guest_folder
+from berth.adapters.virt.guest_folder import tail
+from berth.adapters.virt.qemu.spec import Folder, Spec
+from berth.adapters.virt.sizes import Size
 from berth.domain.errors import DriverError
 from berth.domain.flavor import Flavor
 from berth.ports.virt import Power
@@ -68,7 +70,7 @@ def test_sockets_may_have_long_paths(tmp_path: Path) -> None:
 
 def test_a_long_console_keeps_its_end(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A guest that writes for ever does not fill the disk."""
-    monkeypatch.setattr(spec_module, "_CONSOLE_BYTES_MAX", 800)
+    monkeypatch.setattr(guest_folder, "CONSOLE_BYTES_MAX", 800)
     folder.trim_console()
     folder.console.write_text("a" * 700 + "b" * 100)
     folder.trim_console()

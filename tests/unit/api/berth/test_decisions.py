@@ -2,8 +2,9 @@
 
 import msgspec
 
-from berth.domain.decision import Decision, TriedDecision, Verdict
+from berth.domain.decision import OVER_TREE, Decision, TriedDecision, Verdict, ZoneCount
 from berth.domain.host import Host
+from berth.domain.write import Put
 from tests.unit.api.cloud import Answer, Json, Stack
 
 BODY = {"server": {"name": "vm", "flavorRef": "small"}}
@@ -42,6 +43,19 @@ async def test_an_owner_sees_the_reason_without_hosts(stack: Stack) -> None:
     for text in texts:
         for word in ("host-", "node-", "11111111-0000"):
             assert word not in str(text)
+
+
+async def test_an_owner_does_not_see_which_zones_have_it(stack: Stack) -> None:
+    """They are the operator's, as hosts are."""
+    zones = (ZoneCount("west", 2), ZoneCount("root", 1))
+    decision = Decision(
+        "req-1", Verdict.PLACED, "", "", OVER_TREE, 0, 0, 0.0, 0, project_id="bob", zones=zones
+    )
+    await stack.ledger.commit([(Put(decision),)])
+    shown = (await stack.ask("GET", f"{PATH}/req-1", token="bob")).body
+    kept = (await stack.ask("GET", f"{PATH}/req-1")).body
+    assert shown["zones"] == []
+    assert kept["zones"] == [{"zone": "west", "instances": 2}, {"zone": "root", "instances": 1}]
 
 
 async def test_decisions_are_listed(stack: Stack) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from berth.domain.allocation import Allocation, Claim
 from berth.domain.assignment import Assignment
 from berth.domain.attestation import Attestation
+from berth.domain.build_failure import FailureCause, FailureCount
 from berth.domain.hardware_share import CellShare, DeviceShare
 from berth.domain.host import Host, Service
 from berth.domain.numa import MemoryPages, NumaCell
@@ -50,12 +51,18 @@ async def test_metrics_attestations_and_failures_are_shown(stack: Stack) -> None
     assert service is not None
     until_s = stack.clock.now_s() + 60
     attested = replace(
-        service, attestations={host.node: Attestation("trusted", until_s)}, failed_builds=2
+        service,
+        attestations={host.node: Attestation("trusted", until_s)},
+        failed_builds=2,
+        build_failures=(FailureCount(None, FailureCause.IMAGE, 2.0, 5.0),),
+        failure_level=0.5,
     )
     await stack.ledger.commit([(Put(replace(host, metrics={"cpu.percent": 12.5})), Put(attested))])
     shown = (await stack.ask("GET", f"{PATH}/host-0")).body
     assert shown["metrics"] == {"cpu.percent": 12.5}
-    assert shown["service"]["failed_builds"] == 2
+    assert (shown["service"]["failed_builds"], shown["service"]["failure_level"]) == (2, 0.5)
+    failures = [{"project_id": None, "cause": "image", "level": 2.0, "at_s": 5.0}]
+    assert shown["service"]["build_failures"] == failures
     assert shown["attestation"] == {"level": "trusted", "valid_until_s": until_s}
     await stack.clock.sleep(61)
     assert (await stack.ask("GET", f"{PATH}/host-0")).body["attestation"]["level"] == "unknown"

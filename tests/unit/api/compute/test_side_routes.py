@@ -1,4 +1,4 @@
-"""Tags, limits, quotas, lists of what Berth has none of, and what it has not at all."""
+"""Tags, limits, lists of what Berth has none of, and what it has not at all."""
 
 import pytest
 
@@ -79,24 +79,6 @@ async def test_limits_tell_what_is_used(stack: Stack) -> None:
     assert by_admin.body == answer.body
     other = await stack.ask("GET", "/v2.1/limits?tenant_id=web", token="bob")
     assert other.status == 403
-
-
-async def test_there_are_no_quotas(stack: Stack) -> None:
-    """They are shown as none, and none can be set."""
-    await stack.server(token="alice:web")
-    path = "/v2.1/os-quota-sets/web"
-    shown = (await stack.ask("GET", path, token="alice:web")).body["quota_set"]
-    assert (shown["id"], shown["cores"], shown["key_pairs"]) == ("web", -1, 0)
-    detail = (await stack.ask("GET", f"{path}/detail")).body["quota_set"]
-    assert detail["cores"] == {"limit": -1, "in_use": 2, "reserved": 0}
-    assert (await stack.ask("GET", f"{path}/defaults")).body["quota_set"]["ram"] == -1
-    classes = await stack.ask("GET", "/v2.1/os-quota-class-sets/default")
-    assert classes.body["quota_class_set"]["instances"] == -1
-    assert (await stack.ask("GET", path, token="bob")).status == 403
-    for method in ("PUT", "DELETE"):
-        answer = await stack.ask(method, path, {})
-        assert answer.status == 403
-        assert "no quotas" in answer.body["forbidden"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from berth.domain.resources import MEMORY_MB, VCPU
 from berth.scheduling.costs import compute_fill_first, noop
 from berth.scheduling.drivers import availability_zone, caching, least_cost, simple
 from berth.scheduling.policy import Driver, Plan, Policy
+from berth.scheduling.rule import Normalisation
 from berth.tables.following import table_of
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of, zone
 
@@ -116,6 +117,16 @@ def test_costs_are_weighted_and_added() -> None:
     (first,) = plan(least_cost.build(), asking(), policy).placements
     assert [one.host for one in (first.chosen, *first.runners_up)] == ["a", "c", "b"]
     assert first.chosen.score == pytest.approx(-2.0 + 0.5)
+
+
+def test_costs_as_shares_are_not_divided() -> None:
+    """What they add up to does not depend on which other hosts there are."""
+    costs = (noop.build(weight=2.0), compute_fill_first.build(weight=-0.5))
+    policy = replace(policy_of(), costs=costs, normalisation=Normalisation.SHARE)
+    (first,) = plan(least_cost.build(), asking(), policy).placements
+    _, memory = first.chosen.parts
+    assert memory.raw == memory.normalised == 7168.0
+    assert first.chosen.score == pytest.approx(-2.0 + 0.5 * 7168.0)
 
 
 def test_earlier_instances_of_the_request_cost() -> None:

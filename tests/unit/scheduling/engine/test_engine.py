@@ -74,6 +74,16 @@ def test_classes_are_forgotten_when_hosts_come() -> None:
     assert found.stages.left()[0].before == 2
 
 
+def test_how_widely_to_choose_makes_no_other_engine() -> None:
+    """While there are rivals each decision has a policy of its own, and the rules of all."""
+    hosts = table_of(snapshot_of([Box("a"), Box("b")]))
+    policy = policy_of(filters=[fits_resources.build()], weighers=[free_ram.build()])
+    engine = engine_of(hosts, policy)
+    assert engine_of(hosts, policy.choosing_among(8)) is engine
+    other = replace(policy, weighers=(free_ram.build(multiplier=2.0),))
+    assert engine_of(hosts, other) is not engine
+
+
 def test_a_kind_that_comes_again_is_kept_however_many_come_between() -> None:
     """What comes once is soon forgotten, but at its second sight a kind of request is known."""
     engine = engine_with([fits_resources.build()], [free_ram.build()])

@@ -58,7 +58,7 @@ def test_what_differs_in_what_is_read_differs_in_the_key(path: str, other: Reque
 def test_a_group_and_the_rows_of_its_members_are_parts_of_the_key() -> None:
     """For rules that look at where the others are; some may be on hosts that are not here."""
     assert key_of("group", PLAIN, GROUP) == GROUP
-    assert key_of("group_rows", PLAIN, GROUP) == (frozenset({0}), False)
+    assert key_of("group_rows", PLAIN, GROUP) == (frozenset({0}), False, False)
     assert key_of("group_rows", PLAIN) is None
 
 

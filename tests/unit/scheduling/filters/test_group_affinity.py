@@ -6,6 +6,8 @@ import pytest
 
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.filters import group_affinity
+from berth.tables.following import resident_of
+from berth.tables.strays import Stray
 from berth.testing.fleets import Box, asking, resident, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 
@@ -38,6 +40,30 @@ def test_a_member_on_an_unknown_host_removes_every_other(ask: Ask) -> None:
     assert asked.kept(RULE) == ["gone"]
     asked.hosts.remove_instance("1")
     assert asked.kept(RULE) == ["a", "b", "gone"]
+
+
+def test_a_member_on_its_way_keeps_others_out(ask: Ask) -> None:
+    """It may end on either host, so neither is the group's; a resize in place splits nothing."""
+    home, move = resident("1", A, group_uuid="g"), resident("m", B, group_uuid="g")
+    asked = ask(snapshot_of([A, B], groups=[GROUP], instances=[home]), REQUEST)
+    for at, kept in ((B, []), (A, ["a"])):
+        asked.hosts.put_instance(at.host.uuid, replace(resident_of(move), is_move=True))
+        assert asked.kept(RULE) == kept
+        if not kept:
+            assert "on its way between two hosts" in asked.why(RULE, 0)
+    asked.hosts.remove_instance("m")
+    assert asked.kept(RULE) == ["a"]
+
+
+def test_a_member_on_its_way_to_an_unknown_host_keeps_others_out(ask: Ask) -> None:
+    """Until the host is back, or the move has ended."""
+    home = resident("1", A, group_uuid="g")
+    asked = ask(snapshot_of([A, B], groups=[GROUP], instances=[home]), REQUEST)
+    resident_there = replace(resident_of(resident("m", B, group_uuid="g")), is_move=True)
+    asked.hosts.put_stray(Stray(resident_there, "gone", "gone"))
+    assert asked.kept(RULE) == []
+    asked.hosts.remove_instance("m")
+    assert asked.kept(RULE) == ["a"]
 
 
 @pytest.mark.parametrize("policy", [p for p in GroupPolicy if p != "affinity"])

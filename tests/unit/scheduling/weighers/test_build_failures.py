@@ -33,6 +33,17 @@ def test_failures_decay(ask: Ask) -> None:
     assert asked.shares(weigher) == pytest.approx([4 / 5, 0.4 / 1.4, 0.0, 2 / 3, 0.0])
 
 
+def test_by_tenant_the_agents_level_is_read(ask: Ask) -> None:
+    """Nova's count is left alone, and so is the time: the level fades in the ledger."""
+    asked = ask(snapshot_of([Box("a", failed_builds=9), Box("b", failure_level=1.5)]), asking())
+    weigher = build_failures.build(by_tenant=True)
+    assert asked.raw(weigher) == [0.0, 1.5]
+    assert asked.shares(weigher) == pytest.approx([0.0, 0.6])
+    assert weigher.reads.request == ()
+    with pytest.raises(ValueError, match="leave it out with by_tenant"):
+        build_failures.build(by_tenant=True, decay_s=1.0)
+
+
 def test_the_multiplier_is_negated() -> None:
     """Failures count against a host, in the words of policies and aggregates alike."""
     weigher = build_failures.build(multiplier=3.0)

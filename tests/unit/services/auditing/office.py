@@ -24,16 +24,24 @@ class Office:
         self.ledger = desk.ledger
         self.auditing = Auditing(
             ledger=ledger or desk.ledger,
+            replica=desk.replica,
             clock=desk.clock,
             telemetry=desk.told,
             first_seen_s={},
         )
 
     async def audit(
-        self, *, mends: bool = False, down_s: float = LONG_S * 10, **ages: float
+        self,
+        *,
+        mends: bool = False,
+        down_s: float = LONG_S * 10,
+        host: str | None = None,
+        **ages: float,
     ) -> AuditReport:
         """Audit; services stay up for long unless told otherwise."""
-        return await self.auditing.audit(AuditAges(**ages), service_down_time_s=down_s, mends=mends)
+        return await self.auditing.audit(
+            AuditAges(**ages), service_down_time_s=down_s, mends=mends, host=host
+        )
 
     async def only(
         self, code: DiscrepancyCode, *, mends: bool = False, down_s: float = LONG_S * 10

@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 
 from berth.domain.discrepancy import DiscrepancyCode
+from berth.domain.image import Image
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.instance_action import Action
 from berth.domain.record import Kind
 from berth.domain.write import Free, Put, Remove
 from berth.testing.builders import make_flavor, make_server_group, make_service, make_take
+from tests.unit.lifecycle.town import caller, open_town
 from tests.unit.services.auditing.office import DOWN_S, FULL, LONG_S, Office, open_office
 
 MISSING = DiscrepancyCode.MISSING_ALLOCATION
@@ -174,3 +176,29 @@ async def test_flavors_are_those_of_the_instances() -> None:
     await office.place()
     await office.ledger.write(Put(make_flavor(vcpus=5)))
     assert (await office.audit()).discrepancies == ()
+
+
+async def test_a_rebuild_of_an_image_that_wants_other_cpus_is_told() -> None:
+    """It claims nothing, so what is held is what the image before needed."""
+    town = await open_town()
+    vm = await town.create()
+    pinned = Image("pinned", properties={"hw_cpu_policy": "dedicated"})
+    await town.operations.rebuild(vm.uuid, pinned, caller())
+    await town.work()
+    now = await town.get(vm.uuid)
+    assert (now.status, now.image) == (Status.ACTIVE, pinned)
+    office = Office(town.desk)
+    found = await office.only(DiscrepancyCode.ALLOCATION_DIFFERS, mends=True)
+    assert (found.key, found.lost, found.mend) == (vm.uuid, {"VCPU": 1}, None)
+    assert "PCPU 1" in found.text
+
+
+async def test_what_a_task_is_about_to_change_is_not_claimed() -> None:
+    """An agent that works on an instance may be about to write that it holds nothing."""
+    office = await open_office()
+    vm = await bare(office)
+    await office.write_instance(vm, task=Task.DELETING)
+    await office.desk.clock.sleep(DOWN_S + 1)
+    found = await office.only(MISSING, mends=True)
+    assert (found.mend, found.outcome) == (None, None)
+    assert await office.ledger.allocations() == []

@@ -4,6 +4,7 @@ import pytest
 
 from berth.domain.allocation import Allocation
 from berth.domain.change import Snapshot
+from berth.domain.consumer import Holding
 from berth.domain.instance import Status
 from berth.domain.revising import revised
 from berth.domain.write import Free, Put, Take
@@ -69,6 +70,32 @@ async def test_a_cloud_that_never_stands_still_gives_no_false_alarm() -> None:
         report = await office.audit(grace_s=-1.0)
         assert (report.discrepancies, report.lost) == ((), {})
     assert busy.reads == 9
+
+
+async def test_a_host_that_never_stands_still_gives_no_false_alarm() -> None:
+    """What holds something of it is read in many steps, and everything goes on in between."""
+    office = await open_office()
+    for number in (101, 102):
+        await office.place(number)
+    await office.beat()
+    busy = Busy(office)
+    for _ in range(3):
+        await busy.happen()
+    holders = office.ledger.holders
+
+    async def then_more(provider_uuid: str) -> list[Holding]:
+        found = await holders(provider_uuid)
+        await busy.happen()
+        await office.desk.follower.catch_up()
+        return found
+
+    office.ledger.holders = then_more  # type: ignore[method-assign]
+    busy.watch()
+    for _ in range(5):
+        for host in ("host-1", "host-2"):
+            report = await office.audit(grace_s=-1.0, host=host)
+            assert (report.discrepancies, report.lost) == ((), {})
+    assert busy.number > 20
 
 
 async def test_damage_is_found_in_a_cloud_that_never_stands_still() -> None:

@@ -14,6 +14,7 @@ from berth.adapters.bus.rabbitmq.calls import Call, Calls
 from berth.adapters.bus.rabbitmq.line import Line, Session
 from berth.adapters.bus.rabbitmq.servers import Servers
 from berth.adapters.bus.rabbitmq.serving import Serving
+from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
 from berth.adapters.bus.rabbitmq.watch import Watch
 from berth.adapters.bus.wire import Wire
 from berth.domain.errors import UnavailableError
@@ -184,15 +185,16 @@ class RabbitBus:
         if channel is None:
             raise UnavailableError(f"there is no connection to the broker {self._broker.shown}")
         try:
-            await channel.basic_publish(
-                body,
-                exchange=exchange,
-                routing_key=key,
-                properties=properties,
-                mandatory=mandatory,
-                timeout=_CONFIRM_S,
-                wait=False,
-            )
+            with broken_not_cancelled():
+                await channel.basic_publish(
+                    body,
+                    exchange=exchange,
+                    routing_key=key,
+                    properties=properties,
+                    mandatory=mandatory,
+                    timeout=_CONFIRM_S,
+                    wait=False,
+                )
         except PublishError as error:
             raise _ReachedNobodyError from error
         except DeliveryError as error:
@@ -218,7 +220,8 @@ class RabbitBus:
     async def _apply(self) -> None:
         session = self._session
         try:
-            await self._serving.catch_up()
+            with broken_not_cancelled():
+                await self._serving.catch_up()
         except Exception as error:  # noqa: BLE001 - whatever it is, a new connection begins anew
             if session is not None:
                 session.end(f"{error!r}"[:300])

@@ -14,6 +14,7 @@ from aiormq.channel import Channel
 from aiormq.exceptions import AMQPError
 
 from berth.adapters.bus.rabbitmq.broker import Broker
+from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
 from berth.domain.errors import UnavailableError
 from berth.ports.telemetry import Telemetry
 
@@ -135,8 +136,9 @@ class Line:
         session = Session(connection)
         try:
             async with asyncio.timeout(_OPEN_TIMEOUT_S):
-                for rider in self._riders:
-                    await rider.board(session)
+                with broken_not_cancelled():
+                    for rider in self._riders:
+                        await rider.board(session)
             self._connections += 1
             self._up.set()
             self.telemetry.event("broker_connected", broker=self.broker.shown)
@@ -150,18 +152,22 @@ class Line:
 
     async def _connect(self) -> AbstractConnection:
         broker = self.broker
-        return await aio_pika.connect(
-            broker.dial,
-            timeout=_CONNECT_TIMEOUT_S,
-            ssl_context=broker.tls(),
-            client_properties={"connection_name": f"berth {socket.gethostname()} {os.getpid()}"},
-        )
+        with broken_not_cancelled():
+            return await aio_pika.connect(
+                broker.dial,
+                timeout=_CONNECT_TIMEOUT_S,
+                ssl_context=broker.tls(),
+                client_properties={
+                    "connection_name": f"berth {socket.gethostname()} {os.getpid()}"
+                },
+            )
 
     async def _hang_up(self, connection: AbstractConnection) -> None:
         """Close a connection; one that is broken already has nothing to say about that."""
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-                await connection.close()
+                with broken_not_cancelled():
+                    await connection.close()
         except (AMQPError, OSError, RuntimeError):
             self.telemetry.event("broker_left_rudely", broker=self.broker.shown)
 

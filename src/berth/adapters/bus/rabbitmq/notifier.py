@@ -13,6 +13,7 @@ from pamqp.commands import Basic
 
 from berth.adapters.bus.notification_body import NotificationBody
 from berth.adapters.bus.rabbitmq.line import Line, Session
+from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
 from berth.domain.named_uuid import named_uuid
 from berth.ports.bus import CONTEXT
 from berth.ports.notifier import Priority
@@ -103,7 +104,8 @@ class RabbitNotifier:
                 self._came.clear()
                 while self._waiting:
                     batch = [*self._waiting][:_AT_ONCE]
-                    await asyncio.gather(*(self._tell(channel, *one) for one in batch))
+                    with broken_not_cancelled():
+                        await asyncio.gather(*(self._tell(channel, *one) for one in batch))
                     self._forget(batch)
                 self._all_told.set()
         except Exception as error:  # noqa: BLE001 - the rest is told on the next connection

@@ -9,6 +9,7 @@ from typing import Final
 from aiormq.exceptions import AMQPError, ChannelLockedResource
 
 from berth.adapters.bus.rabbitmq.line import Line, Session
+from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
 from berth.ports.notifier import Notifier, Priority
 
 _LOOK_S: Final = 2.0
@@ -72,8 +73,9 @@ class OneTeller:
         """Wait until nobody else tells, and begin to."""
         while True:
             try:
-                channel = await session.spare_channel()
-                await channel.queue_declare(self._queue, exclusive=True)
+                with broken_not_cancelled():
+                    channel = await session.spare_channel()
+                    await channel.queue_declare(self._queue, exclusive=True)
             except ChannelLockedResource:
                 await asyncio.sleep(_LOOK_S)
             except (AMQPError, OSError, RuntimeError) as error:

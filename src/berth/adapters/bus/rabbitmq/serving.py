@@ -19,6 +19,7 @@ from berth.adapters.bus.rabbitmq.broker import (
 )
 from berth.adapters.bus.rabbitmq.line import Session
 from berth.adapters.bus.rabbitmq.servers import Key, Servers
+from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
 from berth.adapters.bus.wire import Wire
 from berth.domain.errors import BerthError
 from berth.ports.bus import Command
@@ -109,8 +110,9 @@ class Serving:
         channel = self._channel
         try:
             if channel is not None:
-                for tag in self._consumed.values():
-                    await channel.basic_cancel(tag)
+                with broken_not_cancelled():
+                    for tag in self._consumed.values():
+                        await channel.basic_cancel(tag)
         except (AMQPError, OSError, RuntimeError) as error:
             # Without a connection nothing comes any more.
             self._telemetry.event("serving_cut", reason=type(error).__name__)
@@ -192,19 +194,20 @@ class Serving:
         if tag is None:
             return
         try:
-            if answer is None:
-                await channel.basic_reject(tag, requeue=True, wait=False)
-                return
-            if answer and properties.reply_to:
-                await channel.basic_publish(
-                    answer,
-                    routing_key=properties.reply_to,
-                    properties=Basic.Properties(
-                        correlation_id=properties.correlation_id, message_id="-"
-                    ),
-                    wait=False,
-                )
-            await channel.basic_ack(tag, wait=False)
+            with broken_not_cancelled():
+                if answer is None:
+                    await channel.basic_reject(tag, requeue=True, wait=False)
+                    return
+                if answer and properties.reply_to:
+                    await channel.basic_publish(
+                        answer,
+                        routing_key=properties.reply_to,
+                        properties=Basic.Properties(
+                            correlation_id=properties.correlation_id, message_id="-"
+                        ),
+                        wait=False,
+                    )
+                await channel.basic_ack(tag, wait=False)
         except (AMQPError, OSError, RuntimeError) as error:
             # The connection broke meanwhile: the broker gives the command to somebody again.
             self._telemetry.event("answer_lost", reason=type(error).__name__)

@@ -12,9 +12,12 @@ from aiormq.exceptions import AMQPError, ChannelNotFoundEntity
 
 from berth.adapters.bus.rabbitmq.calls import Calls
 from berth.adapters.bus.rabbitmq.line import Session
+from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
 
 INTERVAL_S = 1.0
 """How old what is known may be."""
+_ANSWER_S = 5.0
+"""A broker that takes longer is away. Heartbeats tell that, too, but after half a minute."""
 _FORGET_S = 10.0
 """How long a queue without servers is looked at after the last call."""
 
@@ -46,8 +49,10 @@ class Watch:
             await asyncio.sleep(INTERVAL_S)
             for queue in self._calls.queues | self._asked_at_s.keys():
                 try:
-                    channel = channel or await session.spare_channel()
-                    declared = await channel.queue_declare(queue, passive=True)
+                    async with asyncio.timeout(_ANSWER_S):
+                        with broken_not_cancelled():
+                            channel = channel or await session.spare_channel()
+                            declared = await channel.queue_declare(queue, passive=True)
                     self._note(queue, declared.consumer_count or 0)
                 except ChannelNotFoundEntity:
                     # That closes the channel, too.

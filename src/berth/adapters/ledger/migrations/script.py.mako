@@ -9,6 +9,9 @@ down_revision = ${repr(down_revision)}
 branch_labels = None
 depends_on = None
 
+readable_by = ${repr(up_revision)}
+"""The oldest revision whose Berth can work with these tables: older where they only gain."""
+
 
 def upgrade() -> None:
     """Bring the schema from ${repr(down_revision)} to ${repr(up_revision)}."""

@@ -10,6 +10,9 @@ from berth.domain.errors import BerthError, LedgerError
 from berth.domain.record import Kind
 from berth.domain.write import Outcome, Unit
 
+TIMEOUT_S: Final = 10.0
+"""How long to wait for a connection, for other writers, and for one statement."""
+
 UNITS_MAX: Final = 1024
 """Units of one transaction, about: a caller's own list is never split."""
 

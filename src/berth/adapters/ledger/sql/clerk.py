@@ -13,11 +13,14 @@ one of somebody else is written to the tables at once, as pages would be posted 
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from berth.adapters.ledger.books import Needs
+from berth.adapters.ledger.codec import decode_json
+from berth.adapters.ledger.counting import Counted, begin_count
 from berth.adapters.ledger.judge import judge, needs_of
 from berth.adapters.ledger.retention import Retention
 from berth.adapters.ledger.sql.daybook import count_rows, may_wait, merged, pack, unpack
@@ -25,7 +28,7 @@ from berth.adapters.ledger.sql.knowledge import Knowledge
 from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sql.recent import News
 from berth.adapters.ledger.sql.sheets import Sheets, sheets_of
-from berth.adapters.ledger.sql.sqlite_batch import Step, load, read_mark, steps_of, write
+from berth.adapters.ledger.sql.sqlite_batch import Step, count, load, read_mark, steps_of, write
 from berth.domain.change import Change
 from berth.domain.record import Kind
 from berth.domain.write import Outcome, Unit
@@ -200,12 +203,25 @@ class Clerk:
         first, version, *texts = load(self._connection, missing)
         mark = Mark(first, version)
         is_alone = self._is_mine(mark)
+        is_counted = needs.projects <= self._knowledge.books.counted.keys()
         if not is_alone:
             self._start_over(mark)
-            missing = needs
+        elif not is_counted:
+            self._post()  # instances are counted in their table
+        if not (is_alone and is_counted):
+            missing = self._knowledge.missing(needs)
             _, version, *texts = load(self._connection, missing)
         self._knowledge.learn(needs, missing, version, texts)
+        self._count(needs.projects)
         return is_alone
+
+    def _count(self, projects: AbstractSet[str]) -> None:
+        """Begin to count the instances of projects that are not counted yet."""
+        books = self._knowledge.books
+        uncounted = projects - books.counted.keys()
+        if uncounted:
+            found = count(self._connection, uncounted)
+            begin_count(books, uncounted, decode_json(list[Counted], found))
 
     def _read_mark(self) -> Mark:
         return Mark(*read_mark(self._connection))

@@ -41,6 +41,26 @@ WAITING_KINDS: Final = frozenset(
 """Kinds whose records may be in the daybook before they are in their tables."""
 
 _INSTANCES: Final = schema.instances.name
+_WIDTH: Final = len(schema.instances.columns)
+_WIDTH_BEFORE: Final = _WIDTH - 4
+"""Columns of an instance before those of schema revision 0005, which stand before its body."""
+
+
+class _Size(msgspec.Struct):
+    """What a flavor counts for."""
+
+    vcpus: int
+    memory_mb: int
+
+
+class _Sized(msgspec.Struct):
+    """What the body of an instance says that it counts for."""
+
+    flavor: _Size
+    counts_as: tuple[int, int] | None = None
+
+
+_SIZED: Final = msgspec.json.Decoder(_Sized)
 
 _MAY_WAIT: Final = frozenset(
     {*(schema.RECORD_TABLES[kind].name for kind in WAITING_KINDS), CLAIM_KEYS, ALLOCATIONS, CHANGES}
@@ -74,6 +94,10 @@ def pack(sheets: Sheets) -> bytes:
     """
     numbers = {id(row[-1]): at for at, row in enumerate(sheets.upserts.get(_INSTANCES, ()))}
     changes = sheets.inserts.get(CHANGES)
+    if numbers:
+        # Processes of the version before read pages, too, and have these columns only.
+        rows = [(*row[:_WIDTH_BEFORE], row[-1]) for row in sheets.upserts[_INSTANCES]]
+        sheets = replace(sheets, upserts={**sheets.upserts, _INSTANCES: rows})
     if numbers and changes:
         told = [(*row[:-1], numbers.get(id(row[-1]), row[-1])) for row in changes]
         sheets = replace(sheets, inserts={**sheets.inserts, CHANGES: told})
@@ -88,6 +112,7 @@ def unpack(page: bytes) -> Sheets:
     """
     try:
         sheets = _DECODER.decode(zlib.decompress(page))
+        _widen(sheets)
         rows, changes = sheets.upserts.get(_INSTANCES, ()), sheets.inserts.get(CHANGES, ())
         told = [
             (*row[:-1], rows[row[-1]][-1]) if isinstance(row[-1], int) else row for row in changes
@@ -97,6 +122,24 @@ def unpack(page: bytes) -> Sheets:
     if told:
         sheets.inserts[CHANGES] = told
     return sheets
+
+
+def _widen(sheets: Sheets) -> None:
+    """Add to rows of instances what pages leave out: the columns of schema revision 0005."""
+    rows = sheets.upserts.get(_INSTANCES)
+    if rows and len(rows[0]) < _WIDTH:
+        sheets.upserts[_INSTANCES] = [
+            (*row[:-1], *_counted_in(row[-1], revision=row[-2]), row[-1]) for row in rows
+        ]
+
+
+def _counted_in(body: Value, *, revision: Value) -> tuple[Value, Value, Value]:
+    """Read what an instance counts for out of its body, and say as of which revision."""
+    try:
+        sized = _SIZED.decode(str(body))
+    except msgspec.MsgspecError:
+        return None, None, None
+    return (*(sized.counts_as or (sized.flavor.vcpus, sized.flavor.memory_mb)), revision)
 
 
 def merged(pages: Sequence[Sheets], *, in_doubt: bool = False) -> Sheets:

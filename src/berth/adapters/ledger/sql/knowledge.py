@@ -11,6 +11,9 @@ from berth.domain.record import Kind
 _ROOMS_MAX: Final = 200_000
 """Providers to remember: each takes about a kilobyte."""
 
+_COUNTED_MAX: Final = 200_000
+"""Instances of limited projects to remember what they count for: some 200 bytes each."""
+
 _KEYS_MAX: Final = 100_000
 """Other keys to remember when there are no pages: each takes a hundred bytes, about."""
 
@@ -96,8 +99,11 @@ class Knowledge:
 
     def shrink(self) -> None:
         """Forget whatever can be loaded again, as all of it is in the tables."""
-        rooms, providers = self.books.rooms, self._known.providers | self._older.providers
-        self.books, self._known, self._older = Books(self.books.version), Needs(), Needs()
+        old, providers = self.books, self._known.providers | self._older.providers
+        rooms = old.rooms
+        self.books, self._known, self._older = Books(old.version), Needs(), Needs()
+        if sum(map(len, old.counted.values())) <= _COUNTED_MAX:
+            self.books.counted, self.books.sums = old.counted, old.sums
         if len(rooms) <= _ROOMS_MAX:
             self.books.rooms, self._known.providers = rooms, providers & rooms.keys()
 

@@ -14,8 +14,11 @@ from sqlalchemy import BigInteger, Boolean, Double, Integer, Table, Text
 from sqlalchemy.types import TypeEngine
 
 from berth.adapters.ledger.books import Books, Needs
+from berth.adapters.ledger.codec import decode_json
+from berth.adapters.ledger.counting import Counted, begin_count
 from berth.adapters.ledger.judge import judge, needs_of
 from berth.adapters.ledger.sql import schema
+from berth.adapters.ledger.sql.counted import counting_statement
 from berth.adapters.ledger.sql.loading import books_of, keys_in_order, loading_statement
 from berth.adapters.ledger.sql.sheets import Row, Sheets, sheets_of
 from berth.domain.errors import LedgerError
@@ -65,7 +68,11 @@ async def commit_batch(
     Returns:
         The outcomes, and the versions before and after.
     """
-    books = await _load(connection, needs_of(units))
+    needs = needs_of(units)
+    books = await _load(connection, needs)
+    if needs.projects:
+        text = await connection.fetchval(counting_statement("postgresql"), [*needs.projects])
+        begin_count(books, needs.projects, decode_json(list[Counted], text))
     before = books.version
     outcomes = judge(books, units)
     if books.version != before:

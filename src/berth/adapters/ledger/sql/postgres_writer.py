@@ -16,6 +16,7 @@ import asyncpg
 
 from berth.adapters.ledger.retention import Retention
 from berth.adapters.ledger.sql.batches import (
+    TIMEOUT_S,
     UNITS_MAX,
     Job,
     answers_of,
@@ -46,13 +47,8 @@ LOST: Final = (
 )
 """What says that the server cannot do it now, and nothing about what it was asked."""
 
-_TIMEOUT_S: Final = 10.0
-"""How long to wait for a connection, for other writers, and for one statement."""
-
 _SETTINGS: Final = {
     "application_name": "berth ledger",
-    "lock_timeout": f"{_TIMEOUT_S:.0f}s",
-    "idle_in_transaction_session_timeout": f"{_TIMEOUT_S:.0f}s",
     "jit": "off",
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
@@ -60,6 +56,20 @@ _SETTINGS: Final = {
 }
 """Every statement here looks rows up by their keys, however few the statistics say there are: a
 plan made when a table was small would read all of it when it has grown."""
+
+FAREWELL_S: Final = 2.0
+"""How long a server may take to hear that we leave; all is committed by then."""
+
+_WAITS: Final = ("lock_timeout", "idle_in_transaction_session_timeout")
+
+
+def why_lost(error: BaseException, timeout_s: float) -> str:
+    """Say why the server cannot do it, in words that anybody may read: no address, no user."""
+    if isinstance(error, TimeoutError):
+        return f"PostgreSQL has not answered in {timeout_s:g} s"
+    if isinstance(error, OSError):
+        return f"PostgreSQL cannot be reached ({type(error).__name__})"
+    return f"PostgreSQL cannot do it ({type(error).__name__})"
 
 
 class PostgresWriter:
@@ -69,6 +79,8 @@ class PostgresWriter:
         url: of the database, as asyncpg reads it.
         retention: how much of the past to keep.
         now_s: tells Unix time in seconds.
+        timeout_s: how long to wait for a connection, and for other writers; twice as long for the
+            answer to a statement.
         on_version: called with the newest version after each batch.
         on_batch: called with the units of a batch that was committed, and the seconds that took.
     """
@@ -79,12 +91,14 @@ class PostgresWriter:
         *,
         retention: Retention,
         now_s: Callable[[], float],
+        timeout_s: float = TIMEOUT_S,
         on_version: Callable[[int], None],
         on_batch: Callable[[int, float], None] | None = None,
     ) -> None:
         self._url = url
         self._retention = retention
         self._now_s = now_s
+        self._timeout_s = timeout_s
         self._on_version = on_version
         self._on_batch = on_batch
         queries = Queries("postgresql")
@@ -182,7 +196,8 @@ class PostgresWriter:
         """Roll back and answer with the error; or find the one job that is at fault."""
         if isinstance(error, LOST):
             self._drop()
-            gone = UnavailableError(f"the ledger cannot be written now: {error!r}")
+            why = why_lost(error, self._timeout_s)
+            gone = UnavailableError(f"the ledger cannot be written now: {why}")
             gone.__cause__ = error
             give(refusals_of(jobs, gone))
             return
@@ -207,9 +222,10 @@ class PostgresWriter:
         if self._connection is None:
             self._connection = await asyncpg.connect(
                 self._url,
-                timeout=_TIMEOUT_S,
-                command_timeout=6 * _TIMEOUT_S,
-                server_settings=_SETTINGS,
+                timeout=self._timeout_s,
+                # More than what the server itself waits for others, which it says in words.
+                command_timeout=2 * self._timeout_s,
+                server_settings={**_SETTINGS, **dict.fromkeys(_WAITS, f"{self._timeout_s:g}s")},
             )
         return self._connection
 
@@ -223,7 +239,7 @@ class PostgresWriter:
     async def _disconnect(self) -> None:
         if self._connection is not None:
             with suppress(*LOST):
-                await self._connection.close(timeout=_TIMEOUT_S)
+                await self._connection.close(timeout=FAREWELL_S)
         self._drop()
 
     def _drop(self) -> None:

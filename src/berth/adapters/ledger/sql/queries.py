@@ -114,7 +114,7 @@ class Queries:
     """The statements in one database's words, compiled when first used."""
 
     def __init__(self, dialect: DialectName) -> None:
-        self._dialect: DialectName = dialect
+        self.dialect: DialectName = dialect
         self.head = cache(self._head)
         self.changes = cache(self._changes)
         self.pages = cache(self._pages)
@@ -123,6 +123,7 @@ class Queries:
         self.every = cache(self._every)
         self.live_instances = cache(self._live_instances)
         self.live_migrations = cache(self._live_migrations)
+        self.status_counts = cache(self._status_counts)
         self.actions = cache(self._actions)
         self.allocations = cache(self._allocations)
         self.holdings = cache(self._holdings)
@@ -131,7 +132,7 @@ class Queries:
         self._migrations_with = cache(self._migrations_of)
 
     def _compiled(self, statement: Executable) -> Statement:
-        return compiled(statement, self._dialect)
+        return compiled(statement, self.dialect)
 
     def _head(self) -> Statement:
         """`[version, feed_floor, posted]`, the last being the version that the tables are at."""
@@ -165,7 +166,7 @@ class Queries:
     def _next_id(self) -> Statement:
         """The next number for :kind."""
         counters = schema.counters
-        insert = postgresql.insert if self._dialect == "postgresql" else sqlite.insert
+        insert = postgresql.insert if self.dialect == "postgresql" else sqlite.insert
         return self._compiled(
             insert(counters)
             .values(kind=bindparam("kind"), last=1)
@@ -187,7 +188,7 @@ class Queries:
         if kind is not Kind.PROVIDER:
             return select(table.c.body.label("item"))
         inventories = schema.inventories.c
-        gather = getattr(func, _JSON_OBJECT[self._dialect])
+        gather = getattr(func, _JSON_OBJECT[self.dialect])
         used = sql_cast(gather(inventories.resource_class, inventories.used), Text)
         comma = literal_column("','", Text)
         stock = (
@@ -255,6 +256,13 @@ class Queries:
         newest = found.order_by(table.created_at_s.desc(), table.uuid.desc())
         return self._compiled(newest.limit(bindparam("limit")))
 
+    def _status_counts(self) -> Statement:
+        """`[status, count]` of the instances that are not deleted; their index tells it."""
+        status = schema.instances.c.status
+        item = _item(_quoted(status), _digits(func.count()))
+        kept = select(item).where(status != literal_column(f"'{Status.DELETED}'"))
+        return self._compiled(kept.group_by(status))
+
     def _live_migrations(self) -> Statement:
         """All migrations that have not ended."""
         table = schema.migrations.c
@@ -267,11 +275,17 @@ class Queries:
         :marker_at_s is when the migration `marker` was created.
         """
         asked = [name for name in query.__slots__ if getattr(query, name) is not None]
-        return self._migrations_with(tuple(asked))
+        return self._migrations_with(tuple(asked), query.is_live)
 
-    def _migrations_of(self, asked: tuple[str, ...]) -> Statement:
+    def _migrations_of(
+        self,
+        asked: tuple[str, ...],
+        is_live: bool | None,  # noqa: FBT001 - part of a cache key
+    ) -> Statement:
         table = schema.migrations.c
         found = select(table.body.label("item"))
+        if is_live is not None:
+            found = found.where(schema.MIGRATION_IS_LIVE if is_live else schema.MIGRATION_IS_OVER)
         for name in MIGRATION_FIELDS:
             if name in asked:
                 found = found.where(table[name] == bindparam(name))
@@ -298,7 +312,7 @@ class Queries:
     def _allocations(self, by: tuple[str, ...]) -> Statement:
         """`[[consumer, provider], amounts]`, where the columns in `by` equal."""
         table = schema.allocations.c
-        pair = getattr(func, _JSON_ARRAY[self._dialect])(table.consumer_uuid, table.provider_uuid)
+        pair = getattr(func, _JSON_ARRAY[self.dialect])(table.consumer_uuid, table.provider_uuid)
         found = select(_item(sql_cast(pair, Text), table.amounts))
         for name in by:
             found = found.where(table[name] == bindparam(name))
@@ -314,10 +328,10 @@ class Queries:
         held, records = schema.allocations, schema.consumers
         instances = schema.instances
         key: BindParameter[str] = bindparam("key")
-        pair = getattr(func, _JSON_ARRAY[self._dialect])(held.c.consumer_uuid, held.c.provider_uuid)
+        pair = getattr(func, _JSON_ARRAY[self.dialect])(held.c.consumer_uuid, held.c.provider_uuid)
         null = literal_column("'null'", Text)
         is_derived = and_(records.c.uuid.is_(None), instances.c.uuid.is_not(None))
-        instance = case((is_derived, literal_column(_OWNER[self._dialect], Text)), else_=null)
+        instance = case((is_derived, literal_column(_OWNER[self.dialect], Text)), else_=null)
         item = _item(
             sql_cast(pair, Text), held.c.amounts, func.coalesce(records.c.body, null), instance
         )

@@ -17,7 +17,9 @@ from berth.adapters.ledger.listing import (
     newest_first,
     started_last,
 )
+from berth.adapters.ledger.sql.counted import footprint_statement
 from berth.adapters.ledger.sql.daybook import unpack
+from berth.adapters.ledger.sql.errands import errands_statement
 from berth.adapters.ledger.sql.queries import HoldingsBy, Parameter, Queries, Statement
 from berth.adapters.ledger.sql.sheets import CHANGES
 from berth.domain.aggregate import Aggregate
@@ -27,14 +29,17 @@ from berth.domain.consumer import Consumer, Holding
 from berth.domain.decision import Decision
 from berth.domain.errors import LedgerError, NotFoundError
 from berth.domain.flavor import Flavor
+from berth.domain.footprint import Footprint, sum_of
 from berth.domain.host import Host, Service
 from berth.domain.instance import Instance
 from berth.domain.instance_action import Action
 from berth.domain.migration import Migration
 from berth.domain.provider import Provider
+from berth.domain.quota import Quota
 from berth.domain.record import PendingRequest, Record
 from berth.domain.server_group import ServerGroup
 from berth.domain.vocabulary import ResourceClass, Trait
+from berth.domain.zone import Errand, Zone
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 T = TypeVar("T")
@@ -130,6 +135,13 @@ def read_actions(queries: Queries, instance_uuid: str) -> Read[list[Action]]:
     return sorted(found, key=started_last, reverse=True)
 
 
+def read_errands(queries: Queries, **by: str | None) -> Read[list[Errand]]:
+    """Read what was sent to child zones, where the columns named equal."""
+    asked = {name: key for name, key in by.items() if key is not None}
+    statement = errands_statement(queries.dialect, tuple(asked))
+    return in_key_order(decode_records(Errand, (yield statement, statement.bind(**asked))))
+
+
 def read_allocations(queries: Queries, **by: str | None) -> Read[list[Allocation]]:
     """Read what is allocated, where the columns named equal; in order of consumer, provider."""
     asked = {name: uuid for name, uuid in by.items() if uuid is not None}
@@ -154,6 +166,13 @@ def read_holdings(queries: Queries, by: HoldingsBy, key: str) -> Read[list[Holdi
     return gathered(rows)
 
 
+def read_footprint(queries: Queries, project_id: str) -> Read[Footprint]:
+    """Read what all instances of a project come to that are not deleted."""
+    statement = footprint_statement(queries.dialect)
+    text = yield statement, statement.bind(key=project_id)
+    return sum_of(Footprint(1, *row) for row in decode_json(list[tuple[int, int]], text))
+
+
 def read_snapshot(queries: Queries, now_s: float) -> Read[Snapshot]:
     """Read the whole live state as of one version."""
     head = yield from read_head(queries)
@@ -171,6 +190,8 @@ def read_snapshot(queries: Queries, now_s: float) -> Read[Snapshot]:
         pending_requests=tuple((yield from read_all(queries, PendingRequest))),
         resource_classes=tuple((yield from read_all(queries, ResourceClass))),
         traits=tuple((yield from read_all(queries, Trait))),
+        quotas=tuple((yield from read_all(queries, Quota))),
+        zones=tuple((yield from read_all(queries, Zone))),
     )
 
 
@@ -187,6 +208,12 @@ def _read_live(queries: Queries) -> Read[list[Instance]]:
         if chunk:
             at_s, uuid = chunk[-1].created_at_s, chunk[-1].uuid
     return sorted(live, key=_uuid)
+
+
+def read_status_counts(queries: Queries) -> Read[dict[str, int]]:
+    """Read how many instances have each status, those that are deleted left out."""
+    statement = queries.status_counts()
+    return dict(decode_json(list[tuple[str, int]], (yield statement, statement.bind())))
 
 
 def _read_live_migrations(queries: Queries) -> Read[list[Migration]]:

@@ -147,9 +147,16 @@ instances: Final = _table(
     _seconds("updated_at_s"),
     Column("is_live", Boolean(create_constraint=False), nullable=False),
     _number("revision"),
+    Column("vcpus", BigInteger, nullable=True),
+    Column("memory_mb", BigInteger, nullable=True),
+    Column("counted_revision", BigInteger, nullable=True),
     _text("body"),
 )
-"""`is_live`: occupies a host or waits for one, so that a snapshot holds it."""
+"""`is_live`: occupies a host or waits for one, so that a snapshot holds it.
+
+`vcpus` and `memory_mb` are what it counts for in its project, as of `counted_revision`; when that
+is not `revision`, a Berth that does not know them has written the row since, and its body tells.
+"""
 
 _not_deleted = text("status <> 'DELETED'")
 _has_host = text("host IS NOT NULL")
@@ -169,6 +176,11 @@ Index(
     instances.c.uuid,
     sqlite_where=_not_deleted,
     postgresql_where=_not_deleted,
+)
+
+# SQLite counts a project's instances once and remembers them; see `berth.adapters.ledger.counting`.
+Index("ix_instances_counted", instances.c.project_id, postgresql_where=_not_deleted).ddl_if(
+    dialect="postgresql"
 )
 
 pending_requests: Final = _table(
@@ -212,6 +224,8 @@ migrations: Final = _table(
 )
 """`is_live`: something is still to be done for it, so that a snapshot holds it."""
 Index(None, migrations.c.instance_uuid)
+Index("ix_migrations_source", migrations.c.source_host, migrations.c.created_at_s)
+Index("ix_migrations_destination", migrations.c.destination_host, migrations.c.created_at_s)
 Index("ix_migrations_newest", migrations.c.created_at_s, migrations.c.uuid)
 Index(
     "ix_migrations_live",
@@ -223,11 +237,30 @@ Index(
 MIGRATION_IS_LIVE: Final = text("migrations.is_live")
 """As the index says it: SQLite does not use it for `is_live = 1`, as a column would be written."""
 
+MIGRATION_IS_OVER: Final = text("NOT migrations.is_live")
+
 actions: Final = _table(
     "actions", _key("key"), _text("instance_uuid"), _seconds("started_at_s"), _text("body")
 )
 """What was asked of instances; `key` is made of the instance and the request."""
 Index(None, actions.c.instance_uuid)
+
+quotas: Final = _table("quotas", _key("project_id"), _text("body"))
+
+zones: Final = _table("zones", _key("zone_id"), _text("name"), _text("body"))
+
+errands: Final = _table(
+    "errands",
+    _key("instance_uuid"),
+    _text("project_id"),
+    _text("reservation_id"),
+    _text("request_id"),
+    _text("body"),
+)
+"""Instances that were sent to child zones."""
+Index(None, errands.c.project_id)
+Index(None, errands.c.reservation_id)
+Index(None, errands.c.request_id)
 
 changes: Final = Table(
     "changes",
@@ -267,6 +300,9 @@ RECORD_TABLES: Final[dict[Kind, Table]] = {
     Kind.TRAIT: traits,
     Kind.MIGRATION: migrations,
     Kind.ACTION: actions,
+    Kind.QUOTA: quotas,
+    Kind.ZONE: zones,
+    Kind.ERRAND: errands,
 }
 
 KIND_OF_TABLE: Final = {table.name: kind for kind, table in RECORD_TABLES.items()}

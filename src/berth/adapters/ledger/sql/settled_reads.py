@@ -1,6 +1,7 @@
 """Reads of tables that may lag behind a daybook: what both SQL ledgers answer alike."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TypeVar
 
 from berth.adapters.ledger.sql.queries import HoldingsBy, Queries
@@ -8,15 +9,20 @@ from berth.adapters.ledger.sql.reads import (
     Read,
     read_actions,
     read_allocations,
+    read_errands,
+    read_footprint,
     read_holdings,
     read_instances,
     read_migrations,
+    read_status_counts,
 )
 from berth.domain.allocation import Allocation
 from berth.domain.consumer import Holding
+from berth.domain.footprint import Footprint
 from berth.domain.instance import Instance
 from berth.domain.instance_action import Action
 from berth.domain.migration import Migration
+from berth.domain.zone import Errand
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 T = TypeVar("T")
@@ -50,6 +56,14 @@ class SettledReads(ABC):
         """Return what was asked of an instance, newest first."""
         return await self._ask(read_actions(self._queries, instance_uuid))
 
+    async def errands(
+        self, *, project_id: str | None = None, reservation_id: str | None = None
+    ) -> list[Errand]:
+        """Return what was sent to child zones, in order of the instances' uuids."""
+        return await self._ask(
+            read_errands(self._queries, project_id=project_id, reservation_id=reservation_id)
+        )
+
     async def allocations(
         self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
     ) -> list[Allocation]:
@@ -59,6 +73,10 @@ class SettledReads(ABC):
                 self._queries, consumer_uuid=consumer_uuid, provider_uuid=provider_uuid
             )
         )
+
+    async def status_counts(self) -> Mapping[str, int]:
+        """Return how many instances have each status, those that are deleted left out."""
+        return await self._ask(read_status_counts(self._queries))
 
     # --- Holdings ---
 
@@ -75,6 +93,10 @@ class SettledReads(ABC):
         """Return all that consumers of a project hold, or those of one user in it."""
         found = await self._holdings("project_id", project_id)
         return [one for one in found if user_id in {None, one.consumer.user_id}]
+
+    async def project_footprint(self, project_id: str) -> Footprint:
+        """Return what all instances of a project come to that are not deleted."""
+        return await self._ask(read_footprint(self._queries, project_id))
 
     async def _holdings(self, by: HoldingsBy, key: str) -> list[Holding]:
         return await self._ask(read_holdings(self._queries, by, key))

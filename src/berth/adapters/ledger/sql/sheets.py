@@ -14,7 +14,9 @@ from berth.domain.host import Service
 from berth.domain.instance import Instance
 from berth.domain.migration import Migration
 from berth.domain.provider import Provider
+from berth.domain.quota import Quota
 from berth.domain.record import Kind
+from berth.domain.zone import Zone
 
 Value = str | int | float | bool | None
 Row = tuple[Value, ...]
@@ -174,11 +176,14 @@ _settled_of: Final = attrgetter(
 
 
 def _instance_columns(instance: Instance) -> Row:
+    flavor = instance.flavor
     return (
         *_settled_of(instance),
         str(instance.status),
         instance.updated_at_s,
         is_live(instance),
+        instance.revision,
+        *(instance.counts_as or (flavor.vcpus, flavor.memory_mb)),
         instance.revision,
     )
 
@@ -200,6 +205,14 @@ def _migration_columns(migration: Migration) -> Row:
     )
 
 
+def _zone_columns(zone: Zone) -> Row:
+    return (str(zone.zone_id), zone.name)
+
+
+def _quota_columns(quota: Quota) -> Row:
+    return (quota.project_id,)
+
+
 _COLUMNS: Final[Mapping[Kind, Callable[[Any], Row]]] = {
     Kind.HOST: attrgetter("uuid", "name", "node"),
     Kind.SERVICE: _service_columns,
@@ -215,4 +228,7 @@ _COLUMNS: Final[Mapping[Kind, Callable[[Any], Row]]] = {
     Kind.TRAIT: attrgetter("name", "number"),
     Kind.MIGRATION: _migration_columns,
     Kind.ACTION: attrgetter("key", "instance_uuid", "started_at_s"),
+    Kind.QUOTA: _quota_columns,
+    Kind.ZONE: _zone_columns,
+    Kind.ERRAND: attrgetter("instance_uuid", "project_id", "reservation_id", "request_id"),
 }

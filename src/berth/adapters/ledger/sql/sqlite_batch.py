@@ -19,6 +19,7 @@ from sqlalchemy import Table
 from berth.adapters.ledger.books import Needs
 from berth.adapters.ledger.codec import encode
 from berth.adapters.ledger.sql import schema
+from berth.adapters.ledger.sql.counted import counting_statement
 from berth.adapters.ledger.sql.loading import keys_in_order, loading_statement
 from berth.adapters.ledger.sql.sheets import Row, Sheets, Value
 from berth.domain.errors import LedgerError
@@ -64,6 +65,14 @@ def load(connection: sqlite3.Connection, needs: Needs) -> Loaded:
         loading_statement("sqlite", tuple(needs.records)), parameters
     ).fetchone()
     return row
+
+
+def count(connection: sqlite3.Connection, projects: Collection[str]) -> str:
+    """Return what the instances of projects count for, as the table of instances has them."""
+    found: tuple[str] = connection.execute(
+        counting_statement("sqlite"), (encode(list(projects)),)
+    ).fetchone()
+    return found[0]
 
 
 def read_mark(connection: sqlite3.Connection) -> tuple[int | None, int]:

@@ -7,15 +7,17 @@ from urllib.parse import quote, urlsplit
 
 from berth.adapters.virt.fake.host import FakeHost, report_of
 from berth.adapters.virt.fake.machine import FakeGuest, FakeMachine, FakeNetwork
+from berth.domain.build_failure import FailureCause
 from berth.domain.errors import BuildError, DriverError, MigrationError
 from berth.domain.instance import Instance
 from berth.ports.clock import Clock
-from berth.ports.virt import Guest, GuestEvent, Power, Report, Verb
+from berth.ports.virt import Guest, GuestEvent, Leftover, Power, Report, Verb
 
 _ALL = frozenset(Verb)
 _WAITS = "waits for a live migration"
 _NETWORK: Final = FakeNetwork()
 _LIVE = (Power.RUNNING, Power.PAUSED)
+_STORED = "fake+stored:///"
 
 
 class FakeDriver:
@@ -51,7 +53,7 @@ class FakeDriver:
         """Return what is on the machine."""
         await self._act("guests")
         found = sorted(self.machine.guests.items())
-        return [Guest(uuid, one.power, one.reason, one.is_orphan) for uuid, one in found]
+        return [Guest(uuid, one.power, one.reason, one.is_orphan, one.waits) for uuid, one in found]
 
     async def running(self) -> Sequence[str]:
         """Return the uuids of the guests that run; a short cut for tests."""
@@ -125,6 +127,8 @@ class FakeDriver:
         self._network.machines.pop(self._address("disks", instance_uuid), None)
         self._network.machines.pop(self._address("migrate", instance_uuid), None)
         self.machine.guests.pop(instance_uuid, None)
+        if self.machine.files is not None:
+            self.machine.files.pop(instance_uuid, None)
 
     async def resize(self, instance: Instance) -> bool:
         """Give a guest another size."""
@@ -202,21 +206,36 @@ class FakeDriver:
             there = source.guests.get(urlsplit(address).path.strip("/"))
             disk = there.disk if there is not None and there.offered else None
         if disk is None:
-            raise BuildError(f"no disks are offered at {address}")
+            raise BuildError(f"no disks are offered at {address}", cause=FailureCause.NETWORK)
         guest = self._make(instance, Power.STOPPED)
         guest.disk, guest.boots = disk, 0
 
     async def store_disks(self, instance_uuid: str) -> str:
         """Keep what is on the disks where all fake machines find it."""
         guest = await self._begin(Verb.DISKS, instance_uuid, Power.STOPPED, act="store_disks")
-        address = f"fake+stored:///{instance_uuid}"
+        address = f"{_STORED}{instance_uuid}"
         self._network.stored[address] = guest.disk
+        if self.machine.stored is None:
+            self.machine.stored = {}
+        self.machine.stored.setdefault(instance_uuid, self._clock.now_s())
         return address
 
     async def drop_stored(self, address: str) -> None:
         """Forget what was stored."""
         await self._act("drop_stored")
         self._network.stored.pop(address, None)
+
+    async def leftovers(self) -> Sequence[Leftover]:
+        """Return the files that a test has made, and what was stored from here and is there."""
+        files, stored = self.machine.files or {}, self.machine.stored or {}
+        found = [Leftover(uuid, at_s) for uuid, at_s in sorted(files.items())]
+        for uuid, at_s in sorted(stored.items()):
+            address = f"{_STORED}{uuid}"
+            if address in self._network.stored:
+                found.append(Leftover(uuid, at_s, address=address))
+            else:
+                del stored[uuid]
+        return found
 
     def events(self) -> AsyncIterator[GuestEvent]:
         """Yield hints from now on."""

@@ -33,11 +33,15 @@ class FakeGuest:
 class FakeMachine:
     """A machine that goes on when the driver, and the process that it stands for, is gone."""
 
-    __slots__ = ("__weakref__", "guests", "hints", "moves", "name")
+    __slots__ = ("__weakref__", "files", "guests", "hints", "moves", "name", "stored")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.guests: dict[str, FakeGuest] = {}
+        self.files: dict[str, float] | None = None
+        """Files without a guest, by instance, with the Unix time at which they were written."""
+        self.stored: dict[str, float] | None = None
+        """When disks were stored from here, by instance."""
         self.moves: dict[str, asyncio.Task[None]] = {}
         """Live migrations away from here that are going on."""
         self.hints = Hints()

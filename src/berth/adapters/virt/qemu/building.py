@@ -1,24 +1,22 @@
 """Building guests: their disks, and their start with the size that they are to have."""
 
 import os
-from urllib.parse import urlsplit
 
-from berth.adapters.virt import disks
+from berth.adapters.virt import guest_disks, offering
+from berth.adapters.virt.accelerating import Accelerator, accelerator_of, version_of
 from berth.adapters.virt.images import ImageFile, ImageFormat, Images, image_of
 from berth.adapters.virt.inventory import Hypervisor
-from berth.adapters.virt.qemu import moving, offering
-from berth.adapters.virt.qemu.accelerating import accelerator_of, version_of
-from berth.adapters.virt.qemu.host import Accelerator, QemuHost
+from berth.adapters.virt.qemu import moving
+from berth.adapters.virt.qemu.host import QemuHost
 from berth.adapters.virt.qemu.machine import Machine
-from berth.adapters.virt.qemu.spec import Size, Spec
+from berth.adapters.virt.qemu.spec import Spec
+from berth.adapters.virt.sizes import Size
+from berth.domain.build_failure import FailureCause
 from berth.domain.errors import BuildError, DriverError
 from berth.domain.instance import Instance
 from berth.ports.clock import Clock
 from berth.ports.virt import Power
 
-_ROOT = "root"
-_DISKS = (_ROOT, "ephemeral", "swap")
-"""In the order in which guests see them."""
 _LOADING = ("inmigrate", "restore-vm")
 
 
@@ -61,7 +59,13 @@ class Builder:
         image = image_of(instance, self._images)
         size = Size.of(instance.flavor)
         return Spec(
-            instance.uuid, image.image_id, self._host.machine, size, size, power=Power.STOPPED
+            instance.uuid,
+            image.image_id,
+            self._host.machine,
+            size,
+            size,
+            power=Power.STOPPED,
+            needs_image=not image.is_disk or image.direct_kernel is not None,
         )
 
     async def build(
@@ -88,16 +92,13 @@ class Builder:
         """
         image = image_of(instance, self._images)
         if disks_at is not None:
-            for name, source in disks_at.items():
-                is_nbd = urlsplit(source).scheme == offering.SCHEME
-                source_format = "raw" if is_nbd else "qcow2"
-                await disks.copy(source, machine.folder.disk(name), source_format=source_format)
-            names = tuple(name for name in _DISKS if name in disks_at)
+            names = await guest_disks.copy_disks(machine.folder, disks_at)
             machine.record(disks=names, size=Size(0, 0))
             await self.settle_size(machine)
             machine.record(is_built=True)
             return ""
-        names = await self._make_disks(machine, image, is_blank=waits)
+        size = machine.spec.size
+        names = await guest_disks.make_disks(machine.folder, image, size, is_blank=waits)
         machine.record(disks=names, waits=waits, is_built=True)
         if not waits:
             await self.start(machine)
@@ -129,8 +130,7 @@ class Builder:
         spec = machine.spec
         if spec.size == spec.wanted:
             return
-        if _ROOT in spec.disks and spec.wanted.root_gb:
-            await disks.grow(machine.folder.disk(_ROOT), spec.wanted.root_gb)
+        await guest_disks.grow_root(machine.folder, spec.disks, spec.wanted)
         machine.record(size=spec.wanted)
 
     async def _wake(self, machine: Machine, image: ImageFile) -> None:
@@ -151,27 +151,12 @@ class Builder:
         finally:
             os.close(memory)
 
-    async def _make_disks(
-        self, machine: Machine, image: ImageFile, *, is_blank: bool
-    ) -> tuple[str, ...]:
-        size, folder, made = machine.spec.size, machine.folder, list[str]()
-        if is_blank:
-            root_bytes = await disks.root_bytes(image, size.root_gb)
-            has_root = await disks.make_blank(folder.disk(_ROOT), root_bytes)
-        else:
-            has_root = await disks.make_root(folder.disk(_ROOT), image, size.root_gb)
-        if has_root:
-            made.append(_ROOT)
-        for name, size_bytes in disks.rest_bytes(size.ephemeral_gb, size.swap_mb).items():
-            await disks.make_blank(folder.disk(name), size_bytes)
-            made.append(name)
-        return tuple(made)
-
     def _image(self, spec: Spec) -> ImageFile:
-        """Return what a guest boots; one with a disk of its own no longer needs the image."""
+        """Return what a guest boots; one that boots its own disk no longer needs the image."""
         image = self._images.get(spec.image_id)
         if image is not None:
             return image
-        if _ROOT not in spec.disks:
-            raise BuildError(f"this host has no file of image {spec.image_id!r}")
+        if spec.needs_image or guest_disks.ROOT not in spec.disks:
+            reason = f"this host has no file of image {spec.image_id!r}"
+            raise BuildError(reason, cause=FailureCause.IMAGE)
         return ImageFile(spec.image_id, self._host.state_dir, ImageFormat.QCOW2)

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from berth.adapters.virt.accelerating import Accelerator
 from berth.adapters.virt.images import ImageFile, ImageFormat
-from berth.adapters.virt.qemu.host import Accelerator, QemuHost
+from berth.adapters.virt.qemu.host import QemuHost
 from berth.adapters.virt.qemu.spec import Folder, Spec
 
 _MARK = "opt/berth/host"
@@ -83,19 +84,17 @@ def _serial(fd: int, console: Path) -> str:
 
 
 def _boot(image: ImageFile, accelerator: Accelerator) -> list[str]:
-    match image.format:
-        case ImageFormat.FIRMWARE:
-            return ["-bios", str(image.file)]
-        case ImageFormat.KERNEL:
-            initrd = [] if image.initrd is None else ["-initrd", str(image.initrd)]
-            words = image.cmdline.split(" ") if image.cmdline else []
-            # Under TCG on a busy host, kernels that check the timer find that it does not work.
-            if accelerator is Accelerator.TCG and _NO_TIMER_CHECK not in words:
-                words.append(_NO_TIMER_CHECK)
-            append = ["-append", " ".join(words)] if words else []
-            return ["-kernel", str(image.file), *initrd, *append]
-        case ImageFormat.QCOW2 | ImageFormat.RAW:
-            return []
+    if image.format is ImageFormat.FIRMWARE:
+        return ["-bios", str(image.file)]
+    if image.direct_kernel is None:
+        return []
+    initrd = [] if image.initrd is None else ["-initrd", str(image.initrd)]
+    words = image.cmdline.split(" ") if image.cmdline else []
+    # Under TCG on a busy host, kernels that check the timer find that it does not work.
+    if accelerator is Accelerator.TCG and _NO_TIMER_CHECK not in words:
+        words.append(_NO_TIMER_CHECK)
+    append = ["-append", " ".join(words)] if words else []
+    return ["-kernel", str(image.direct_kernel), *initrd, *append]
 
 
 def _disk(path: Path, name: str) -> list[str]:

@@ -2,23 +2,26 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
+from berth.adapters.virt import offering
+from berth.adapters.virt.guest_folder import tail
 from berth.adapters.virt.hints import Hints
 from berth.adapters.virt.images import Images
 from berth.adapters.virt.inventory import Stock, report_of
-from berth.adapters.virt.qemu import moving, offering
+from berth.adapters.virt.leftovers import folders_without
+from berth.adapters.virt.qemu import moving
 from berth.adapters.virt.qemu.building import Builder
 from berth.adapters.virt.qemu.host import QemuHost
-from berth.adapters.virt.qemu.machine import Machine
+from berth.adapters.virt.qemu.machine import ARRIVED, Machine
 from berth.adapters.virt.qemu.roster import Roster
-from berth.adapters.virt.qemu.spec import Size, tail
-from berth.adapters.virt.qemu.storing import Storage
+from berth.adapters.virt.sizes import Size
+from berth.adapters.virt.storing import Storage
 from berth.domain.errors import BuildError, DriverError, MigrationError
 from berth.domain.instance import Instance
 from berth.ports.clock import Clock
-from berth.ports.virt import Guest, GuestEvent, Power, Report, Verb
+from berth.ports.virt import Guest, GuestEvent, Leftover, Power, Report, Verb
 
 _LIVE = (Power.RUNNING, Power.PAUSED)
 _VERBS = frozenset(Verb) - {Verb.RESIZE_LIVE}
@@ -48,16 +51,20 @@ class QemuDriver:
         """
         self._host = host
         self._hints = Hints()
-        self._roster = Roster(host, clock, self._hints.tell)
+        self._roster = Roster(host, clock, self._on_event)
         self._builder = Builder(host, images, clock)
-        self._storage = Storage(host.storage_dir)
+        self._storage = Storage(host.storage_dir, host.name)
         self._stock = stock
         self._clock = clock
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._moves: dict[str, moving.Move] = {}
+        self._arrivals: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
         """Let go of the guests; they go on."""
+        for arrival in self._arrivals:
+            arrival.cancel()
+        await asyncio.gather(*self._arrivals, return_exceptions=True)
         await self._roster.close()
 
     @property
@@ -210,12 +217,13 @@ class QemuDriver:
     async def offer_disks(self, instance_uuid: str) -> str:
         """Have QEMU's storage daemon offer the disks, read-only."""
         async with self._asked(instance_uuid, Power.STOPPED) as machine:
-            if not offering.stands(machine.folder, machine.spec):
+            spec = machine.spec
+            if not offering.stands(machine.folder, spec.disks, spec.address):
                 await offering.withdraw(machine.folder)
                 # Whatever comes of it, somebody has to look for it before the guest starts.
                 machine.record(address=offering.BEGUN)
                 move_address = self._host.move_address
-                address = await offering.offer(machine.folder, machine.spec, move_address)
+                address = await offering.offer(machine.folder, spec.disks, move_address)
                 machine.record(address=address)
             return machine.spec.address
 
@@ -228,15 +236,35 @@ class QemuDriver:
     async def store_disks(self, instance_uuid: str) -> str:
         """Copy the disks to the folder that all hosts share."""
         async with self._asked(instance_uuid, Power.STOPPED) as machine:
-            return await self._storage.store(machine.folder, machine.spec)
+            return await self._storage.store(machine.folder, instance_uuid, machine.spec.disks)
 
     async def drop_stored(self, address: str) -> None:
         """Delete stored disks."""
         await self._storage.drop(address)
 
+    async def leftovers(self) -> Sequence[Leftover]:
+        """Return folders without a record of a guest or a process, and what was stored."""
+        known = {machine.spec.uuid for machine in await self._roster.machines()}
+        running = await self._roster.orphans()
+        found = await asyncio.to_thread(folders_without, self._host.state_dir, {*known, *running})
+        return [*found, *await self._storage.mine()]
+
     def events(self) -> AsyncIterator[GuestEvent]:
         """Yield what QEMU tells of the guests from now on."""
         return self._hints.follow()
+
+    def _on_event(self, event: GuestEvent) -> None:
+        self._hints.tell(event)
+        if event.reason == ARRIVED:
+            arrival = asyncio.create_task(self._welcome(event.instance_uuid))
+            self._arrivals.add(arrival)
+            arrival.add_done_callback(self._arrivals.discard)
+
+    async def _welcome(self, instance_uuid: str) -> None:
+        """Let a guest that has arrived go on: nobody may look at this host for long."""
+        async with self._lock(instance_uuid):
+            with suppress(DriverError):  # whoever looks next finds it
+                await self._roster.find(instance_uuid)
 
     async def _look_at(self, machine: Machine) -> Guest | None:
         """Return what a guest does; None of one that is being made, or is gone.
@@ -255,7 +283,7 @@ class QemuDriver:
                     power, reason = await machine.power()
         if uuid not in self._roster or not machine.spec.is_built:
             return None
-        return Guest(uuid, power, reason)
+        return Guest(uuid, power, reason, waits=machine.spec.waits)
 
     async def _build(
         self,

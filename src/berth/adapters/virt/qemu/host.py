@@ -1,17 +1,9 @@
 """What the QEMU driver is told about its host."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
-
-class Accelerator(StrEnum):
-    """What runs the guests' instructions."""
-
-    TCG = "tcg"
-    KVM = "kvm"
-    AUTO = "auto"
-    """KVM where a guest boots with it, TCG elsewhere."""
+from berth.adapters.virt.accelerating import Accelerator
 
 
 @dataclass(frozen=True, slots=True)

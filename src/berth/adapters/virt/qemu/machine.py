@@ -8,10 +8,11 @@ from typing import cast
 import msgspec
 
 from berth.adapters.virt import processes
+from berth.adapters.virt.accelerating import Accelerator
 from berth.adapters.virt.images import ImageFile
 from berth.adapters.virt.processes import Process
 from berth.adapters.virt.qemu.command_line import Sockets, command_line
-from berth.adapters.virt.qemu.host import Accelerator, QemuHost
+from berth.adapters.virt.qemu.host import QemuHost
 from berth.adapters.virt.qemu.qmp import Message, Qmp, QmpError, QmpRefusedError
 from berth.adapters.virt.qemu.spec import Folder, Spec
 from berth.domain.errors import DriverError
@@ -41,6 +42,8 @@ _POWERS = {
 }
 """By QEMU's status; a guest of any other is paused."""
 _GONE = "its process is gone"
+ARRIVED = "all of it has arrived"
+"""What is told of the target of a live migration that is to go on now."""
 
 
 class Machine:
@@ -281,5 +284,9 @@ class Machine:
                 self._tell(GuestEvent(self.spec.uuid, Power.CRASHED, _GONE))
             return
         name = cast("str", message["event"])
+        if name == "MIGRATION" and self.spec.waits:
+            if cast("Message", message["data"])["status"] == "completed":
+                self._tell(GuestEvent(self.spec.uuid, Power.PAUSED, ARRIVED))
+            return
         if name in _EVENTS and not self._ends:
             self._tell(GuestEvent(self.spec.uuid, *_EVENTS[name]))

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from berth.adapters.virt import processes
+from berth.adapters.virt import offering, processes
+from berth.adapters.virt.owning import own
 from berth.adapters.virt.processes import Process
-from berth.adapters.virt.qemu import moving, offering
+from berth.adapters.virt.qemu import moving
 from berth.adapters.virt.qemu.command_line import guest_of
 from berth.adapters.virt.qemu.host import QemuHost
 from berth.adapters.virt.qemu.machine import Machine
@@ -120,8 +121,9 @@ class Roster:
             if self._has_adopted:
                 return
             self._host.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            own(self._host.state_dir, self._host.name)
             running = await self._running()
-            for path in sorted(self._host.state_dir.iterdir()):
+            for path in sorted(self._host.state_dir.glob("[!.]*")):
                 folder = Folder(self._host.state_dir, path.name)
                 try:
                     spec = folder.read()

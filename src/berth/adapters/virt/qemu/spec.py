@@ -9,35 +9,13 @@ from pathlib import Path
 
 import msgspec
 
+from berth.adapters.virt.guest_folder import GuestFolder
+from berth.adapters.virt.sizes import Size
 from berth.domain.errors import DriverError
-from berth.domain.flavor import Flavor
 from berth.ports.virt import Power
 
-_CONSOLE_BYTES_MAX = 8 * 1024 * 1024
-_ERROR_BYTES = 2_000
 _SPEC = "spec.json"
 _NEW_SPEC = "spec.new"
-
-
-class Size(msgspec.Struct, frozen=True):
-    """How large a guest is."""
-
-    vcpus: int
-    memory_mb: int
-    root_gb: int = 0
-    ephemeral_gb: int = 0
-    swap_mb: int = 0
-
-    @classmethod
-    def of(cls, flavor: Flavor) -> "Size":
-        """Return the size that a flavor asks for."""
-        return cls(
-            max(1, flavor.vcpus),
-            max(1, flavor.memory_mb),
-            flavor.root_gb,
-            flavor.ephemeral_gb,
-            flavor.swap_mb,
-        )
 
 
 class Spec(msgspec.Struct, frozen=True):
@@ -60,36 +38,21 @@ class Spec(msgspec.Struct, frozen=True):
     """All its disks are there, and nobody has begun to destroy it."""
     is_saving: bool = False
     """Its memory is being written to disk, and it will be suspended then."""
+    needs_image: bool = False
+    """It boots more of its image than what its root disk has of it."""
     waits: bool = False
     """It is the target of a live migration that has not come to its end."""
     address: str = ""
     """Where that live migration arrives."""
 
 
-class Folder:
+class Folder(GuestFolder):
     """The folder of one guest. Sockets in it may have longer paths than sockets can."""
-
-    def __init__(self, state_dir: Path, instance_uuid: str) -> None:
-        self.path = state_dir / instance_uuid
-
-    def disk(self, name: str) -> Path:
-        """Return the file of a disk."""
-        return self.path / f"{name}.qcow2"
 
     @property
     def memory(self) -> Path:
         """The file of a suspended guest's memory."""
         return self.path / "memory.img"
-
-    @property
-    def console(self) -> Path:
-        """The file of what the guest writes to its serial console."""
-        return self.path / "console.log"
-
-    @property
-    def errors(self) -> Path:
-        """The file of what QEMU complains about."""
-        return self.path / "stderr.log"
 
     def make(self) -> None:
         """Make the folder, which nobody else may look into.
@@ -131,20 +94,6 @@ class Folder:
             os.fsync(file.fileno())
         new.replace(self._spec)
 
-    def last_error(self) -> str:
-        """Return the end of what QEMU complained about, on one line."""
-        text = tail(self.errors, _ERROR_BYTES)
-        return " | ".join(line.strip() for line in text.splitlines() if line.strip())
-
-    def trim_console(self) -> None:
-        """Keep the console's file from filling the disk: of a long one only the end stays."""
-        path = self.console
-        if path.exists() and path.stat().st_size > _CONSOLE_BYTES_MAX:
-            end = tail(path, _CONSOLE_BYTES_MAX // 8)
-            os.truncate(path, 0)
-            with path.open("a") as file:
-                file.write(end)
-
     @contextmanager
     def listening(self, name: str) -> Generator[int]:
         """Open a socket in the folder that listens, for a process that inherits it."""
@@ -173,13 +122,3 @@ class Folder:
     @property
     def _spec(self) -> Path:
         return self.path / _SPEC
-
-
-def tail(path: Path, bytes_max: int) -> str:
-    """Return the end of a text file; nothing when there is no file."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - bytes_max))
-            return file.read(bytes_max).decode(errors="replace")
-    except FileNotFoundError:
-        return ""

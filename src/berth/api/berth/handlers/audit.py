@@ -7,7 +7,7 @@ from berth.services.auditing import Auditing
 
 
 async def show_audit(call: Call) -> Answer:
-    """Look through the whole ledger for what should not be so, changing nothing."""
+    """Look through the whole ledger, or at one host, for what should not be so."""
     return Answer(await _audit(call, mends=False))
 
 
@@ -20,10 +20,16 @@ async def _audit(call: Call, *, mends: bool) -> AuditReport:
     parts, query = call.parts, call.query(AuditQuery)
     auditing = Auditing(
         ledger=parts.ledger,
+        replica=parts.replica,
         clock=parts.clock,
         telemetry=parts.telemetry,
         first_seen_s=parts.strangers_seen_s,
     )
-    ages = AuditAges(query.grace_s, query.task_s, query.request_s)
-    down_s = parts.service_down_time_s
-    return await auditing.audit(ages, service_down_time_s=down_s, mends=mends)
+    if query.host is not None:
+        await parts.follower.catch_up()
+    return await auditing.audit(
+        AuditAges(query.grace_s, query.task_s, query.request_s),
+        service_down_time_s=parts.service_down_time_s,
+        mends=mends,
+        host=query.host,
+    )

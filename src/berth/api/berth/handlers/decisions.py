@@ -59,12 +59,13 @@ def _shown(call: Call, decision: Decision) -> Decision:
 
 
 def without_hosts(decision: Decision) -> Decision:
-    """Return a decision with all that names a host blanked, for those who only use the cloud."""
+    """Return a decision for those who only use the cloud: all that names hosts or zones blanked."""
     return replace(
         decision,
         filters=_counts(decision.filters),
         placements=tuple(_placement(one) for one in decision.placements),
         refusal=None if decision.refusal is None else _refusal(decision.refusal),
+        zones=(),
     )
 
 

@@ -7,6 +7,7 @@ from berth.api.berth.schemas.hosts import (
     AggregateName,
     AttestationView,
     ChildView,
+    FailureView,
     HostAnswer,
     HostsQuery,
     InventoryView,
@@ -32,7 +33,7 @@ async def list_hosts(call: Call) -> Answer:
 
 async def show_host(call: Call) -> Answer:
     """Show a host, by its name or uuid."""
-    return Answer(_answer(call.parts, await call.parts.hosts.get(call.key("name"))))
+    return Answer(host_answer(call.parts, await call.parts.hosts.get(call.key("name"))))
 
 
 async def _chunks(parts: ApiParts, uuids: Sequence[str]) -> AsyncIterator[bytes]:
@@ -41,12 +42,13 @@ async def _chunks(parts: ApiParts, uuids: Sequence[str]) -> AsyncIterator[bytes]
     comma = b""
     async for views in views_of(parts, uuids):
         if views:
-            yield comma + encode([_answer(parts, view) for view in views])[1:-1]
+            yield comma + encode([host_answer(parts, view) for view in views])[1:-1]
             comma = b","
     yield b"]}"
 
 
-def _answer(parts: ApiParts, view: HostView) -> HostAnswer:
+def host_answer(parts: ApiParts, view: HostView) -> HostAnswer:
+    """Return a host as the API shows it."""
     host = view.host
     return HostAnswer(
         uuid=host.uuid,
@@ -124,6 +126,11 @@ def _service(parts: ApiParts, service: Service) -> ServiceState:
         disabled_reason=service.disabled_reason,
         forced_down=service.forced_down,
         failed_builds=service.failed_builds,
+        failure_level=service.failure_level,
+        build_failures=[
+            FailureView(project_id=one.project_id, cause=one.cause, level=one.level, at_s=one.at_s)
+            for one in service.build_failures
+        ],
         is_up=service.is_up(parts.clock.now_s(), parts.service_down_time_s),
         last_seen_s=service.last_seen_s,
     )

@@ -27,6 +27,7 @@ def _answer(policies: Policies) -> PolicyAnswer:
         hash=policy.hash,
         driver=policy.driver.name,
         host_subset_size=policy.host_subset_size,
+        contended_subset_size=policy.contended_subset_size,
         shuffle_best_same_weighed_hosts=policy.shuffle_best_same_weighed_hosts,
         runners_up=policy.runners_up,
         filters=[rule.name for rule in policy.filters],

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import cast
 
 from berth.api.codec import encode
@@ -13,8 +13,10 @@ _CHUNK = 256
 
 
 async def show_state(call: Call) -> Answer:
-    """Show the whole state as of one version of the ledger."""
+    """Show the whole state as of one version of the ledger, without passwords of child zones."""
     snapshot = await call.parts.ledger.snapshot(call.parts.clock.now_s())
+    zones = tuple(replace(zone, sealed_password="") for zone in snapshot.zones)
+    snapshot = replace(snapshot, zones=zones)
     return Answer(chunks=_chunks(snapshot))
 
 

@@ -13,8 +13,9 @@ _AGES = AuditAges()
 
 
 class AuditQuery(Model):
-    """What is too new to be told of, in seconds; see `AuditAges`."""
+    """What is too new to be told of, in seconds (see `AuditAges`), and the one host to look at."""
 
+    host: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
     grace_s: Age = _AGES.grace_s
     task_s: Age = _AGES.task_s
     request_s: Age = _AGES.request_s

@@ -29,6 +29,19 @@ class InventoryView(View):
     free: int
 
 
+class FailureView(View):
+    """How often builds of one project have failed on a host, for one cause.
+
+    `level` is the count as it had faded when the newest failed, at `at_s`. `project_id` is null
+    for all projects that are not kept apart.
+    """
+
+    project_id: str | None
+    cause: str
+    level: float
+    at_s: float
+
+
 class ServiceState(View):
     """The compute service of a host."""
 
@@ -37,6 +50,9 @@ class ServiceState(View):
     disabled_reason: str | None
     forced_down: bool
     failed_builds: int
+    failure_level: float
+    """How much failed builds speak against the host, by cause and project, as faded by now."""
+    build_failures: list[FailureView]
     is_up: bool
     last_seen_s: float
 

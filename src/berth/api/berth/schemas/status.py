@@ -52,6 +52,7 @@ class PolicyAnswer(View):
     hash: str
     driver: str
     host_subset_size: int
+    contended_subset_size: int
     shuffle_best_same_weighed_hosts: bool
     runners_up: int
     filters: list[str]

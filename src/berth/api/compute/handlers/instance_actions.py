@@ -124,7 +124,7 @@ def _event(call: Call, instance: Instance, event: ActionEvent) -> EventView:
         view.traceback = event.error or None
     if version >= _HOSTS:
         digest = hashlib.sha224((instance.project_id + event.host).encode())
-        view.host_id = digest.hexdigest()
+        view.host_id = "" if call.identity.parent is not None else digest.hexdigest()
         if is_admin:
             view.host = event.host
     if version >= _DETAILS and is_admin:

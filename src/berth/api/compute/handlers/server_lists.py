@@ -1,6 +1,7 @@
 """Lists of servers: filters and pages."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from berth.api.codec import UNSET, UnsetType
 from berth.api.compute.handlers.name_patterns import pattern_of
@@ -11,6 +12,7 @@ from berth.api.errors import HttpError
 from berth.api.links import Link, limit_of, next_page
 from berth.api.routing import Answer, Call
 from berth.api.values import flag, moment
+from berth.api.zones.tree_lists import BelowPage, below_of, page_below
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.lifecycle import status_shown
@@ -24,22 +26,45 @@ _SORT_DIRS = frozenset({None, "asc", "desc"})
 
 
 async def list_servers(call: Call) -> Answer:
-    """List servers in short, newest first."""
-    page, links = await _page(call)
+    """List servers in short, newest first; then those in child zones."""
+    page = await _page(call)
     writer = ServerWriter(call)
-    lines = [writer.line(instance) for instance in page]
-    return Answer(ServerLinesAnswer(servers=lines, servers_links=links))
+    lines = [writer.line(instance) for instance in page.own]
+    answer = ServerLinesAnswer(servers=lines, servers_links=page.links)
+    return _with_those_below(answer, page)
 
 
 async def list_servers_in_detail(call: Call) -> Answer:
-    """List servers in full, newest first."""
-    page, links = await _page(call)
+    """List servers in full, newest first; then those in child zones."""
+    page = await _page(call)
     writer = ServerWriter(call)
-    views = [writer.view(instance) for instance in page]
-    return Answer(ServersAnswer(servers=views, servers_links=links))
+    views = [writer.view(instance) for instance in page.own]
+    answer = ServersAnswer(servers=views, servers_links=page.links)
+    return _with_those_below(answer, page)
 
 
-async def _page(call: Call) -> tuple[Sequence[Instance], Links]:
+class _Page(NamedTuple):
+    """One page: this zone's own instances, what children show of theirs, and what is next."""
+
+    own: Sequence[Instance] = ()
+    links: Links = UNSET
+    below: BelowPage | None = None
+
+
+def _with_those_below(answer: ServerLinesAnswer | ServersAnswer, page: _Page) -> Answer:
+    below = page.below
+    if below is None:
+        return Answer(answer)
+    # What is on its way stands here until all of its request is there.
+    own = {instance.uuid for instance in page.own}
+    others = [server for server in below.servers if server["id"] not in own]
+    body: dict[str, object] = {"servers": [*answer.servers, *others]}
+    if page.links is not UNSET:
+        body["servers_links"] = page.links
+    return Answer(body, below.headers)
+
+
+async def _page(call: Call) -> _Page:
     asked = call.query(ServersQuery)
     if asked.sort_dir not in _SORT_DIRS:
         raise InvalidInputError("sort_dir", "must be asc or desc")
@@ -47,12 +72,22 @@ async def _page(call: Call) -> tuple[Sequence[Instance], Links]:
     words = _status_words(call)
     statuses = _statuses(words)
     if limit == 0 or statuses == set():
-        return [], UNSET
+        return _Page()
     query = _query(call, asked, statuses)
-    found = await _find(call, query, _accepts(asked, words), limit + 1)
-    if len(found) <= limit:
-        return found, UNSET
-    return found[:limit], next_page(call, found[limit - 1].uuid, limit)
+    below = await below_of(call, asked, query.project_id)
+    found: list[Instance] = []
+    if below is None or below.zone_of(asked.marker) is None:
+        found = await _find(call, query, _accepts(asked, words), limit + 1)
+    if len(found) > limit or (below is not None and len(found) == limit):
+        # As far as this zone's own go children need not be asked.
+        return _Page(found[:limit], next_page(call, found[limit - 1].uuid, limit))
+    if below is None:
+        return _Page(found)
+    rest = await page_below(call, below, limit=limit - len(found), marker=asked.marker)
+    if not rest.has_more:
+        return _Page(found, UNSET, rest)
+    last = str(rest.servers[-1]["id"])
+    return _Page(found, next_page(call, last, limit), rest)
 
 
 async def _find(

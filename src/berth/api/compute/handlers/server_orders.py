@@ -48,18 +48,21 @@ class Asked(NamedTuple):
     security_groups: tuple[str, ...]
 
 
-async def read_order(call: Call, version: Version | None) -> Asked:
+async def read_order(
+    call: Call, version: Version | None, body: NewServerBody | None = None
+) -> Asked:
     """Read the body of POST /servers.
 
     Args:
         call: whose body it is.
         version: refuse fields that this version of the compute API does not have; None takes all.
+        body: where it was read already.
 
     Raises:
         InvalidInputError: naming the field and what is wrong with it.
         HttpError: 403 when only administrators may ask for it.
     """
-    body = call.body(NewServerBody)
+    body = body or call.body(NewServerBody)
     server = body.server
     if version is not None:
         _check_version(server, version)
@@ -75,6 +78,7 @@ async def read_order(call: Call, version: Version | None) -> Asked:
         project_id=call.identity.project_id,
         user_id=call.identity.user_id,
         count=_count(server),
+        count_min=_count_min(server),
         image=_image(call, server),
         zone=_zone(call, server),
         hints=hints,
@@ -143,9 +147,14 @@ def _request_id(call: Call) -> tuple[str, bool]:
     return call.request_id, True
 
 
+def _count_min(server: NewServer) -> int:
+    """Return how many servers there have to be, when the project may not have max_count more."""
+    return 1 if server.min_count is UNSET else whole(server.min_count, "server.min_count", low=1)
+
+
 def _count(server: NewServer) -> int:
-    """Return how many servers: Nova makes up to max_count, Berth exactly that many or none."""
-    low = 1 if server.min_count is UNSET else whole(server.min_count, "server.min_count", low=1)
+    """Return how many servers are asked for; a scheduler places all of them or none."""
+    low = _count_min(server)
     if server.max_count is UNSET:
         field, count = "server.min_count", low
     else:

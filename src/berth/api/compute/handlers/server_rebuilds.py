@@ -18,6 +18,7 @@ from berth.domain.image import Image
 from berth.domain.instance import Instance
 from berth.domain.request import Operation, Request
 from berth.scheduling.reduction import CHECK_TYPE, REBUILD
+from berth.scheduling.refusal_texts import without_reasons
 
 _USER_DATA: Final = (2, 57)
 _SINCE: Final[Mapping[str, Version]] = {
@@ -88,4 +89,6 @@ def _check_image(call: Call, instance: Instance, image: Image) -> None:
     )
     refusal = call.parts.deciding.decide(request).refusal
     if refusal is not None:
-        raise ConflictError(f"the host of the instance may not have this image: {refusal.message}")
+        is_abroad = call.identity.parent is not None
+        why = without_reasons(refusal.message) if is_abroad else refusal.message
+        raise ConflictError(f"the host of the instance may not have this image: {why}")

@@ -16,6 +16,7 @@ from berth.api.compute.schemas.servers import ServerChange, ServerChangeBody
 from berth.api.compute.views.servers import Extra, ServerWriter, extra_of
 from berth.api.links import COMPUTE, linker_of
 from berth.api.routing import Answer, Call
+from berth.api.zones.handlers import build_by_offers
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.domain.instance import Instance, Status
 from berth.services.instances import Accepted
@@ -27,14 +28,17 @@ _SAVE_TRIES = 25
 
 
 async def create_servers(call: Call) -> Answer:
-    """Make servers, all of them or none.
+    """Make servers, all of them or none; or each by itself, where the settings say so.
 
     That no host has room is no error of the request: the servers are then in ERROR, and their
-    fault says why.
+    fault says why. A parent zone sends a batch of instances with their offers instead.
     """
+    if call.identity.parent is not None:
+        return await build_by_offers(call)
     asked = await read_order(call, call.version)
+    order = replace(asked.order, one_by_one=call.parts.single_shot and asked.order.count > 1)
     try:
-        accepted = await call.parts.instances.create(asked.order)
+        accepted = await call.parts.instances.create(order)
     except InvalidInputError as error:
         raise named_as_sent(error) from error
     if asked.order.may_repeat:

@@ -1,4 +1,4 @@
-"""Limits and quotas as the compute API writes them; -1 is no limit."""
+"""Limits as the compute API writes them; -1 is no limit."""
 
 from berth.api.codec import UNSET, Model, UnsetType, View
 
@@ -23,9 +23,17 @@ class AbsoluteLimits(
         "instances_used": "totalInstancesUsed",
         "ram_used": "totalRAMUsed",
         "server_groups_used": "totalServerGroupsUsed",
+        "image_metadata_max": "maxImageMeta",
+        "files_max": "maxPersonality",
+        "file_bytes_max": "maxPersonalitySize",
+        "security_groups_max": "maxSecurityGroups",
+        "security_rules_max": "maxSecurityGroupRules",
+        "floating_ips_max": "maxTotalFloatingIps",
+        "floating_ips_used": "totalFloatingIpsUsed",
+        "security_groups_used": "totalSecurityGroupsUsed",
     },
 ):
-    """What a project may have and has; memory in MiB. Servers count that hold room."""
+    """What a project may have and has; memory in MiB. Servers count that are not deleted."""
 
     server_metadata_max: int
     server_groups_max: int
@@ -38,6 +46,14 @@ class AbsoluteLimits(
     instances_used: int
     ram_used: int
     server_groups_used: int
+    image_metadata_max: int | UnsetType = UNSET
+    files_max: int | UnsetType = UNSET
+    file_bytes_max: int | UnsetType = UNSET
+    security_groups_max: int | UnsetType = UNSET
+    security_rules_max: int | UnsetType = UNSET
+    floating_ips_max: int | UnsetType = UNSET
+    floating_ips_used: int | UnsetType = UNSET
+    security_groups_used: int | UnsetType = UNSET
 
 
 class LimitsView(View):
@@ -51,55 +67,3 @@ class LimitsAnswer(View):
     """The limits of a project."""
 
     limits: LimitsView
-
-
-class QuotaView(View):
-    """What a project may have of each; the id is left out of what another project may copy."""
-
-    instances: int
-    cores: int
-    ram: int
-    key_pairs: int
-    metadata_items: int
-    server_groups: int
-    server_group_members: int
-    id: str | UnsetType = UNSET
-
-
-class QuotaAnswer(View):
-    """The quotas of a project."""
-
-    quota_set: QuotaView
-
-
-class QuotaClassAnswer(View):
-    """The quotas of whoever has none of its own."""
-
-    quota_class_set: QuotaView
-
-
-class QuotaUsage(View):
-    """A quota, and what is used of it."""
-
-    limit: int
-    in_use: int
-    reserved: int = 0
-
-
-class QuotaUsagesView(View):
-    """What a project may have of each, and has."""
-
-    id: str
-    instances: QuotaUsage
-    cores: QuotaUsage
-    ram: QuotaUsage
-    key_pairs: QuotaUsage
-    metadata_items: QuotaUsage
-    server_groups: QuotaUsage
-    server_group_members: QuotaUsage
-
-
-class QuotaUsagesAnswer(View):
-    """The quotas of a project, with what is used."""
-
-    quota_set: QuotaUsagesView

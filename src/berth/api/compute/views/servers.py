@@ -20,6 +20,7 @@ from berth.api.routing import Call
 from berth.api.values import isotime, naive_time
 from berth.domain.instance import Instance, Status
 from berth.domain.lifecycle import status_shown
+from berth.scheduling.refusal_texts import without_reasons
 from berth.services.permitting import LOCKED, vm_state
 
 _EXTENDED = (2, 3)
@@ -122,7 +123,8 @@ class ServerWriter:
             user_id=instance.user_id,
             created=isotime(instance.created_at_s),
             updated=isotime(instance.updated_at_s),
-            host_id=host_id(instance),
+            # Who can guess names of hosts could try them, and count hosts; not in other zones.
+            host_id="" if self._call.identity.parent is not None else host_id(instance),
             flavor=self._flavor(instance),
             image=self._image(instance),
             metadata=instance.metadata,
@@ -206,10 +208,13 @@ class ServerWriter:
         fault = instance.fault
         if fault is None:
             return UNSET
-        shown = fault.details and (self._call.identity.is_admin or fault.code != _SERVER_ERROR)
+        identity = self._call.identity
+        is_abroad = identity.parent is not None
+        may_see = identity.is_admin or fault.code != _SERVER_ERROR
+        shown = fault.details and may_see and not is_abroad
         return ServerFault(
             code=fault.code,
-            message=fault.message,
+            message=without_reasons(fault.message) if is_abroad else fault.message,
             created=isotime(fault.created_at_s),
             details=fault.details if shown else UNSET,
         )

@@ -94,7 +94,7 @@ def _check_domain(domain: DomainRef | UnsetType | None) -> None:
 
 def _project(call: Call, person: Person, scope: ScopeChoice | str | UnsetType) -> str | None:
     if scope is UNSET:
-        return person.project_id
+        return person.project_id or None
     if isinstance(scope, str) or scope.unscoped is not UNSET:
         return None
     if scope.project is UNSET:

@@ -1,0 +1,304 @@
+"""Several scheduler processes on one ledger: how fast they place, and how much of it is in vain.
+
+Real `berth scheduler` processes on a PostgreSQL ledger are called over RabbitMQ. Contention is
+low where all hosts are alike and a placement makes its host the last choice, and hot where all
+schedulers fill the same small host, then the next, until less is left than was asked for.
+"""
+
+import asyncio
+import os
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import httpx
+import uvloop
+from prometheus_client.parser import text_string_to_metric_families
+
+from bench.cases import SchedulerCases
+from bench.errors import BenchError
+from bench.fleet import FLAVOR, host_uuid
+from bench.placement.database import fresh_database
+from bench.service import Service, free_port, running
+from berth.adapters.bus.rabbitmq import Broker, Line, RabbitBus
+from berth.adapters.ledger import open_ledger
+from berth.adapters.system import LogTelemetry
+from berth.domain.decision import Decision, Verdict
+from berth.domain.errors import BerthError
+from berth.domain.host import Host
+from berth.domain.host import Service as HostService
+from berth.domain.instance import Instance
+from berth.domain.provider import Provider
+from berth.domain.request import Request, instance_uuid_of, reservation_id_of
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.write import Committed, Put, Unit
+from berth.ports.ledger import Ledger
+from berth.services.commands import PLACE, PlaceOrder
+
+_BROKER_URL: Final = "amqp://guest:guest@127.0.0.1:5672/"
+_READY_S: Final = 180.0
+_POLL_S: Final = 0.1
+_ANSWER_S: Final = 120.0
+_CONNECT_S: Final = 10.0
+_UNITS_AT_ONCE: Final = 500
+_IN_VAIN: Final = frozenset({"short", "stale", "changed"})
+_HOT_INSTANCES: Final = 4
+"""How many instances fit on a host where contention is hot."""
+_PER_1000: Final = 1000.0
+
+_POLICY: Final = """
+name = "bench"
+contended_subset_size = {subset}
+
+[[filters]]
+name = "ComputeFilter"
+service_down_time_s = 86400.0
+
+[[filters]]
+name = "ResourcesFilter"
+
+[[weighers]]
+name = "RAMWeigher"
+multiplier = {multiplier}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerTimes:
+    """One load on so many schedulers. Times of the processor are those of the schedulers alone.
+
+    `conflicts` are claims that the ledger rejected, `retries` plans that were made anew for that,
+    each for 1,000 placements; `refused` orders got no host, `contended` of them after all tries.
+    """
+
+    contention: str
+    hosts: int
+    schedulers: int
+    subset: int
+    placed: int
+    refused: int
+    contended: int
+    placements_per_s: float
+    cpu_us: float | None
+    conflicts: float
+    retries: float
+
+
+class NoBrokerError(BenchError):
+    """There is no RabbitMQ server."""
+
+
+class BrokenError(BenchError):
+    """What several schedulers did together is not right."""
+
+
+def broker_url() -> str:
+    """Return where the broker is that tests use, too."""
+    return os.environ.get("BERTH_TEST_RABBITMQ_URL", _BROKER_URL)
+
+
+def measure_schedulers(cases: SchedulerCases) -> Iterator[SchedulerTimes]:
+    """Measure each load with each number of schedulers, on a ledger and queues of its own.
+
+    Raises:
+        NoDatabaseError: there is no PostgreSQL server.
+        NoBrokerError: there is no RabbitMQ server.
+        BrokenError: an order was lost or doubled, or a host has more than fits.
+    """
+    for contention, hosts in (("low", one) for one in cases.hosts):
+        for count in cases.schedulers:
+            yield _measure(cases, contention, hosts, count)
+    for count in cases.schedulers:
+        yield _measure(cases, "hot", cases.hot_hosts, count)
+
+
+def _measure(cases: SchedulerCases, contention: str, hosts: int, count: int) -> SchedulerTimes:
+    with ExitStack() as stack:
+        database = stack.enter_context(fresh_database())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="berth-bench-")))
+        broker = Broker(broker_url(), prefix=f"berth_bench_{os.getpid()}_{secrets.token_hex(4)}")
+        is_hot = contention == "hot"
+        policy = folder / "policy.toml"
+        multiplier = -1.0 if is_hot else 1.0
+        policy.write_text(_POLICY.format(subset=cases.subset, multiplier=multiplier))
+        total = _HOT_INSTANCES if is_hot else cases.placements
+        asyncio.run(_fill(database.url, hosts, total))
+        services = [
+            stack.enter_context(_scheduler(folder / f"{number}.log", database.url, broker, policy))
+            for number in range(count)
+        ]
+        # More than fits, so that the end of a full fleet is fought for, too.
+        orders = int(hosts * total * 1.05) if is_hot else cases.placements
+        before_s = [service.cpu_s() or 0.0 for service in services]
+        load = uvloop.run(_load(broker, orders, cases.in_flight))
+        counts = _sums(services)
+        cpu_s = [service.cpu_s() for service in services]
+        asyncio.run(_check(database.url, orders, load.decisions))
+    spent_s = None if None in cpu_s else sum(one or 0.0 for one in cpu_s) - sum(before_s)
+    placed = sum(one.verdict is Verdict.PLACED for one in load.decisions)
+    conflicts = sum(counts.get(f"berth_claims:{outcome}", 0.0) for outcome in _IN_VAIN)
+    return SchedulerTimes(
+        contention=contention,
+        hosts=hosts,
+        schedulers=count,
+        subset=cases.subset,
+        placed=placed,
+        refused=len(load.decisions) - placed,
+        contended=int(counts.get("berth_refusals:contention", 0)),
+        placements_per_s=round(placed / load.seconds, 1),
+        cpu_us=None if spent_s is None else round(spent_s * 1e6 / placed, 1),
+        conflicts=round(conflicts * _PER_1000 / placed, 1),
+        retries=round(counts.get("berth_claim_retries:", 0.0) * _PER_1000 / placed, 1),
+    )
+
+
+async def _fill(url: str, hosts: int, instances: int) -> None:
+    """Register hosts on which so many instances fit each."""
+    stock = {
+        VCPU: Inventory(FLAVOR.vcpus * instances),
+        MEMORY_MB: Inventory(FLAVOR.memory_mb * instances),
+        DISK_GB: Inventory(FLAVOR.root_gb * instances),
+    }
+    units: list[Unit] = []
+    for index in range(hosts):
+        name, uuid = f"host-{index:06d}", host_uuid(index)
+        service = HostService(name, uuid, last_seen_s=time.time())
+        provider = Provider(uuid, name, inventories=stock)
+        units.append((Put(Host(uuid=uuid, name=name, node=name)), Put(provider), Put(service)))
+    ledger = await open_ledger(url)
+    try:
+        for first in range(0, len(units), _UNITS_AT_ONCE):
+            outcomes = await ledger.commit(units[first : first + _UNITS_AT_ONCE])
+            if not all(isinstance(outcome, Committed) for outcome in outcomes):
+                raise BrokenError("the fleet could not be registered")
+    finally:
+        await ledger.close()
+
+
+@contextmanager
+def _scheduler(log: Path, ledger: str, broker: Broker, policy: Path) -> Iterator[Service]:
+    """Run a scheduler, and wait until it is ready."""
+    service = Service("127.0.0.1", free_port(), 0)
+    settings = {
+        "BERTH_LEDGER_URL": ledger,
+        "BERTH_BUS_URL": broker.url,
+        "BERTH_BUS_PREFIX": broker.prefix,
+        "BERTH_POLICY_PATH": str(policy),
+        "BERTH_METRICS_LISTEN": f"{service.host}:{service.port}",
+    }
+    command = [sys.executable, "-m", "berth.cli.main", "scheduler"]
+    with running(
+        service, command, settings, log, says="broker_connected", ready_s=_READY_S
+    ) as started:
+        yield started
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    decisions: Sequence[Decision]
+    seconds: float
+
+
+async def _load(broker: Broker, orders: int, in_flight: int) -> _Load:
+    """Have orders placed, so many at once, as API processes would."""
+    waiting = iter([_order(f"req-{number}") for number in range(orders)])
+    decisions: list[Decision] = []
+    async with _bus(broker) as bus:
+
+        async def ask() -> None:
+            for order in waiting:
+                decision = await bus.call(PLACE, order, timeout_s=_ANSWER_S)
+                decisions.append(decision)
+
+        began_s = time.perf_counter()
+        try:
+            await asyncio.gather(*(ask() for _ in range(in_flight)))
+        except BerthError as error:
+            raise BrokenError(f"after {len(decisions)} of {orders} orders: {error}") from error
+        return _Load(decisions, time.perf_counter() - began_s)
+
+
+@asynccontextmanager
+async def _bus(broker: Broker) -> AsyncIterator[RabbitBus]:
+    line = Line(broker, LogTelemetry("bench"), Random(0))
+    bus = RabbitBus(line, secrets.token_hex(4))
+    task = asyncio.create_task(line.run())
+    try:
+        async with asyncio.timeout(_CONNECT_S):
+            await line.wait_until_up()
+        yield bus
+    except TimeoutError as error:
+        raise NoBrokerError(f"no RabbitMQ server at {broker.shown}") from error
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _order(request_id: str) -> PlaceOrder:
+    uuid = instance_uuid_of(request_id, 0)
+    asked = Request(request_id, (uuid,), FLAVOR, project_id="project", user_id="user")
+    instance = Instance(
+        uuid=uuid,
+        name=request_id,
+        project_id=asked.project_id,
+        user_id=asked.user_id,
+        request_id=request_id,
+        reservation_id=reservation_id_of(request_id),
+        flavor=FLAVOR,
+        created_at_s=time.time(),
+    )
+    return PlaceOrder(asked, (instance,))
+
+
+def _sums(services: Sequence[Service]) -> dict[str, float]:
+    """Return counters by name and first label, summed over the schedulers."""
+    sums: dict[str, float] = {}
+    for service in services:
+        text = httpx.get(f"{service.url}/metrics", trust_env=False).text
+        for family in text_string_to_metric_families(text):
+            if family.type != "counter":
+                continue
+            for sample in family.samples:
+                if sample.name.endswith("_total"):
+                    label = sample.labels.get("outcome", sample.labels.get("code", ""))
+                    key = f"{family.name}:{label}"
+                    sums[key] = sums.get(key, 0.0) + sample.value
+    return sums
+
+
+async def _check(url: str, orders: int, decisions: Sequence[Decision]) -> None:
+    """Make sure that each order was decided once, and no host has more than fits."""
+    ledger = await open_ledger(url)
+    try:
+        kept = {one.request_id: one for one in decisions}
+        if len(kept) != orders or len(decisions) != orders:
+            raise BrokenError(f"{orders} orders, and {len(kept)} were answered")
+        await _check_room(ledger, kept)
+    finally:
+        await ledger.close()
+
+
+async def _check_room(ledger: Ledger, decisions: dict[str, Decision]) -> None:
+    used: dict[str, int] = {}
+    for request_id, decision in decisions.items():
+        if await ledger.get(Decision, request_id) != decision:
+            raise BrokenError(f"{request_id}: the ledger has another decision than was answered")
+        found = await ledger.get(Instance, instance_uuid_of(request_id, 0))
+        host = decision.placements[0] if decision.placements else None
+        if found is None or found.host != (host.host if host else None):
+            raise BrokenError(f"{request_id}: its instance is not where the decision says")
+        if host is not None:
+            used[host.provider_uuid] = used.get(host.provider_uuid, 0) + FLAVOR.vcpus
+    for provider in await ledger.all(Provider):
+        stock = provider.inventories[VCPU]
+        if provider.used.get(VCPU, 0) != used.get(provider.uuid, 0):
+            raise BrokenError(f"{provider.name}: what is used is not what was placed there")
+        if provider.used.get(VCPU, 0) > stock.total:
+            raise BrokenError(f"{provider.name}: more is used than there is")

@@ -1,0 +1,17 @@
+"""Moves of a host are found by either side."""
+
+from alembic import op
+
+revision = "0006"
+down_revision = "0005"
+branch_labels = None
+depends_on = None
+
+readable_by = "0004"
+"""Indexes are nobody's business."""
+
+
+def upgrade() -> None:
+    """Make an index for each side."""
+    for side in ("source", "destination"):
+        op.create_index(f"ix_migrations_{side}", "migrations", [f"{side}_host", "created_at_s"])

@@ -1,0 +1,64 @@
+"""The disks that a guest has: which ones, and in which order it sees them."""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from berth.adapters.virt import disks, offering
+from berth.adapters.virt.guest_folder import GuestFolder
+from berth.adapters.virt.images import ImageFile
+from berth.adapters.virt.sizes import Size
+
+ROOT = "root"
+_DISKS = (ROOT, "ephemeral", "swap")
+
+
+async def make_disks(
+    folder: GuestFolder, image: ImageFile, size: Size, *, is_blank: bool
+) -> tuple[str, ...]:
+    """Make the disks of a new guest, and return their names.
+
+    Args:
+        folder: of the guest.
+        image: what the root disk begins as, if it is a disk.
+        size: how large they are.
+        is_blank: what they hold is yet to come, so the root disk is as large and empty.
+
+    Raises:
+        BuildError: the image is larger than the disk that the flavor asks for.
+        DriverError: qemu-img failed.
+    """
+    made: list[str] = []
+    if is_blank:
+        root_bytes = await disks.root_bytes(image, size.root_gb)
+        has_root = await disks.make_blank(folder.disk(ROOT), root_bytes)
+    else:
+        has_root = await disks.make_root(folder.disk(ROOT), image, size.root_gb)
+    if has_root:
+        made.append(ROOT)
+    for name, size_bytes in disks.rest_bytes(size.ephemeral_gb, size.swap_mb).items():
+        await disks.make_blank(folder.disk(name), size_bytes)
+        made.append(name)
+    return tuple(made)
+
+
+async def copy_disks(folder: GuestFolder, sources: Mapping[str, str]) -> tuple[str, ...]:
+    """Copy the disks of a guest from elsewhere, by name, and return their names.
+
+    Raises:
+        DriverError: qemu-img failed.
+    """
+    for name, source in sources.items():
+        is_nbd = urlsplit(source).scheme == offering.SCHEME
+        source_format = "raw" if is_nbd else "qcow2"
+        await disks.copy(source, folder.disk(name), source_format=source_format)
+    return tuple(name for name in _DISKS if name in sources)
+
+
+async def grow_root(folder: GuestFolder, names: tuple[str, ...], size: Size) -> None:
+    """Make the root disk as large as it is to be; disks only grow.
+
+    Raises:
+        DriverError: qemu-img failed.
+    """
+    if ROOT in names and size.root_gb:
+        await disks.grow(folder.disk(ROOT), size.root_gb)

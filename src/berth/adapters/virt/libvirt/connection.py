@@ -1,0 +1,268 @@
+"""The connections to libvirtd: one that listens, and one for each call that is under way.
+
+Every call blocks, so all of them run in threads. libvirt hears of a lost connection, and of
+events, in a thread of its own (see `binding.load`).
+
+Calls share no connection. Where several wait on one, keepalive ends only the one of them that
+reads; the others wait until libvirtd goes on, and then libvirt's client (9.0) reads memory that it
+has freed, and the process dies of it.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from berth.adapters.virt.libvirt import binding, domain_xml, states
+from berth.adapters.virt.libvirt.binding import Connect, Domain, ErrorCode
+from berth.adapters.virt.libvirt.refusals import RefusedError, refusal_of
+from berth.adapters.virt.threads import Threads
+from berth.domain.errors import DriverError
+from berth.ports.virt import GuestEvent
+
+_T = TypeVar("_T")
+_OPEN_S = 20.0
+_CALL_S = 300.0
+"""Saving a large memory takes its time; keepalive finds most connections that hang before that."""
+_AGAIN_S = 1.0
+_KEEPALIVE_S = 5
+_KEEPALIVE_COUNT = 3
+
+
+class Connection:
+    """Calls libvirtd, and passes its events on.
+
+    When the connection that listens is lost all calls fail: libvirtd has ended, or hangs.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        calls_max: int,
+        tell: Callable[[GuestEvent], None],
+        returned: Callable[[], None],
+    ) -> None:
+        """Make a connection that is opened by the first call.
+
+        Args:
+            uri: of libvirtd.
+            calls_max: most calls at once.
+            tell: is told what events say.
+            returned: is called when it has been opened again after it was lost.
+        """
+        self._uri = uri
+        self._threads = Threads(calls_max)
+        self._tell = tell
+        self._returned = returned
+        self._connect: Connect | None = None
+        self._lost = asyncio.Event()
+        """The connection that listens is lost; each has an event."""
+        self._idle: list[Connect] = []
+        """Connections for calls, with none under way; threads take them."""
+        self._event_id = 0
+        self._opening: asyncio.Task[Connect] | None = None
+        self._reopening: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    async def call(self, work: Callable[[Connect], _T], *, is_long: bool = False) -> _T:
+        """Do something with the connection, in a thread.
+
+        Args:
+            work: what; it may raise libvirt's errors.
+            is_long: who is cancelled meanwhile does not wait for its end.
+
+        Raises:
+            RefusedError: libvirt refused, or failed.
+            DriverError: libvirtd cannot be reached.
+        """
+        await self._get()
+        lost = self._lost
+        threads = self._threads
+
+        def do() -> _T:
+            return _guarded(lambda: self._do(work))
+
+        calling = asyncio.ensure_future(threads.run(do) if is_long else threads.finish(do))
+        calling.add_done_callback(seen)
+        timeout_s = None if is_long else _CALL_S
+        try:
+            is_done = await _ends(calling, lost, timeout_s)
+        except asyncio.CancelledError:
+            if is_long:
+                calling.cancel()
+            else:
+                await _ends(calling, lost, timeout_s)
+            raise
+        if not is_done and lost.is_set():
+            raise DriverError(f"the connection to libvirtd at {self._uri} was lost meanwhile")
+        if not is_done:
+            reason = f"libvirtd at {self._uri} has not answered for {_CALL_S:.0f} s"
+            raise DriverError(reason) from TimeoutError()
+        return await calling
+
+    async def on(
+        self, instance_uuid: str, work: Callable[[Domain], _T], *, is_long: bool = False
+    ) -> _T:
+        """Do something with a guest that must be there; see `call`."""
+        return await self.call(
+            lambda connect: work(connect.lookupByUUIDString(instance_uuid)), is_long=is_long
+        )
+
+    async def close(self) -> None:
+        """Hang up; the guests go on."""
+        self._is_closed = True
+        if self._reopening is not None:
+            self._reopening.cancel()
+            await asyncio.wait({self._reopening})
+        if self._opening is not None:
+            await asyncio.wait({self._opening})
+        connect, self._connect = self._connect, None
+        if connect is not None:
+            with contextlib.suppress(RefusedError):
+                await self._threads.run(lambda: _guarded(self._hang_up, connect, self._event_id))
+        idle, self._idle = self._idle, []
+        for one in idle:
+            await self._threads.run(partial(_close, one))
+
+    def _do(self, work: Callable[[Connect], _T]) -> _T:
+        """Do something with a connection of its own, in a thread."""
+        connect = self._one_for_a_call()
+        try:
+            return work(connect)
+        finally:
+            if self._is_closed or connect.isAlive() != 1:
+                _close(connect)
+            else:
+                self._idle.append(connect)
+
+    def _one_for_a_call(self) -> Connect:
+        while True:
+            try:
+                connect = self._idle.pop()
+            except IndexError:
+                return self._open_one()
+            if connect.isAlive() == 1:
+                return connect
+            _close(connect)
+
+    def _open_one(self) -> Connect:
+        connect = binding.load().open(self._uri)
+        connect.setKeepAlive(_KEEPALIVE_S, _KEEPALIVE_COUNT)
+        return connect
+
+    async def _get(self) -> Connect:
+        if self._is_closed:
+            raise DriverError("the driver is closed")
+        # Only looks at the socket; when libvirtd hangs, keepalive has it closed.
+        if self._connect is not None and self._connect.isAlive() == 1:
+            return self._connect
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.ensure_future(self._open_in_time())
+            self._opening.add_done_callback(seen)
+        # All who come meanwhile share its outcome.
+        return await asyncio.shield(self._opening)
+
+    async def _open_in_time(self) -> Connect:
+        self._connect = None
+        lost = self._lost = asyncio.Event()
+        loop, is_late = asyncio.get_running_loop(), threading.Event()
+        try:
+            async with asyncio.timeout(_OPEN_S):
+                self._connect = await self._threads.run(lambda: self._open(loop, lost, is_late))
+        except TimeoutError as error:
+            is_late.set()
+            reason = f"libvirtd at {self._uri} does not answer in {_OPEN_S:.0f} s"
+            raise DriverError(reason) from error
+        return self._connect
+
+    def _open(
+        self, loop: asyncio.AbstractEventLoop, lost: asyncio.Event, is_late: threading.Event
+    ) -> Connect:
+        def on_event(_: Connect, domain: Domain, event: int, detail: int, __: object) -> None:
+            name, hint = domain.name(), states.hint_of(event, detail)
+            if hint is not None and name.startswith(domain_xml.NAME_PREFIX):
+                told = GuestEvent(domain.UUIDString(), *hint)
+                with contextlib.suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(self._tell, told)
+
+        def on_close(_: Connect, __: int, ___: object) -> None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._reopen, lost)
+
+        def made(_: None) -> Connect:
+            connect = self._open_one()
+            connect.registerCloseCallback(on_close, None)
+            event_id = connect.domainEventRegisterAny(None, binding.LIFECYCLE, on_event, None)
+            if is_late.is_set():
+                self._hang_up(connect, event_id)  # nobody has waited for it
+                raise DriverError(f"libvirtd at {self._uri} has answered too late")
+            self._event_id = event_id
+            return connect
+
+        return _guarded(made, None)
+
+    def _hang_up(self, connect: Connect, event_id: int) -> None:
+        connect.unregisterCloseCallback()
+        connect.domainEventDeregisterAny(event_id)
+        connect.close()
+
+    def _reopen(self, lost: asyncio.Event) -> None:
+        """Have calls fail, and events come again, however long libvirtd is away."""
+        lost.set()
+        if not self._is_closed and (self._reopening is None or self._reopening.done()):
+            self._reopening = asyncio.ensure_future(self._try_again())
+
+    async def _try_again(self) -> None:
+        while True:
+            with contextlib.suppress(DriverError):
+                await self._get()
+                self._returned()
+                return
+            await asyncio.sleep(_AGAIN_S)
+
+
+def _close(connect: Connect) -> None:
+    """Close a connection that may be lost already."""
+    with contextlib.suppress(binding.load().libvirtError):
+        connect.close()
+
+
+async def _ends(calling: asyncio.Task[_T], lost: asyncio.Event, timeout_s: float | None) -> bool:
+    """Wait for the end of a call, while there is hope; tell whether it has ended."""
+    losing = asyncio.ensure_future(lost.wait())
+    first = asyncio.FIRST_COMPLETED
+    try:
+        await asyncio.wait({calling, losing}, timeout=timeout_s, return_when=first)
+    finally:
+        losing.cancel()
+    return calling.done()
+
+
+def _guarded(work: Callable[..., _T], *given: object) -> _T:
+    try:
+        return work(*given)
+    except binding.load().libvirtError as error:
+        raise refusal_of(error) from error
+
+
+def seen(task: asyncio.Task[_T]) -> None:
+    """Look at the outcome of a task that nobody may wait for any more."""
+    if not task.cancelled():
+        task.exception()
+
+
+def is_gone(error: RefusedError) -> bool:
+    """Tell whether libvirt complains that there is no such guest."""
+    return error.code == ErrorCode.NO_DOMAIN
+
+
+def tolerant(code: ErrorCode, work: Callable[[Domain], _T], domain: Domain) -> _T | None:
+    """Do something with a guest; None when libvirt refuses for one reason."""
+    try:
+        return work(domain)
+    except binding.load().libvirtError as error:
+        if error.get_error_code() != code:
+            raise
+        return None

@@ -1,0 +1,187 @@
+"""A guest as libvirt describes it: domain XML, made and changed as a tree."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from berth.adapters.virt.accelerating import Accelerator
+from berth.adapters.virt.guest_folder import GuestFolder
+from berth.adapters.virt.images import ImageFile, ImageFormat
+from berth.adapters.virt.libvirt.hardware_xml import hardware_of
+from berth.adapters.virt.libvirt.host import LibvirtHost
+from berth.adapters.virt.libvirt.record import NAMESPACE, PREFIX, Record, to_element
+
+NAME_PREFIX = "berth-"
+_ARCH = "x86_64"
+_NO_TIMER_CHECK = "no_timer_check"
+_TRANSLATION_MIB = "32"
+"""What TCG may keep of translated code: by itself it takes as much as the guest, and more."""
+
+ET.register_namespace(PREFIX, NAMESPACE)
+
+
+def name_of(uuid: str) -> str:
+    """Return what libvirt and operators call a guest."""
+    return f"{NAME_PREFIX}{uuid}"
+
+
+def domain_xml(
+    host: LibvirtHost, accelerator: Accelerator, record: Record, image: ImageFile
+) -> str:
+    """Return the description of a guest.
+
+    Addresses of devices are libvirt's to choose; with equal devices in equal order they are
+    equal.
+    """
+    folder = GuestFolder(host.state_dir, record.uuid)
+    domain_type = "kvm" if accelerator is Accelerator.KVM else "qemu"
+    domain = ET.Element("domain", {"type": domain_type})
+    _text(domain, "name", name_of(record.uuid))
+    _text(domain, "uuid", record.uuid)
+    ET.SubElement(domain, "metadata").append(to_element(record))
+    _text(domain, "memory", str(record.size.memory_mb), unit="MiB")
+    _text(domain, "vcpu", str(record.size.vcpus), placement="static")
+    domain.append(_boot(record.machine, image, accelerator))
+    features = ET.SubElement(domain, "features")
+    for name in ("acpi", "apic"):
+        ET.SubElement(features, name)
+    if accelerator is Accelerator.TCG:
+        _text(ET.SubElement(features, "tcg"), "tb-cache", _TRANSLATION_MIB, unit="MiB")
+    domain.append(_processor(accelerator, host.cpu_model))
+    for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
+        _text(domain, f"on_{event}", action)
+    devices = ET.SubElement(domain, "devices")
+    _text(devices, "emulator", host.binary)
+    for name, letter in zip(record.disks, "abcdefgh", strict=False):
+        devices.append(_disk(folder.disk(name), name, f"vd{letter}"))
+    ET.SubElement(devices, "controller", {"type": "usb", "model": "none"})
+    devices.append(_serial(folder))
+    ET.SubElement(devices, "memballoon", {"model": "none"})
+    ET.SubElement(devices, "panic", {"model": "isa"})
+    for element in hardware_of(record):
+        if element.tag == "hostdev":
+            devices.append(element)
+        elif (there := domain.find(element.tag)) is not None:
+            there.extend(element)
+        else:
+            domain.append(element)
+    return ET.tostring(domain, encoding="unicode")
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the files of a guest are on the host that it moves to."""
+
+    state_dir: Path
+    image: Path
+    initrd: Path | None
+    binary: str
+
+
+def moved_xml(xml: str, destination: Destination, record: Record) -> str:
+    """Return the description of a guest for another host.
+
+    All that the guest sees stays, as it must; what changes is where files are, and the record.
+
+    Args:
+        xml: the description here, in the form that can be moved.
+        destination: where files are there.
+        record: what is to be kept there of the guest.
+    """
+    domain = ET.fromstring(xml)  # noqa: S314 - libvirt wrote it
+    folder = GuestFolder(destination.state_dir, record.uuid)
+    files = {"loader": destination.image, "kernel": destination.image}
+    if destination.initrd is not None:
+        files["initrd"] = destination.initrd
+    for tag, path in files.items():
+        if (found := domain.find(f"os/{tag}")) is not None:
+            found.text = str(path)
+    for disk in domain.iterfind("devices/disk"):
+        _set_source(disk, folder)
+    for line in (*domain.iterfind("devices/serial"), *domain.iterfind("devices/console")):
+        if (log := line.find("log")) is not None:
+            log.set("file", str(folder.console))
+        if (source := line.find("source")) is not None:
+            line.remove(source)  # a terminal of the other host
+        line.attrib.pop("tty", None)
+    _set_text(domain, "devices/emulator", destination.binary)
+    set_record(domain, record)
+    return ET.tostring(domain, encoding="unicode")
+
+
+def set_record(domain: ET.Element, record: Record) -> None:
+    """Put another record in the place of a description's."""
+    metadata = domain.find("metadata")
+    if metadata is None:
+        metadata = ET.SubElement(domain, "metadata")
+    for old in metadata.findall(f"{{{NAMESPACE}}}guest"):
+        metadata.remove(old)
+    metadata.append(to_element(record))
+
+
+def _boot(machine: str, image: ImageFile, accelerator: Accelerator) -> ET.Element:
+    boot = ET.Element("os")
+    _text(boot, "type", "hvm", arch=_ARCH, machine=machine)
+    if image.format is ImageFormat.FIRMWARE:
+        _text(boot, "loader", str(image.file), readonly="yes", type="rom")
+    elif image.direct_kernel is not None:
+        _text(boot, "kernel", str(image.direct_kernel))
+        if image.initrd is not None:
+            _text(boot, "initrd", str(image.initrd))
+        words = image.cmdline.split(" ") if image.cmdline else []
+        # Under TCG on a busy host, kernels that check the timer find that it does not work.
+        if accelerator is Accelerator.TCG and _NO_TIMER_CHECK not in words:
+            words.append(_NO_TIMER_CHECK)
+        if words:
+            _text(boot, "cmdline", " ".join(words))
+    else:
+        ET.SubElement(boot, "boot", {"dev": "hd"})
+    return boot
+
+
+def _processor(accelerator: Accelerator, model: str) -> ET.Element:
+    if accelerator is Accelerator.KVM and model in ("", "host"):
+        return ET.Element("cpu", {"mode": "host-passthrough", "check": "none"})
+    cpu = ET.Element("cpu", {"mode": "custom", "match": "exact", "check": "none"})
+    _text(cpu, "model", model or "qemu64", fallback="forbid")
+    return cpu
+
+
+def _disk(path: Path, name: str, target: str) -> ET.Element:
+    disk = ET.Element("disk", {"type": "file", "device": "disk"})
+    ET.SubElement(disk, "driver", {"name": "qemu", "type": "qcow2", "discard": "unmap"})
+    ET.SubElement(disk, "source", {"file": str(path)})
+    ET.SubElement(disk, "target", {"dev": target, "bus": "virtio"})
+    _text(disk, "serial", name)
+    return disk
+
+
+def _set_source(disk: ET.Element, folder: GuestFolder) -> None:
+    source, name = disk.find("source"), disk.findtext("serial")
+    if source is None or not name:
+        return
+    source.attrib.clear()
+    source.set("file", str(folder.disk(name)))
+    for child in list(source):
+        source.remove(child)
+    for tag in ("backingStore", "mirror"):
+        for found in disk.findall(tag):
+            disk.remove(found)  # that disk rests on nothing there
+
+
+def _serial(folder: GuestFolder) -> ET.Element:
+    serial = ET.Element("serial", {"type": "pty"})
+    ET.SubElement(serial, "log", {"file": str(folder.console), "append": "on"})
+    ET.SubElement(serial, "target", {"port": "0"})
+    return serial
+
+
+def _text(parent: ET.Element, tag: str, text: str, **attributes: str) -> None:
+    given: Mapping[str, str] = attributes
+    ET.SubElement(parent, tag, dict(given)).text = text
+
+
+def _set_text(parent: ET.Element, path: str, text: str) -> None:
+    if (found := parent.find(path)) is not None:
+        found.text = text

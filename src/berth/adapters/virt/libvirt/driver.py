@@ -1,0 +1,379 @@
+"""The libvirt driver; see the port `Driver`."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from berth.adapters.virt import offering
+from berth.adapters.virt.guest_folder import tail
+from berth.adapters.virt.hints import Hints
+from berth.adapters.virt.images import Images
+from berth.adapters.virt.inventory import Stock, report_of
+from berth.adapters.virt.leftovers import folders_without
+from berth.adapters.virt.libvirt import binding, hardware_xml, inventory, states
+from berth.adapters.virt.libvirt.building import Builder
+from berth.adapters.virt.libvirt.connection import Connection
+from berth.adapters.virt.libvirt.host import LibvirtHost
+from berth.adapters.virt.libvirt.moving import Move, abort
+from berth.adapters.virt.libvirt.record import Record
+from berth.adapters.virt.libvirt.roster import Roster, Seen
+from berth.adapters.virt.libvirt.stopping import cut_off, press
+from berth.adapters.virt.sizes import Size
+from berth.adapters.virt.storing import Storage
+from berth.domain.errors import BuildError, DriverError, MigrationError, UnavailableError
+from berth.domain.instance import Instance
+from berth.ports.clock import Clock
+from berth.ports.virt import Guest, GuestEvent, Leftover, Power, Report, Verb
+
+_T = TypeVar("_T")
+_LIVE = (Power.RUNNING, Power.PAUSED)
+_VERBS = frozenset(Verb) - {Verb.RESIZE_LIVE}
+_changed = msgspec.structs.replace
+
+
+class LibvirtDriver:
+    """Has libvirtd run each guest, as a persistent domain that carries the driver's record.
+
+    libvirtd and the guests outlive the agent, and the guests outlive libvirtd. A second driver of
+    the same host finds all of them again.
+    """
+
+    def __init__(self, host: LibvirtHost, images: Images, clock: Clock, stock: Stock) -> None:
+        """Make a driver.
+
+        Args:
+            host: where libvirtd is, and how guests are described to it.
+            images: what guests boot.
+            clock: the time.
+            stock: what is said of the host's resources.
+        """
+        self._host = host
+        self._hints = Hints()
+        self._connection = Connection(host.uri, host.calls_max, self._hints.tell, self._on_return)
+        self._roster = Roster(host, self._connection)
+        self._builder = Builder(host, images, self._connection, self._roster)
+        self._storage = Storage(host.storage_dir, host.name)
+        self._stock = stock
+        self._clock = clock
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._moves: dict[str, Move] = {}
+        self._telling: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """Let go of the guests; they go on."""
+        if self._telling is not None:
+            self._telling.cancel()
+            await asyncio.wait({self._telling})
+        await self._connection.close()
+
+    @property
+    def verbs(self) -> frozenset[Verb]:
+        """All but changing the size of a running guest."""
+        return _VERBS
+
+    async def report(self) -> Report:
+        """Return what the machine has, and what libvirt says of it."""
+        accelerator = await self._builder.accelerator()
+        hypervisor = await self._connection.call(
+            lambda connect: inventory.hypervisor_of(connect, self._host, accelerator)
+        )
+        guests = len(await self._roster.seen())
+        return await asyncio.to_thread(report_of, self._host.name, self._stock, hypervisor, guests)
+
+    async def guests(self) -> Sequence[Guest]:
+        """Return what libvirt knows of this host's guests."""
+        found = [await self._settled(one) for one in await self._roster.seen()]
+        guests = [_guest_of(one) for one in found if one is not None]
+        return sorted(guests, key=lambda guest: guest.instance_uuid)
+
+    async def spawn(self, instance: Instance) -> None:
+        """Define and start a domain, or start one that is here."""
+        async with self._lock(instance.uuid):
+            try:
+                seen = await self._roster.find(instance.uuid)
+                if seen is not None:
+                    await self._start(seen)
+                    return
+                made = await self._build(instance)
+                await self._start_new(made)
+            except BuildError:
+                raise
+            except (DriverError, OSError) as error:
+                raise BuildError(str(error)) from error
+
+    async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
+        """Press the power button, and destroy the domain when that does not help."""
+        async with self._lock(instance_uuid):
+            seen = await self._roster.find(instance_uuid)
+            if seen is None or seen.record is None:
+                return
+            if seen.record.waits:
+                raise DriverError(f"guest {instance_uuid} waits for a live migration")
+            if seen.power[0] is Power.RUNNING:
+                await press(self._connection, self._clock, instance_uuid, grace_s)
+            # Before it ends, or it would have crashed should both daemons die in between.
+            if seen.record.power is not Power.STOPPED:
+                await self._roster.write(_changed(seen.record, power=Power.STOPPED, reason=""))
+            await self._connection.on(instance_uuid, cut_off)
+            self._hints.tell(GuestEvent(instance_uuid, Power.STOPPED))
+
+    async def reset(self, instance_uuid: str) -> None:
+        """Reset the machine that the guest sees."""
+        async with self._asked(instance_uuid, Power.RUNNING):
+            await self._connection.on(instance_uuid, lambda domain: domain.reset())
+
+    async def pause(self, instance_uuid: str) -> None:
+        """Stop the guest's processors."""
+        async with self._asked(instance_uuid, *_LIVE):
+            await self._connection.on(instance_uuid, lambda domain: domain.suspend())
+
+    async def unpause(self, instance_uuid: str) -> None:
+        """Let the guest's processors go on."""
+        async with self._asked(instance_uuid, *_LIVE) as (seen, _):
+            if seen.power[0] is Power.PAUSED:
+                await self._connection.on(instance_uuid, lambda domain: domain.resume())
+
+    async def suspend(self, instance_uuid: str) -> None:
+        """Have libvirt save the guest's memory and end its process."""
+        async with self._asked(instance_uuid, *_LIVE, Power.SUSPENDED) as (seen, _):
+            if seen.power[0] is not Power.SUSPENDED:
+                await self._connection.on(
+                    instance_uuid, lambda domain: domain.managedSave(binding.SAVE_RUNNING)
+                )
+
+    async def resume(self, instance_uuid: str) -> None:
+        """Start the guest, which goes on from its memory."""
+        async with self._asked(instance_uuid, Power.RUNNING, Power.SUSPENDED) as (seen, known):
+            if seen.power[0] is Power.SUSPENDED:
+                await self._builder.start(seen, known)
+
+    async def destroy(self, instance_uuid: str) -> None:
+        """Undefine the domain and delete the folder; an orphan too."""
+        async with self._lock(instance_uuid):
+            await self._roster.find(instance_uuid)
+            if not await self._roster.is_strange(instance_uuid):
+                await self._roster.clear(instance_uuid)
+
+    async def resize(self, instance: Instance) -> bool:
+        """Write down the new size, which a guest that is off has at once."""
+        async with self._asked(instance.uuid) as (seen, known):
+            cells = hardware_xml.check_hardware(instance)
+            hardware_xml.check_devices(instance, known)
+            changed = _changed(known, wanted=Size.of(instance.flavor), cells=cells)
+            await self._roster.write(changed)
+            if seen.power[0] in (Power.STOPPED, Power.CRASHED):
+                changed = await self._builder.settle_size(changed)
+            return changed.size == changed.wanted
+
+    async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
+        """Return the end of the console's log."""
+        if await self._roster.look(instance_uuid) is None:
+            raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
+        folder = self._roster.folder(instance_uuid)
+        return await asyncio.to_thread(tail, folder.console, bytes_max)
+
+    async def take_in(self, instance: Instance) -> str:
+        """Define a domain that waits, with blank disks if it has some."""
+        async with self._lock(instance.uuid):
+            seen = await self._roster.find(instance.uuid)
+            if seen is None:
+                hardware_xml.check_movable(instance)
+                return (await self._build(instance, waits=True)).address
+            if seen.record is None or not seen.record.waits:
+                raise BuildError(f"guest {instance.uuid} is here already")
+            return seen.record.address
+
+    async def hand_over(self, instance_uuid: str, address: str) -> None:
+        """Have libvirtd move the guest, then clear away what is left here."""
+        folder = self._roster.folder(instance_uuid)
+        try:
+            async with self._asked(instance_uuid, *_LIVE) as (_, known):
+                move = Move(self._connection, known)
+                self._moves[instance_uuid] = move
+                folder.leave(leaves=True)
+                try:
+                    await move.run(address)
+                except DriverError:
+                    if await self._is_here(instance_uuid):
+                        folder.leave(leaves=False)
+                        raise
+                finally:
+                    del self._moves[instance_uuid]
+                await self._roster.clear(instance_uuid)
+        except MigrationError:
+            raise
+        except (DriverError, OSError) as error:
+            await self._is_here(instance_uuid)
+            raise MigrationError(f"guest {instance_uuid} stays: {error}") from error
+
+    async def _is_here(self, instance_uuid: str) -> bool:
+        """Tell whether a guest that was to move is here still.
+
+        Raises:
+            UnavailableError: libvirtd cannot be asked. Nor does its silence say that the move has
+                failed: libvirtd leads it, and may have gone on with it.
+        """
+        try:
+            return await self._roster.look(instance_uuid) is not None
+        except DriverError as error:
+            reason = f"nobody can say whether guest {instance_uuid} has moved: {error}"
+            raise UnavailableError(reason) from error
+
+    async def cancel_hand_over(self, instance_uuid: str) -> None:
+        """Have libvirt give up a migration, whoever has begun it."""
+        move = self._moves.get(instance_uuid)
+        await (abort(self._connection, instance_uuid) if move is None else move.cancel())
+
+    async def offer_disks(self, instance_uuid: str) -> str:
+        """Have QEMU's storage daemon offer the disks, read-only."""
+        async with self._asked(instance_uuid, Power.STOPPED) as (_, known):
+            folder = self._roster.folder(instance_uuid)
+            if offering.stands(folder, known.disks, known.address):
+                return known.address
+            await offering.withdraw(folder)
+            # Whatever comes of it, somebody has to look for it before the guest starts.
+            await self._roster.write(_changed(known, address=offering.BEGUN))
+            address = await offering.offer(folder, known.disks, self._host.move_address)
+            await self._roster.write(_changed(known, address=address))
+            return address
+
+    async def fetch_disks(self, instance: Instance, address: str) -> None:
+        """Copy disks from another host, or from where they are stored."""
+        async with self._lock(instance.uuid):
+            if await self._find_to_build(instance.uuid) is None:
+                await self._build(instance, disks_at=self._storage.sources(address))
+
+    async def store_disks(self, instance_uuid: str) -> str:
+        """Copy the disks to the folder that all hosts share."""
+        async with self._asked(instance_uuid, Power.STOPPED) as (_, known):
+            folder = self._roster.folder(instance_uuid)
+            return await self._storage.store(folder, instance_uuid, known.disks)
+
+    async def drop_stored(self, address: str) -> None:
+        """Delete stored disks."""
+        await self._storage.drop(address)
+
+    async def leftovers(self) -> Sequence[Leftover]:
+        """Return folders that libvirt knows no guest of, and what was stored."""
+        known = {one.uuid for one in await self._roster.seen()}
+        found = await asyncio.to_thread(folders_without, self._host.state_dir, known)
+        return [*found, *await self._storage.mine()]
+
+    def events(self) -> AsyncIterator[GuestEvent]:
+        """Yield what libvirt tells of the guests from now on."""
+        return self._hints.follow()
+
+    def _on_return(self) -> None:
+        """Tell what all guests do: nobody has heard of what happened while libvirtd was away."""
+
+        async def tell() -> None:
+            try:
+                found = await self.guests()
+            except DriverError:
+                return  # it is away again
+            for guest in found:
+                self._hints.tell(GuestEvent(guest.instance_uuid, guest.power, guest.reason))
+
+        self._telling = asyncio.ensure_future(tell())
+
+    async def _settled(self, seen: Seen) -> Seen | None:
+        """Write down what a restarted libvirtd would not know: that a guest has ended well."""
+        lock = self._lock(seen.uuid)
+        if lock.locked() or seen.record is None:
+            return seen
+        is_off = seen.record.power is Power.RUNNING and seen.power[0] is Power.STOPPED
+        if not is_off and not seen.has_arrived:
+            return seen
+        async with lock:
+            now = await self._roster.find(seen.uuid)
+            if now is not None and now.record is not None and now.power[0] is Power.STOPPED:
+                power, reason = now.power
+                await self._roster.write(_changed(now.record, power=power, reason=reason))
+            return now
+
+    async def _find_to_build(self, instance_uuid: str) -> Seen | None:
+        """Return a guest that is here already.
+
+        Raises:
+            BuildError: libvirtd cannot be asked.
+        """
+        try:
+            return await self._roster.find(instance_uuid)
+        except DriverError as error:
+            raise BuildError(str(error)) from error
+
+    async def _build(
+        self,
+        instance: Instance,
+        *,
+        waits: bool = False,
+        disks_at: dict[str, str] | None = None,
+    ) -> Record:
+        """Make a guest; when that fails nothing of it is left."""
+        try:
+            if await self._roster.look(instance.uuid) is not None:
+                raise BuildError(f"guest {instance.uuid} runs here, and there is no record of it")
+            self._roster.folder(instance.uuid).make()
+        except (DriverError, OSError) as error:
+            raise BuildError(str(error)) from error
+        return await self._or_nothing(
+            instance.uuid, lambda: self._builder.build(instance, waits=waits, disks_at=disks_at)
+        )
+
+    async def _start_new(self, made: Record) -> None:
+        seen = await self._roster.look(made.uuid)
+        if seen is not None:
+            await self._or_nothing(made.uuid, lambda: self._builder.start(seen, made))
+
+    async def _or_nothing(self, instance_uuid: str, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Do a part of building a guest, and clear away all of it when that fails."""
+        try:
+            return await work()
+        except BaseException as error:
+            await self._roster.clear(instance_uuid)
+            if isinstance(error, DriverError | OSError):
+                raise BuildError(str(error)) from error
+            raise
+
+    async def _start(self, seen: Seen) -> None:
+        if seen.record is None or seen.record.waits:
+            raise BuildError(f"guest {seen.uuid} waits for a live migration")
+        if seen.power[0] not in _LIVE:
+            await self._builder.start(seen, seen.record)
+
+    def _lock(self, instance_uuid: str) -> asyncio.Lock:
+        lock = self._locks.get(instance_uuid)
+        if lock is None:
+            lock = self._locks[instance_uuid] = asyncio.Lock()
+        return lock
+
+    @asynccontextmanager
+    async def _asked(
+        self, instance_uuid: str, *powers: Power
+    ) -> AsyncGenerator[tuple[Seen, Record]]:
+        """Work on a guest that must be here, doing one of these things."""
+        async with self._lock(instance_uuid):
+            seen = await self._roster.find(instance_uuid)
+            if seen is None or seen.record is None:
+                raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
+            if seen.record.waits:
+                raise DriverError(f"guest {instance_uuid} waits for a live migration")
+            power, reason = seen.power
+            if powers and power not in powers:
+                told = f" ({reason})" if reason else ""
+                wanted = " or ".join(powers)
+                raise DriverError(f"guest {instance_uuid} is {power}{told}; it must be {wanted}")
+            yield seen, seen.record
+
+
+def _guest_of(seen: Seen) -> Guest:
+    """Return what the port says of a guest."""
+    if seen.record is None or not seen.is_persistent:
+        power = states.power_of(seen.state, seen.reason, is_saved=False, known=Power.RUNNING)[0]
+        return Guest(seen.uuid, power, "there is no record of it", is_orphan=True)
+    power, reason = seen.power
+    return Guest(seen.uuid, power, reason, waits=seen.record.waits)

@@ -1,0 +1,187 @@
+"""Quotas: what projects may have, shown and set."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from berth.api.codec import UNSET, UnsetType
+from berth.api.compute.schemas.quotas import (
+    NewLimits,
+    NewQuotaBody,
+    NewQuotaClassBody,
+    QuotaAnswer,
+    QuotaClassAnswer,
+    QuotaQuery,
+    QuotaUsage,
+    QuotaUsagesAnswer,
+    QuotaUsagesView,
+    QuotaView,
+)
+from berth.api.errors import HttpError
+from berth.api.microversion import Version
+from berth.api.routing import Answer, Call
+from berth.api.values import flag
+from berth.domain.errors import InvalidInputError
+from berth.domain.footprint import UNLIMITED
+from berth.domain.quota import CLASS_DEFAULT, Limits
+
+METADATA_MAX: Final = 128
+KEYPAIRS_MAX: Final = 0
+NETWORKS_GONE: Final[Version] = (2, 36)
+FILES_GONE: Final[Version] = (2, 57)
+_CLASS_COMPLETE: Final[Version] = (2, 50)
+"""Classes name server groups from here on, and nothing of networks."""
+
+_CLASS: Final = "default"
+_FIELDS: Final[Mapping[str, str]] = {
+    "instances": "instances",
+    "cores": "vcpus",
+    "ram": "memory_mb",
+    "server_groups": "server_groups",
+    "server_group_members": "group_members",
+}
+"""Fields of a quota by what clients call them."""
+_NETWORKS: Final = ("fixed_ips", "floating_ips", "security_groups", "security_group_rules")
+_FILES: Final = ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes")
+_FIXED: Final[Mapping[str, int]] = {
+    "key_pairs": KEYPAIRS_MAX,
+    "metadata_items": METADATA_MAX,
+    **dict.fromkeys(_NETWORKS, UNLIMITED),
+    **dict.fromkeys(_FILES, 0),
+}
+"""What is the same for every project, as Berth keeps none or checks a request alone."""
+
+
+async def show_quotas(call: Call) -> Answer:
+    """Show the quotas of a project."""
+    project = call.key("project_id")
+    check_project(call, project)
+    limits = _shown(await call.parts.quotas.of_project(project), call.version)
+    return Answer(QuotaAnswer(quota_set=QuotaView(id=project, **limits)))
+
+
+async def show_default_quotas(call: Call) -> Answer:
+    """Show the quotas that a project has by itself."""
+    project = call.key("project_id")
+    check_project(call, project)
+    limits = _shown(await _defaults(call), call.version)
+    return Answer(QuotaAnswer(quota_set=QuotaView(id=project, **limits)))
+
+
+async def show_quota_usages(call: Call) -> Answer:
+    """Show the quotas of a project, and what it has."""
+    project = call.key("project_id")
+    check_project(call, project)
+    limits = _shown(await call.parts.quotas.of_project(project), call.version)
+    used = await call.parts.quotas.used(project)
+    in_use = {
+        "instances": used.footprint.instances,
+        "cores": used.footprint.vcpus,
+        "ram": used.footprint.memory_mb,
+        "server_groups": used.server_groups,
+    }
+    usages = {
+        name: QuotaUsage(limit=limit, in_use=in_use.get(name, 0)) for name, limit in limits.items()
+    }
+    return Answer(QuotaUsagesAnswer(quota_set=QuotaUsagesView(id=project, **usages)))
+
+
+async def change_quotas(call: Call) -> Answer:
+    """Set limits of a project; those that are not named stay as they are."""
+    _refuse_users(call)
+    asked = call.body(NewQuotaBody).quota_set
+    limits = await call.parts.quotas.change(
+        call.key("project_id"),
+        _asked(asked, "quota_set", call.version, NETWORKS_GONE),
+        force=flag(asked.force, "quota_set.force"),
+    )
+    return Answer(QuotaAnswer(quota_set=QuotaView(**_shown(limits, call.version))))
+
+
+async def reset_quotas(call: Call) -> Answer:
+    """Take a project's own limits away; the defaults hold for it again."""
+    _refuse_users(call)
+    await call.parts.quotas.reset(call.key("project_id"))
+    return Answer()
+
+
+async def show_class_quotas(call: Call) -> Answer:
+    """Show the quotas of a class; whatever it is called, they are the defaults."""
+    limits = _shown_of_class(await _defaults(call), call.version)
+    return Answer(QuotaClassAnswer(quota_class_set=QuotaView(id=call.key("class_id"), **limits)))
+
+
+async def change_class_quotas(call: Call) -> Answer:
+    """Set limits for every project that has none of its own."""
+    if call.key("class_id") != _CLASS:
+        raise InvalidInputError("class_id", f"only the class {_CLASS!r} counts for anybody")
+    asked = call.body(NewQuotaClassBody).quota_class_set
+    named = _asked(asked, "quota_class_set", call.version, _CLASS_COMPLETE)
+    await call.parts.quotas.change(CLASS_DEFAULT, named)
+    limits = _shown_of_class(await _defaults(call), call.version)
+    return Answer(QuotaClassAnswer(quota_class_set=QuotaView(**limits)))
+
+
+def check_project(call: Call, project: str) -> None:
+    """Refuse whoever asks about a project that is not their own, but administrators.
+
+    Raises:
+        HttpError: 403.
+    """
+    if project != call.identity.project_id and not call.identity.is_admin:
+        raise HttpError(403, "Only administrators may look at other projects.")
+
+
+def _refuse_users(call: Call) -> None:
+    if call.query(QuotaQuery).user_id is not None:
+        raise InvalidInputError("user_id", "quotas are those of projects; leave it out")
+
+
+async def _defaults(call: Call) -> Limits:
+    await call.parts.follower.catch_up()
+    return call.parts.quotas.defaults
+
+
+def _shown(limits: Limits, version: Version) -> dict[str, Any]:
+    """Write limits as clients of a version know them."""
+    gone = (*(_NETWORKS if version >= NETWORKS_GONE else ()), *_gone_files(version))
+    fixed = {name: limit for name, limit in _FIXED.items() if name not in gone}
+    return fixed | {name: getattr(limits, field) for name, field in _FIELDS.items()}
+
+
+def _shown_of_class(limits: Limits, version: Version) -> dict[str, Any]:
+    all_fields = _shown(limits, min(version, (2, 1)))
+    gone: tuple[str, ...] = ("server_groups", "server_group_members")
+    if version >= _CLASS_COMPLETE:
+        gone = (*_NETWORKS, *_gone_files(version))
+    return {name: limit for name, limit in all_fields.items() if name not in gone}
+
+
+def _gone_files(version: Version) -> tuple[str, ...]:
+    return _FILES if version >= FILES_GONE else ()
+
+
+def _asked(
+    asked: NewLimits, where: str, version: Version, networks_gone: Version
+) -> dict[str, int]:
+    """Return what is to be set by field of a quota.
+
+    Raises:
+        InvalidInputError: a field is not of that version, or cannot be set to that.
+    """
+    named: dict[str, int | str | UnsetType] = {
+        name: getattr(asked, name) for name in (*_FIELDS, *_FIXED)
+    }
+    limits: dict[str, int] = {}
+    gone = (*(_NETWORKS if version >= networks_gone else ()), *_gone_files(version))
+    for name, given in named.items():
+        if given is UNSET:
+            continue
+        if name in gone:
+            raise InvalidInputError(f"{where}.{name}", "is gone in this microversion")
+        limit = int(given)
+        if name in _FIELDS:
+            limits[_FIELDS[name]] = limit
+        elif limit != _FIXED[name]:
+            reason = f"cannot be set: it is {_FIXED[name]} for every project"
+            raise InvalidInputError(f"{where}.{name}", reason)
+    return limits

@@ -1,0 +1,184 @@
+"""Forwarding: requests about servers that are in child zones go there, for their tenants."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from functools import wraps
+from typing import Final, cast
+from urllib.parse import quote, urlencode
+
+from berth.api.codec import decode
+from berth.api.errors import Header, HttpError
+from berth.api.root_url import root_url
+from berth.api.routing import Answer, Call, Operation
+from berth.api.zones.asking import Json, ask_child, odd, read_answer, server_path, time_left_s
+from berth.api.zones.orders import UUID
+from berth.api.zones.stating import Stated
+from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
+from berth.domain.instance import Instance, Status
+from berth.domain.record import Kind
+from berth.domain.write import Remove
+from berth.domain.zone import Errand, ErrandStage, Zone
+from berth.ports.zones import ForwardedAnswer, ForwardedRequest
+from berth.services.saving import save
+from berth.services.zoning.releasing import withdrawn_ms
+
+_Handler = Callable[[Call], Awaitable[Answer]]
+
+_SERVERS: Final = server_path()
+_SUCCESSES: Final = frozenset({200, 201, 202, 204})
+_NO_CONTENT: Final = 204
+_NOT_FOUND: Final = 404
+_REFUSALS: Final = frozenset({400, 403, 404, 405, 406, 409, 413, 415, 429, 501})
+"""Answers that a tenant is told as they are; what else fails is the child's or this zone's."""
+_MESSAGE_MAX: Final = 1000
+
+
+def over_tree(operations: Iterable[Operation]) -> tuple[Operation, ...]:
+    """Return operations of which those on servers are for the whole tree below this zone."""
+    return tuple(map(_over_tree, operations))
+
+
+def _over_tree(operation: Operation) -> Operation:
+    if operation.path != _SERVERS and not operation.path.startswith(f"{_SERVERS}/"):
+        return operation
+    handler = operation.handler
+    if "{server_id}" in operation.path:
+        handler = _or_below(handler)
+    return replace(operation, handler=handler, stated=Stated.MAY)
+
+
+def _or_below(handler: _Handler) -> _Handler:
+    """Have a request that names no server of this zone go on to the child that has it."""
+
+    @wraps(handler)
+    async def ask(call: Call) -> Answer:
+        try:
+            return await handler(call)
+        except NotFoundError as error:
+            if (error.noun, error.key) != ("instance", call.key("server_id")):
+                raise
+            errand = await _errand_of(call)
+            if errand is None:
+                raise
+            return await _forward_for(call, errand)
+
+    return ask
+
+
+async def _forward_for(call: Call, errand: Errand) -> Answer:
+    try:
+        return await _forward(call, errand)
+    except UnavailableError as error:
+        if call.identity.parent is None:
+            raise
+        # Parents do not learn which zones are below.
+        raise UnavailableError("a zone below did not do it; try again") from error
+
+
+async def _errand_of(call: Call) -> Errand | None:
+    """Return where a server has gone that the caller may see; None when it is nowhere."""
+    uuid = call.key("server_id")
+    if call.parts.zones is None or UUID.fullmatch(uuid) is None:
+        return None
+    errand = await call.parts.ledger.get(Errand, uuid)
+    if errand is None or call.project_id not in {None, errand.project_id}:
+        return None
+    stored = await call.parts.ledger.get(Instance, uuid)
+    if stored is not None and stored.status is Status.DELETED and withdrawn_ms(stored) is None:
+        return None  # its owner has deleted it on its way, and it is being taken back
+    return errand
+
+
+async def _forward(call: Call, errand: Errand) -> Answer:
+    zone = await _zone_of(call, errand)
+    parts = call.parts.zones
+    most_s = 0.0 if parts is None else parts.build_timeout_s
+    is_owner = call.identity.project_id == errand.project_id
+    user_id = call.identity.user_id if is_owner else errand.user_id
+    answer = await ask_child(
+        call,
+        zone,
+        ForwardedRequest(_method(call), _path(call), body=call.raw_body),
+        tenant=(errand.project_id, user_id),
+        within_s=time_left_s(call, most_s),
+    )
+    if answer.status in _SUCCESSES:
+        return _success(call, zone, errand, answer)
+    if answer.status == _NOT_FOUND and call.operation.path == f"{_SERVERS}/{{server_id}}":
+        await _forget(call, errand)
+        raise NotFoundError("instance", errand.instance_uuid)
+    if answer.status in _REFUSALS:
+        raise HttpError(answer.status, _message(answer))
+    raise UnavailableError(f"zone {zone.name} could not do it; try again")
+
+
+def _success(call: Call, zone: Zone, errand: Errand, answer: ForwardedAnswer) -> Answer:
+    """Return a child's answer when it is about the server that was asked for."""
+    uuid = errand.instance_uuid
+    if answer.status == _NO_CONTENT or not answer.body:
+        return Answer(status=answer.status)
+    body = read_answer(call, zone, answer)
+    server = body.get("server")
+    if server is not None and not is_theirs(server, uuid, errand.project_id):
+        raise odd(call, zone)
+    headers: tuple[Header, ...] = ()
+    if "location" in answer.headers:
+        where = f"{root_url(call.scope)}{server_path(uuid)}"
+        headers = ((b"location", where.encode()),)
+    return Answer(body, headers, status=answer.status)
+
+
+def is_theirs(server: object, uuid: str, project_id: str) -> bool:
+    """Tell whether what a child shows is that server, and of that project if it names one."""
+    if not isinstance(server, dict):
+        return False
+    shown = cast("Json", server)
+    return shown.get("id") == uuid and shown.get("tenant_id", project_id) == project_id
+
+
+async def _zone_of(call: Call, errand: Errand) -> Zone:
+    parts = call.parts.zones
+    zone = None if parts is None else parts.watch.zone_of(errand.zone_id)
+    if zone is None:
+        raise UnavailableError("the zone that has the server is not known here any more")
+    return zone
+
+
+async def _forget(call: Call, errand: Errand) -> None:
+    """Forget where a server was that is gone; one that is on its way may yet come."""
+    if errand.stage is not ErrandStage.THERE:
+        return
+    try:
+        await save(call.parts.ledger, Remove(Kind.ERRAND, errand.instance_uuid))
+    except ConflictError:
+        return  # somebody else was faster
+
+
+def _method(call: Call) -> str:
+    method: str = call.scope["method"]
+    return "GET" if method == "HEAD" else method
+
+
+def _path(call: Call) -> str:
+    """Return the path for a child, made anew of what was understood here."""
+    keys: dict[str, str] = {}
+    for name, key in call.scope["path_params"].items():
+        if key in {".", ".."}:
+            raise InvalidInputError(name, "must be more than dots")
+        keys[name] = quote(key, safe="")
+    path = call.operation.path.format_map(keys)
+    query = urlencode(call.query_items())
+    return f"{path}?{query}" if query else path
+
+
+def _message(answer: ForwardedAnswer) -> str:
+    """Return what a child says of a refusal."""
+    try:
+        faults = decode(answer.body, dict[str, Json])
+    except InvalidInputError:
+        faults = {}
+    for fault in faults.values():
+        message = fault.get("message")
+        if isinstance(message, str):
+            return message[:_MESSAGE_MAX]
+    return "The zone that has the server refuses this."

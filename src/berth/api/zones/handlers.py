@@ -1,0 +1,197 @@
+"""Zones: what parents ask of this one, the records of its children, and the tree as a whole."""
+
+from datetime import UTC, datetime
+
+from berth.api.codec import UNSET
+from berth.api.compute.handlers.server_orders import named_as_sent, read_order
+from berth.api.compute.schemas.servers import NewServerBody
+from berth.api.routing import Answer, Call
+from berth.api.values import whole
+from berth.api.zones.orders import build_order, release_order, select_order
+from berth.api.zones.schemas import (
+    NewTreeServersBody,
+    NewZoneBody,
+    ReservationAnswer,
+    ZoneAnswer,
+    ZoneChangeBody,
+    ZoneInfoAnswer,
+    ZoneLine,
+    ZoneLinesAnswer,
+    ZoneView,
+    ZoneViewsAnswer,
+)
+from berth.api.zones.stating import zone_parts
+from berth.domain.errors import InvalidInputError, NotFoundError
+from berth.domain.zone import Zone
+from berth.services.zoning.watching import ZoneState
+from berth.services.zoning.zone_commands import BUILD, RELEASE, SELECT
+from berth.services.zoning.zone_messages import KeptMessage, OffersMessage, OutcomesMessage
+from berth.services.zoning.zones import NewZone, ZoneChange
+
+_SLACK_S = 0.5
+"""What a scheduler may be late with its offers before nobody waits for them any more."""
+_ID_DIGITS_MAX = 18
+
+# ---- what parents ask -------------------------------------------------------------------------
+
+
+async def show_info(call: Call) -> Answer:
+    """Tell what this zone says of itself, which is what its settings let out."""
+    return Answer(ZoneInfoAnswer(zone=zone_parts(call.parts).info.info()))
+
+
+async def select_offers(call: Call) -> Answer:
+    """Offer room to a parent's request, best first, sealed and held for a while."""
+    zone_parts(call.parts)
+    order = await select_order(call)
+    timeout_s = order.deadline_s - call.parts.clock.now_s() + _SLACK_S
+    offers = await call.parts.bus.call(SELECT, order, timeout_s=timeout_s)
+    return Answer(OffersMessage.of(offers))
+
+
+async def build_by_offers(call: Call) -> Answer:
+    """Build a parent's instances by the offers that come with them."""
+    timeout_s = zone_parts(call.parts).build_timeout_s
+    order = await build_order(call)
+    built = await call.parts.bus.call(BUILD, order, timeout_s=timeout_s)
+    reservation_id = order.items[0].instance.reservation_id
+    return Answer(OutcomesMessage.of(reservation_id, built.outcomes))
+
+
+async def release_offers(call: Call) -> Answer:
+    """Let go offers and instances that a parent does not want any more."""
+    timeout_s = zone_parts(call.parts).build_timeout_s
+    released = await call.parts.bus.call(RELEASE, release_order(call), timeout_s=timeout_s)
+    return Answer(KeptMessage(tuple(sorted(released.kept))))
+
+
+# ---- the records of children ------------------------------------------------------------------
+
+
+async def list_zones(call: Call) -> Answer:
+    """List the child zones in short."""
+    states = zone_parts(call.parts).watch.states()
+    zones = await zone_parts(call.parts).zones.all()
+    return Answer(ZoneLinesAnswer(zones=[_line(one, states.get(one.zone_id)) for one in zones]))
+
+
+async def list_zones_in_detail(call: Call) -> Answer:
+    """List the child zones in full, with what they tell of themselves."""
+    states = zone_parts(call.parts).watch.states()
+    zones = await zone_parts(call.parts).zones.all()
+    return Answer(ZoneViewsAnswer(zones=[_view(one, states.get(one.zone_id)) for one in zones]))
+
+
+async def show_zone(call: Call) -> Answer:
+    """Show a child zone."""
+    return _shown(call, await zone_parts(call.parts).zones.get(_zone_id(call)))
+
+
+async def create_zone(call: Call) -> Answer:
+    """Take a zone for a child of this one."""
+    zones = zone_parts(call.parts).zones
+    said = call.body(NewZoneBody).zone
+    new = NewZone(
+        name=said.name,
+        api_url=said.api_url,
+        username=said.username,
+        password=said.password,
+        weight_offset=said.weight_offset,
+        weight_scale=said.weight_scale,
+        is_enabled=said.is_enabled,
+    )
+    return _shown(call, await zones.create(new))
+
+
+async def update_zone(call: Call) -> Answer:
+    """Change the record of a child zone."""
+    zones = zone_parts(call.parts).zones
+    said = call.body(ZoneChangeBody).zone
+    change = ZoneChange(
+        api_url=said.api_url,
+        username=said.username,
+        password=said.password,
+        weight_offset=said.weight_offset,
+        weight_scale=said.weight_scale,
+        is_enabled=said.is_enabled,
+    )
+    return _shown(call, await zones.change(_zone_id(call), change))
+
+
+async def delete_zone(call: Call) -> Answer:
+    """Forget a child zone; what it runs goes on running there."""
+    zones = zone_parts(call.parts).zones
+    await zones.delete(_zone_id(call))
+    return Answer()
+
+
+def _zone_id(call: Call) -> int:
+    text = call.key("zone_id")
+    if not (text.isascii() and text.isdigit() and len(text) <= _ID_DIGITS_MAX):
+        raise NotFoundError("zone", text)
+    return int(text)
+
+
+def _shown(call: Call, zone: Zone) -> Answer:
+    state = zone_parts(call.parts).watch.states().get(zone.zone_id)
+    return Answer(ZoneAnswer(zone=_view(zone, state)))
+
+
+def _line(zone: Zone, state: ZoneState | None) -> ZoneLine:
+    return ZoneLine(
+        id=zone.zone_id,
+        name=zone.name,
+        api_url=zone.api_url,
+        is_enabled=zone.is_enabled,
+        is_active=_is_active(zone, state),
+    )
+
+
+def _view(zone: Zone, state: ZoneState | None) -> ZoneView:
+    info = None if state is None else state.info
+    seen_s = None if state is None else state.seen_s
+    told = () if info is None else info.capabilities.items()
+    return ZoneView(
+        id=zone.zone_id,
+        name=zone.name,
+        api_url=zone.api_url,
+        is_enabled=zone.is_enabled,
+        is_active=_is_active(zone, state),
+        username=zone.username,
+        has_password=bool(zone.sealed_password),
+        weight_offset=zone.weight_offset,
+        weight_scale=zone.weight_scale,
+        failures=0 if state is None else state.failures,
+        seen_at=None if seen_s is None else datetime.fromtimestamp(seen_s, UTC).isoformat(),
+        capabilities={name: list(values) for name, values in told},
+        ranges={} if info is None else dict(info.ranges),
+    )
+
+
+def _is_active(zone: Zone, state: ZoneState | None) -> bool:
+    """Tell whether a child is asked; the watch may be a moment behind the record."""
+    if state is None or state.zone.is_enabled != zone.is_enabled:
+        return zone.is_enabled
+    return state.is_active
+
+
+# ---- the tree ---------------------------------------------------------------------------------
+
+
+async def create_all_at_once(call: Call) -> Answer:
+    """Make servers anywhere in the tree, all of them or none; they share a reservation id."""
+    zone_parts(call.parts)
+    body = call.body(NewTreeServersBody)
+    server = body.server
+    if server.num_instances is not UNSET:
+        if server.min_count is not UNSET or server.max_count is not UNSET:
+            reason = "stands for min_count and max_count; give it or them"
+            raise InvalidInputError("server.num_instances", reason)
+        server.min_count = whole(server.num_instances, "server.num_instances", low=1)
+    plain = NewServerBody(server=server, hints=body.hints, other_hints=body.other_hints)
+    asked = await read_order(call, None, plain)
+    try:
+        accepted = await call.parts.instances.create(asked.order)
+    except InvalidInputError as error:
+        raise named_as_sent(error) from error
+    return Answer(ReservationAnswer(reservation_id=accepted.reservation_id))

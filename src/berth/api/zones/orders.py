@@ -1,0 +1,162 @@
+"""Orders of parents: read, and held against the statement that came with them.
+
+A parent is trusted to speak for its tenants, and for nothing else: what it sends is checked as what
+a client sends, and names nothing here that belongs to other projects.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from berth.api.codec import UNSET, decode, encode
+from berth.api.errors import HttpError
+from berth.api.routing import Call
+from berth.api.zones.schemas import StatedTexts
+from berth.api.zones.stating import zone_parts
+from berth.domain.errors import InvalidInputError
+from berth.domain.request import COUNT_MAX
+from berth.domain.server_group import ServerGroup
+from berth.domain.zone_orders import BuildOrder, ReleaseOrder, SelectOrder
+from berth.services.zoning.naming_hosts import names_hosts
+from berth.services.zoning.zone_messages import (
+    BuildMessage,
+    GroupMessage,
+    ReleaseMessage,
+    RequestMessage,
+    SelectMessage,
+)
+
+UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ID: Final = re.compile(r"[!-~]{1,255}")
+_NAME: Final = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,300}")
+"""A name with its number among those that were asked for together."""
+_OWN_HINTS: Final = "_nova_"
+_ANY: Final = ("any",)
+"""Instances of a request where it does not matter which they are."""
+_SENT_MS_MAX: Final = 2**62
+_POSITION_MAX: Final = 2**31 - 1
+
+
+async def select_order(call: Call) -> SelectOrder:
+    """Read the order of a select; its deadline is no later than this zone allows.
+
+    Raises:
+        InvalidInputError: naming the field.
+        HttpError: 403 when it is for another tenant than its statement.
+    """
+    message = call.body(SelectMessage)
+    await _check_request(call, message.request, message.group)
+    _check_texts(message.request, {}, {})
+    now_s = call.parts.clock.now_s()
+    order = message.order(_parent(call), now_s)
+    latest_s = now_s + zone_parts(call.parts).select_timeout_s
+    return replace(order, deadline_s=min(order.deadline_s, latest_s))
+
+
+async def build_order(call: Call) -> BuildOrder:
+    """Read the order of a build.
+
+    Raises:
+        InvalidInputError: naming the field.
+        HttpError: 403 when it is for another tenant than its statement.
+    """
+    # The table of operations names the body of clients for this path.
+    message = decode(call.raw_body, BuildMessage)
+    await _check_request(call, message.request, message.group)
+    extra = _check_texts(message.request, message.metadata, message.extra)
+    _match(_ID, message.reservation_id, "reservation_id")
+    _check_uuids((one.uuid for one in message.instances), "instances.uuid")
+    for one in message.instances:
+        _match(_NAME, one.name, "instances.name")
+        _check_range(one.sent_ms, _SENT_MS_MAX, "instances.sent_ms")
+        _check_range(one.launch_index, COUNT_MAX, "instances.launch_index")
+    if message.requested_zone is not None:
+        _match(_NAME, message.requested_zone, "requested_zone")
+    message = replace(message, extra=extra)
+    return message.order(_parent(call), call.parts.clock.now_s())
+
+
+def release_order(call: Call) -> ReleaseOrder:
+    """Read the order of a release; instances are let go for one tenant at a time.
+
+    Raises:
+        InvalidInputError: naming the field.
+        HttpError: 403 when instances are named and no tenant is.
+    """
+    message = call.body(ReleaseMessage)
+    if message.withdrawn and not call.identity.project_id:
+        raise HttpError(403, "The statement names no project, so no instance can be let go for it.")
+    _check_uuids((one.uuid for one in message.withdrawn), "withdrawn.uuid")
+    for one in message.withdrawn:
+        _check_range(one.sent_ms, _SENT_MS_MAX, "withdrawn.sent_ms")
+    return message.order(_parent(call), call.identity.project_id)
+
+
+def _parent(call: Call) -> str:
+    """Return the parent that has signed; offers are sealed for it, whatever it says."""
+    parent = call.identity.parent
+    if parent is None:
+        raise HttpError(403, "Only a parent zone may ask this.")
+    return parent
+
+
+async def _check_request(call: Call, request: RequestMessage, group: GroupMessage | None) -> None:
+    identity = call.identity
+    if (request.project_id, request.user_id) != (identity.project_id, identity.user_id):
+        raise HttpError(403, "The request is for another tenant than its statement.")
+    _match(_ID, request.request_id, "request.request_id")
+    naming = names_hosts(request.request(_ANY))
+    if naming is not None:
+        reason = "names a host, which no zone answers another; leave it out"
+        raise InvalidInputError(f"request.{naming}", reason)
+    _match(_ID, request.flavor.flavor_id or "-", "request.flavor.flavor_id")
+    if request.availability_zone is not None:
+        _match(_NAME, request.availability_zone, "request.availability_zone")
+    if request.group_uuid != (None if group is None else group.uuid):
+        raise InvalidInputError("group", "must be the group that the request names")
+    if group is not None:
+        await _check_group(call, group)
+
+
+async def _check_group(call: Call, group: GroupMessage) -> None:
+    """Refuse groups of other projects, here as well as there, as if they were not there."""
+    _match(UUID, group.uuid, "group.uuid")
+    _match(_NAME, group.name, "group.name")
+    if not 1 <= group.max_server_per_host <= _POSITION_MAX:
+        raise InvalidInputError("group.max_server_per_host", "must be 1 or more")
+    known = await call.parts.ledger.get(ServerGroup, group.uuid)
+    owners = {group.project_id, group.project_id if known is None else known.project_id}
+    if owners != {call.identity.project_id}:
+        raise InvalidInputError("group", f"server group {group.uuid} could not be found")
+
+
+def _check_texts(
+    request: RequestMessage, metadata: Mapping[str, str], extra: Mapping[str, object]
+) -> dict[str, object]:
+    """Refuse texts that a client could not have written; return what is kept of `extra`.
+
+    What else this zone notes there of its instances is not for parents to say.
+    """
+    for key in request.hints:
+        if key.startswith(_OWN_HINTS):
+            raise InvalidInputError(f"request.hints.{key[:80]}", "is not for clients; leave it out")
+    said = {"metadata": metadata, "extra": extra, "hints": request.hints}
+    read = decode(encode(said), StatedTexts).extra
+    named = ((name, getattr(read, name)) for name in read.__struct_fields__)
+    return {name: value for name, value in named if value is not UNSET}
+
+
+def _check_uuids(uuids: Iterable[str], field: str) -> None:
+    for uuid in uuids:
+        _match(UUID, uuid, field)
+
+
+def _match(pattern: re.Pattern[str], text: str, field: str) -> None:
+    if pattern.fullmatch(text) is None:
+        raise InvalidInputError(field, f"{text[:80]!r} is none that there could be")
+
+
+def _check_range(value: int, most: int, field: str) -> None:
+    if not 0 <= value <= most:
+        raise InvalidInputError(field, f"{value} must be 0 to {most}")

@@ -1,0 +1,34 @@
+"""What the routes between zones are built from."""
+
+from dataclasses import dataclass
+
+from berth.ports.zones import ForwardsToZones
+from berth.services.zoning.statements import StatementReader
+from berth.services.zoning.telling_capabilities import TellingCapabilities
+from berth.services.zoning.watching import ZoneWatch
+from berth.services.zoning.zones import Zones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneParts:
+    """What a process needs that answers for a zone of a tree.
+
+    Args:
+        name: of this zone.
+        zones: the records of its children.
+        watch: tells which of them are up.
+        info: what the zone tells of itself.
+        statements: believes what trusted parents state.
+        children: passes requests on to children.
+        select_timeout_s: longest time that a select of a parent may take.
+        build_timeout_s: longest time that a build or a release may take.
+    """
+
+    name: str
+    zones: Zones
+    watch: ZoneWatch
+    info: TellingCapabilities
+    statements: StatementReader
+    children: ForwardsToZones
+    select_timeout_s: float
+    build_timeout_s: float

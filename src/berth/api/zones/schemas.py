@@ -1,0 +1,148 @@
+"""Zones as operators write and see them, and what is asked of the tree."""
+
+from typing import Annotated
+
+from berth.api.codec import UNSET, Meta, Model, UnsetType, View
+from berth.api.compute.schemas.servers import (
+    Description,
+    Hints,
+    Metadata,
+    NewServer,
+    ShortText,
+    Tag,
+)
+from berth.api.values import Text, Whole
+from berth.domain.zone import ZoneInfo
+
+Weight = Annotated[float, Meta(ge=-1e9, le=1e9)]
+Password = Annotated[str, Meta(max_length=1024)]
+Url = Annotated[str, Meta(min_length=1, max_length=2048)]
+
+
+class NewZoneFields(Model):
+    """A child zone; its name is what it calls itself."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=64)]
+    api_url: Url
+    username: ShortText = ""
+    password: Password = ""
+    weight_offset: Weight = 0.0
+    weight_scale: Weight = 1.0
+    is_enabled: bool = True
+
+
+class NewZoneBody(Model):
+    """Body of POST /zones."""
+
+    zone: NewZoneFields
+
+
+class ZoneChangeFields(Model):
+    """What may change of a child zone; what is left out stays."""
+
+    api_url: Url | None = None
+    username: ShortText | None = None
+    password: Password | None = None
+    weight_offset: Weight | None = None
+    weight_scale: Weight | None = None
+    is_enabled: bool | None = None
+
+
+class ZoneChangeBody(Model):
+    """Body of PUT /zones/{zone_id}."""
+
+    zone: ZoneChangeFields
+
+
+class ZoneLine(View):
+    """A child zone in short."""
+
+    id: int
+    name: str
+    api_url: str
+    is_enabled: bool
+    is_active: bool
+
+
+class ZoneView(ZoneLine):
+    """A child zone in full, but for its password."""
+
+    username: str
+    has_password: bool
+    weight_offset: float
+    weight_scale: float
+    failures: int
+    seen_at: str | None
+    capabilities: dict[str, list[str]]
+    ranges: dict[str, tuple[float, float]]
+
+
+class ZoneAnswer(View):
+    """One child zone."""
+
+    zone: ZoneView
+
+
+class ZoneLinesAnswer(View):
+    """All child zones in short."""
+
+    zones: list[ZoneLine]
+
+
+class ZoneViewsAnswer(View):
+    """All child zones in full."""
+
+    zones: list[ZoneView]
+
+
+class ZoneInfoAnswer(View):
+    """What a zone tells of itself."""
+
+    zone: ZoneInfo
+
+
+class NewTreeServers(NewServer):
+    """Servers to be made all at once; `num_instances` stands for both counts."""
+
+    num_instances: Whole | UnsetType = UNSET
+
+
+class NewTreeServersBody(
+    Model, rename={"hints": "os:scheduler_hints", "other_hints": "OS-SCH-HNT:scheduler_hints"}
+):
+    """Body of POST /zones/servers, and of /zones/boot."""
+
+    server: NewTreeServers
+    hints: Hints | UnsetType = UNSET
+    other_hints: Hints | UnsetType = UNSET
+
+
+class ReservationAnswer(View):
+    """What all servers of a request are found by."""
+
+    reservation_id: str
+
+
+class StatedExtra(View):
+    """What a parent may say of a server that no rule reads: what a client may say, no more."""
+
+    description: Description | UnsetType | None = UNSET
+    key_name: ShortText | UnsetType | None = UNSET
+    user_data: Text | UnsetType | None = UNSET
+    config_drive: bool | UnsetType = UNSET
+    tags: Annotated[list[Tag], Meta(max_length=50)] | UnsetType = UNSET
+    security_groups: Annotated[list[ShortText], Meta(max_length=64)] | UnsetType = UNSET
+    hostname: ShortText | UnsetType = UNSET
+    trusted_image_certificates: (
+        Annotated[list[ShortText], Meta(max_length=50)] | UnsetType | None
+    ) = UNSET
+
+
+class StatedTexts(View):
+    """What a parent passes on of what its tenant wrote."""
+
+    metadata: Metadata
+    extra: StatedExtra
+    hints: Annotated[
+        dict[ShortText, Annotated[list[ShortText], Meta(max_length=128)]], Meta(max_length=64)
+    ]

@@ -1,0 +1,195 @@
+"""Lists of servers over the tree: this zone's own first, then those of each child that has some.
+
+A page ends where the next one begins: at a server, of this zone or of a child, which says by itself
+in which of the two the list goes on. So no zone has to know more than its own servers, and where
+it has sent others.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+from urllib.parse import urlencode
+
+from berth.api.compute.schemas.servers import ServersQuery
+from berth.api.errors import Header
+from berth.api.routing import Call
+from berth.api.zones.asking import Json, ask_child, odd, read_answer, server_path, time_left_s
+from berth.api.zones.forwarding import is_theirs
+from berth.domain.errors import UnavailableError
+from berth.domain.zone import Errand, Zone
+from berth.ports.zones import ForwardedAnswer, ForwardedRequest
+
+MISSING: Final = b"x-berth-zones-missing"
+"""Names the children whose servers are missing in a list, or some of whose are."""
+
+_OWN_PARAMETERS: Final = frozenset(
+    {"limit", "marker", "all_tenants", "project_id", "tenant_id", "host", "deleted"}
+)
+"""Parameters that are not for children: what is asked of them is for one tenant, page by page."""
+_OK: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """Where servers of a list are, beside this zone: by instance, and by child in their order."""
+
+    errands: Mapping[str, Errand]
+    project_id: str
+
+    def zone_of(self, marker: str | None) -> int | None:
+        """Return the child in which a list goes on after a marker; None for this zone itself."""
+        errand = None if marker is None else self.errands.get(marker)
+        return None if errand is None else errand.zone_id
+
+
+@dataclass(slots=True)
+class BelowPage:
+    """Servers of children, as they show them; `has_more` says that the list goes on after them."""
+
+    servers: list[Json] = field(default_factory=list["Json"])
+    has_more: bool = False
+    unanswered: list[str] = field(default_factory=list[str])
+
+    @property
+    def headers(self) -> tuple[Header, ...]:
+        """What the answer says of children that are missing in it."""
+        if not self.unanswered:
+            return ()
+        return ((MISSING, ", ".join(self.unanswered).encode()),)
+
+
+async def below_of(call: Call, asked: ServersQuery, project_id: str | None) -> Below | None:
+    """Return which servers of a list children may have; None when there are none.
+
+    Children are asked for one project alone: an administrator who lists those of all projects
+    sees this zone's own, but for a reservation, which is of one project.
+    """
+    is_own_alone = asked.host or asked.deleted or _lists_deleted(call)
+    if call.parts.zones is None or is_own_alone:
+        return None
+    if project_id is None and not asked.reservation_id:
+        return None
+    found = await call.parts.ledger.errands(
+        project_id=project_id, reservation_id=asked.reservation_id or None
+    )
+    if not found:
+        return None
+    owner = found[0].project_id
+    errands = {one.instance_uuid: one for one in found if one.project_id == owner}
+    return Below(errands, owner)
+
+
+async def page_below(call: Call, below: Below, *, limit: int, marker: str | None) -> BelowPage:
+    """Return up to so many servers of children, after the marker where that is one of theirs.
+
+    Children that do not answer are named, and fail nothing.
+    """
+    first = below.zone_of(marker)
+    zone_ids = sorted({one.zone_id for one in below.errands.values()})
+    asked = [zone_id for zone_id in zone_ids if first is None or zone_id >= first]
+    answers = await asyncio.gather(
+        *(
+            _ask(call, below, zone_id, limit, marker if zone_id == first else None)
+            for zone_id in asked
+        )
+    )
+    page = _joined(answers, limit)
+    parts = call.parts.zones
+    if page.unanswered and parts is not None and call.identity.parent is not None:
+        page.unanswered = [parts.name]  # parents do not learn which zones are below
+    return page
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What one child answered; `servers` is None when it did not."""
+
+    name: str
+    servers: list[Json] | None = None
+    has_more: bool = False
+    is_whole: bool = True
+
+
+async def _ask(call: Call, below: Below, zone_id: int, limit: int, marker: str | None) -> _Answer:
+    parts = call.parts.zones
+    zone = None if parts is None else parts.watch.zone_of(zone_id)
+    if parts is None or zone is None:
+        return _Answer(f"zone {zone_id}")
+    state = parts.watch.states().get(zone_id)
+    if state is not None and not state.is_active:
+        return _Answer(zone.name)
+    try:
+        answer = await ask_child(
+            call,
+            zone,
+            ForwardedRequest("GET", _path(call, limit, marker)),
+            tenant=(below.project_id, call.identity.user_id),
+            within_s=time_left_s(call, parts.select_timeout_s),
+        )
+        return _read(call, below, zone, answer, limit)
+    except UnavailableError as error:
+        call.parts.telemetry.failure("zone_list_failed", error, zone=zone.name)
+        return _Answer(zone.name)
+
+
+def _path(call: Call, limit: int, marker: str | None) -> str:
+    items = [(name, text) for name, text in call.query_items() if name not in _OWN_PARAMETERS]
+    items.append(("limit", str(limit)))
+    if marker is not None:
+        items.append(("marker", marker))
+    path = f"{server_path()}/detail" if call.operation.path.endswith("/detail") else server_path()
+    return f"{path}?{urlencode(items)}"
+
+
+def _read(call: Call, below: Below, zone: Zone, answer: ForwardedAnswer, limit: int) -> _Answer:
+    """Believe of a child's answer what this zone has sent there, for that project, each once."""
+    if answer.status != _OK:
+        raise UnavailableError(f"zone {zone.name} answered a list with {answer.status}")
+    body = read_answer(call, zone, answer)
+    listed = body.get("servers")
+    if not isinstance(listed, list):
+        raise odd(call, zone)
+    servers = cast("list[object]", listed)
+    found: dict[str, Json] = {}
+    for server in servers[:limit]:
+        uuid = _sent_there(server, below, zone)
+        if uuid is not None:
+            found[uuid] = cast("Json", server)
+    return _Answer(
+        zone.name,
+        list(found.values()),
+        has_more="servers_links" in body or len(servers) > limit,
+        is_whole=MISSING.decode() not in answer.headers,
+    )
+
+
+def _sent_there(server: object, below: Below, zone: Zone) -> str | None:
+    if not isinstance(server, dict):
+        return None
+    shown = cast("Json", server)
+    uuid = shown.get("id")
+    errand = below.errands.get(uuid) if isinstance(uuid, str) else None
+    if errand is None or errand.zone_id != zone.zone_id:
+        return None
+    is_known = is_theirs(shown, errand.instance_uuid, below.project_id)
+    return errand.instance_uuid if is_known else None
+
+
+def _joined(answers: Sequence[_Answer], limit: int) -> BelowPage:
+    page = BelowPage()
+    for answer in answers:
+        if answer.servers is None or not answer.is_whole:
+            page.unanswered.append(answer.name)
+        if answer.servers is None or page.has_more:
+            continue
+        left = limit - len(page.servers)
+        page.servers += answer.servers[:left]
+        # What comes after a page that was cut belongs behind the rest of it.
+        page.has_more = len(answer.servers) > left or bool(answer.servers and answer.has_more)
+    return page
+
+
+def _lists_deleted(call: Call) -> bool:
+    statuses: Iterable[str] = (text for name, text in call.query_items() if name == "status")
+    return any(text.upper() == "DELETED" for text in statuses)

@@ -1,0 +1,134 @@
+"""The agents of a process: one real host, or a made-up fleet."""
+
+import random
+from collections.abc import Iterable, Mapping
+
+from berth.adapters.unobserved import NoMetrics
+from berth.agent.pool import Agent, AgentPool, Pace
+from berth.agent.rounds import Rounds
+from berth.agent.telling import InstanceTeller
+from berth.bootstrap_core import Core
+from berth.bootstrap_observed import work_of
+from berth.bootstrap_process import Loop
+from berth.config.virt_settings import AgentDriver
+from berth.ports.virt import Driver
+from berth.services.consoles import serve_console
+from berth.services.host_notes import HostNotes
+from berth.services.host_work import Bench
+from berth.services.host_work.alternates import Alternates
+from berth.services.host_work.restarting import RestartRule
+from berth.services.reporting import Reporting
+from berth.services.self_auditing import SelfAuditing
+
+
+def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceTeller | None:
+    """Return who tells schedulers of the instances of hosts; None where nobody is to.
+
+    It follows the feed from its start.
+    """
+    tracking = core.settings.tracking
+    if not tracking.track_instance_changes:
+        return None
+    teller = InstanceTeller(
+        hosts,
+        core.wires.bus,
+        core.clock,
+        core.telemetry,
+        random.Random(),  # noqa: S311 - it only keeps hosts from going in step
+        session=core.ids.uuid(),
+        sync_interval_s=tracking.instance_sync_interval_s,
+    )
+    core.follower.subscribe(teller)
+    return teller
+
+
+def agent_loops(core: Core, pool: AgentPool, teller: InstanceTeller | None) -> list[Loop]:
+    """Return what agents do by themselves; made-up hosts change nothing that they would hint at."""
+    loops: list[Loop] = [("agents", pool.run)]
+    if pool.agents:
+        loops.append(("audits", _rounds(core, pool).run))
+    if teller is not None:
+        loops += [("telling", teller.run), ("syncs", teller.sync)]
+    if core.settings.agent.driver is not AgentDriver.FAKE:
+        loops.append(("hints", pool.listen))
+    return loops
+
+
+def _rounds(core: Core, pool: AgentPool) -> Rounds:
+    """Return what has every host report and look at its books, again and again."""
+    auditing = SelfAuditing(
+        ledger=core.ledger,
+        replica=core.replica,
+        reporting=Reporting(core.hosts, core.replica, core.ratios),
+        notes=pool.notes or _notes(core),
+        clock=core.clock,
+        telemetry=core.telemetry,
+        metrics=core.observation.metrics or NoMetrics(),
+        service_down_time_s=lambda: core.policies.policy.service_down_time_s,
+    )
+
+    async def audit(host: str) -> None:
+        await auditing.audit(host, pool.agents[host].driver)
+
+    return Rounds(
+        pool.agents,
+        audit,
+        core.clock,
+        core.telemetry,
+        interval_s=core.settings.agent.audit_interval_s,
+        randomness=random.Random(),  # noqa: S311 - it only keeps agents from going in step
+    )
+
+
+def _notes(core: Core) -> HostNotes:
+    return HostNotes(
+        ledger=core.ledger,
+        replica=core.replica,
+        clock=core.clock,
+        telemetry=core.telemetry,
+        metrics=core.observation.metrics or NoMetrics(),
+    )
+
+
+def agent_pool(core: Core, drivers: Mapping[str, Driver]) -> AgentPool:
+    """Return the agents of hosts, each with its driver."""
+    paced = core.settings.agent
+    attempts_max = core.settings.scheduler.build_attempts_max
+    stop_grace_s = core.settings.virt.stop_grace_s
+
+    alternates = Alternates(
+        follower=core.follower,
+        replica=core.replica,
+        clock=core.clock,
+        service_down_time_s=lambda: core.policies.policy.service_down_time_s,
+        default_zone=lambda: core.policies.policy.default_availability_zone,
+    )
+
+    def agent(name: str, driver: Driver) -> Agent:
+        serve_console(core.wires.bus, name, driver)
+        bench = Bench(
+            name,
+            core.ledger,
+            driver,
+            core.clock,
+            attempts_max=attempts_max,
+            stop_grace_s=stop_grace_s,
+            alternates=alternates,
+            half_life_s=paced.build_failure_half_life_s,
+        )
+        return Agent(name, driver, work_of(core.observation, bench))
+
+    return AgentPool(
+        {name: agent(name, driver) for name, driver in drivers.items()},
+        core.hosts,
+        core.clock,
+        core.telemetry,
+        Pace(
+            report_interval_s=paced.heartbeat_interval_s,
+            reconcile_interval_s=paced.reconcile_interval_s,
+            restarts=RestartRule(
+                paced.restarts_max, window_s=paced.restart_window_s, pause_s=paced.restart_pause_s
+            ),
+        ),
+        _notes(core),
+    )

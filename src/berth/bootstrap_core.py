@@ -1,0 +1,174 @@
+"""What every process that follows the ledger has, and how it runs."""
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from berth.adapters.ledger import open_ledger
+from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
+from berth.bootstrap_bus import Wires, lay_wires
+from berth.bootstrap_observed import deciding_of, hosts_of
+from berth.bootstrap_observing import Observation, observe
+from berth.bootstrap_process import Loop, ledger_url_of, make_data_dir, running
+from berth.config.observing_settings import HealthSettings
+from berth.config.policy_source import PolicySource
+from berth.config.ratio_settings import ratio_settings_of
+from berth.config.settings import Settings
+from berth.domain.errors import InvalidInputError
+from berth.ports.ledger import Ledger
+from berth.scheduling.instance_rules import refuse_untracked
+from berth.services.deciding import Deciding
+from berth.services.following import Follower
+from berth.services.hosts import Hosts
+from berth.services.ratios import Ratios
+from berth.services.replica import Replica
+from berth.services.vitals import Broker, Fleet, Vitals
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """What every process has: the ledger, a replica that follows it, and the machine."""
+
+    settings: Settings
+    ledger: Ledger
+    replica: Replica
+    follower: Follower
+    policies: PolicySource
+    wires: Wires
+    clock: SystemClock
+    ids: RandomIds
+    telemetry: LogTelemetry
+    observation: Observation
+    vitals: Vitals
+
+    @property
+    def deciding(self) -> Deciding:
+        """Decisions on this process's replica."""
+        return deciding_of(self.observation, self.replica, self.policies, self.clock)
+
+    @property
+    def ratios(self) -> Ratios:
+        """Allocation ratios, by this process's settings."""
+        said = ratio_settings_of(self.settings.agent)
+        return Ratios(ledger=self.ledger, replica=self.replica, settings=said)
+
+    @property
+    def hosts(self) -> Hosts:
+        """Use cases about hosts."""
+        return hosts_of(
+            self.observation,
+            ledger=self.ledger,
+            follower=self.follower,
+            replica=self.replica,
+            ratios=self.ratios,
+            ids=self.ids,
+        )
+
+
+@asynccontextmanager
+async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
+    """Open what a process has, and close it at the end.
+
+    Args:
+        settings: of the process.
+        part: what the process is (`scheduler`).
+
+    Raises:
+        InvalidInputError: the settings do not go together, or name what is not there.
+    """
+    clock = SystemClock()
+    telemetry = LogTelemetry(part)
+    tracks = settings.tracking.track_instance_changes
+    policies = (
+        PolicySource(settings.policy.path)
+        if tracks
+        else PolicySource(settings.policy.path, check=refuse_untracked)
+    )
+    _check_zone(settings, policies)
+    make_data_dir(settings.ledger)
+    observation = observe(settings, part, clock)
+    ledger = await open_ledger(
+        ledger_url_of(settings.ledger),
+        timeout_s=settings.ledger.timeout_s,
+        on_batch=observation.on_batch,
+    )
+    replica = Replica()
+    follower = Follower(ledger, clock, [replica])
+    wires = lay_wires(
+        settings.bus,
+        part,
+        telemetry,
+        calls=part in {"up", "api", "scheduler", "agent"},
+        notifies=part in {"up", "scheduler"},
+    )
+    try:
+        yield Core(
+            settings=settings,
+            ledger=ledger,
+            replica=replica,
+            follower=follower,
+            policies=policies,
+            wires=wires,
+            clock=clock,
+            ids=RandomIds(),
+            telemetry=telemetry,
+            observation=observation,
+            vitals=Vitals(
+                ledger=ledger,
+                follower=follower,
+                clock=clock,
+                fleet=Fleet(replica, policies, lambda: policies.policy.service_down_time_s),
+                lag_s_max=settings.health.lag_s_max,
+                broker=_broker_of(wires, settings.health, part),
+            ),
+        )
+    finally:
+        await ledger.close()
+        await asyncio.to_thread(observation.finish)
+
+
+def _broker_of(wires: Wires, health: HealthSettings, part: str) -> Broker | None:
+    """Return the broker of a process; who takes orders is ready without it."""
+    if wires.is_up is None:
+        return None
+    needs = health.needs_broker
+    return Broker(wires.is_up, part in {"scheduler", "agent"} if needs is None else needs)
+
+
+def _check_zone(settings: Settings, policies: PolicySource) -> None:
+    shown, kept = settings.api.default_availability_zone, policies.policy.default_availability_zone
+    if shown != kept:
+        raise InvalidInputError(
+            "api.default_availability_zone",
+            f"is {shown!r}, but AvailabilityZoneFilter, the policy's or its driver's, has {kept!r};"
+            " make them equal",
+        )
+
+
+def common_loops(core: Core) -> list[Loop]:
+    """Return what every process does by itself."""
+
+    async def watch_policy() -> None:
+        await core.policies.watch(core.clock, core.settings.policy.watch_interval_s)
+
+    loops: list[Loop] = [("follower", core.follower.run), ("policy", watch_policy)]
+    return [*loops, *core.wires.loops, *core.observation.loops(core.vitals)]
+
+
+@asynccontextmanager
+async def running_core(core: Core, loops: Sequence[Loop]) -> AsyncGenerator[None]:
+    """Run loops beside the body, and stop them after it."""
+    async with running(loops, core.clock, core.telemetry):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, core.policies.reload)
+        yield
+
+
+async def until_stopped() -> None:
+    """Wait until the process is told to stop."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    await stopped.wait()

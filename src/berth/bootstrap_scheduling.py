@@ -1,0 +1,102 @@
+"""The scheduler of a process: what it serves, and what it takes up by itself."""
+
+from berth.adapters.attestation.open_attestation import Access, OpenAttester
+from berth.bootstrap_core import Core
+from berth.bootstrap_observed import placing_of
+from berth.bootstrap_process import Loop
+from berth.bootstrap_zones import OpenZone, ZoneScheduler
+from berth.config.tracking_settings import InstanceSource
+from berth.services.announcing import AnnouncedPlacing
+from berth.services.attesting import Attesting
+from berth.services.change_notifications import ChangeNotifications
+from berth.services.commands import PLACE, Places
+from berth.services.pending import PendingRequests
+from berth.services.tracking import InstanceTracker, TrackingPace, View
+
+
+def tell_changes(core: Core) -> None:
+    """Have what is committed told to whoever reads notifications."""
+    if core.wires.common_notifier is not None:
+        core.follower.subscribe(ChangeNotifications(core.wires.common_notifier))
+
+
+def instance_tracker(core: Core) -> InstanceTracker | None:
+    """Return who keeps the table's instances true; None where nobody is to.
+
+    It follows the feed from its start.
+    """
+    tracking = core.settings.tracking
+    if not tracking.track_instance_changes:
+        return None
+    tracker = InstanceTracker(
+        View(core.ledger, core.follower, core.replica),
+        core.policies,
+        core.clock,
+        core.telemetry,
+        TrackingPace(tracking.instance_sync_interval_s),
+        by_casts=tracking.instance_information is InstanceSource.CASTS,
+    )
+    tracker.metrics = core.observation.metrics
+    core.vitals.further.append(tracker.read)
+    core.follower.subscribe(tracker)
+    return tracker
+
+
+def scheduler_loops(
+    core: Core, tracker: InstanceTracker | None, zone: OpenZone | None = None
+) -> list[Loop]:
+    """Serve PLACE on the bus, and the commands of a zone; return what a scheduler does by itself.
+
+    In a zone requests are placed over the tree below it.
+    """
+    placing = placing_of(
+        core.observation,
+        ledger=core.ledger,
+        follower=core.follower,
+        replica=core.replica,
+        deciding=core.deciding,
+        attempts_max=core.settings.scheduler.claim_attempts_max,
+    )
+    places = announced(core, placing)
+    loops: list[Loop] = []
+    if zone is not None:
+        scheduler = ZoneScheduler(core, zone, local=placing, claims=places)
+        places = announced(core, scheduler.places)
+        loops += scheduler.serve()
+    core.wires.bus.serve(PLACE, places.place)
+    if tracker is not None:
+        placing.tracker = tracker
+        tracker.serve(core.wires.bus, core.ids.uuid())
+        loops.append(("instances", tracker.run))
+    pending = PendingRequests(
+        ledger=core.ledger,
+        replica=core.replica,
+        placing=places,
+        clock=core.clock,
+        telemetry=core.telemetry,
+        name=core.ids.uuid(),
+    )
+    placing.overtaken = pending.turns.note_rival
+    return [*loops, ("pending", pending.run), *_attestation_loops(core)]
+
+
+def announced(core: Core, places: Places) -> Places:
+    """Return who places as another does and tells of it, where notifications are wanted."""
+    notifier = core.wires.notifier
+    return places if notifier is None else AnnouncedPlacing(places, notifier)
+
+
+def _attestation_loops(core: Core) -> list[Loop]:
+    settings = core.settings.attestation
+    if settings.url is None:
+        return []
+    access = Access(settings.url, settings.auth_blob, settings.ca_file, settings.timeout_s)
+    attesting = Attesting(
+        ledger=core.ledger,
+        follower=core.follower,
+        replica=core.replica,
+        attester=OpenAttester(access, core.clock, valid_s=settings.valid_s),
+        clock=core.clock,
+        telemetry=core.telemetry,
+    )
+    return [("attestations", attesting.run)]

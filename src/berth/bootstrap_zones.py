@@ -1,0 +1,309 @@
+"""The zone that a deployment is, in a tree of zones: its keys, its children, its offers."""
+
+import os
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.api.zones.parts import ZoneParts
+from berth.bootstrap_core import Core
+from berth.bootstrap_process import Loop, make_folder
+from berth.config.settings import Settings
+from berth.config.zone_keys import ParentsFile, ZoneKeyFile
+from berth.config.zone_settings import ZoneSettings
+from berth.ports.zones import ChildZones, ForwardsToZones
+from berth.services.commands import Places
+from berth.services.instances import Instances
+from berth.services.sealing import Sealer
+from berth.services.zoning.asking_children import AskingChildren
+from berth.services.zoning.building import Building
+from berth.services.zoning.comparing import why_incomparable
+from berth.services.zoning.group_homes import GroupHomes
+from berth.services.zoning.held_offers import HeldOffers
+from berth.services.zoning.holders import Holders, LettingGo
+from berth.services.zoning.journeys import Journeys
+from berth.services.zoning.offer_seals import OfferSeals
+from berth.services.zoning.offering import Offering
+from berth.services.zoning.releases_below import ReleasesBelow
+from berth.services.zoning.releasing import Releasing
+from berth.services.zoning.selecting import Selecting
+from berth.services.zoning.sending import Sending
+from berth.services.zoning.serving import ZoneServing
+from berth.services.zoning.statements import StatementReader, StatementWriter
+from berth.services.zoning.taking_back import TakingBack
+from berth.services.zoning.telling_capabilities import TellingCapabilities
+from berth.services.zoning.tree_placing import TreePlacing, TreeSettings
+from berth.services.zoning.watching import WatchSettings, ZoneWatch
+from berth.services.zoning.zones import Zones
+
+_KEY_FILE = "zone-keys"
+_PARENTS_FILE = "zone-parents"
+_SCHEDULER_BYTES = 8
+_RESEAL_S = 600.0
+_RELEASE_PAUSE_S = 0.1
+"""How long releases are gathered before children are told of them together."""
+_LEASE_S = 30.0
+"""How long a scheduler that dies keeps what it has begun from the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenZone:
+    """A zone as every process of it knows it; `forwards` and `children` reach those below."""
+
+    settings: ZoneSettings
+    keys: ZoneKeyFile
+    parents: ParentsFile
+    zones: Zones
+    forwards: ForwardsToZones
+    children: ChildZones
+    watch: ZoneWatch
+
+
+@asynccontextmanager
+async def open_zone(core: Core) -> AsyncGenerator[OpenZone | None]:
+    """Open what makes a process part of a zone, before its follower starts.
+
+    None where the settings give the zone no name.
+
+    Raises:
+        InvalidInputError: a file of keys or of certificates is wrong.
+    """
+    settings = core.settings.zones
+    if not settings.is_on:
+        yield None
+        return
+    # Imported here because it takes as long as all the rest, and only zones need it.
+    from berth.adapters.zones import open_children  # noqa: PLC0415
+
+    keys = ZoneKeyFile(key_file_of(core.settings), core.clock, core.telemetry)
+    parents = ParentsFile(parents_file_of(core.settings), core.clock, core.telemetry)
+    zones = Zones(core.ledger, Sealer(keys.passwords, os.urandom), settings.name)
+    writer = StatementWriter(settings.name, keys, core.clock.now_s, os.urandom)
+    async with open_children(
+        writer, password_of=zones.password, ca_file=settings.ca_file
+    ) as forwards:
+        children = AskingChildren(forwards, core.clock)
+        watch = ZoneWatch(
+            children=children,
+            clock=core.clock,
+            telemetry=core.telemetry,
+            rng=random.Random(),  # noqa: S311 - it only keeps zones from being asked in step
+            settings=WatchSettings(
+                interval_s=settings.poll_interval_s,
+                timeout_s=settings.poll_timeout_s,
+                failures_to_offline=settings.failures_to_offline,
+                pause_max_s=settings.poll_pause_max_s,
+            ),
+        )
+        core.follower.subscribe(watch)
+        yield OpenZone(settings, keys, parents, zones, forwards, children, watch)
+
+
+def zone_loops(zone: OpenZone | None) -> list[Loop]:
+    """Return what every process of a zone does by itself."""
+    return [] if zone is None else [("zones", zone.watch.run)]
+
+
+def key_file_of(settings: Settings) -> Path:
+    """Return where the private keys of a zone are.
+
+    Raises:
+        InvalidInputError: the data folder cannot be made, and no other place is given.
+    """
+    if settings.zones.key_file is not None:
+        return settings.zones.key_file
+    make_folder(settings.ledger.data_dir)
+    return settings.ledger.data_dir / _KEY_FILE
+
+
+def parents_file_of(settings: Settings) -> Path:
+    """Return where the public keys of a zone's parents are."""
+    return settings.zones.parents_file or settings.ledger.data_dir / _PARENTS_FILE
+
+
+def zone_parts(core: Core, zone: OpenZone | None) -> ZoneParts | None:
+    """Return what the routes between zones are built from; None where there is no zone.
+
+    Raises:
+        InvalidInputError: what is to be told of hosts has another form.
+    """
+    if zone is None:
+        return None
+    settings = zone.settings
+    return ZoneParts(
+        name=settings.name,
+        zones=zone.zones,
+        watch=zone.watch,
+        info=TellingCapabilities(
+            name=settings.name,
+            capabilities=settings.values_by_name,
+            told=settings.told_capabilities,
+            replica=core.replica,
+            clock=core.clock,
+            stale_s=core.policies.policy.service_down_time_s,
+        ),
+        statements=StatementReader(settings.name, zone.parents.trusted, core.clock.now_s),
+        children=zone.forwards,
+        select_timeout_s=settings.select_timeout_s,
+        build_timeout_s=settings.build_timeout_s,
+    )
+
+
+class ZoneScheduler:
+    """What makes a scheduler place over a tree, and answer its parents.
+
+    Args:
+        core: of the process.
+        zone: of the process.
+        local: places on this zone's own hosts.
+        claims: makes claims of offers.
+    """
+
+    def __init__(self, core: Core, zone: OpenZone, *, local: Places, claims: Places) -> None:
+        self._core = core
+        self._zone = zone
+        self._held = HeldOffers(core.replica, share_max=zone.settings.held_share_max)
+        self._homes = GroupHomes(core.ledger, core.replica)
+        self._seals = OfferSeals(zone.settings.name, Sealer(zone.keys.offers, os.urandom))
+        self._scheduler = os.urandom(_SCHEDULER_BYTES)
+        self._instances = Instances(
+            ledger=core.ledger,
+            follower=core.follower,
+            replica=core.replica,
+            bus=core.wires.bus,
+            clock=core.clock,
+        )
+        self._sending = self._make_sending()
+        self._taking_back = TakingBack(
+            ledger=core.ledger, sending=self._sending, clock=core.clock, telemetry=core.telemetry
+        )
+        self._selecting = self._make_selecting()
+        self._building = self._make_building(claims)
+        self.places: Places = self._make_tree(local)
+
+    def serve(self) -> list[Loop]:
+        """Serve the commands of the zone; return what a scheduler of it does by itself.
+
+        Operators are told of a policy whose scores mean nothing to other zones.
+        """
+        core = self._core
+        why = why_incomparable(core.policies.policy)
+        if why is not None:
+            policy = core.policies.policy.name
+            core.telemetry.event("zone_weights_do_not_compare", policy=policy, why=why)
+        releasing = Releasing(
+            ledger=core.ledger,
+            selecting=LettingGo(self._selecting, core.wires.bus, core.telemetry),
+            instances=self._instances,
+            sending=self._sending,
+            clock=core.clock,
+        )
+        serving = ZoneServing(self._selecting, self._building, releasing, self._scheduler)
+        serving.serve(core.wires.bus)
+        loops: list[Loop] = [
+            ("taking_back", self._taking_back.run),
+            ("passwords", self._reseal),
+        ]
+        if self._zone.settings.offer_hold_s:
+            loops.append(("holds", self._end_holds))
+        return loops
+
+    async def _end_holds(self) -> None:
+        await self._held.run(self._core.clock, self._zone.settings.offer_hold_s)
+
+    async def _reseal(self) -> None:
+        """Keep the passwords of children under the newest key."""
+        while True:
+            count = await self._zone.zones.reseal()
+            if count:
+                self._core.telemetry.event("zone_passwords_resealed", passwords=count)
+            await self._core.clock.sleep(_RESEAL_S)
+
+    def _make_sending(self) -> Sending:
+        core, zone = self._core, self._zone
+        return Sending(
+            ledger=core.ledger,
+            zone_of=zone.watch.zone_of,
+            children=zone.children,
+            clock=core.clock,
+            telemetry=core.telemetry,
+            zone=zone.settings.name,
+            timeout_s=zone.settings.build_timeout_s,
+        )
+
+    def _make_selecting(self) -> Selecting:
+        core, zone = self._core, self._zone
+        offering = Offering(
+            replica=core.replica,
+            follower=core.follower,
+            deciding=core.deciding,
+            held=self._held,
+            clock=core.clock,
+            random_bytes=os.urandom,
+            hold_s=zone.settings.offer_hold_s,
+            life_s=zone.settings.offer_life_s,
+        )
+        return Selecting(
+            zone=zone.settings.name,
+            local=offering,
+            zones=zone.watch,
+            children=zone.children,
+            homes=self._homes,
+            seals=self._seals,
+            clock=core.clock,
+            telemetry=core.telemetry,
+            scheduler=self._scheduler,
+            releases=ReleasesBelow(
+                zone=zone.settings.name,
+                children=zone.children,
+                clock=core.clock,
+                telemetry=core.telemetry,
+                pause_s=_RELEASE_PAUSE_S,
+            ),
+        )
+
+    def _make_building(self, claims: Places) -> Building:
+        core = self._core
+        return Building(
+            ledger=core.ledger,
+            replica=core.replica,
+            placing=claims,
+            held=self._held,
+            seals=self._seals,
+            homes=self._homes,
+            sending=self._sending,
+            clock=core.clock,
+            on_gone=self._zone.settings.on_gone,
+            holders=Holders(core.wires.bus, self._scheduler),
+        )
+
+    def _make_tree(self, local: Places) -> TreePlacing:
+        core, zone = self._core, self._zone
+        settings = zone.settings
+        return TreePlacing(
+            ledger=core.ledger,
+            replica=core.replica,
+            local=local,
+            selecting=self._selecting,
+            building=self._building,
+            sending=self._sending,
+            instances=self._instances,
+            zones=zone.watch,
+            journeys=Journeys(
+                ledger=core.ledger,
+                clock=core.clock,
+                telemetry=core.telemetry,
+                scheduler=core.ids.uuid(),
+                lease_s=_LEASE_S,
+            ),
+            clock=core.clock,
+            zone=settings.name,
+            settings=TreeSettings(
+                select_s=settings.select_timeout_s,
+                attempts_max=settings.attempts_max,
+                settle_s=settings.settle_s,
+            ),
+            withdrawn=self._taking_back.note,
+        )

@@ -1,0 +1,90 @@
+"""`berth host set` and `berth host write-off`: what operators do to hosts."""
+
+import click
+
+from berth.cli.connection import Connection, Json, connected, part, rows, segment, texts
+from berth.cli.failures import CommandError, ExitCode
+from berth.cli.output import joined, json_option, print_json, print_line
+
+_PATH = "/berth/v1/hosts"
+
+
+@click.command("set")
+@click.argument("name")
+@click.option(
+    "--ratio",
+    "ratios",
+    multiple=True,
+    required=True,
+    metavar="CLASS=RATIO",
+    help="An allocation ratio (VCPU=4); 0 unsets it. May be repeated.",
+)
+@json_option
+@connected
+def set_host(api: Connection, *, name: str, ratios: tuple[str, ...], as_json: bool) -> None:
+    """Set allocation ratios of a host while it runs.
+
+    They count where no aggregate, and not the agent's settings, say another.
+    """
+    body = {"ratios": dict(map(_ratio, ratios))}
+    host = api.ask("PUT", f"{_PATH}/{segment(name)}/ratios", body=body)
+    if as_json:
+        print_json(host)
+        return
+    inventories = part(host, "inventories")
+    for resource_class in sorted(body["ratios"]):
+        inventory = part(inventories, resource_class)
+        ratio, origin = inventory["allocation_ratio"], inventory["allocation_ratio_origin"]
+        print_line(f"{resource_class} ratio of {host['name']} is {ratio:g}, {origin}")
+
+
+@click.command("write-off")
+@click.argument("host")
+@click.option("--yes", is_flag=True, help="Do it; without it nothing changes.")
+@json_option
+@connected
+def write_off(api: Connection, *, host: str, yes: bool, as_json: bool) -> None:
+    """End what moves have left on HOST, which is lost for good, and free its room.
+
+    Says what that is. Servers that are on the host are never touched. The service must be forced
+    down before, and silent.
+    """
+    path = f"{_PATH}/{segment(host)}/write-off"
+    found = api.ask("POST" if yes else "GET", path)
+    if as_json:
+        print_json(found)
+    else:
+        _print(found)
+
+
+def _print(found: Json) -> None:
+    moves, host = rows(found, "moves"), found["host"]
+    for move in moves:
+        print_line(
+            f"{move['kind']} {move['id']} of {move['instance_uuid']}, {move['stage']}: "
+            f"{joined(part(move, 'held'))}"
+        )
+    freed = joined(part(found, "freed"))
+    if found["is_done"]:
+        print_line(f"{len(moves):,} moves ended; freed on {host}: {freed}")
+    else:
+        print_line(f"{len(moves):,} moves would end; freed on {host}: {freed}")
+    stays = texts(found, "instances")
+    if stays:
+        print_line(f"{len(stays):,} servers are on {host} and stay; evacuate or delete them:")
+        for uuid in stays:
+            print_line(f"  {uuid}")
+    for move in rows(found, "waiting"):
+        print_line(f"{move['kind']} {move['id']} of {move['instance_uuid']} stays {move['stage']}")
+    if moves and not found["is_done"]:
+        print_line(f"`berth host write-off {host} --yes` does it")
+
+
+def _ratio(text: str) -> tuple[str, float]:
+    name, equals, number = text.partition("=")
+    try:
+        if name and equals:
+            return name, float(number)
+    except ValueError:
+        pass
+    raise CommandError(f"--ratio {text!r} must be CLASS=RATIO, VCPU=4 say", ExitCode.USAGE)

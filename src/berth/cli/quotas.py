@@ -1,0 +1,79 @@
+"""`berth quota`: what projects may have, by the compute API."""
+
+import click
+
+from berth.cli.connection import Connection, Json, connected, part, segment
+from berth.cli.failures import CommandError, ExitCode
+from berth.cli.output import json_option, print_json, print_table
+
+_PATH = "/v2.1/os-quota-sets"
+_CLASS_PATH = "/v2.1/os-quota-class-sets/default"
+_NAMES = ("instances", "cores", "ram", "server_groups", "server_group_members")
+_LIMIT = click.IntRange(-1, 2**31 - 1)
+
+
+@click.group("quota")
+def quotas() -> None:
+    """Manage what projects may have; ram is in MiB, -1 is no limit."""
+
+
+@quotas.command("show")
+@click.argument("project", required=False)
+@json_option
+@connected
+def show(api: Connection, *, project: str | None, as_json: bool) -> None:
+    """Show what PROJECT may have and has, or without one what each may have by itself."""
+    if project is None:
+        limits = part(api.get(_CLASS_PATH), "quota_class_set")
+        rows = [(name, limits[name], None) for name in _NAMES]
+        document = {name: limits[name] for name in _NAMES}
+    else:
+        usages = part(api.get(f"{_PATH}/{segment(project)}/detail"), "quota_set")
+        rows = [(name, usages[name]["limit"], usages[name]["in_use"]) for name in _NAMES]
+        document = {name: usages[name] for name in _NAMES}
+    if as_json:
+        print_json(document)
+    else:
+        table = [(name, _shown(limit), used) for name, limit, used in rows]
+        print_table(("Name", "Limit", "In use"), table, right=("Limit", "In use"))
+
+
+@quotas.command("set")
+@click.argument("project", required=False)
+@click.option("--instances", type=_LIMIT)
+@click.option("--cores", type=_LIMIT, help="Virtual CPUs.")
+@click.option("--ram", type=_LIMIT, help="MiB.")
+@click.option("--server-groups", type=_LIMIT)
+@click.option("--server-group-members", type=_LIMIT, help="Instances in one group.")
+@click.option("--force", is_flag=True, help="Even below what the project has.")
+@json_option
+@connected
+def set_limits(
+    api: Connection, /, *, project: str | None, force: bool, as_json: bool, **limits: int | None
+) -> None:
+    """Set limits of PROJECT, or without one of every project that has none of its own."""
+    named: Json = {name: limit for name, limit in limits.items() if limit is not None}
+    if not named:
+        raise CommandError("nothing to set; see `berth quota set --help`", ExitCode.USAGE)
+    if project is None:
+        set_now = part(api.put(_CLASS_PATH, {"quota_class_set": named}), "quota_class_set")
+    else:
+        body = {"quota_set": named | {"force": force}}
+        set_now = part(api.put(f"{_PATH}/{segment(project)}", body), "quota_set")
+    if as_json:
+        print_json({name: set_now[name] for name in _NAMES})
+    else:
+        table = [(name, _shown(set_now[name])) for name in _NAMES]
+        print_table(("Name", "Limit"), table, right=("Limit",))
+
+
+@quotas.command("unset")
+@click.argument("project")
+@connected
+def unset(api: Connection, *, project: str) -> None:
+    """Take all limits of PROJECT's own away; those of every project hold for it again."""
+    api.delete(f"{_PATH}/{segment(project)}")
+
+
+def _shown(limit: int) -> object:
+    return "none" if limit < 0 else limit

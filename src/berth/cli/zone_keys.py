@@ -1,0 +1,124 @@
+"""`berth zone keys` and `berth zone parents`: files of keys, on the machines of a zone.
+
+What is imported within the commands loads a library of cryptography, which --help does not need.
+"""
+
+from pathlib import Path
+
+import click
+
+from berth.cli.failures import CommandError, ExitCode
+from berth.cli.output import json_option, print_json, print_line, print_table
+
+_key_file = click.option(
+    "--file",
+    "path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    envvar="BERTH_ZONES_KEY_FILE",
+    help="The file of the zone's private keys.",
+)
+_parents_file = click.option(
+    "--file",
+    "path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    envvar="BERTH_ZONES_PARENTS_FILE",
+    help="The file of the parents.",
+)
+
+
+@click.group("keys")
+def keys() -> None:
+    """Look after the private keys of a zone."""
+
+
+@keys.command("create")
+@_key_file
+def create(*, path: Path) -> None:
+    """Make the file, and print the public keys for the zone's children."""
+    from berth.config import zone_keys  # noqa: PLC0415 - see above
+
+    zone_keys.create(path)
+    print_line(f"{path} made; copy it to all schedulers and APIs of the zone")
+    print_line(_for_children(zone_keys.public_text(path)))
+
+
+@keys.command("rotate")
+@_key_file
+def rotate(*, path: Path) -> None:
+    """Put new keys in and drop the oldest; what was sealed shortly before stays good.
+
+    Statements are signed from now on with what was the next key, so first see to it that all
+    children have the keys that `berth zone keys public` prints.
+    """
+    from berth.config import zone_keys  # noqa: PLC0415 - see above
+
+    zone_keys.rotate(path)
+    print_line(f"{path} has new keys; servers that run take them up within a second or two")
+    print_line(_for_children(zone_keys.public_text(path)))
+
+
+@keys.command("public")
+@_key_file
+def public(*, path: Path) -> None:
+    """Print the public keys of the zone in one line."""
+    from berth.config import zone_keys  # noqa: PLC0415 - see above
+
+    print_line(zone_keys.public_text(path))
+
+
+@click.group("parents")
+def parents() -> None:
+    """Say which parents a zone trusts."""
+
+
+@parents.command("add")
+@click.argument("name")
+@click.argument("public_keys", nargs=-1, required=True)
+@_parents_file
+def add(*, name: str, public_keys: tuple[str, ...], path: Path) -> None:
+    """Trust the parent that calls itself NAME, by the keys that it prints; others are dropped."""
+    from berth.config import zone_keys  # noqa: PLC0415 - see above
+
+    was_there = name in zone_keys.parents(path)
+    zone_keys.add_parent(path, name, " ".join(public_keys))
+    count = len(zone_keys.parents(path)[name])
+    verb = "changed in" if was_there else "added to"
+    print_line(f"parent {name} {verb} {path}, with {count} {'key' if count == 1 else 'keys'}")
+
+
+@parents.command("list")
+@_parents_file
+@json_option
+def list_parents(*, path: Path, as_json: bool) -> None:
+    """List the parents that are trusted."""
+    from berth.config import zone_keys  # noqa: PLC0415 - see above
+
+    found = {
+        name: [zone_keys.key_text(key) for key in some]
+        for name, some in sorted(zone_keys.parents(path).items())
+    }
+    if as_json:
+        print_json({"parents": [{"name": name, "keys": some} for name, some in found.items()]})
+    elif not found:
+        print_line("no parents")
+    else:
+        table = [(name, key) for name, some in found.items() for key in some]
+        print_table(("Name", "Public key"), table, wrap=("Public key",))
+
+
+@parents.command("remove")
+@click.argument("name")
+@_parents_file
+def remove(*, name: str, path: Path) -> None:
+    """Trust a parent no more."""
+    from berth.config import zone_keys  # noqa: PLC0415 - see above
+
+    if not zone_keys.remove_parent(path, name):
+        raise CommandError(f"no parent {name!r} in {path}", ExitCode.NOT_FOUND)
+    print_line(f"parent {name} removed from {path}; servers that run see it in a second or two")
+
+
+def _for_children(public_text: str) -> str:
+    return f"its children need: berth zone parents add NAME {public_text}"

@@ -1,0 +1,64 @@
+"""Footprints: what instances come to in the things that a project may be limited in."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+UNLIMITED: Final = -1
+"""A limit that does not limit, as clients write it."""
+
+
+class Footprint(NamedTuple):
+    """What instances come to, or may come to: their number, virtual CPUs, memory in MiB."""
+
+    instances: int = 0
+    vcpus: int = 0
+    memory_mb: int = 0
+
+    def plus(self, other: "Footprint", times: int = 1) -> "Footprint":
+        """Return the sum with so many times another."""
+        return Footprint(
+            self.instances + times * other.instances,
+            self.vcpus + times * other.vcpus,
+            self.memory_mb + times * other.memory_mb,
+        )
+
+
+NOTHING: Final = Footprint()
+
+
+class Excess(NamedTuple):
+    """A thing of which a project would have more than it may.
+
+    `name` is a field of `Footprint`. `asked` comes on top of `used`; `used` may be above `limit`.
+    """
+
+    name: str
+    asked: int
+    used: int
+    limit: int
+
+    def fitting(self, count: int) -> int:
+        """Return how many would fit, of the `count` alike that were asked for together."""
+        each = self.asked // count
+        return max(0, self.limit - self.used) // each if each else count
+
+
+def sum_of(footprints: Iterable[Footprint]) -> Footprint:
+    """Return what all of them come to."""
+    total = NOTHING
+    for one in footprints:
+        total = total.plus(one)
+    return total
+
+
+def excess_of(before: Footprint, after: Footprint, limits: Footprint) -> tuple[Excess, ...]:
+    """Return what is too much of what is there, among that of which there is more than before.
+
+    So whoever is above a limit that was lowered may still do what asks for no more.
+    """
+    rows = zip(Footprint._fields, before, after, limits, strict=True)
+    return tuple(
+        Excess(name, now - was, was, limit)
+        for name, was, now, limit in rows
+        if now > was and now > limit != UNLIMITED
+    )

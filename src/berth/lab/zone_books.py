@@ -1,0 +1,122 @@
+"""The books of a tree: what each zone says that it has, asked as that zone's own operator.
+
+In a tree of zones that belong to different people nobody can put these side by side. Tests and
+demos can, to see whether each instance is in exactly one zone.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+import msgspec
+
+from berth.domain.decision import Decision, ScoredHost
+from berth.domain.errors import UnavailableError
+from berth.domain.instance import Instance, Status
+from berth.domain.resources import VCPU
+from berth.lab.zone_process import ZoneProcess
+
+_DECISIONS_MAX: Final = 1000
+_SHOWN: Final = 3
+_NO_GRACE: Final = {"grace_s": "0", "task_s": "0", "request_s": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneBook:
+    """What one zone has.
+
+    `instances` are those on its own hosts, by uuid. `chosen` has the host of each as the zone
+    scored it when it made the claim; the oldest may be missing. `wrong` is what its audit finds.
+    """
+
+    zone: str
+    parent: str | None
+    level: int
+    hosts: int
+    vcpus: int
+    vcpus_used: int
+    instances: Mapping[str, Instance]
+    chosen: Mapping[str, ScoredHost]
+    wrong: Sequence[str]
+
+
+def read_book(zone: ZoneProcess) -> ZoneBook:
+    """Ask a zone for its book; nothing should be going on there.
+
+    Raises:
+        UnavailableError: it does not answer, or refuses.
+    """
+    try:
+        with zone.client() as http:
+            state = _get(http, "/berth/v1/state")
+            hosts = _get(http, "/berth/v1/hosts")["hosts"]
+            decided = _get(http, "/berth/v1/decisions", limit=str(_DECISIONS_MAX))
+            audit = _get(http, "/berth/v1/audit", **_NO_GRACE)
+    except httpx.HTTPError as error:
+        raise UnavailableError(f"zone {zone.name} does not tell what it has: {error}") from error
+    cpus = [host["inventories"].get(VCPU, {"capacity": 0, "used": 0}) for host in hosts]
+    instances = msgspec.convert(state["instances"], list[Instance])
+    decisions = msgspec.convert(decided["decisions"], list[Decision])
+    return ZoneBook(
+        zone=zone.name,
+        parent=None if zone.parent is None else zone.parent.name,
+        level=zone.depth,
+        hosts=len(hosts),
+        vcpus=sum(one["capacity"] for one in cpus),
+        vcpus_used=sum(one["used"] for one in cpus),
+        instances={one.uuid: one for one in instances if _is_here(one)},
+        chosen={
+            placement.instance_uuid: placement.chosen
+            for decision in decisions
+            for placement in decision.placements
+        },
+        wrong=[f"{one['code']}: {one['text']}" for one in audit["discrepancies"]],
+    )
+
+
+def read_books(zones: Iterable[ZoneProcess]) -> dict[str, ZoneBook]:
+    """Ask zones for their books; return them by the zones' names.
+
+    Raises:
+        UnavailableError: one does not answer, or refuses.
+    """
+    return {zone.name: read_book(zone) for zone in zones}
+
+
+def faults_of(books: Iterable[ZoneBook], wanted: Mapping[str, int]) -> list[str]:
+    """Check books against each other; return what should not be so.
+
+    Args:
+        books: of all zones of a tree.
+        wanted: how many instances each reservation is to have, in all zones together.
+    """
+    faults: list[str] = []
+    places: dict[str, list[str]] = {}
+    counts: Counter[str] = Counter()
+    for book in books:
+        faults += [f"the audit of {book.zone} finds {text}" for text in book.wrong[:_SHOWN]]
+        for uuid, instance in book.instances.items():
+            places.setdefault(uuid, []).append(book.zone)
+            counts[instance.reservation_id] += 1
+    faults += [
+        f"instance {uuid} is in {' and '.join(zones)}"
+        for uuid, zones in places.items()
+        if len(zones) > 1
+    ]
+    faults += [
+        f"reservation {one} has {counts[one]} instances, and was to have {wanted.get(one, 0)}"
+        for one in sorted(counts.keys() | wanted.keys())
+        if counts[one] != wanted.get(one, 0)
+    ]
+    return faults
+
+
+def _is_here(instance: Instance) -> bool:
+    return instance.host is not None and instance.status is not Status.DELETED
+
+
+def _get(http: httpx.Client, path: str, **params: str) -> dict[str, Any]:
+    document: dict[str, Any] = http.get(path, params=params).raise_for_status().json()
+    return document

@@ -1,0 +1,226 @@
+"""What came of requests over a tree of zones: where everything is, why, and whether it adds up."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from berth.domain.decision import Decision, ScoredHost
+from berth.lab.zone_books import ZoneBook, faults_of, read_books
+from berth.lab.zone_tenant import Outcome, Refused, TreeTenant
+from berth.lab.zone_tree import ZoneTree
+
+Json = dict[str, Any]
+
+_GOOD: Final = "ACTIVE"
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneShare:
+    """What one zone has got.
+
+    Weights are the scores of the hosts that its instances went to, at the time; None without any.
+    """
+
+    name: str
+    parent: str | None
+    level: int
+    hosts: int
+    vcpus: int
+    vcpus_used: int
+    instances: int
+    weight_most: float | None
+    weight_least: float | None
+    discrepancies: int
+
+
+@dataclass(frozen=True, slots=True)
+class ZonePart:
+    """What one zone has of a request: the hosts that it chose first and last for it."""
+
+    zone: str
+    instances: int
+    first: ScoredHost
+    last: ScoredHost
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A request in the words of its decisions: the root's, and those of each zone, best first."""
+
+    request: Outcome
+    decision: Decision
+    parts: Sequence[ZonePart]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedServer:
+    """One line of a list of servers, with the zone that the server is in."""
+
+    uuid: str
+    name: str
+    status: str
+    zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What the root lists of one reservation."""
+
+    reservation_id: str
+    took_s: float
+    servers: Sequence[ListedServer]
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneReport:
+    """The whole demo; `faults` are what should not be so."""
+
+    zones: Sequence[ZoneShare]
+    requests: Sequence[Outcome]
+    instances: int
+    instances_by_level: Sequence[int]
+    explained: Explained | None
+    refused: Refused | None
+    listed: Listed | None
+    faults: Sequence[str]
+    started_s: float
+    placed_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was done to a tree: `started_s` and `placed_s` are how long it took."""
+
+    outcomes: Sequence[Outcome]
+    refused: Refused | None
+    started_s: float
+    placed_s: float
+
+
+def look(tenant: TreeTenant, tree: ZoneTree, done: Done) -> ZoneReport:
+    """Wait until all that was placed is built, and look at all zones.
+
+    Raises:
+        UnavailableError: a zone does not answer.
+    """
+    placed = [one for one in done.outcomes if one.is_placed]
+    servers = {one.reservation_id: tenant.servers_of(one) for one in placed}
+    books = read_books(tree)
+    zones = [share_of(book) for book in books.values()]
+    outcomes = [with_zones(one, books.values()) for one in done.outcomes]
+    levels = range(1 + max(zone.level for zone in zones))
+    shown = widest(outcomes)
+    return ZoneReport(
+        zones=zones,
+        requests=outcomes,
+        instances=sum(zone.instances for zone in zones),
+        instances_by_level=[
+            sum(zone.instances for zone in zones if zone.level == level) for level in levels
+        ],
+        explained=None if shown is None else _explained(tenant, shown, books),
+        refused=done.refused,
+        listed=None if shown is None else _listed(tenant, shown, books),
+        faults=check(outcomes, servers, books),
+        started_s=done.started_s,
+        placed_s=done.placed_s,
+    )
+
+
+def _explained(tenant: TreeTenant, shown: Outcome, books: Mapping[str, ZoneBook]) -> Explained:
+    decision = tenant.decision_of(shown.request_id)
+    return Explained(shown, decision, parts_of(shown, books.values()))
+
+
+def _listed(tenant: TreeTenant, shown: Outcome, books: Mapping[str, ZoneBook]) -> Listed:
+    zone_of = {uuid: book.zone for book in books.values() for uuid in book.instances}
+    began_s = time.monotonic()
+    servers = tenant.servers_of(shown)
+    return Listed(
+        reservation_id=shown.reservation_id,
+        took_s=time.monotonic() - began_s,
+        servers=[
+            ListedServer(one["id"], one["name"], one["status"], zone_of.get(one["id"], "nowhere"))
+            for one in servers
+        ],
+    )
+
+
+def with_zones(outcome: Outcome, books: Iterable[ZoneBook]) -> Outcome:
+    """Return what came of a request, with the zones where its instances are."""
+    counts = {
+        book.zone: sum(
+            one.reservation_id == outcome.reservation_id for one in book.instances.values()
+        )
+        for book in books
+    }
+    return replace(outcome, zones={zone: count for zone, count in counts.items() if count})
+
+
+def widest(outcomes: Iterable[Outcome]) -> Outcome | None:
+    """Return the request that went to the most zones, the largest of these; None without any."""
+    placed = (one for one in outcomes if one.is_placed)
+    return max(placed, key=lambda one: (len(one.zones), one.count), default=None)
+
+
+def share_of(book: ZoneBook) -> ZoneShare:
+    """Sum a zone's book up."""
+    scores = [book.chosen[uuid].score for uuid in book.instances if uuid in book.chosen]
+    return ZoneShare(
+        name=book.zone,
+        parent=book.parent,
+        level=book.level,
+        hosts=book.hosts,
+        vcpus=book.vcpus,
+        vcpus_used=book.vcpus_used,
+        instances=len(book.instances),
+        weight_most=max(scores, default=None),
+        weight_least=min(scores, default=None),
+        discrepancies=len(book.wrong),
+    )
+
+
+def parts_of(outcome: Outcome, books: Iterable[ZoneBook]) -> list[ZonePart]:
+    """Return what each zone has chosen for a request, the best first."""
+    found: list[ZonePart] = []
+    for book in books:
+        uuids = [
+            uuid
+            for uuid, one in book.instances.items()
+            if one.reservation_id == outcome.reservation_id and uuid in book.chosen
+        ]
+        if uuids:
+            chosen = sorted((book.chosen[uuid] for uuid in uuids), key=_score, reverse=True)
+            found.append(ZonePart(book.zone, len(uuids), chosen[0], chosen[-1]))
+    return sorted(found, key=lambda part: part.first.score, reverse=True)
+
+
+def _score(host: ScoredHost) -> float:
+    return host.score
+
+
+def check(
+    outcomes: Iterable[Outcome],
+    servers: Mapping[str, Sequence[Json]],
+    books: Mapping[str, ZoneBook],
+) -> list[str]:
+    """Check what the zones have, and what the root lists, against what was asked for.
+
+    Args:
+        outcomes: of all requests.
+        servers: what the root lists of each reservation that was placed.
+        books: of all zones.
+    """
+    wanted = {one.reservation_id: one.count for one in outcomes if one.is_placed}
+    faults = faults_of(books.values(), wanted)
+    by_reservation: dict[str, set[str]] = {}
+    for book in books.values():
+        for uuid, one in book.instances.items():
+            by_reservation.setdefault(one.reservation_id, set()).add(uuid)
+    for reservation_id, listed in servers.items():
+        if {one["id"] for one in listed} != by_reservation.get(reservation_id, set()):
+            faults.append(f"the root lists other servers of {reservation_id} than the zones have")
+        statuses = Counter(one["status"] for one in listed if one["status"] != _GOOD)
+        faults += [f"{n} servers of {reservation_id} are {name}" for name, n in statuses.items()]
+    return faults

@@ -1,0 +1,174 @@
+"""Asking a tree of zones for instances, as a tenant of its root does."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+import msgspec
+
+from berth.domain.decision import Decision, Verdict
+from berth.domain.errors import UnavailableError
+from berth.lab.workload import FlavorSpec
+from berth.lab.zone_demo_plan import Ask
+
+Json = dict[str, Any]
+
+Progress = Callable[[int, int, int], None]
+"""Told after each request how many instances were asked for, placed and refused so far."""
+
+_WAIT_S: Final = 120.0
+"""Longer than a zone waits for a child's answer, and then asks what came of it."""
+_NOT_FOUND: Final = 404
+_POLL_S: Final = 0.02
+_BUILDING: Final = frozenset({"BUILD", "UNKNOWN"})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one request. `zones` has its instances by the zone that they are in."""
+
+    request_id: str
+    reservation_id: str
+    flavor: str
+    count: int
+    is_placed: bool
+    took_s: float
+    zones: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A request that was refused, and what its tenant is told."""
+
+    request: Outcome
+    reason: str
+
+
+class TreeTenant:
+    """Asks the root of a tree for instances, as its users do; looks at decisions as its operator.
+
+    Args:
+        tenant: a client of the root, for a user.
+        operator: a client of the root, for an administrator.
+    """
+
+    def __init__(self, tenant: httpx.Client, operator: httpx.Client) -> None:
+        self._tenant = tenant
+        self._operator = operator
+
+    def make_flavors(self, flavors: Iterable[FlavorSpec]) -> None:
+        """Make flavors at the root; the zones below need none of their own.
+
+        Raises:
+            UnavailableError: the root refuses, or does not answer.
+        """
+        for one in flavors:
+            fields: Json = {"id": one.name, "name": one.name, "vcpus": one.vcpus}
+            fields |= {"ram": one.memory_mb, "disk": one.disk_gb}
+            _ask(self._operator, "POST", "/v2.1/flavors", {"flavor": fields})
+            if one.extra_specs:
+                path = f"/v2.1/flavors/{one.name}/os-extra_specs"
+                _ask(self._operator, "POST", path, {"extra_specs": one.extra_specs})
+
+    def place_all(self, asks: Sequence[Ask], progress: Progress) -> list[Outcome]:
+        """Place requests one after the other.
+
+        Raises:
+            UnavailableError: the root refuses one as such, or does not answer.
+        """
+        outcomes: list[Outcome] = []
+        done = placed = 0
+        for number, ask in enumerate(asks, start=1):
+            outcome = self.place(ask, f"vm-{number:02d}")
+            outcomes.append(outcome)
+            done += ask.count
+            placed += ask.count if outcome.is_placed else 0
+            progress(done, placed, done - placed)
+        return outcomes
+
+    def place(self, ask: Ask, name: str) -> Outcome:
+        """Ask for instances, all or none, and wait for the decision; see `place_all`."""
+        began_s = time.monotonic()
+        server: Json = {"name": name, "flavorRef": ask.flavor, "networks": "none"}
+        server["num_instances"] = ask.count
+        answer = _ask(self._tenant, "POST", "/zones/servers", {"server": server})
+        request_id: str = answer.headers["x-openstack-request-id"]
+        decision = self.decision_of(request_id)
+        return Outcome(
+            request_id=request_id,
+            reservation_id=answer.json()["reservation_id"],
+            flavor=ask.flavor,
+            count=ask.count,
+            is_placed=decision.verdict is Verdict.PLACED,
+            took_s=time.monotonic() - began_s,
+        )
+
+    def decision_of(self, request_id: str) -> Decision:
+        """Return the root's decision about a request, once there is one.
+
+        Raises:
+            UnavailableError: there is none in two minutes, or no answer.
+        """
+        path = f"/berth/v1/decisions/{request_id}"
+        deadline_s = time.monotonic() + _WAIT_S
+        while time.monotonic() < deadline_s:
+            answer = _send(self._operator, "GET", path)
+            if answer.status_code != _NOT_FOUND:
+                return msgspec.convert(_checked(answer).json(), Decision)
+            time.sleep(_POLL_S)
+        raise UnavailableError(f"nothing was decided about request {request_id} in {_WAIT_S:g} s")
+
+    def refused(self, ask: Ask) -> Refused | None:
+        """Ask for what there is no room for; None when it was placed all the same."""
+        outcome = self.place(ask, "too-many")
+        if outcome.is_placed:
+            return None
+        servers = self._listed(outcome)
+        fault: Json = servers[0].get("fault", {}) if servers else {}
+        return Refused(outcome, fault.get("message", ""))
+
+    def servers_of(self, outcome: Outcome) -> list[Json]:
+        """Return the servers of a request, wherever they are, once all of them are built.
+
+        After two minutes they are returned as they are then.
+
+        Raises:
+            UnavailableError: the root does not answer.
+        """
+        deadline_s = time.monotonic() + _WAIT_S
+        while True:
+            servers = self._listed(outcome)
+            is_done = len(servers) == outcome.count and not any(map(_is_building, servers))
+            if is_done or time.monotonic() > deadline_s:
+                return servers
+            time.sleep(_POLL_S)
+
+    def _listed(self, outcome: Outcome) -> list[Json]:
+        path = f"/v2.1/servers/detail?reservation_id={outcome.reservation_id}"
+        servers: list[Json] = _ask(self._tenant, "GET", path).json()["servers"]
+        return servers
+
+
+def _is_building(server: Json) -> bool:
+    return server["status"] in _BUILDING
+
+
+def _ask(http: httpx.Client, method: str, path: str, body: object = None) -> httpx.Response:
+    return _checked(_send(http, method, path, body))
+
+
+def _send(http: httpx.Client, method: str, path: str, body: object = None) -> httpx.Response:
+    try:
+        return http.request(method, path, json=body)
+    except httpx.TransportError as error:
+        raise UnavailableError(f"{http.base_url} does not answer: {error}") from error
+
+
+def _checked(answer: httpx.Response) -> httpx.Response:
+    if answer.is_error:
+        request, text = answer.request, answer.text[:500]
+        reason = f"{request.method} {request.url.path}: {answer.status_code} {text}"
+        raise UnavailableError(reason)
+    return answer

@@ -1,0 +1,37 @@
+"""Accepting: orders written down as pending, for whichever scheduler comes first."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from berth.domain.record import PendingRequest
+from berth.domain.request import Request
+from berth.domain.write import Add, Unit
+from berth.services.commands import PlaceOrder
+
+
+def accepted(order: PlaceOrder, now_s: float, *, one_by_one: bool = False) -> Unit:
+    """Return what keeps an order until a scheduler takes it up.
+
+    Args:
+        order: its request and its instances.
+        now_s: Unix seconds.
+        one_by_one: each instance is a request of its own, so that schedulers share them and each
+            is placed, or refused, whatever becomes of the others (the single-shot create of D1).
+
+    Raises:
+        InvalidInputError: flavor or image hold a spec that cannot be read.
+    """
+    _ = order.request.needs  # raises on what a scheduler could not read
+    requests = _each(order.request) if one_by_one else (order.request,)
+    limits = () if order.within is None else (order.within,)
+    return (
+        *(Add(one) for one in order.instances),
+        *(Add(PendingRequest(one, accepted_at_s=now_s)) for one in requests),
+        *limits,
+    )
+
+
+def _each(request: Request) -> Iterator[Request]:
+    """Return a request for each instance; repeated, they have the same ids again."""
+    for number, uuid in enumerate(request.instance_uuids, start=1):
+        yield replace(request, request_id=f"{request.request_id}.{number}", instance_uuids=(uuid,))

@@ -1,0 +1,143 @@
+"""The books of one host: what the ledger says of it, and of whoever holds something of it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from berth.domain.consumer import Consumer
+from berth.domain.discrepancy import AuditAges
+from berth.domain.errors import InvalidInputError
+from berth.domain.host import Host, Service
+from berth.domain.instance import Instance, Status
+from berth.domain.migration import Migration
+from berth.domain.provider import Provider
+from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
+from berth.services.auditing.books import ALL, Amounts, Books, held_by, without_zeros
+from berth.services.auditing.needing import needed_by
+from berth.services.replica import Replica
+from berth.tables.hosts import HostTable
+
+
+async def read_books_of(
+    ledger: Ledger,
+    replica: Replica,
+    host: str,
+    ages: AuditAges,
+    *,
+    now_s: float,
+    service_down_time_s: float,
+) -> Books:
+    """Read what an audit of one host needs, a record at a time; see `read_books`.
+
+    Where an instance is that holds something here and belongs elsewhere is read too. What is in
+    the books of other hosts as well (server groups, requests that wait) is not.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
+    version = await ledger.version()
+    providers = await _providers(ledger, replica.hosts, host)
+    here: dict[str, dict[str, Mapping[str, int]]] = {}
+    consumers: dict[str, Consumer] = {}
+    for uuid in providers:
+        for holding in await ledger.holders(uuid):
+            consumers[holding.consumer.uuid] = holding.consumer
+            amounts = without_zeros(holding.allocations[uuid])
+            here.setdefault(holding.consumer.uuid, {})[uuid] = amounts
+    found = await ledger.instances(InstanceQuery(host=host, limit=ALL))
+    instances = {one.uuid: one for one in found}
+    moves = await ledger.migrations(MigrationQuery(host=host, is_live=True, limit=ALL))
+    migrations = {one.uuid: one for one in moves}
+    coming = [*(one.instance_uuid for one in moves), *consumers]
+    await _add_instances(ledger, instances, coming)
+    await _add_moves(ledger, migrations, instances.values())
+    hosts = _hosts_of(replica.hosts, host, instances.values(), migrations.values())
+    names = {host, *(one.turn or one.source.host for one in migrations.values())}
+    names |= {one.host for one in instances.values() if one.host is not None}
+    services = [await ledger.get(Service, name) for name in sorted(names)]
+    waiting = replica.pending.values()
+    books = Books(
+        version=version,
+        now_s=now_s,
+        ages=ages,
+        service_down_time_s=service_down_time_s,
+        hosts={(one.name, one.node): one for one in hosts},
+        hosts_by_uuid={one.uuid: one for one in hosts},
+        services={one.host: one for one in services if one is not None},
+        providers=providers,
+        aggregates=replica.hosts.aggregates_of(host),
+        groups={},
+        instances=instances,
+        migrations=migrations,
+        waiting={uuid: one for one in waiting for uuid in one.request.instance_uuids},
+        requests={},
+        shelved={},
+        held=here,
+        consumers=consumers,
+    )
+    return replace(books, held=await _held(ledger, books, here))
+
+
+async def _held(ledger: Ledger, books: Books, here: Mapping[str, Amounts]) -> dict[str, Amounts]:
+    """Read all that is held by those of whom what they hold here does not tell enough.
+
+    An instance that holds here just what it needs is in order, as far as this host goes; what it
+    holds elsewhere beside is found when the other host is looked at.
+    """
+    held: dict[str, Amounts] = {}
+    for uuid in {*here, *books.instances, *books.migrations}:
+        if uuid in here and _has_its_due(books, uuid, here[uuid]):
+            held[uuid] = here[uuid]
+        elif amounts := await held_by(ledger, uuid):
+            held[uuid] = amounts
+    return held
+
+
+def _has_its_due(books: Books, uuid: str, held: Amounts) -> bool:
+    instance = books.instances.get(uuid)
+    try:
+        return instance is not None and needed_by(books, instance) == held
+    except InvalidInputError:
+        return False
+
+
+async def _providers(ledger: Ledger, table: HostTable, host: str) -> dict[str, Provider]:
+    """Read the providers of a host: its own, and those below."""
+    uuids: list[str] = []
+    for row in sorted(table.rows_of_name(host)):
+        uuids.append(table.uuid(row))
+        uuids += [table.trees.provider(slot).uuid for slot in table.trees.on_row(row)]
+    found = [await ledger.get(Provider, uuid) for uuid in uuids]
+    return {one.uuid: one for one in found if one is not None}
+
+
+async def _add_instances(
+    ledger: Ledger, instances: dict[str, Instance], uuids: Iterable[str]
+) -> None:
+    """Read which of the consumers are instances on a host, wherever that is."""
+    for uuid in uuids:
+        if uuid not in instances:
+            one = await ledger.get(Instance, uuid)
+            if one is not None and one.host is not None and one.status is not Status.DELETED:
+                instances[uuid] = one
+
+
+async def _add_moves(
+    ledger: Ledger, migrations: dict[str, Migration], instances: Iterable[Instance]
+) -> None:
+    """Read the moves that instances are in the midst of."""
+    for uuid in {one.migration_uuid for one in instances} - {None, *migrations}:
+        one = await ledger.get(Migration, uuid or "")
+        if one is not None and not one.has_ended:
+            migrations[one.uuid] = one
+
+
+def _hosts_of(
+    table: HostTable,
+    host: str,
+    instances: Iterable[Instance],
+    migrations: Iterable[Migration],
+) -> list[Host]:
+    """Return the hosts that anything in the books is on, or on its way to."""
+    names = {host, *(one.host for one in instances if one.host is not None)}
+    names |= {one.destination.host for one in migrations}
+    return [table.host(row) for name in sorted(names) for row in sorted(table.rows_of_name(name))]

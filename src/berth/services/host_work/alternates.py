@@ -1,0 +1,114 @@
+"""Alternates: the hosts of a decision that an agent claims itself when a build has failed.
+
+The room is freed where the build failed and claimed on the next alternate in one unit, so nothing
+is decided anew. The ledger checks the room once more, and a guard the server group. What takes a
+choice on the host (NUMA cells, devices, parts of a tree) is left to a scheduler
+(docs/adr/0021-failed-builds-and-alternates.md).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from berth.domain.allocation import Allocation
+from berth.domain.assignment import Assignment
+from berth.domain.decision import Placement, ScoredHost
+from berth.domain.errors import BerthError
+from berth.domain.request import Request
+from berth.domain.write import Guard
+from berth.ports.clock import Clock
+from berth.scheduling.group_keeping import KEEPERS, broken_group
+from berth.services.following import Follower
+from berth.services.moving import apart
+from berth.services.replica import Replica
+from berth.services.saving import group_guard
+
+
+@dataclass(frozen=True, slots=True)
+class Alternate:
+    """A host that an instance may go to now, as far as this process knows.
+
+    `guards` refuse the claim when others have changed meanwhile what that rests on.
+    """
+
+    placement: Placement
+    allocation: Allocation
+    guards: tuple[Guard, ...] = ()
+
+
+class Alternates:
+    """Looks at alternates on this process's replica.
+
+    Args:
+        follower: catches up with the ledger.
+        replica: has hosts, services and members of server groups.
+        clock: says whether a service is up.
+        service_down_time_s: seconds without a heartbeat after which it is down.
+        default_zone: the availability zone of hosts that no aggregate puts in one.
+    """
+
+    def __init__(
+        self,
+        *,
+        follower: Follower,
+        replica: Replica,
+        clock: Clock,
+        service_down_time_s: Callable[[], float],
+        default_zone: Callable[[], str],
+    ) -> None:
+        self._follower = follower
+        self._replica = replica
+        self._clock = clock
+        self._service_down_time_s = service_down_time_s
+        self._default_zone = default_zone
+
+    async def of(self, request: Request, assignment: Assignment | None) -> list[Alternate]:
+        """Return the alternates of a request that may be claimed without a decision, in order.
+
+        Args:
+            request: for one instance, as a scheduler would get it.
+            assignment: what it had been given, beyond the amounts, where it failed.
+        """
+        needs = request.needs
+        takes_choice = needs.groups or needs.topology or needs.devices or assignment
+        if takes_choice or not request.alternates:
+            return []
+        try:
+            await self._follower.catch_up()
+        except BerthError:
+            return []
+        found = [self._alternate(request, host, node) for host, node in request.alternates]
+        return [one for one in found if one is not None]
+
+    def _alternate(self, request: Request, host: str, node: str) -> Alternate | None:
+        hosts = self._replica.hosts
+        uuid = hosts.find(host, node)
+        if uuid is None or host in request.ignore_hosts or not self._is_up(host):
+            return None
+        if not self._is_in_zone(uuid, request.availability_zone):
+            return None
+        (instance_uuid,) = request.instance_uuids
+        scored = ScoredHost(host, node, 0.0)
+        placement = Placement(instance_uuid, host, node, uuid, candidates=1, chosen=scored)
+        allocation = Allocation(instance_uuid, uuid, request.needs.amounts)
+        group = hosts.server_groups.get(request.group_uuid or "")
+        if group is None or group.policy not in KEEPERS:
+            return Alternate(placement, allocation)
+        if self._replica.beside.hosts:
+            return None  # members are known by casts, and so not up to the table's version
+        with apart(hosts, instance_uuid):
+            if broken_group(hosts, group.uuid, [placement]) is not None:
+                return None
+        return Alternate(placement, allocation, (Guard(group_guard(group.uuid), hosts.version),))
+
+    def _is_in_zone(self, host_uuid: str, asked: str | None) -> bool:
+        hosts = self._replica.hosts
+        row = hosts.row_of(host_uuid)
+        if asked is None or row is None:
+            return True
+        return asked in (hosts.zones.get(row) or {self._default_zone()})
+
+    def _is_up(self, host: str) -> bool:
+        service = self._replica.hosts.service(host)
+        if service is None or service.disabled:
+            return False
+        return service.is_up(self._clock.now_s(), self._service_down_time_s())

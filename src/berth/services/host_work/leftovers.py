@@ -1,0 +1,92 @@
+"""Leftovers: files on a host that no guest there has, and who may still want them.
+
+They are deleted when the ledger says that nobody can: the instance was deleted, or is elsewhere
+with no move that has to do with this host. Files of what the ledger never heard of, or of an
+instance that is on this very host, are left to people: they may be the only copy.
+"""
+
+from typing import Final, NamedTuple
+
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.migration import Migration
+from berth.ports.virt import Leftover
+from berth.services.host_work.bench import Bench
+
+LEFTOVER_AGE_S: Final = 600.0
+"""What was written later than so long ago is not looked at: somebody may be at work on it."""
+
+FILES: Final = "orphan_files"
+DISKS: Final = "orphan_disks"
+
+_STORING: Final = frozenset({Task.SHELVING, Task.SHELVING_OFFLOADING, Task.UNSHELVING})
+
+
+class Finding(NamedTuple):
+    """What was found about an instance on a host, and whether it is mended."""
+
+    code: str
+    text: str
+    is_mended: bool = True
+
+
+async def clear(bench: Bench, leftover: Leftover) -> Finding | None:
+    """Delete what was left on a host when nobody can want it any more.
+
+    Nothing else may be done with the instance here meanwhile.
+
+    Returns:
+        What was found; None when somebody wants it, or may.
+
+    Raises:
+        DriverError: it could not be deleted.
+        UnavailableError: the ledger cannot be reached.
+    """
+    if not any(one == leftover for one in await bench.driver.leftovers()):
+        return None  # somebody has been at it since
+    # Last, since whoever stores disks says so in the ledger first, on whichever host.
+    instance = await bench.ledger.get(Instance, leftover.instance_uuid)
+    now_s = bench.clock.now_s()
+    if instance is not None and now_s - instance.updated_at_s <= LEFTOVER_AGE_S:
+        return None
+    if leftover.address:
+        return await _clear_stored(bench, leftover, instance)
+    return await _clear_files(bench, leftover, instance)
+
+
+async def _clear_stored(
+    bench: Bench, leftover: Leftover, instance: Instance | None
+) -> Finding | None:
+    what = _written("the disks", leftover)
+    if instance is None:
+        text = f"{what} are stored at {leftover.address}, and no such instance is known"
+        return Finding(DISKS, text, is_mended=False)
+    is_wanted = instance.disks is not None or instance.task in _STORING
+    if is_wanted and instance.status is not Status.DELETED:
+        return None
+    await bench.driver.drop_stored(leftover.address)
+    return Finding(DISKS, f"{what} were stored, and nobody wants them; they were deleted")
+
+
+async def _clear_files(
+    bench: Bench, leftover: Leftover, instance: Instance | None
+) -> Finding | None:
+    what = _written("files", leftover)
+    if instance is None:
+        text = f"{what} are here, and no such instance is known"
+        return Finding(FILES, text, is_mended=False)
+    if instance.status is not Status.DELETED:
+        if instance.host == bench.host:
+            text = f"{what} are here, and what says that it is a guest is lost"
+            return Finding(FILES, text, is_mended=False)
+        move = instance.migration_uuid
+        migration = None if move is None else await bench.ledger.get(Migration, move)
+        if instance.task is not None or (migration and migration.concerns(bench.host)):
+            return None
+    await bench.driver.destroy(instance.uuid)
+    where = "deleted" if instance.status is Status.DELETED else f"on {instance.host}"
+    return Finding(FILES, f"{what} were here, and it is {where}; they were deleted")
+
+
+def _written(what: str, leftover: Leftover) -> str:
+    size_mb = leftover.size_bytes // 1024**2
+    return f"{what} of instance {leftover.instance_uuid} ({size_mb:,} MB)"

@@ -1,0 +1,95 @@
+"""Reporting: keeping what the ledger says of hosts as their agents report it, all the time.
+
+Agents look at their hosts again and again, and mostly nothing is new. So a report is first compared
+with the table that the process has anyway; only what differs goes to the ledger.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from berth.domain.host import Host
+from berth.domain.resources import Inventory
+from berth.ports.virt import Report
+from berth.services.hosts import Hosts
+from berth.services.ratios import Ratios
+from berth.services.replica import Replica
+from berth.tables.hosts import HostTable
+
+
+class Reporting:
+    """Takes in the reports of agents that run.
+
+    A host that was removed while its agent runs stays away until the agent is started again.
+    """
+
+    def __init__(self, hosts: Hosts, replica: Replica, ratios: Ratios) -> None:
+        self._hosts = hosts
+        self._replica = replica
+        self._ratios = ratios
+        self._reported: dict[str, int] = {}
+        """A digest of what is not compared with the table, by the host's uuid."""
+
+    async def report(self, reports: Sequence[Report]) -> list[str]:
+        """Register the hosts of which something is other than the ledger says.
+
+        Ratios that the agent's settings force are put back, whoever has changed them.
+
+        Returns:
+            Their names.
+
+        Raises:
+            InvalidInputError: see `Hosts.register`.
+            ConflictError: see `Hosts.register`.
+            UnavailableError: the ledger cannot be reached; report again.
+        """
+        news = [one for one in reports if self._is_news(one)]
+        if news:
+            await self._hosts.register(news)
+        for one in news:
+            self._reported[one.host.uuid] = _digest(one)
+        return [one.host.name for one in news]
+
+    def _is_news(self, report: Report) -> bool:
+        table, uuid = self._replica.hosts, report.host.uuid
+        row = table.row_of(uuid)
+        if row is None:
+            return False
+        digest = _digest(report)
+        if self._reported.setdefault(uuid, digest) != digest:
+            return True
+        return not self._is_told(table, row, report)
+
+    def _is_told(self, table: HostTable, row: int, report: Report) -> bool:
+        known: Host = table.host(row)
+        settled = self._ratios.settled(report, known, table.aggregates_of(known.name))
+        if replace(settled.host, child_uuids=known.child_uuids) != known:
+            return False
+        if not settled.provider.traits <= table.traits.get(row):
+            return False
+        has = table.inventories(row)
+        reported = settled.provider.inventories.items()
+        return all(name in has and _terms(one) == _terms(has[name]) for name, one in reported)
+
+
+def _terms(inventory: Inventory) -> tuple[float, ...]:
+    return (
+        inventory.total,
+        inventory.reserved,
+        inventory.min_unit,
+        inventory.unit_max,
+        inventory.step_size,
+        inventory.allocation_ratio,
+    )
+
+
+def _digest(report: Report) -> int:
+    """Return a number that changes with the traits and the parts of a host, for this process."""
+    parts = tuple(
+        (one.name, one.parent, one.traits, tuple(sorted(one.inventories.items(), key=_name)))
+        for one in report.children
+    )
+    return hash((report.provider.traits, frozenset(report.provider.inventories), parts))
+
+
+def _name(item: tuple[str, Inventory]) -> str:
+    return item[0]

@@ -1,0 +1,167 @@
+"""Self-auditing: what agents do about their hosts by themselves, again and again.
+
+A host is reported, and then its books are looked at. Most hosts have nothing new, and there may be
+very many in a process. So what the process's replica says of a host is remembered, and the ledger
+is asked only about one of which that has changed: once what is wrong with it is old enough to be
+told of, and for as long as something is.
+
+What is mended without anybody asking is little: what is held by instances that were deleted or are
+on no host, and by moves that have ended. All else is left to people, who are told of it.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from berth.domain.discrepancy import AuditAges, Discrepancy, Mend
+from berth.domain.errors import NotFoundError
+from berth.domain.record import Kind
+from berth.ports.clock import Clock
+from berth.ports.ledger import Ledger
+from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS
+from berth.ports.metrics import Metrics
+from berth.ports.telemetry import Telemetry
+from berth.ports.virt import Driver
+from berth.services.auditing import Auditing
+from berth.services.host_notes import HostNotes
+from berth.services.replica import Replica
+from berth.services.reporting import Reporting
+
+_AGES: Final = AuditAges()
+_LOOKS_AFTER_S: Final = (_AGES.grace_s + 1.0, _AGES.task_s + 1.0)
+"""How long after a change to look: before, what is wrong would be too new to be told of."""
+
+
+@dataclass(slots=True)
+class _Look:
+    """What was found the last time: `signature` is of the replica, as of `since_s`.
+
+    `count` is how many looks there were since then.
+    """
+
+    signature: int = 0
+    since_s: float = 0.0
+    count: int = 0
+    found: frozenset[tuple[str, str]] = field(default_factory=frozenset[tuple[str, str]])
+
+
+def is_safe(found: Discrepancy) -> bool:
+    """Tell whether an agent may mend something without being asked.
+
+    What belongs to nobody that Berth knows may be a create that is under way (nova.md 5.4), and
+    what is missing may not fit; both are for people.
+    """
+    return found.mend is Mend.FREE and found.kind in {Kind.INSTANCE, Kind.MIGRATION}
+
+
+class SelfAuditing:
+    """Audits hosts for their agents.
+
+    Args:
+        ledger: what the hosts are in.
+        replica: of it.
+        reporting: takes in what drivers report.
+        notes: where it is noted what was mended.
+        clock: for ages.
+        telemetry: told of what is found, once, and of what is mended.
+        metrics: where that is counted.
+        service_down_time_s: returns the seconds without a heartbeat after which a service is down.
+    """
+
+    def __init__(  # noqa: PLR0913 - what one host's audit needs, each used
+        self,
+        *,
+        ledger: Ledger,
+        replica: Replica,
+        reporting: Reporting,
+        notes: HostNotes,
+        clock: Clock,
+        telemetry: Telemetry,
+        metrics: Metrics,
+        service_down_time_s: Callable[[], float],
+    ) -> None:
+        self._replica = replica
+        self._reporting = reporting
+        self._notes = notes
+        self._clock = clock
+        self._telemetry = telemetry
+        self._metrics = metrics
+        self._down_time_s = service_down_time_s
+        self._looks: dict[str, _Look] = {}
+        self._auditing = Auditing(
+            ledger=ledger,
+            replica=replica,
+            clock=clock,
+            telemetry=telemetry,
+            first_seen_s={},
+            may_mend=is_safe,
+        )
+
+    async def audit(self, host: str, driver: Driver) -> None:
+        """Report a host, look at its books, and mend what is safe to mend.
+
+        Raises:
+            DriverError: the driver cannot say what there is.
+            ConflictError: somebody else keeps changing the host.
+            UnavailableError: the ledger cannot be reached; it is done again.
+        """
+        await self._reporting.report([await driver.report()])
+        signature, now_s = self._signature(host), self._clock.now_s()
+        look = self._looks.get(host)
+        if look is None or look.signature != signature:
+            found = frozenset[tuple[str, str]]() if look is None else look.found
+            look = self._looks[host] = _Look(signature, now_s, found=found)
+        age_s = now_s - look.since_s
+        next_s = min(_LOOKS_AFTER_S[look.count :], default=math.inf)
+        if signature and (look.found or age_s >= next_s):
+            look.found = await self._look(host, look.found)
+            look.count = sum(after_s <= age_s for after_s in _LOOKS_AFTER_S)
+        await self._notes.save(host)
+
+    def _signature(self, host: str) -> int:
+        """Return a number that changes with what is on a host and what is used of it.
+
+        0 is a host that has nothing and on which nothing is.
+        """
+        table = self._replica.hosts
+        parts: list[object] = []
+        for row in table.rows_of_name(host):
+            used = table.used(row)
+            guests = table.occupants.on_row(row)
+            children = [table.trees.used(slot) for slot in table.trees.on_row(row)]
+            if used or guests or any(any(one.values()) for one in children):
+                below = tuple(tuple(one.items()) for one in children)
+                over = tuple(one.capacity for one in table.inventories(row).values())
+                parts.append((row, tuple(used.items()), guests, below, over))
+        return hash(tuple(parts)) or 1 if parts else 0
+
+    async def _look(
+        self, host: str, before: frozenset[tuple[str, str]]
+    ) -> frozenset[tuple[str, str]]:
+        """Look at the books of a host, and return what is wrong there still."""
+        self._metrics.add(AUDIT_LOOKS)
+        try:
+            report = await self._auditing.audit(
+                _AGES, service_down_time_s=self._down_time_s(), mends=True, host=host
+            )
+        except NotFoundError:
+            return frozenset()
+        wrong = set[tuple[str, str]]()
+        for one in report.discrepancies:
+            if one.host not in {host, None} or one.is_told_by_agent:
+                continue  # told of by the agent of that host
+            if one.is_mended and one.outcome is not None:
+                text = f"{one.text}; {one.outcome.text}"
+                self._notes.mended(host, one.code, one.key, text)
+                continue
+            wrong.add((one.code, one.key))
+            if (one.code, one.key) not in before:
+                self._tell(host, one)
+        return frozenset(wrong)
+
+    def _tell(self, host: str, one: Discrepancy) -> None:
+        self._metrics.add(AGENT_FINDINGS, (one.code, "found"))
+        self._telemetry.event(
+            "discrepancy_found", host=host, code=one.code, key=one.key, text=one.text
+        )

@@ -1,0 +1,118 @@
+"""Reloading: the list of one host read from the ledger, while the table goes on."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
+
+from berth.domain.errors import ConflictError
+from berth.ports.ledger import Ledger
+from berth.services.beside_feed import BesideFeed
+from berth.services.following import Follower
+from berth.services.replica import Replica
+from berth.services.tracking.doubts import NEWEST
+from berth.services.tracking.lists import digest_of
+from berth.services.tracking.reading import read_list
+from berth.tables.hosts import HostTable
+from berth.tables.occupants import Resident
+from berth.tables.strays import Stray
+
+_TRIES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The ledger, and what a process has of it."""
+
+    ledger: Ledger
+    follower: Follower
+    replica: Replica
+
+    @property
+    def hosts(self) -> HostTable:
+        """The table."""
+        return self.replica.hosts
+
+    @property
+    def version(self) -> int:
+        """The version that the table is true to."""
+        return self.replica.hosts.version
+
+    @property
+    def beside(self) -> BesideFeed:
+        """What the table has from elsewhere than the feed."""
+        return self.replica.beside
+
+
+class Reloaded(NamedTuple):
+    """What a look at the ledger found: a list that is true at a version, or newer."""
+
+    version: int
+    instances: int
+    was_wrong: bool
+
+
+class Reloading:
+    """Reads lists anew, each host under a lock of its own."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def reload(self, host: str, is_wanted: Callable[[], bool]) -> Reloaded | None:
+        """Make the table's list of a host what the ledger has; None when nobody wants it by then.
+
+        The ledger is read after the table has caught up, so what is read is as new as the table
+        as long as nobody has changed the list meanwhile; what the feed tells later comes on top.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+            ConflictError: the list changes faster than it can be read.
+        """
+        async with self._locks.setdefault(host, asyncio.Lock()):
+            for _ in range(_TRIES):
+                if not is_wanted():
+                    return None
+                found = await self._try(host)
+                if found is not None:
+                    return found
+        raise ConflictError(f"the instances of host {host} change faster than they can be read")
+
+    async def _try(self, host: str) -> Reloaded | None:
+        view = self._view
+        await view.follower.catch_up()
+        table, before = view.hosts, self._list(host)
+        version = await view.ledger.version()
+        read = await read_list(view.ledger, host)
+        is_right = self._is_right(host, read)
+        if not is_right:
+            # Perhaps the ledger is only newer than the feed was.
+            await view.follower.catch_up()
+            is_right = self._is_right(host, read)
+        if view.hosts is not table or not (is_right or _are_same(before, self._list(host))):
+            return None
+        if not is_right:
+            self._write(host, read)
+        return Reloaded(version, len(read), not is_right)
+
+    def _is_right(self, host: str, read: Sequence[Stray]) -> bool:
+        wanted = [one.resident for one in read if not self._view.replica.is_seated(one.uuid)]
+        return digest_of(self._list(host).values()) == digest_of(wanted)
+
+    def _write(self, host: str, read: Sequence[Stray]) -> None:
+        """Make the list in the table what was read; own claims that go on are newer."""
+        view, here = self._view, self._list(host)
+        for uuid in here.keys() - {one.uuid for one in read}:
+            view.beside.remove(view.hosts, uuid, host, NEWEST)
+        for stray in read:
+            if here.get(stray.uuid) != stray.resident:
+                view.beside.put(view.hosts, stray, NEWEST)
+
+    def _list(self, host: str) -> dict[str, Resident]:
+        return self._view.beside.told_on(self._view.hosts, host, self._view.version)
+
+
+def _are_same(before: dict[str, Resident], after: dict[str, Resident]) -> bool:
+    """Tell whether nobody has touched a list: whoever writes makes a new resident."""
+    return before.keys() == after.keys() and all(after[uuid] is one for uuid, one in before.items())

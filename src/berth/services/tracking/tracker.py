@@ -1,0 +1,396 @@
+"""The instance tracker: which hosts' lists of instances a scheduler may trust, and their repair."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from berth.domain.change import Change, Snapshot
+from berth.domain.decision import Decision, Placement
+from berth.domain.errors import BerthError
+from berth.domain.request import Request
+from berth.domain.server_group import GroupPolicy
+from berth.ports.bus import Bus
+from berth.ports.clock import Clock
+from berth.ports.measures import (
+    DOUBTED_HOSTS,
+    INSTANCE_MESSAGES,
+    INSTANCE_RELOADS,
+    UNREPORTED_HOSTS,
+)
+from berth.ports.metrics import Metrics, Reading
+from berth.ports.telemetry import Telemetry
+from berth.scheduling.instance_rules import reads_instances
+from berth.services.beside_feed import place_of
+from berth.services.deciding import PolicyInForce
+from berth.services.hardware_turns import hosts_with_choices
+from berth.services.tracking.doubts import NEWEST, Doubts
+from berth.services.tracking.hearing import Hearing, Kind
+from berth.services.tracking.listening import listen
+from berth.services.tracking.lists import digest_of
+from berth.services.tracking.members import hosts_that_differ
+from berth.services.tracking.messages import InstancesDeleted, InstancesUpdated, Message
+from berth.services.tracking.reloading import Reloading, View
+from berth.services.tracking.settled import NOTHING_LEFT_OUT, Settled
+from berth.tables.strays import Stray
+
+__all__ = ["InstanceTracker", "TrackingPace", "View"]
+
+_WAITING_MAX: Final = 16
+"""Messages about one host that wait for the feed; with more its list is read anew."""
+_SILENT_INTERVALS: Final = 3.5
+"""An agent that was silent for so many intervals of its syncs does not report any more."""
+_AT_ONCE: Final = 16
+_ROUNDS: Final = 3
+_HARD: Final = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY)
+
+
+@dataclass(frozen=True, slots=True)
+class TrackingPace:
+    """How often agents sync, and how long a doubt may stand before its host is read anew.
+
+    Within `patience_s` a message that was overtaken may come, or one of a change that the feed
+    has told already; a decision does not wait for that.
+    """
+
+    sync_interval_s: float = 120.0
+    patience_s: float = 1.0
+
+
+_PACE: Final = TrackingPace()
+
+
+class InstanceTracker:
+    """Hears what agents cast of their instances; a subscriber of the feed, after the replica.
+
+    By the feed the table has all instances, and the casts are held against it. By casts the table
+    takes the instances of hosts whose agents report from the casts alone, and of others from the
+    feed, which is read for each request. A list that is not what its agent says it is, is in
+    doubt until it was read from the ledger anew; no decision rests on it before.
+
+    Args:
+        view: the ledger, and what the process has of it.
+        policies: the rules in force, which say who reads instances at all.
+        clock: tells ages.
+        telemetry: told of lists that were wrong.
+        pace: of agents and repairs.
+        by_casts: take instances from the casts.
+
+    Attributes:
+        metrics: where messages and reloads are counted; None nowhere.
+    """
+
+    metrics: Metrics | None = None
+
+    def __init__(
+        self,
+        view: View,
+        policies: PolicyInForce,
+        clock: Clock,
+        telemetry: Telemetry,
+        pace: TrackingPace = _PACE,
+        *,
+        by_casts: bool = False,
+    ) -> None:
+        self._view = view
+        self._policies = policies
+        self._clock = clock
+        self._telemetry = telemetry
+        self._pace = pace
+        self._by_casts = by_casts
+        self._hearings: dict[str, Hearing] = {}
+        self._waiting: dict[str, None] = {}
+        """Hosts with messages that the table is yet to catch up with."""
+        self._doubts = Doubts()
+        self._reloading = Reloading(view)
+        self._changes = 0
+        """How often a host was first heard of, or fell silent."""
+        self._unheard: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
+
+    # ---- what comes ---------------------------------------------------------------------------
+
+    def serve(self, bus: Bus, name: str) -> Callable[[], None]:
+        """Hear what agents cast; `name` is this scheduler's own. Return what ends that."""
+        return listen(bus, name, self.hear)
+
+    def load(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the replica has loaded it
+        """See `Subscriber.load`. The lists of all hosts are those of the snapshot."""
+        self._doubts.forget()
+        self._waiting.clear()
+        self._hearings.clear()
+        self._changes += 1
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """See `Subscriber.apply`; the replica has taken them in already."""
+        self._note_losses()
+        if self._waiting:
+            self._take_waiting(changes[-1].version)
+
+    def hear(self, message: Message) -> None:
+        """Take a message in, now or as soon as the feed has told what it rests on."""
+        head = message.head
+        hearing = self._hearings.setdefault(head.host, Hearing())
+        if head.version <= self._view.version and not hearing.waits:
+            self._take(hearing, message)
+        elif hearing.wait(message, self._clock.now_s()) <= _WAITING_MAX:
+            self._waiting[head.host] = None
+        else:
+            hearing.forget_waiting()
+            self._waiting.pop(head.host, None)
+            self._doubt(head.host)
+
+    def _take_waiting(self, version: int) -> None:
+        for host in list(self._waiting):
+            hearing = self._hearings[host]
+            for message in hearing.due(version):
+                # One that could not be read has had the host forgotten.
+                self._take(self._hearings.setdefault(host, hearing), message)
+            if hearing.waits and host in self._hearings:
+                self._waiting[host] = None
+            else:
+                self._waiting.pop(host, None)
+
+    def _take(self, hearing: Hearing, message: Message) -> None:
+        head, hosts = message.head, self._view.hosts
+        if not (hosts.rows_of_name(head.host) or hosts.strays.on(head.host)):
+            self._count("unknown")
+            self._unhear(head.host)
+            return
+        kind, lost = hearing.take(head)
+        if lost:
+            self._count("lost", lost)
+        if kind is Kind.UNREADABLE:
+            self._count(kind)
+            self._unhear(head.host)
+            return
+        self._changes += not hearing.heard_s
+        hearing.heard_s = self._clock.now_s()
+        beside = self._view.beside.hosts
+        if self._by_casts and head.host not in beside:
+            # Until now the feed told of the host, up to the version that the table has.
+            beside.add(head.host)
+            hearing.version = self._view.version
+            kind = Kind.REPEATED if head.version < hearing.version else kind
+        if kind is Kind.REPEATED:
+            self._count(kind)
+            return
+        if self._by_casts:
+            self._write(message)
+        self._compare(message)
+
+    def _compare(self, message: Message) -> None:
+        """Hold the table's list of a host against the digest that its agent tells."""
+        head = message.head
+        here = self._view.beside.told_on(self._view.hosts, head.host, head.version)
+        if len(here) != head.count or digest_of(here.values()) != head.digest:
+            self._count("differed")
+            self._doubt(head.host, head.version)
+            return
+        self._count("agreed")
+        self._doubts.agree(head.host, head.version)
+
+    def _write(self, message: Message) -> None:
+        """Make the table what a message says of its host."""
+        view, head = self._view, message.head
+        gone: Iterable[str] = ()
+        if isinstance(message, InstancesUpdated):
+            for one in message.told:
+                stray = Stray(one.resident, head.host, one.node)
+                if not self._is_elsewhere(stray, head.version):
+                    view.beside.put(view.hosts, stray, head.version)
+            gone = message.gone
+            if message.is_full:
+                here = view.beside.told_on(view.hosts, head.host, head.version)
+                gone = here.keys() - {one.uuid for one in message.told}
+        elif isinstance(message, InstancesDeleted):
+            gone = message.gone
+        for uuid in gone:
+            view.beside.remove(view.hosts, uuid, head.host, head.version)
+        self._note_losses()
+
+    def _is_elsewhere(self, stray: Stray, version: int) -> bool:
+        """Tell whether an instance is known to be on another host at that version, or later."""
+        place = place_of(self._view.hosts, stray.uuid)
+        if place is None or place == stray.name:
+            return False
+        if place not in self._view.beside.hosts:
+            return True  # the feed says so, and the table is newer than the message
+        return self._hearings[place].version >= version
+
+    # ---- doubts -------------------------------------------------------------------------------
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """A decision has to ask `settle` first."""
+        return self._by_casts or bool(self._doubts)
+
+    @property
+    def doubted(self) -> frozenset[str]:
+        """Names of the hosts whose lists are in doubt."""
+        return self._doubts.hosts
+
+    async def settle(self, request: Request) -> Settled:
+        """Have every list be true that the decision of a request may rest on.
+
+        Hosts for which the ledger does not answer are to be left out.
+        """
+        if not reads_instances(self._policies.policy, request):
+            return NOTHING_LEFT_OUT
+        left_out = frozenset[str]()
+        seen: int | None = None
+        if self._by_casts:
+            try:
+                unheard = self.unheard()
+                if unheard:
+                    await self._view.follower.catch_up()
+                seen = await self._check_group(request)
+            except BerthError as error:
+                self._telemetry.failure("instances_unread", error, hosts=len(self.unheard()))
+                left_out = self.unheard()
+                # Nothing is known of the group, so no claim may pass that its guard is for.
+                seen = None if request.group_uuid is None else 0
+        for _ in range(_ROUNDS):
+            if not self._doubts or not await self._reload(self._doubts.hosts):
+                break
+        return Settled(left_out | self.doubted, seen)
+
+    def dated(self, decision: Decision, settled: Settled) -> Decision:
+        """Return a decision with the version up to which it has seen all that it rests on.
+
+        The feed does not tell by casts who came to a group or took devices of a host, so the
+        table's own version would say too much to the ledger's guards.
+        """
+        versions = [decision.table_version]
+        if settled.seen is not None:
+            versions.append(settled.seen)
+        for uuid in hosts_with_choices(decision.placements) if self._by_casts else ():
+            name = self._name_of(uuid)
+            if name in self._view.beside.hosts:
+                versions.append(self._hearings[name].version)
+        least = min(versions)
+        if least == decision.table_version:
+            return decision
+        return replace(decision, table_version=least)
+
+    def note_stale(self, placements: Iterable[Placement]) -> None:
+        """Doubt the hosts of which somebody else has taken CPUs or devices meanwhile."""
+        for uuid in hosts_with_choices(placements):
+            name = self._name_of(uuid)
+            if name in self._view.beside.hosts:
+                self._doubt(name)
+
+    async def run(self) -> None:
+        """Repair lists that stay in doubt, and note agents that fall silent, for ever."""
+        silent_s = self._pace.sync_interval_s * _SILENT_INTERVALS
+        looked_s = self._clock.now_s()
+        while True:
+            await self._clock.sleep(self._pace.patience_s)
+            now_s = self._clock.now_s()
+            await self._reload(self._doubts.since(now_s - self._pace.patience_s))
+            if now_s - looked_s >= self._pace.sync_interval_s:
+                looked_s = now_s
+                self._note_silence(now_s - silent_s)
+
+    def unheard(self) -> frozenset[str]:
+        """Return the names of the hosts whose agents do not report."""
+        hosts = self._view.hosts
+        key = hosts.roster, self._changes
+        if self._unheard[0] != key:
+            names = {hosts.name(int(row)) for row in hosts.alive_rows()}
+            heard = {host for host, hearing in self._hearings.items() if hearing.heard_s}
+            self._unheard = key, frozenset(names - heard)
+        return self._unheard[1]
+
+    def read(self) -> list[Reading]:
+        """Return how many hosts do not report, or are in doubt, for who looks at metrics."""
+        return [
+            Reading(UNREPORTED_HOSTS, len(self.unheard())),
+            Reading(DOUBTED_HOSTS, len(self._doubts.hosts)),
+        ]
+
+    def _doubt(self, host: str, until: int = NEWEST) -> None:
+        self._doubts.add(host, self._clock.now_s(), until)
+
+    def _note_losses(self) -> None:
+        """Doubt hosts that have lost instances which their agents have not told of yet."""
+        outdated = self._view.beside.outdated
+        while outdated:
+            host, version = outdated.popitem()
+            self._doubt(host, version)
+
+    def _note_silence(self, since_s: float) -> None:
+        """Take note of agents that have said nothing since a Unix time."""
+        silent = [
+            host
+            for host, hearing in self._hearings.items()
+            if max(hearing.heard_s, hearing.waited_s) < since_s
+        ]
+        for host in silent:
+            self._unhear(host)
+        if silent:
+            example = min(silent)
+            self._telemetry.event("instances_unreported", hosts=len(silent), example=example)
+
+    def _unhear(self, host: str) -> None:
+        """Have the feed tell of a host again: its agent does not report in a way that is known."""
+        hearing = self._hearings.pop(host, None)
+        self._waiting.pop(host, None)
+        self._changes += hearing is not None and hearing.heard_s > 0
+        if host in self._view.beside.hosts:
+            self._view.beside.hosts.discard(host)
+            self._doubt(host)
+
+    async def _check_group(self, request: Request) -> int | None:
+        """Doubt hosts with members of a group, or without, where the ledger says otherwise.
+
+        Returns:
+            The version from which on the ledger was read; None where no policy must be kept.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
+        group = self._view.hosts.server_groups.get(request.group_uuid or "")
+        if group is None or group.policy not in _HARD:
+            return None
+        seen = await self._view.ledger.version()
+        for host in await hosts_that_differ(self._view, group.uuid):
+            self._doubt(host)
+        return seen
+
+    async def _reload(self, names: Iterable[str]) -> bool:
+        """Read the lists of hosts from the ledger; tell whether it answered to the end."""
+        wanted = sorted(names)
+        for first in range(0, len(wanted), _AT_ONCE):
+            some = wanted[first : first + _AT_ONCE]
+            done = await asyncio.gather(*map(self._reload_one, some))
+            if not any(done):
+                return False
+        return True
+
+    async def _reload_one(self, host: str) -> bool:
+        """Read one list; tell whether the ledger answered."""
+        try:
+            found = await self._reloading.reload(host, lambda: host in self._doubts)
+        except BerthError as error:
+            self._telemetry.failure("instances_unread", error, host=host)
+            return False
+        if found is None:
+            return True
+        hearing = self._hearings.get(host)
+        if hearing is not None:
+            hearing.version = max(hearing.version, found.version)
+        self._doubts.end(host)
+        self._note_losses()
+        if self.metrics is not None:
+            self.metrics.add(INSTANCE_RELOADS, ("wrong" if found.was_wrong else "right",))
+        if found.was_wrong:
+            self._telemetry.event("instances_reloaded", host=host, instances=found.instances)
+        return True
+
+    def _name_of(self, host_uuid: str) -> str:
+        row = self._view.hosts.row_of(host_uuid)
+        return "" if row is None else self._view.hosts.name(row)
+
+    def _count(self, outcome: str, amount: int = 1) -> None:
+        if self.metrics is not None:
+            self.metrics.add(INSTANCE_MESSAGES, (outcome,), amount)

@@ -1,0 +1,1 @@
+"""Zoning: requests that are placed over a tree of zones (ADR 0025)."""

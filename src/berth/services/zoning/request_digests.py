@@ -1,0 +1,24 @@
+"""Digests of requests: what an offer was made for, in a few bytes."""
+
+import hashlib
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from berth.domain.offer import DIGEST_BYTES
+from berth.domain.request import Request
+
+_encoder: Final = msgspec.json.Encoder(order="deterministic")
+_NO_UUID: Final = ("",)
+
+
+def digest_of(request: Request) -> bytes:
+    """Return the first bytes of a SHA-256 of all that was asked.
+
+    A zone computes it when it makes offers and when they are to be built, so it is taken of a text
+    that does not depend on the order of mappings. How many instances there are is not part of
+    it: offers of one select may be used by fewer, and their uuids follow from the request's id.
+    """
+    content = _encoder.encode(replace(request, instance_uuids=_NO_UUID))
+    return hashlib.sha256(b"berth request\0" + content).digest()[:DIGEST_BYTES]

@@ -1,0 +1,340 @@
+"""Selecting: the best offers of a zone and of all zones below it, merged into one list."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from berth.domain.decision import Decision
+from berth.domain.errors import BerthError
+from berth.domain.offer import ChildTerms, HostTerms, OfferKey, OfferTerms
+from berth.domain.request import Request
+from berth.domain.zone import Zone
+from berth.domain.zone_orders import Offers, SelectOrder, Surplus
+from berth.ports.clock import Clock
+from berth.ports.telemetry import Telemetry
+from berth.ports.zones import ChildZones
+from berth.scheduling.merging import Taken, adjusted, merge, merge_from_one
+from berth.services.zoning.group_homes import GroupHomes, home_of, is_together
+from berth.services.zoning.naming_hosts import names_hosts
+from berth.services.zoning.offer_seals import OfferSeals, child_blob_bytes
+from berth.services.zoning.offering import HostOffers
+from berth.services.zoning.releases_below import ReleasesBelow
+from berth.services.zoning.request_digests import digest_of
+
+_OWN_S = 0.005
+"""What a zone keeps for itself of the time that it has: to merge and to seal."""
+_OWN_EACH_S = 0.00005
+_ALL = 10**9
+
+
+class LocalOffers(Protocol):
+    """Whoever makes offers of this zone's own hosts."""
+
+    async def offer(self, order: SelectOrder) -> HostOffers:
+        """See `Offering.offer`."""
+        ...
+
+    def release(self, select_id: bytes, audience: str, *, keep: int = 0) -> int:
+        """See `Offering.release`."""
+        ...
+
+
+class ActiveZones(Protocol):
+    """Tells the children that may be asked now."""
+
+    def active(self) -> Sequence[Zone]:
+        """Return the children that are enabled and known to be up, in order of their numbers."""
+        ...
+
+
+class Choice(NamedTuple):
+    """One entry of a merged list: how good it is, and where it leads."""
+
+    weight: float
+    where: HostTerms | ChildTerms
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What the tree below a zone offers to a request.
+
+    `choices` are as many as were asked for, or as there are, best first; `spares` are those that
+    came after them, to be used when one of them fails. `late` counts the children that did not
+    answer. `children` has the select of each child that did.
+    """
+
+    select_id: bytes
+    choices: tuple[Choice, ...]
+    spares: tuple[Choice, ...]
+    ends_at_s: float
+    decision: Decision
+    late: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What was given for a select, until it ends: of which sources, in which order.
+
+    `zones` and `select_ids` are of the sources after this zone's own hosts, which come first.
+    """
+
+    audience: str
+    ends_at_s: float
+    sources: Sequence[int]
+    zones: Sequence[Zone]
+    select_ids: Sequence[bytes]
+
+
+class _Source(NamedTuple):
+    """Offers of one child, on this zone's scale."""
+
+    zone: Zone
+    offers: Offers
+    weights: Sequence[float]
+
+
+class Selecting:
+    """Merges what this zone's hosts and its children offer.
+
+    Args:
+        zone: the name of this zone.
+        local: makes offers of its own hosts.
+        zones: tells which children are asked.
+        children: asks them.
+        homes: knows where groups are.
+        seals: seals what is offered to a parent.
+        clock: tells the time.
+        telemetry: is told of children that did not answer.
+        scheduler: names this process, in eight bytes.
+        releases: tells children what to let go; by itself it tells them at once.
+    """
+
+    def __init__(  # noqa: PLR0913 - one part each
+        self,
+        *,
+        zone: str,
+        local: LocalOffers,
+        zones: ActiveZones,
+        children: ChildZones,
+        homes: GroupHomes,
+        seals: OfferSeals,
+        clock: Clock,
+        telemetry: Telemetry,
+        scheduler: bytes,
+        releases: ReleasesBelow | None = None,
+    ) -> None:
+        self._zone = zone
+        self._local = local
+        self._zones = zones
+        self._children = children
+        self._homes = homes
+        self._seals = seals
+        self._clock = clock
+        self._telemetry = telemetry
+        self._scheduler = scheduler
+        self._below = releases or ReleasesBelow(
+            zone=zone, children=children, clock=clock, telemetry=telemetry
+        )
+        self._given: dict[bytes, _Given] = {}
+        """By select, oldest first."""
+        self._releases: set[asyncio.Task[bool]] = set()
+
+    async def offers(self, order: SelectOrder) -> Offers:
+        """Return what is offered to a parent, sealed for it.
+
+        Raises:
+            InvalidInputError: flavor or image hold a spec that cannot be read.
+            UnavailableError: the ledger cannot be reached.
+        """
+        selection = await self.select(order)
+        if selection.spares and order.hold:
+            surplus = Surplus(selection.select_id, len(selection.choices))
+            task = asyncio.create_task(self.release(surplus, order.audience))
+            self._releases.add(task)
+            task.add_done_callback(self._releases.discard)
+        digest = digest_of(order.request)
+        blobs: list[bytes] = []
+        for place, choice in enumerate(selection.choices):
+            terms = OfferTerms(
+                key=OfferKey(selection.select_id, place),
+                zone=self._zone,
+                audience=order.audience,
+                request_digest=digest,
+                ends_at_s=selection.ends_at_s,
+                where=choice.where,
+            )
+            blobs.append(self._seals.seal(terms, blob_bytes=order.blob_bytes))
+        weights = tuple(choice.weight for choice in selection.choices)
+        return Offers(selection.select_id, weights, tuple(blobs), selection.late)
+
+    async def select(self, order: SelectOrder) -> Selection:
+        """Return the best of this zone and of those below it.
+
+        Children that do not answer in time are left out.
+
+        Raises:
+            InvalidInputError: flavor or image hold a spec that cannot be read.
+            UnavailableError: the ledger cannot be reached.
+        """
+        order = replace(order, group=self._homes.known(order.group))
+        asked = [asyncio.create_task(self._ask(zone, order)) for zone in self._zones_for(order)]
+        try:
+            mine = await self._local.offer(order)
+            if home_of(order.group):
+                self._local.release(mine.select_id, order.audience)
+                mine = replace(mine, offers=())
+            late = await self._wait(asked, order)
+        finally:
+            for task in asked:
+                task.cancel()
+        sources = [one for task in asked if (one := _result_of(task)) is not None]
+        return self._merged(order, mine, sources, late)
+
+    def _zones_for(self, order: SelectOrder) -> Sequence[Zone]:
+        """Return the children to ask: none when a host is named, or no further layer fits."""
+        request = order.request
+        if request.destination or request.force_hosts or request.force_nodes:
+            return ()
+        if names_hosts(request) is not None:
+            return ()
+        if child_blob_bytes(order.blob_bytes) is None:
+            return ()
+        home = home_of(order.group)
+        return [one for one in self._zones.active() if home is None or one.zone_id == home]
+
+    async def _ask(self, zone: Zone, order: SelectOrder) -> _Source | None:
+        blob_bytes = child_blob_bytes(order.blob_bytes)
+        group = None if order.group is None else replace(order.group, zone_id=None)
+        count = len(order.request.instance_uuids)
+        own_s = _OWN_S + _OWN_EACH_S * count
+        deadline_s = order.deadline_s - own_s
+        timeout_s = deadline_s - self._clock.now_s()
+        if blob_bytes is None or timeout_s <= 0:
+            return None
+        below = replace(
+            order,
+            request=abroad(order.request),
+            audience=self._zone,
+            deadline_s=deadline_s,
+            blob_bytes=blob_bytes,
+            group=group,
+        )
+        try:
+            offers = await self._children.select(zone, below, timeout_s=timeout_s)
+        except BerthError as error:
+            self._telemetry.failure("zone_select_failed", error, zone=zone.name)
+            return None
+        weights = [adjusted(one, zone.weight_offset, zone.weight_scale) for one in offers.weights]
+        if len(offers.blobs) != len(weights) or any(
+            len(blob) != blob_bytes for blob in offers.blobs
+        ):
+            self._telemetry.event("zone_answered_oddly", zone=zone.name)
+            return None
+        return _Source(zone, offers, weights[:count])
+
+    async def _wait(
+        self, asked: Sequence["asyncio.Task[_Source | None]"], order: SelectOrder
+    ) -> int:
+        """Wait for the children until the deadline; return how many did not answer."""
+        if not asked:
+            return 0
+        timeout_s = max(0.0, order.deadline_s - _OWN_S - self._clock.now_s())
+        await asyncio.wait(asked, timeout=timeout_s)
+        return sum(_result_of(task) is None for task in asked)
+
+    def _merged(
+        self, order: SelectOrder, mine: HostOffers, sources: Sequence[_Source], late: int
+    ) -> Selection:
+        count = len(order.request.instance_uuids)
+        weights = [[one.weight for one in mine.offers], *(list(one.weights) for one in sources)]
+        taken = (merge_from_one if is_together(order.group) else merge)(weights, count)
+        rest = _rest(weights, taken)
+
+        self._note(order, mine, sources, [one.source for one in (*taken, *rest)])
+
+        def choice(one: Taken) -> Choice:
+            if one.source == 0:
+                host = mine.offers[one.place]
+                terms = HostTerms(host.provider_uuid, self._scheduler, one.place)
+                return Choice(one.weight, terms)
+            source = sources[one.source - 1]
+            blob = source.offers.blobs[one.place]
+            return Choice(one.weight, ChildTerms(source.zone.zone_id, blob))
+
+        return Selection(
+            select_id=mine.select_id,
+            choices=tuple(map(choice, taken)),
+            spares=tuple(map(choice, rest)),
+            ends_at_s=mine.ends_at_s,
+            decision=mine.decision,
+            late=late,
+        )
+
+    def _note(
+        self,
+        order: SelectOrder,
+        mine: HostOffers,
+        sources: Sequence[_Source],
+        given: Sequence[int],
+    ) -> None:
+        """Remember what was given, for as long as it may be released."""
+        now_s = self._clock.now_s()
+        while self._given:
+            oldest = next(iter(self._given))
+            if self._given[oldest].ends_at_s > now_s:
+                break
+            del self._given[oldest]
+        if order.hold and sources:
+            self._given[mine.select_id] = _Given(
+                order.audience,
+                mine.ends_at_s,
+                given,
+                [one.zone for one in sources],
+                [one.offers.select_id for one in sources],
+            )
+
+    async def release(self, surplus: Surplus, audience: str) -> bool:
+        """Let go what is held for offers that are not used, here and below.
+
+        A zone that cannot be told keeps its part until the holds end.
+
+        Returns:
+            Whether anything of the select is known here; another scheduler may have made it.
+        """
+        given = self._given.get(surplus.select_id)
+        if given is None:
+            return bool(self._local.release(surplus.select_id, audience, keep=surplus.keep))
+        if given.audience != audience:
+            return True
+        keeps = Counter(given.sources[: surplus.keep])
+        self._local.release(surplus.select_id, audience, keep=keeps[0])
+        if not surplus.keep:
+            del self._given[surplus.select_id]
+        below = enumerate(zip(given.zones, given.select_ids, strict=True), start=1)
+        totals = Counter(given.sources)
+        await self._below.add(
+            (zone, Surplus(select_id, keeps[source]))
+            for source, (zone, select_id) in below
+            if keeps[source] < totals[source]
+        )
+        return True
+
+
+def abroad(request: Request) -> Request:
+    """Return a request as children get it: without names that mean something here alone."""
+    if not (request.ignore_hosts or request.retried or request.alternates or request.source_cell):
+        return request
+    return replace(request, ignore_hosts=(), retried=(), alternates=(), source_cell="")
+
+
+def _result_of(task: "asyncio.Task[_Source | None]") -> _Source | None:
+    return task.result() if task.done() and not task.cancelled() else None
+
+
+def _rest(weights: Sequence[Sequence[float]], taken: Sequence[Taken]) -> list[Taken]:
+    """Return what the sources offer beyond what was taken, in the order in which it holds."""
+    used = Counter(one.source for one in taken)
+    left = merge([offers[used[source] :] for source, offers in enumerate(weights)], _ALL)
+    return [Taken(one.source, one.place + used[one.source], one.weight) for one in left]

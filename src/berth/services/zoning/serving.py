@@ -1,0 +1,64 @@
+"""Serving: what one scheduler does for its zone, at the commands of the bus."""
+
+from berth.domain.zone_orders import BuildOrder, Offers, ReleaseOrder, SelectOrder
+from berth.ports.bus import Bus
+from berth.services.zoning.building import Building
+from berth.services.zoning.releasing import Releasing
+from berth.services.zoning.selecting import Selecting
+from berth.services.zoning.zone_commands import (
+    BUILD,
+    BUILD_HELD,
+    LET_GO,
+    RELEASE,
+    SELECT,
+    Built,
+    Heard,
+    HeldBuilt,
+    HeldOrder,
+    LetGo,
+    Released,
+    scheduler_name,
+)
+
+
+class ZoneServing:
+    """Answers the commands of a zone.
+
+    Args:
+        selecting: makes offers.
+        building: builds by them.
+        releasing: lets go what is not wanted.
+        scheduler: names this process, in eight bytes.
+    """
+
+    def __init__(
+        self, selecting: Selecting, building: Building, releasing: Releasing, scheduler: bytes
+    ) -> None:
+        self._selecting = selecting
+        self._building = building
+        self._releasing = releasing
+        self._scheduler = scheduler
+
+    def serve(self, bus: Bus) -> None:
+        """Serve the commands on a bus, for as long as the process runs."""
+        bus.serve(SELECT, self._select)
+        bus.serve(BUILD, self._build)
+        bus.serve(BUILD_HELD, self._build_held, server=scheduler_name(self._scheduler))
+        bus.serve(RELEASE, self._release)
+        bus.serve(LET_GO, self._let_go)
+
+    async def _select(self, order: SelectOrder) -> Offers:
+        return await self._selecting.offers(order)
+
+    async def _build(self, order: BuildOrder) -> Built:
+        return Built(await self._building.build(order))
+
+    async def _build_held(self, order: HeldOrder) -> HeldBuilt:
+        return HeldBuilt(await self._building.build_held(order))
+
+    async def _release(self, order: ReleaseOrder) -> Released:
+        return Released(await self._releasing.release(order))
+
+    async def _let_go(self, order: LetGo) -> Heard:
+        await self._selecting.release(order.surplus, order.audience)
+        return Heard()

@@ -1,0 +1,85 @@
+"""Zone commands: what API processes and schedulers of one zone send each other over the bus."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from berth.domain.instance import Instance
+from berth.domain.offer import HostTerms, OfferFlaw, OfferKey
+from berth.domain.request import Request
+from berth.domain.zone_orders import (
+    BuildOrder,
+    BuildOutcome,
+    Offers,
+    ReleaseOrder,
+    SelectOrder,
+    Surplus,
+)
+from berth.ports.bus import Command
+
+_TOPIC: Final = "scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What came of each item of a build, in their order."""
+
+    outcomes: tuple[BuildOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Uuids of the instances that are there and stay."""
+
+    kept: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOrder:
+    """One instance that is to be built by an offer of this zone's own hosts."""
+
+    request: Request
+    instance: Instance
+    key: OfferKey
+    where: HostTerms
+    sent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBuilt:
+    """Why an offer was refused; None when its instance is being built."""
+
+    flaw: OfferFlaw | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """Offers that a parent will not use, of whichever scheduler has made them."""
+
+    surplus: Surplus
+    audience: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The answer to what has none."""
+
+
+SELECT: Command[SelectOrder, Offers] = Command(_TOPIC, "zone_select", SelectOrder, Offers)
+"""Make offers, sealed for a parent."""
+
+BUILD: Command[BuildOrder, Built] = Command(_TOPIC, "zone_build", BuildOrder, Built)
+"""Build by offers, here and below."""
+
+BUILD_HELD: Command[HeldOrder, HeldBuilt] = Command(_TOPIC, "zone_held", HeldOrder, HeldBuilt)
+"""Build by one offer; the server is the scheduler that holds its room, by `scheduler_name`."""
+
+RELEASE: Command[ReleaseOrder, Released] = Command(_TOPIC, "zone_release", ReleaseOrder, Released)
+"""Let go offers and instances; once it answers, none but the kept ones is there or will be."""
+
+LET_GO: Command[LetGo, Heard] = Command(_TOPIC, "zone_let_go", LetGo, Heard)
+"""Let go offers; a fanout, as nobody else knows which scheduler has made them."""
+
+
+def scheduler_name(scheduler: bytes) -> str:
+    """Return what a scheduler is called on the bus, by the eight bytes that its offers name."""
+    return scheduler.hex()

@@ -1,0 +1,399 @@
+"""Zone messages: what zones say to each other, as plain data that any codec can write.
+
+Nothing here names a host of the sender: what comes in is read into these types alone, so a parent
+can say no more of an instance than they have fields for.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from berth.domain.errors import InvalidInputError
+from berth.domain.flavor import Flavor
+from berth.domain.image import Image
+from berth.domain.instance import Instance
+from berth.domain.offer import BLOB_BYTES_MAX, BLOB_BYTES_MIN, SELECT_ID_BYTES, OfferFlaw
+from berth.domain.request import COUNT_MAX, Request, instance_uuid_of
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.zone_orders import (
+    OFFER_BYTES,
+    BuildItem,
+    BuildOrder,
+    BuildOutcome,
+    Offers,
+    ReleaseOrder,
+    SelectOrder,
+    Surplus,
+    Withdrawal,
+)
+
+DEADLINE_MS_MAX = 60_000
+NAMES_MAX = 20_000
+"""Most instances or selects that one release may name."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMessage:
+    """What one instance is asked to be, and for whom."""
+
+    request_id: str
+    flavor: Flavor
+    project_id: str
+    user_id: str
+    image: Image | None = None
+    availability_zone: str | None = None
+    hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    group_uuid: str | None = None
+
+    @classmethod
+    def of(cls, request: Request) -> "RequestMessage":
+        """Make one of a request."""
+        return cls(
+            request_id=request.request_id,
+            flavor=request.flavor,
+            project_id=request.project_id,
+            user_id=request.user_id,
+            image=request.image,
+            availability_zone=request.availability_zone,
+            hints=request.hints,
+            group_uuid=request.group_uuid,
+        )
+
+    def request(self, instance_uuids: tuple[str, ...]) -> Request:
+        """Return the request for some instances."""
+        return Request(
+            request_id=self.request_id,
+            instance_uuids=instance_uuids,
+            flavor=self.flavor,
+            project_id=self.project_id,
+            user_id=self.user_id,
+            image=self.image,
+            availability_zone=self.availability_zone,
+            hints=self.hints,
+            group_uuid=self.group_uuid,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMessage:
+    """A server group of the sender."""
+
+    uuid: str
+    name: str
+    policy: GroupPolicy
+    project_id: str = ""
+    user_id: str = ""
+    max_server_per_host: int = 1
+
+    @classmethod
+    def of(cls, group: ServerGroup | None) -> "GroupMessage | None":
+        """Make one of a group."""
+        if group is None:
+            return None
+        return cls(
+            group.uuid,
+            group.name,
+            group.policy,
+            group.project_id,
+            group.user_id,
+            group.max_server_per_host,
+        )
+
+    @property
+    def group(self) -> ServerGroup:
+        """The group."""
+        return ServerGroup(
+            self.uuid,
+            self.name,
+            self.policy,
+            self.project_id,
+            self.user_id,
+            self.max_server_per_host,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SelectMessage:
+    """A request for offers; the time that is left, not the time of day, as clocks differ."""
+
+    request: RequestMessage
+    num_instances: int = 1
+    deadline_ms: int = 2_000
+    blob_bytes: int = OFFER_BYTES
+    group: GroupMessage | None = None
+    hold: bool = True
+
+    @classmethod
+    def of(cls, order: SelectOrder, now_s: float) -> "SelectMessage":
+        """Make one of an order."""
+        left_ms = int((order.deadline_s - now_s) * 1000)
+        return cls(
+            request=RequestMessage.of(order.request),
+            num_instances=len(order.request.instance_uuids),
+            deadline_ms=max(1, min(left_ms, DEADLINE_MS_MAX)),
+            blob_bytes=order.blob_bytes,
+            group=GroupMessage.of(order.group),
+            hold=order.hold,
+        )
+
+    def order(self, audience: str, now_s: float) -> SelectOrder:
+        """Return the order of a parent.
+
+        Raises:
+            InvalidInputError: naming the field.
+        """
+        _check("num_instances", self.num_instances, 1, COUNT_MAX)
+        _check("deadline_ms", self.deadline_ms, 1, DEADLINE_MS_MAX)
+        _check("blob_bytes", self.blob_bytes, BLOB_BYTES_MIN, BLOB_BYTES_MAX)
+        # Which of the request's instances an offer is for does not matter to it.
+        uuids = (
+            instance_uuid_of(f"{self.request.request_id}?", index)
+            for index in range(self.num_instances)
+        )
+        return SelectOrder(
+            request=self.request.request(tuple(uuids)),
+            audience=audience,
+            deadline_s=now_s + self.deadline_ms / 1000,
+            blob_bytes=self.blob_bytes,
+            group=None if self.group is None else self.group.group,
+            hold=self.hold,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WeightMessage:
+    """One offer."""
+
+    weight: float
+    blob: str
+
+
+@dataclass(frozen=True, slots=True)
+class OffersMessage:
+    """The answer to a select, best first (D1: `{"weights": [...]}`)."""
+
+    select_id: str
+    weights: tuple[WeightMessage, ...]
+
+    @classmethod
+    def of(cls, offers: Offers) -> "OffersMessage":
+        """Make one of offers."""
+        pairs = zip(offers.weights, offers.blobs, strict=True)
+        weights = tuple(WeightMessage(weight, text_of(blob)) for weight, blob in pairs)
+        return cls(text_of(offers.select_id), weights)
+
+    @property
+    def offers(self) -> Offers:
+        """The offers.
+
+        Raises:
+            InvalidInputError: a blob or the select's id is no base64.
+        """
+        return Offers(
+            select_id=bytes_of("select_id", self.select_id),
+            weights=tuple(one.weight for one in self.weights),
+            blobs=tuple(bytes_of("blob", one.blob) for one in self.weights),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceMessage:
+    """One instance to be built by an offer."""
+
+    uuid: str
+    name: str
+    blob: str
+    sent_ms: int
+    launch_index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BuildMessage:
+    """Instances of one request, each with its offer, and what they have in common."""
+
+    request: RequestMessage
+    reservation_id: str
+    instances: tuple[InstanceMessage, ...]
+    group: GroupMessage | None = None
+    requested_zone: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    extra: Mapping[str, object] = field(default_factory=dict[str, object])
+    created_at_s: float = 0.0
+
+    @classmethod
+    def of(cls, order: BuildOrder) -> "BuildMessage":
+        """Make one of an order; its instances are of one request, so they differ in little."""
+        first = order.items[0].instance
+        return cls(
+            request=RequestMessage.of(order.request),
+            reservation_id=first.reservation_id,
+            instances=tuple(
+                InstanceMessage(
+                    item.instance.uuid,
+                    item.instance.name,
+                    text_of(item.blob),
+                    item.sent_ms,
+                    item.instance.launch_index,
+                )
+                for item in order.items
+            ),
+            group=GroupMessage.of(order.group),
+            requested_zone=first.requested_zone,
+            metadata=first.metadata,
+            extra=first.extra,
+            created_at_s=first.created_at_s,
+        )
+
+    def order(self, audience: str, now_s: float) -> BuildOrder:
+        """Return the order of a parent.
+
+        Raises:
+            InvalidInputError: naming the field.
+        """
+        _check("instances", len(self.instances), 1, COUNT_MAX)
+        uuids = tuple(one.uuid for one in self.instances)
+        created_at_s = min(self.created_at_s, now_s) if self.created_at_s > 0 else now_s
+        return BuildOrder(
+            request=self.request.request(uuids),
+            audience=audience,
+            items=tuple(
+                BuildItem(
+                    self._instance(one, created_at_s), bytes_of("blob", one.blob), one.sent_ms
+                )
+                for one in self.instances
+            ),
+            group=None if self.group is None else self.group.group,
+        )
+
+    def _instance(self, one: InstanceMessage, created_at_s: float) -> Instance:
+        asked = self.request
+        return Instance(
+            uuid=one.uuid,
+            name=one.name,
+            project_id=asked.project_id,
+            user_id=asked.user_id,
+            request_id=asked.request_id,
+            reservation_id=self.reservation_id,
+            flavor=asked.flavor,
+            image=asked.image,
+            launch_index=one.launch_index,
+            requested_zone=self.requested_zone,
+            group_uuid=asked.group_uuid,
+            hints=asked.hints,
+            metadata=self.metadata,
+            extra=self.extra,
+            created_at_s=created_at_s,
+            updated_at_s=created_at_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeMessage:
+    """What came of one instance; `flaw` is None when it is being built."""
+
+    uuid: str
+    flaw: OfferFlaw | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomesMessage:
+    """The answer to a build."""
+
+    reservation_id: str
+    instances: tuple[OutcomeMessage, ...]
+
+    @classmethod
+    def of(cls, reservation_id: str, outcomes: tuple[BuildOutcome, ...]) -> "OutcomesMessage":
+        """Make one of outcomes."""
+        told = tuple(OutcomeMessage(one.instance_uuid, one.flaw) for one in outcomes)
+        return cls(reservation_id, told)
+
+    @property
+    def outcomes(self) -> tuple[BuildOutcome, ...]:
+        """The outcomes."""
+        return tuple(BuildOutcome(one.uuid, one.flaw) for one in self.instances)
+
+
+@dataclass(frozen=True, slots=True)
+class SurplusMessage:
+    """Offers of a select beyond its first `keep`."""
+
+    select_id: str
+    keep: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawalMessage:
+    """An instance that is not to be built by what was sent until `sent_ms`."""
+
+    uuid: str
+    sent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseMessage:
+    """What a parent does not want (any more)."""
+
+    surplus: tuple[SurplusMessage, ...] = ()
+    withdrawn: tuple[WithdrawalMessage, ...] = ()
+    keeps_built: bool = False
+
+    @classmethod
+    def of(cls, order: ReleaseOrder) -> "ReleaseMessage":
+        """Make one of an order."""
+        return cls(
+            tuple(SurplusMessage(text_of(one.select_id), one.keep) for one in order.surplus),
+            tuple(WithdrawalMessage(one.instance_uuid, one.sent_ms) for one in order.withdrawn),
+            order.keeps_built,
+        )
+
+    def order(self, audience: str, project_id: str) -> ReleaseOrder:
+        """Return the order of a parent, for one of its tenants.
+
+        Raises:
+            InvalidInputError: naming the field.
+        """
+        _check("surplus", len(self.surplus), 0, NAMES_MAX)
+        _check("withdrawn", len(self.withdrawn), 0, NAMES_MAX)
+        surplus: list[Surplus] = []
+        for one in self.surplus:
+            select_id = bytes_of("select_id", one.select_id)
+            _check("select_id", len(select_id), SELECT_ID_BYTES, SELECT_ID_BYTES)
+            _check("keep", one.keep, 0, COUNT_MAX)
+            surplus.append(Surplus(select_id, one.keep))
+        return ReleaseOrder(
+            audience=audience,
+            surplus=tuple(surplus),
+            withdrawn=tuple(Withdrawal(one.uuid, one.sent_ms) for one in self.withdrawn),
+            project_id=project_id,
+            keeps_built=self.keeps_built,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KeptMessage:
+    """The answer to a release: instances that are there and stay; all others are gone."""
+
+    kept: tuple[str, ...]
+
+
+def text_of(raw: bytes) -> str:
+    """Write bytes in the characters of URLs."""
+    return urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def bytes_of(name: str, text: str) -> bytes:
+    """Read what `text_of` writes.
+
+    Raises:
+        InvalidInputError: it is something else; `name` is its field.
+    """
+    try:
+        return urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+    except ValueError as error:
+        raise InvalidInputError(name, "must be base64 in the characters of URLs") from error
+
+
+def _check(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise InvalidInputError(name, f"{value} must be {least} to {most}")

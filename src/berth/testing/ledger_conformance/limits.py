@@ -1,0 +1,154 @@
+"""Limits of projects: no unit makes their instances come to more, whoever else writes."""
+
+# ruff: noqa: S101 - a conformance suite is made of asserts about numbers
+
+import asyncio
+from dataclasses import replace
+
+from berth.domain.footprint import UNLIMITED, Excess, Footprint
+from berth.domain.instance import Instance, Status
+from berth.domain.quota import Quota
+from berth.domain.record import Kind
+from berth.domain.write import Committed, Put, Remove, Unit, Within
+from berth.ports.ledger import Ledger
+from berth.testing.builders import make_flavor, make_fleet, make_instance, make_take
+from berth.testing.ledger_conformance.fixtures import (
+    LedgerFactory,
+    LedgerFixtures,
+    commit,
+    refused,
+)
+
+_PROJECT = "project-1"
+_AT_ONCE = 12
+
+
+def _limits(
+    instances: int = UNLIMITED, vcpus: int = UNLIMITED, memory_mb: int = UNLIMITED
+) -> Within:
+    return Within(_PROJECT, Footprint(instances, vcpus, memory_mb))
+
+
+async def _footprint(ledger: Ledger) -> tuple[int, ...]:
+    return tuple(await ledger.project_footprint(_PROJECT))
+
+
+def _sized(number: int, vcpus: int, memory_mb: int = 512) -> Instance:
+    return replace(make_instance(number), flavor=make_flavor(vcpus=vcpus, memory_mb=memory_mb))
+
+
+class LimitTests(LedgerFixtures):
+    """What `Within` refuses, and what `project_footprint` tells."""
+
+    async def test_a_project_gets_what_it_may_and_no_more(self, ledger: Ledger) -> None:
+        """The unit that would go above is refused with what it asked for, and leaves no trace."""
+        within = _limits(instances=3)
+        await commit(ledger, (Put(make_instance(1)), Put(make_instance(2)), within))
+        refusal = await refused(ledger, (Put(make_instance(3)), Put(make_instance(4)), within))
+        assert refusal.excess == (Excess("instances", asked=2, used=2, limit=3),)
+        assert await ledger.get(Instance, make_instance(3).uuid) is None
+        await commit(ledger, (Put(make_instance(3)), within))
+        assert await _footprint(ledger) == (3, 3, 3 * 512)
+
+    async def test_everything_that_is_too_much_is_named(self, ledger: Ledger) -> None:
+        """All limits are compared, in the units of flavors; -1 limits nothing."""
+        within = _limits(instances=2, vcpus=4, memory_mb=UNLIMITED)
+        await commit(ledger, (Put(_sized(1, vcpus=3)), within))
+        many = (Put(_sized(2, vcpus=1, memory_mb=10**9)), Put(_sized(3, vcpus=2)), within)
+        assert (await refused(ledger, many)).excess == (
+            Excess("instances", asked=2, used=1, limit=2),
+            Excess("vcpus", asked=3, used=3, limit=4),
+        )
+
+    async def test_units_of_one_batch_count_for_each_other(self, ledger: Ledger) -> None:
+        """Of two that fit alone and not together the second is refused."""
+        await commit(ledger, *make_fleet(1))
+        within = _limits(vcpus=3)
+        units: list[Unit] = [(Put(_sized(n, vcpus=2)), make_take(n), within) for n in (1, 2)]
+        first, second = await ledger.commit(units)
+        assert isinstance(first, Committed)
+        assert not isinstance(second, Committed)
+        assert await _footprint(ledger) == (1, 2, 512)
+
+    async def test_what_was_there_before_counts(self, ledger: Ledger) -> None:
+        """Instances count whether or not anybody asked for limits when they were made."""
+        await commit(ledger, (Put(make_instance(1)),), (Put(make_instance(2)),))
+        assert (await refused(ledger, (Put(make_instance(3)), _limits(instances=2)))).excess
+        await commit(ledger, (Put(make_instance(4)),))
+        assert (await refused(ledger, (Put(make_instance(3)), _limits(instances=3)))).excess
+        await commit(ledger, (Put(make_instance(3)), _limits(instances=4)))
+
+    async def test_deleted_instances_count_no_more(self, ledger: Ledger) -> None:
+        """An instance counts until it is deleted or removed, in whatever unit that is."""
+        within = _limits(instances=2)
+        await commit(ledger, (Put(make_instance(1)), Put(make_instance(2)), within))
+        gone = replace(make_instance(1), status=Status.DELETED, revision=1)
+        await commit(ledger, (Put(gone),))
+        await commit(ledger, (Put(make_instance(3)), within))
+        await commit(ledger, (Remove(Kind.INSTANCE, make_instance(2).uuid),))
+        await commit(ledger, (Put(make_instance(4)), within))
+        assert (await refused(ledger, (Put(make_instance(5)), within))).excess
+        assert await _footprint(ledger) == (2, 2, 2 * 512)
+
+    async def test_what_asks_for_no_more_is_never_refused(self, ledger: Ledger) -> None:
+        """Above a limit that was lowered, a unit may still do what makes nothing more."""
+        await commit(ledger, (Put(_sized(1, vcpus=4)), Put(_sized(2, vcpus=4))))
+        lowered = _limits(instances=1, vcpus=2, memory_mb=100)
+        smaller = replace(_sized(1, vcpus=1), revision=1)
+        await commit(ledger, (Put(smaller), lowered))
+        larger = replace(_sized(1, vcpus=2), revision=2)
+        refusal = await refused(ledger, (Put(larger), lowered))
+        assert refusal.excess == (Excess("vcpus", asked=1, used=5, limit=2),)
+
+    async def test_a_resized_instance_counts_for_its_larger_size(self, ledger: Ledger) -> None:
+        """While it has two sizes it counts as its record says, not as its flavor does."""
+        await commit(ledger, (Put(_sized(1, vcpus=1)),))
+        resizing = replace(_sized(1, vcpus=1), revision=1, counts_as=(4, 2_048))
+        assert (await refused(ledger, (Put(resizing), _limits(vcpus=3)))).excess
+        await commit(ledger, (Put(resizing), _limits(vcpus=4)))
+        assert await _footprint(ledger) == (1, 4, 2_048)
+        await commit(ledger, (Put(replace(_sized(1, vcpus=2), revision=2)),))
+        assert await _footprint(ledger) == (1, 2, 512)
+
+    async def test_other_projects_are_not_counted(self, ledger: Ledger) -> None:
+        """A limit looks at its own project, and another's instances pass it."""
+        other = replace(make_instance(1), project_id="other")
+        await commit(ledger, (Put(other), _limits(instances=0)))
+        assert (await refused(ledger, (Put(make_instance(2)), _limits(instances=0)))).excess
+        assert await _footprint(ledger) == (0, 0, 0)
+
+    async def test_writers_that_come_at_once_never_pass_a_limit(
+        self, ledger: Ledger, open_ledger: LedgerFactory
+    ) -> None:
+        """Many units at once, through two doors where there are two: as many as may get in do."""
+        most = 7
+        other = await open_ledger()
+        doors = [ledger] if not await _is_shared(ledger, other) else [ledger, other]
+        outcomes = await asyncio.gather(
+            *(
+                door.commit([(Put(make_instance(number * 2 + at)), _limits(instances=most))])
+                for number in range(_AT_ONCE)
+                for at, door in enumerate(doors)
+            )
+        )
+        assert sum(isinstance(one, Committed) for (one,) in outcomes) == most
+        assert (await _footprint(ledger))[0] == most
+        for door in doors:
+            assert (await refused(door, (Put(make_instance(99)), _limits(instances=most)))).excess
+        await other.close()
+
+    async def test_a_quota_is_kept_and_told(self, ledger: Ledger) -> None:
+        """Quotas are records like others: read, told in the feed and in the snapshot, removed."""
+        quota = Quota(_PROJECT, instances=3, group_members=UNLIMITED)
+        version = await commit(ledger, (Put(quota),))
+        assert await ledger.get(Quota, _PROJECT) == quota
+        assert (await ledger.snapshot(0.0)).quotas == (quota,)
+        assert [change.event for change in await ledger.changes(version - 1)] == [quota]
+        await commit(ledger, (Remove(Kind.QUOTA, _PROJECT),))
+        assert await ledger.all(Quota) == []
+
+
+async def _is_shared(one: Ledger, other: Ledger) -> bool:
+    """Tell whether what one ledger commits can be read from another."""
+    await commit(one, (Put(Quota("seen")),))
+    return await other.get(Quota, "seen") is not None

@@ -1,0 +1,40 @@
+"""Hypothesis strategies of zones: any valid record of a child, or of what was sent to one."""
+
+from hypothesis import strategies as st
+
+from berth.domain.zone import Errand, ErrandStage, Zone
+from berth.testing.value_strategies import counts, names, seconds, texts, uuids
+
+_weights = st.floats(-1e9, 1e9)
+
+
+def zones() -> st.SearchStrategy[Zone]:
+    """Draw the record of a child."""
+    return st.builds(
+        Zone,
+        zone_id=st.integers(1, 2**31),
+        name=st.text("abcdefghijklmnopqrstuvwxyz0123456789-_.", min_size=1, max_size=64),
+        api_url=names.map(lambda name: f"http://{name}"),
+        username=texts,
+        sealed_password=texts,
+        weight_offset=_weights,
+        weight_scale=st.floats(1e-9, 1e9),
+        is_enabled=st.booleans(),
+    )
+
+
+def errands() -> st.SearchStrategy[Errand]:
+    """Draw an instance that was sent to a child."""
+    return st.builds(
+        Errand,
+        instance_uuid=uuids,
+        zone_id=st.integers(1, 2**31),
+        stage=st.sampled_from(ErrandStage),
+        project_id=texts,
+        user_id=texts,
+        reservation_id=texts,
+        request_id=texts,
+        sent_ms=counts,
+        created_at_s=seconds,
+        updated_at_s=seconds,
+    )

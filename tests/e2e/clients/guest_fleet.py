@@ -1,0 +1,151 @@
+"""Berth as operators run it, with guests that are real: each part a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.virt.stub_guest import stub_firmware
+from tests.e2e.clients.clouds import Cloud, users_file
+from tests.e2e.conftest import Part, Processes, free_port_number
+from tests.e2e.guest_cloud import ComputeHost, wait_until
+
+PASSWORD: Final = "secret"
+_AUDIT_S: Final = 60.0
+_IMAGE: Final = {
+    "image_id": "6f0a2f62-7f44-4b3d-8a3d-0c0d0e0f0a01",
+    "name": "cirros",
+    "file": "stub.bin",
+    "format": "firmware",
+}
+"""What an ordinary script asks for; here the tests' own firmware, which boots in no time."""
+
+
+class GuestFleet:
+    """API, scheduler and the agents of two hosts, on PostgreSQL and RabbitMQ.
+
+    Args:
+        folder: where everything is kept.
+        ledger: URL of the database.
+        broker: where the processes meet.
+    """
+
+    def __init__(self, folder: Path, ledger: str, broker: Broker) -> None:
+        self.url = f"http://127.0.0.1:{free_port_number()}"
+        self.hosts = [ComputeHost(name, folder / name) for name in ("alpha", "beta")]
+        self._folder = folder
+        self._processes = Processes(folder)
+        (folder / "stub.bin").write_bytes(stub_firmware())
+        (folder / "images.json").write_text(json.dumps([_IMAGE]))
+        (folder / "users").write_text(users_file())
+        common = {
+            "ledger": {"url": ledger, "data_dir": str(folder / "data")},
+            "bus": {"url": broker.url, "prefix": broker.prefix},
+            "api": {"images": str(folder / "images.json")},
+            "auth": {"mode": "identity", "htpasswd": str(folder / "users")},
+        }
+        self._config = self._write("berth", common)
+        for host in self.hosts:
+            host.folder.mkdir()
+            virt = {
+                "state_dir": str(host.folder / "guests"),
+                "storage_dir": str(folder / "shelf"),
+                "type": "tcg",
+            }
+            agent = {"driver": "qemu", "host": host.name}
+            self._write(host.name, common | {"virt": virt, "agent": agent})
+        (folder / "shelf").mkdir()
+
+    @property
+    def cloud(self) -> Cloud:
+        """The same for clients."""
+        return Cloud("identity", self.url)
+
+    def start(self) -> None:
+        """Start everything, and wait until both hosts are there."""
+        listen = self.url.removeprefix("http://")
+        self._processes.start("api", "--config", self._config, "--listen", listen)
+        self._processes.start("scheduler", "--config", self._config)
+        for host in self.hosts:
+            self.start_agent(host)
+        wait_until(lambda: self._count_hosts() == len(self.hosts))
+
+    def _count_hosts(self) -> int:
+        """Return how many hosts the API knows; none while it does not answer."""
+        path = f"{self.url}/berth/v1/status"
+        try:
+            answer = httpx.get(path, auth=("admin", PASSWORD), trust_env=False)
+        except httpx.TransportError:
+            return 0
+        count: int = answer.raise_for_status().json()["hosts"]["total"]
+        return count
+
+    def start_agent(self, host: ComputeHost) -> Part:
+        """Start the agent of a host."""
+        config = str(self._folder / f"{host.name}.toml")
+        host.agent = self._processes.start("agent", "--config", config)
+        return host.agent
+
+    def host_called(self, name: str) -> ComputeHost:
+        """Return a host by its name."""
+        return next(host for host in self.hosts if host.name == name)
+
+    def running(self) -> dict[str, str]:
+        """Return the host of each guest that runs, by its uuid."""
+        return {uuid: host.name for host in self.hosts for uuid in host.running()}
+
+    def check_audit(self) -> None:
+        """Check that `berth audit` finds nothing."""
+        words = ("--grace", "0", "--task-age", "0", "--request-age", "0")
+        environment = {
+            **os.environ,
+            "BERTH_URL": self.url,
+            "BERTH_USER": "admin",
+            "BERTH_PASSWORD": PASSWORD,
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "berth.cli.main", "audit", *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_AUDIT_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def wait_until_empty(self) -> None:
+        """Wait until no process and no file of any guest is left."""
+        wait_until(lambda: not any(one.running() or one.remains() for one in self.hosts))
+
+    def end(self) -> None:
+        """End all processes, then what is left of the guests."""
+        self._processes.stop_all()
+        for host in self.hosts:
+            for process in host.running().values():
+                process.kill()
+
+    def _write(self, name: str, settings: dict[str, dict[str, Any]]) -> str:
+        path = self._folder / f"{name}.toml"
+        lines: list[str] = []
+        for section, fields in settings.items():
+            lines += [f"[{section}]", *(f"{key} = {json.dumps(v)}" for key, v in fields.items())]
+        path.write_text("\n".join(lines))
+        return str(path)
+
+
+@contextmanager
+def guest_fleet(folder: Path, ledger: str, broker: Broker) -> Iterator[GuestFleet]:
+    """Run a fleet for a while; its guests end with it."""
+    fleet = GuestFleet(folder, ledger, broker)
+    try:
+        fleet.start()
+        yield fleet
+    finally:
+        fleet.end()

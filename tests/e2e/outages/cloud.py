@@ -1,0 +1,213 @@
+"""A cloud of processes, each with ways of its own to the ledger and to the broker."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from berth.adapters.bus.rabbitmq import Broker
+from tests.e2e.conftest import Part, Processes, Service
+from tests.relay import Relay, relaying
+
+HOSTS: Final = 4
+PARTS: Final = ("api", "scheduler", "agent")
+TIMEOUT_S: Final = 1.0
+"""How long the ledger may take to answer here; a black hole is one for a little longer."""
+
+_READY_S: Final = 120.0
+_AUDIT_S: Final = 30.0
+_POLL_S: Final = 0.5
+_PORT_OF_POSTGRES: Final = 5432
+_PORT_OF_RABBITMQ: Final = 5672
+_VERBS: Final = ("spawn", "destroy", "hand_over", "fetch_disks", "stop")
+_GROWTH_MAX_BYTES: Final = 32 * 1024 * 1024
+_FILES_MORE_MAX: Final = 20
+_CLOCK_TICK: Final = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a process has used: seconds of a processor so far, bytes of memory and files now."""
+
+    cpu_s: float
+    memory_bytes: int
+    files: int
+
+
+@dataclass
+class Cloud:
+    """An API, a scheduler and the agent of some hosts, and the ways to what they stand on.
+
+    Attributes:
+        timeout_s: what the processes are told of how long the ledger may take.
+        delay_s: how long everything takes that hosts do.
+        ledgers: the way of each process to the ledger, by its part.
+        brokers: the same to the broker; empty without one.
+    """
+
+    processes: Processes
+    service: Service
+    folder: Path
+    ledger: str
+    broker: Broker | None
+    timeout_s: float = TIMEOUT_S
+    delay_s: float = 0.2
+    ledgers: dict[str, Relay] = field(default_factory=dict[str, Relay])
+    brokers: dict[str, Relay] = field(default_factory=dict[str, Relay])
+    parts: dict[str, Part] = field(default_factory=dict[str, Part])
+
+    def start(self, name: str) -> Part:
+        """Start a process, or start it again."""
+        words = [name, "--config", str(self._settings(name))]
+        if name == "api":
+            words += ["--listen", self.service.url.removeprefix("http://")]
+        if name == "agent":
+            fleet = self.folder / "fleet.json"
+            faults = {"delay_s": dict.fromkeys(_VERBS, self.delay_s)}
+            hosts = [{"name": f"host-{n}", "faults": faults} for n in range(HOSTS)]
+            fleet.write_text(json.dumps(hosts))
+            words += ["--fleet", str(fleet)]
+        part = self.parts[name] = self.processes.start(*words)
+        return part
+
+    def start_all(self) -> None:
+        """Start all, and wait until the hosts are there and are up."""
+        self.start("api")
+        self.service.wait_until(lambda status: True, self.parts["api"])
+        for name in PARTS[1:]:
+            self.start(name)
+        self.service.wait_until(
+            lambda status: status["hosts"]["total"] == HOSTS, self.parts["agent"]
+        )
+        for name in self.brokers:
+            self.wait_for_log(name, "broker_connected")
+
+    def wait_for_log(self, name: str, text: str) -> None:
+        """Wait until a process has logged something."""
+        wait_until(lambda: text in self.parts[name].log.read_text("utf-8", "replace"), name)
+
+    def wait_for_reconnect(self, name: str) -> None:
+        """Wait until a process has found the broker again."""
+        log = self.parts[name].log
+        wait_until(lambda: log.read_text("utf-8", "replace").count("broker_connected") > 1, name)
+
+    def used(self) -> dict[str, int]:
+        """Return what is used of all hosts, by resource class."""
+        total: dict[str, int] = {}
+        for host in self.service.get("/berth/v1/hosts")["hosts"]:
+            for name, inventory in host["inventories"].items():
+                total[name] = total.get(name, 0) + inventory["used"]
+        return total
+
+    def costs(self) -> dict[str, Cost]:
+        """Return what each process has used; all of them have to live."""
+        assert [name for name, one in self.parts.items() if one.process.poll() is not None] == []
+        return {name: cost_of(part.process.pid) for name, part in self.parts.items()}
+
+    def _settings(self, name: str) -> Path:
+        path = self.folder / f"{name}.toml"
+        url = self.ledgers[name].url(self.ledger) if name in self.ledgers else self.ledger
+        lines = [
+            f'ledger.url = "{url}"',
+            f"ledger.timeout_s = {self.timeout_s}",
+            "agent.heartbeat_interval_s = 0.5",
+            "agent.reconcile_interval_s = 2.0",
+        ]
+        if self.broker is not None:
+            bus = self.brokers[name].url(self.broker.url)
+            lines += [f'bus.url = "{bus}"', f'bus.prefix = "{self.broker.prefix}"']
+        path.write_text("\n".join(lines))
+        return path
+
+
+@contextmanager
+def cloud(
+    processes: Processes,
+    service: Service,
+    ledger: str,
+    broker: Broker | None = None,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    delay_s: float = 0.2,
+) -> Generator[Cloud]:
+    """Start a cloud, whose processes are stopped by their fixture."""
+    with ExitStack() as stack:
+        made = Cloud(processes, service, processes.folder, ledger, broker, timeout_s, delay_s)
+        for name in PARTS:
+            if ledger.startswith("postgresql"):
+                way = relaying(ledger, _PORT_OF_POSTGRES)
+                made.ledgers[name] = stack.enter_context(way)
+            if broker is not None:
+                way = relaying(broker.url, _PORT_OF_RABBITMQ)
+                made.brokers[name] = stack.enter_context(way)
+        # The ways end after the processes, which say farewell to their servers.
+        stack.callback(processes.stop_all)
+        made.start_all()
+        yield made
+
+
+def cost_of(pid: int) -> Cost:
+    """Return what a process has used."""
+    proc = Path(f"/proc/{pid}")
+    fields = (proc / "stat").read_text().rpartition(")")[2].split()
+    user, system = int(fields[11]), int(fields[12])
+    pages = int((proc / "statm").read_text().split()[1])
+    files = len(list((proc / "fd").iterdir()))
+    return Cost((user + system) / _CLOCK_TICK, pages * _PAGE_BYTES, files)
+
+
+def check_costs(
+    before: Mapping[str, Cost], after: Mapping[str, Cost], idle_s: float | None = None
+) -> None:
+    """Check that no process kept what it could not do while something was away, nor span.
+
+    Args:
+        before: what each had used when it began.
+        after: when it ended.
+        idle_s: how long that was, where there was nothing else to do.
+    """
+    for name, was in before.items():
+        now = after[name]
+        assert idle_s is None or now.cpu_s - was.cpu_s < idle_s / 2, name
+        assert now.memory_bytes - was.memory_bytes < _GROWTH_MAX_BYTES, name
+        assert now.files - was.files < _FILES_MORE_MAX, name
+
+
+def check_audit(service: Service) -> None:
+    """Check that `berth audit` comes to find nothing, however new it is.
+
+    What was deleted before a scheduler took it up is pending until the scheduler's next try.
+    """
+    ages = ("--grace", "0", "--task-age", "0", "--request-age", "0")
+    ends_s = time.monotonic() + _AUDIT_S
+    while (done := berth(service, "audit", *ages)).returncode and time.monotonic() < ends_s:
+        time.sleep(_POLL_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nothing is wrong" in done.stdout
+
+
+def berth(service: Service, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run `berth WORDS…` against a service."""
+    return subprocess.run(
+        [sys.executable, "-m", "berth.cli.main", *words],
+        env={**os.environ, "BERTH_URL": service.url},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+
+
+def wait_until(true: Callable[[], bool], what: object) -> None:
+    """Wait until something is true, and say what when it never is."""
+    deadline_s = time.monotonic() + _READY_S
+    while not true():
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.05)

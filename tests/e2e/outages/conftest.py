@@ -1,0 +1,15 @@
+"""Outages: a minute without a server and kills are always tried, the rest by `make outages`."""
+
+import os
+
+import pytest
+
+_ALWAYS = {"test_a_minute", "test_kills"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _only_when_asked_for(request: pytest.FixtureRequest) -> None:
+    """Skip the others unless somebody wants to wait for them."""
+    is_short = request.path.stem in _ALWAYS
+    if not is_short and os.environ.get("BERTH_OUTAGES", "0") != "1":
+        pytest.skip("these outages take minutes; run them with `make outages`")

@@ -1,0 +1,188 @@
+"""Tenants: they go on asking for things while what the cloud stands on is away, and keep books."""
+
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final, Self
+
+import httpx
+
+from tests.e2e.conftest import Service
+from tests.e2e.outages.cloud import Cloud, check_audit, wait_until
+
+FLAVORS: Final = {"small": 1, "large": 2}
+"""VCPUs by name; a resize goes from the first to the second."""
+
+_AWAY: Final = 503
+_NOT_NOW: Final = (404, 409)
+_RESIZED: Final = "has this flavor already"
+_VERSION: Final = {"OpenStack-API-Version": "compute 2.96"}
+_DEEDS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("resize", {"resize": {"flavorRef": "large"}}),
+    ("migrate", {"migrate": None}),
+    ("live", {"os-migrateLive": {"host": None, "block_migration": "auto"}}),
+    ("stop", {"os-stop": None}),
+    ("confirm", {"confirmResize": None}),
+)
+
+
+@dataclass
+class Tenants:
+    """Some threads that create, change and delete servers, and what they were told.
+
+    A create is repeated under its key until it is answered, as a client should.
+
+    Attributes:
+        uuids: of what was accepted, by key.
+        deleted: uuids of what was accepted to be deleted.
+        answers: how often each status came.
+        wrong: answers that should not be: errors without a reason, or other statuses.
+        slowest_s: the longest that anybody waited for an answer.
+    """
+
+    service: Service
+    threads: int = 4
+    seed: int = 1
+    uuids: dict[str, str] = field(default_factory=dict[str, str])
+    deleted: set[str] = field(default_factory=set[str])
+    answers: Counter[int] = field(default_factory=Counter[int])
+    wrong: list[str] = field(default_factory=list[str])
+    slowest_s: float = 0.0
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    _running: list[threading.Thread] = field(default_factory=list[threading.Thread])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        for name, vcpus in FLAVORS.items():
+            self.service.flavor(name, vcpus=vcpus, ram=256)
+        self._running = [
+            threading.Thread(target=self._live, args=(number,)) for number in range(self.threads)
+        ]
+        for thread in self._running:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self.stop()
+
+    def stop(self) -> None:
+        """Ask for nothing new, and repeat until all that was asked for is answered."""
+        self._stopped.set()
+        for thread in self._running:
+            thread.join()
+
+    def wait_for(self, count: int) -> None:
+        """Wait until so many servers were accepted."""
+        wait_until(lambda: len(self.uuids) >= count, self.answers)
+
+    def _live(self, number: int) -> None:
+        rng = Random(f"{self.seed}/{number}")
+        mine: list[str] = []
+        with httpx.Client(base_url=self.service.url, headers=_VERSION, trust_env=False) as http:
+            turn = 0
+            while not self._stopped.is_set():
+                turn += 1
+                mine.append(self._create(http, f"t{number}-{turn}"))
+                for _ in range(2):
+                    uuid = rng.choice(mine)
+                    _, body = rng.choice(_DEEDS)
+                    self._ask(http, "POST", f"/v2.1/servers/{uuid}/action", body)
+                if rng.random() < 0.4:
+                    self._delete(http, mine.pop(rng.randrange(len(mine))))
+                time.sleep(0.02)
+
+    def _create(self, http: httpx.Client, key: str) -> str:
+        server = {"name": key, "flavorRef": "small", "networks": "none"}
+        while True:
+            answer = self._ask(http, "POST", "/v2.1/servers", {"server": server}, key=key)
+            if answer is not None and answer.is_success:
+                uuid: str = answer.json()["server"]["id"]
+                self.uuids[key] = uuid
+                return uuid
+            time.sleep(0.05)
+
+    def _delete(self, http: httpx.Client, uuid: str) -> None:
+        while True:
+            answer = self._ask(http, "DELETE", f"/v2.1/servers/{uuid}")
+            if answer is not None and (answer.is_success or answer.status_code == _NOT_NOW[0]):
+                self.deleted.add(uuid)
+                return
+            time.sleep(0.05)
+
+    def _ask(
+        self, http: httpx.Client, method: str, path: str, body: object = None, key: str = ""
+    ) -> httpx.Response | None:
+        """Ask once; None when the API process was not there."""
+        headers = {"Idempotency-Key": key} if key else {}
+        began_s = time.monotonic()
+        try:
+            answer = http.request(method, path, json=body, headers=headers, timeout=60.0)
+        except httpx.TransportError as error:
+            if isinstance(error, httpx.TimeoutException):
+                self.wrong.append(f"{method} {path}: nobody answers")
+            return None
+        with self._lock:
+            self.slowest_s = max(self.slowest_s, time.monotonic() - began_s)
+            self.answers[answer.status_code] += 1
+        status = answer.status_code
+        is_clear = status == _AWAY and "Retry-After" in answer.headers and "ledger" in answer.text
+        is_done = _RESIZED in answer.text  # by the same tenant, earlier
+        if not (answer.is_success or is_clear or is_done or status in _NOT_NOW):
+            self.wrong.append(f"{method} {path}: {status} {answer.text[:300]}")
+        return answer
+
+
+def check_settled(cloud: Cloud, tenants: Tenants) -> None:
+    """Check that all that was accepted came true once, and all room is accounted for.
+
+    Servers that were resized are confirmed, so that nothing is held twice.
+    """
+    assert not tenants.wrong, tenants.wrong
+    wait_until(lambda: not _confirm(cloud.service), "servers are never at rest")
+    servers = _servers(cloud.service)
+    names = Counter(server["name"] for server in servers)
+    assert max(names.values(), default=0) <= 1
+    there = {server["id"] for server in servers}
+    assert there.isdisjoint(tenants.deleted)
+    assert there == set(tenants.uuids.values()) - tenants.deleted
+    assert {s["status"] for s in servers} <= {"ACTIVE", "SHUTOFF", "ERROR"}
+    assert [s for s in servers if s["status"] == "ERROR" and not s["fault"]["message"]] == []
+    placed = [s for s in servers if s["OS-EXT-SRV-ATTR:host"] is not None]
+    assert cloud.used()["VCPU"] == sum(s["flavor"]["vcpus"] for s in placed)
+    check_audit(cloud.service)
+
+
+def _servers(service: Service) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    marker: dict[str, str] = {}
+    while True:
+        page = httpx.get(
+            f"{service.url}/v2.1/servers/detail",
+            params={"limit": "1000", **marker},
+            headers=_VERSION,
+            trust_env=False,
+            timeout=60.0,
+        )
+        page.raise_for_status()
+        servers = page.json()["servers"]
+        found += servers
+        if not servers:
+            return found
+        marker = {"marker": servers[-1]["id"]}
+
+
+def _confirm(service: Service) -> list[str]:
+    """Confirm what was resized; return what is not at rest yet."""
+    restless: list[str] = []
+    for server in _servers(service):
+        task = server["OS-EXT-STS:task_state"]
+        if server["status"] == "VERIFY_RESIZE" and task is None:
+            path = f"{service.url}/v2.1/servers/{server['id']}/action"
+            httpx.post(path, json={"confirmResize": None}, headers=_VERSION, trust_env=False)
+        if task is not None or server["status"] in ("VERIFY_RESIZE", "BUILD"):
+            restless.append(f"{server['id']}: {server['status']} {task}")
+    return restless

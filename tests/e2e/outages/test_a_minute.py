@@ -1,0 +1,44 @@
+"""A whole minute without the ledger, or without the broker, with the waits of ordinary settings."""
+
+import time
+
+import pytest
+
+from berth.adapters.bus.rabbitmq import Broker
+from tests.e2e.conftest import Processes, Service
+from tests.e2e.outages.cloud import check_costs, cloud
+from tests.e2e.outages.tenants import Tenants, check_settled
+
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.rabbitmq,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]
+
+_MINUTE_S = 60.0
+_TIMEOUT_S = 10.0
+
+
+@pytest.mark.parametrize("what", ["ledger", "broker"])
+def test_a_minute_is_got_over(
+    processes: Processes, service: Service, fresh_postgres_url: str, broker: Broker, what: str
+) -> None:
+    """Nobody is left without an answer, nothing is lost, and all processes are there again."""
+    with cloud(processes, service, fresh_postgres_url, broker, timeout_s=_TIMEOUT_S) as made:
+        with Tenants(service, threads=2) as tenants:
+            tenants.wait_for(5)
+            before = made.costs()
+            away = made.ledgers if what == "ledger" else made.brokers
+            for relay in away.values():
+                relay.silence()
+            time.sleep(_MINUTE_S)
+            check_costs(before, made.costs(), _MINUTE_S if what == "ledger" else None)
+            for relay in away.values():
+                relay.open()
+            if what == "broker":
+                for name in made.brokers:
+                    made.wait_for_reconnect(name)
+            tenants.wait_for(len(tenants.uuids) + 5)
+        assert (503 in tenants.answers) == (what == "ledger")
+        check_settled(made, tenants)

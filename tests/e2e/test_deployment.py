@@ -1,0 +1,208 @@
+"""What the files in `deploy/` start: every process comes up, works and stops as they say."""
+
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+from berth.adapters.bus.rabbitmq import Broker
+from tests.unit.config.test_deployment import COMMANDS, DEPLOY, SERVICES, UNITS, unit_of
+
+pytestmark = [pytest.mark.postgres, pytest.mark.rabbitmq]
+
+_READY_S = 180.0
+_BERTH = [sys.executable, "-m", "berth.cli.main"]
+_PASSWORD = "correct horse"
+_ADMIN = ("admin", _PASSWORD)
+_VERSION = {"OpenStack-API-Version": "compute 2.96"}
+
+
+def _free_address() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+@dataclass
+class Started:
+    """A process, and where it says whether it is ready."""
+
+    process: subprocess.Popen[bytes]
+    probes: str
+    log: Path
+    stop_s: float = 30.0
+
+    def wait(self) -> None:
+        """Wait until it is ready."""
+        deadline_s = time.monotonic() + _READY_S
+        while True:
+            try:
+                if httpx.get(f"http://{self.probes}/readyz", trust_env=False).is_success:
+                    return
+            except httpx.TransportError:
+                pass
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline_s, self.log.read_text()
+            time.sleep(0.05)
+
+    def stop(self) -> int:
+        """Stop it as systemd and a container engine do; one that takes too long is an error."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(self.stop_s)
+
+
+@dataclass
+class Machine:
+    """Servers, a folder for everything, and what was started."""
+
+    folder: Path
+    ledger: str
+    broker: Broker
+    api: str = field(default_factory=_free_address)
+    started: list[Started] = field(default_factory=list[Started])
+
+    def run(self, *words: str, given: str = "") -> None:
+        """Run a command of an operator to its good end."""
+        subprocess.run(
+            [*_BERTH, *words],
+            env=self.environ({}),
+            cwd=self.folder,
+            input=given.encode(),
+            check=True,
+            capture_output=True,
+        )
+
+    def environ(self, more: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of a process: where the servers are, and what a file says."""
+        kept = {name: text for name, text in os.environ.items() if not name.startswith("BERTH_")}
+        mine = {
+            "BERTH_LEDGER_URL": self.ledger,
+            "BERTH_BUS_URL": self.broker.url,
+            "BERTH_BUS_PREFIX": self.broker.prefix,
+        }
+        return {**kept, **more, **mine}
+
+    def start(self, name: str, words: list[str], more: Mapping[str, str]) -> Started:
+        """Start a command of a file, with probes at an address of its own."""
+        log, probes = self.folder / f"{name}.log", _free_address()
+        environ = self.environ({**more, "BERTH_METRICS_LISTEN": probes})
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [*_BERTH, *words], env=environ, cwd=self.folder, stdout=out, stderr=out
+            )
+        self.started.append(Started(process, probes, log))
+        return self.started[-1]
+
+    def try_out(self, auth: tuple[str, str] | None) -> None:
+        """Create a server through the API and see it run on a host."""
+        with httpx.Client(
+            base_url=f"http://{self.api}",
+            auth=auth,
+            headers=_VERSION,
+            timeout=60.0,
+            trust_env=False,
+        ) as client:
+            flavor = {"id": "small", "name": "small", "vcpus": 1, "ram": 512, "disk": 1}
+            client.post("/v2.1/flavors", json={"flavor": flavor}).raise_for_status()
+            _wait_for_host(client)
+            server = {"name": "first", "flavorRef": "small", "networks": "none"}
+            made = client.post("/v2.1/servers", json={"server": server}).raise_for_status()
+            path = f"/v2.1/servers/{made.json()['server']['id']}"
+            deadline_s = time.monotonic() + _READY_S
+            while (found := client.get(path).json()["server"])["status"] == "BUILD":
+                assert time.monotonic() < deadline_s, found
+                time.sleep(0.05)
+            assert found["status"] == "ACTIVE", found
+
+
+def _wait_for_host(client: httpx.Client) -> None:
+    deadline_s = time.monotonic() + _READY_S
+    while not client.get("/berth/v1/status").json()["hosts"]["total"]:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, fresh_postgres_url: str, broker: Broker) -> Iterator[Machine]:
+    """A machine whose processes are ended after the test."""
+    machine = Machine(tmp_path, fresh_postgres_url, broker)
+    yield machine
+    for one in machine.started:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+
+
+def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
+    """Names, values and the program that is called, once Berth is where they say."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd-analyze here")
+    program = tmp_path / "berth"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    copies = [tmp_path / path.name for path in UNITS]
+    for path, copy in zip(UNITS, copies, strict=True):
+        copy.write_text(path.read_text().replace("/opt/berth/bin/berth", str(program)))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *map(str, copies)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = [line for line in done.stderr.splitlines() if "berth" in line]
+    assert (done.returncode, told) == (0, []), done.stderr
+
+
+def _unit_words(path: Path, folder: Path) -> tuple[list[str], float]:
+    """Return what a unit starts, with its paths in a folder, and how long it may take to stop.
+
+    The agent's driver is the one that makes guests up: the host of a test runs none.
+    """
+    service = unit_of(path)["Service"]
+    text = service["ExecStart"].replace("/etc/berth/", f"{folder}/").replace("%H", "this-host")
+    _, *words = shlex.split(text.replace("--driver qemu", "--driver fake"))
+    return words, float(service["TimeoutStopSec"])
+
+
+@pytest.mark.timeout(600)
+def test_the_units_make_a_cloud(machine: Machine) -> None:
+    """As the guide says: settings, a user, the ledger's tables; then all units, in any order."""
+    settings = (DEPLOY / "berth.toml").read_text().replace("/etc/berth/", f"{machine.folder}/")
+    (machine.folder / "berth.toml").write_text(settings)
+    users = str(machine.folder / "users")
+    admin = ("user", "add", "--htpasswd", users, "--password-stdin", "admin")
+    machine.run(*admin, given=f"{_PASSWORD}\n")
+    machine.run("db", "upgrade")
+    more = {"BERTH_API_LISTEN": machine.api, "BERTH_LEDGER_DATA_DIR": str(machine.folder)}
+    for path in UNITS:
+        words, stop_s = _unit_words(path, machine.folder)
+        machine.start(path.stem, words, more).stop_s = stop_s
+    for one in machine.started:
+        one.wait()
+    machine.try_out(_ADMIN)
+    assert [one.stop() for one in machine.started] == [0, 0, 0]
+
+
+@pytest.mark.timeout(600)
+def test_the_containers_make_a_cloud(machine: Machine) -> None:
+    """Each service's own command and variables, with the servers of the test for its servers."""
+    before, *later = sorted(COMMANDS, key=lambda name: name != "migrate")
+    assert before == "migrate"
+    machine.run(*COMMANDS[before])
+    for name in later:
+        words = [word.replace("0.0.0.0:8774", machine.api) for word in COMMANDS[name]]
+        machine.start(name, words, SERVICES[name]["environment"])
+    for one in machine.started:
+        one.wait()
+    machine.try_out(None)
+    assert {one.stop() for one in machine.started} == {0}

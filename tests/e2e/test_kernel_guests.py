@@ -1,0 +1,73 @@
+"""Guests with the distribution's kernel: what an operating system needs is there."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from berth.testing.kernel_guest import starts_of
+from tests.e2e.guest_cloud import (
+    BOOTS_BEFORE,
+    KERNEL,
+    KERNEL_WITH_DISK,
+    GuestCloud,
+    guest_cloud,
+    require_kernel,
+    require_qemu,
+    wait_until,
+)
+from tests.e2e.kernel_moves import KernelMoves
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestCloud]:
+    """A service with two hosts, for all tests here: to start it takes longer than they do."""
+    require_qemu()
+    require_kernel()
+    with guest_cloud(tmp_path_factory.mktemp("cloud"), {}, {}) as cloud:
+        yield cloud
+
+
+@pytest.fixture
+def cloud(running: GuestCloud) -> Iterator[GuestCloud]:
+    """The same, without servers; what a test leaves there is no fault."""
+    yield running
+    running.check_audit()
+    running.delete_all()
+    running.check_audit()
+
+
+def test_a_kernel_beside_its_disk_boots_and_hears_the_power_button(cloud: GuestCloud) -> None:
+    """It is what its flavor says; a soft reboot and a stop let it turn itself off."""
+    uuid = cloud.create("linux", flavor="kernel-disk", image=KERNEL_WITH_DISK)
+    host = cloud.host_of(uuid)
+    (first,) = starts_of(host.console(uuid))
+    assert (first.uuid, first.vcpus, first.boots) == (uuid, 1, BOOTS_BEFORE + 1)
+    assert 72 <= first.memory_mb <= 128
+    cloud.act(uuid, "reboot", {"type": "SOFT"})
+    cloud.settled(uuid)
+    wait_until(lambda: host.starts(uuid) == 2)
+    assert starts_of(host.console(uuid))[-1].boots == BOOTS_BEFORE + 2
+    cloud.act(uuid, "os-stop")
+    cloud.settled(uuid, "SHUTOFF")
+    assert host.console(uuid).count("BERTH-KERNEL off") == 2
+    assert cloud.where(uuid) == []
+
+
+def test_a_kernel_that_panics_is_started_again(cloud: GuestCloud) -> None:
+    """Its machine tells of it; a reboot from inside is nobody else's business."""
+    uuid = cloud.create("linux", flavor="kernel", image=KERNEL)
+    host = cloud.host_of(uuid)
+    first = host.running()[uuid]
+    host.type(uuid, "reboot\n")
+    wait_until(lambda: host.starts(uuid) == 2)
+    assert host.running()[uuid] == first
+    host.type(uuid, "panic\n")
+    wait_until(lambda: host.starts(uuid) == 3)
+    assert host.running()[uuid] != first
+    cloud.settled(uuid)
+
+
+class TestQemuKernelMoves(KernelMoves):
+    """With the QEMU driver."""

@@ -1,0 +1,74 @@
+"""Four schedulers on one fleet, of which some are killed at work."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from berth.adapters.bus.rabbitmq import Broker
+from tests.e2e.conftest import Part, Processes, Service
+from tests.e2e.test_broker import settings_file, start_api, used_vcpus
+
+pytestmark = [pytest.mark.postgres, pytest.mark.rabbitmq]
+
+_READY_S = 180.0
+_SCHEDULERS = 4
+_SERVERS = 60
+_KILLED_AFTER = (10, 25, 40)
+
+
+def _wait_until_started(scheduler: Part) -> None:
+    deadline_s = time.monotonic() + _READY_S
+    while "scheduler_started" not in scheduler.log.read_text():
+        assert scheduler.process.poll() is None, scheduler.log.read_text()
+        assert time.monotonic() < deadline_s, "no scheduler"
+        time.sleep(0.05)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("way", ["called", "pending"])
+def test_nothing_is_lost_or_doubled_when_schedulers_die(
+    processes: Processes,
+    service: Service,
+    broker: Broker,
+    fresh_postgres_url: str,
+    tmp_path: Path,
+    way: str,
+) -> None:
+    """Each create ends in one server with its room once, whoever was killed at it.
+
+    Over the broker, and without one, where each scheduler hears of each order from the ledger.
+    """
+    ledger = fresh_postgres_url
+    config = settings_file(tmp_path, broker, broker.url)
+    if way == "pending":
+        Path(config).write_text("")
+
+    def start() -> Part:
+        return processes.start("scheduler", "--ledger", ledger, "--config", config)
+
+    start_api(processes, service, ledger, config)
+    running = [start() for _ in range(_SCHEDULERS)]
+    for part in running:
+        _wait_until_started(part)
+    done = count(1)
+
+    def create(number: int) -> str:
+        uuid = service.create("small", f"key-{number}")
+        if next(done) in _KILLED_AFTER:
+            running.pop(0).kill()
+            running.append(start())
+        return uuid
+
+    with ThreadPoolExecutor(8) as pool:
+        uuids = list(pool.map(create, range(_SERVERS)))
+    assert len(set(uuids)) == _SERVERS
+    servers = [service.wait_for_status(uuid, "ACTIVE", "ERROR") for uuid in uuids]
+    assert {server["status"] for server in servers} == {"ACTIVE"}
+    assert used_vcpus(service) == _SERVERS
+    for part in running:
+        # One that is told to end before it has begun ends as any process does.
+        _wait_until_started(part)
+    assert [part.stop() for part in running] == [0] * _SCHEDULERS

@@ -1,0 +1,209 @@
+"""Agents of the version before beside API, scheduler and agents of this one, on one ledger.
+
+The version before is taken from the project's history and run for real.
+"""
+
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from berth.adapters.bus.rabbitmq import Broker
+from tests.e2e.conftest import Part, Processes, Service
+
+PREVIOUS = "518845cb2cd7bcaab3d7a6d4043fa6d9917bfd13"
+"""The commit of the version before: to be moved on with every release."""
+
+_ROOT = Path(__file__).parents[2]
+_READY_S = 120.0
+_TOTALS = {"VCPU": 16, "MEMORY_MB": 32768, "DISK_GB": 500}
+
+
+def _git(*words: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["git", "-C", str(_ROOT), *words], capture_output=True, check=False)
+
+
+@pytest.fixture(scope="session")
+def previous(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources of the version before."""
+    if shutil.which("git") is None or _git("cat-file", "-e", f"{PREVIOUS}^{{commit}}").returncode:
+        pytest.skip(f"no history here that has commit {PREVIOUS[:12]}, the version before")
+    folder = tmp_path_factory.mktemp("previous")
+    packed = _git("archive", "--format=tar", PREVIOUS, "src").stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "src"
+
+
+def _hosts_of(zone: str) -> tuple[str, str]:
+    return f"{zone}-1", f"{zone}-2"
+
+
+@dataclass
+class Mixed:
+    """A cloud of two versions."""
+
+    processes: Processes
+    service: Service
+    ledger: str
+    previous: Path
+    bus: tuple[str, ...] = ()
+    api: Part = field(init=False)
+
+    def run(self, *words: str, is_old: bool = False) -> None:
+        """Run a command on the ledger to its good end."""
+        part = self.start(*words, is_old=is_old)
+        assert part.process.wait() == 0, part.log.read_text()
+
+    def start(self, *words: str, is_old: bool = False) -> Part:
+        """Start a process of either version."""
+        within = ("env", f"PYTHONPATH={self.previous}") if is_old else ()
+        return self.processes.start(*words, "--ledger", self.ledger, *self.bus, within=within)
+
+    def start_api(self) -> None:
+        """Start an API of this version and wait until it answers."""
+        self.api = self.start("api", "--listen", self.service.url.removeprefix("http://"))
+        self.service.wait_until(lambda status: True, self.api)
+
+    def start_agents(self, zone: str, *, is_old: bool) -> Part:
+        """Start the agents of two made-up hosts."""
+        fleet = self.processes.folder / f"{zone}.json"
+        hosts = [{"name": name, "totals": _TOTALS} for name in _hosts_of(zone)]
+        fleet.write_text(json.dumps(hosts))
+        return self.start("agent", "--fleet", str(fleet), is_old=is_old)
+
+    def make_zone(self, name: str) -> None:
+        """Wait until the API knows the hosts of a zone, and make it."""
+        names = _hosts_of(name)
+        self.service.wait_until(lambda status: set(names) <= self.hosts().keys(), self.api)
+        aggregate = {"name": name, "availability_zone": name}
+        made = self.service.post("/v2.1/os-aggregates", {"aggregate": aggregate})
+        path = f"/v2.1/os-aggregates/{made['aggregate']['id']}/action"
+        for host in names:
+            self.service.post(path, {"add_host": {"host": host}})
+
+    def hosts(self) -> dict[str, Any]:
+        """Return all hosts by name."""
+        return {one["name"]: one for one in self.service.get("/berth/v1/hosts")["hosts"]}
+
+    def create(self, name: str, zone: str, host: str) -> str:
+        """Create a server on a host of a zone, and wait until it runs there."""
+        server = {
+            "name": name,
+            "flavorRef": "small",
+            "networks": "none",
+            "availability_zone": zone,
+            "host": host,
+        }
+        uuid: str = self.service.post("/v2.1/servers", {"server": server})["server"]["id"]
+        self.expect(uuid, "ACTIVE", host)
+        return uuid
+
+    def act(self, uuid: str, action: dict[str, Any], status: str) -> None:
+        """Ask for an action and wait for what comes of it."""
+        self.service.post(f"/v2.1/servers/{uuid}/action", action)
+        self.expect(uuid, status)
+
+    def expect(self, uuid: str, status: str, host: str | None = None) -> None:
+        """Wait until a server has a status, and be sure of its host."""
+        found = self.service.wait_for_status(uuid, status, "ERROR")
+        assert found["status"] == status, found
+        assert host in {None, found["OS-EXT-SRV-ATTR:host"]}
+
+    def delete(self, uuid: str) -> None:
+        """Delete a server and wait until it is gone."""
+        url = f"{self.service.url}/v2.1/servers/{uuid}"
+        httpx.delete(url, trust_env=False).raise_for_status()
+        self.service.wait_until(
+            lambda status: httpx.get(url, trust_env=False).status_code == 404, self.api
+        )
+
+    def used_vcpus(self) -> int:
+        """Return what is used of all hosts."""
+        return sum(host["inventories"]["VCPU"]["used"] for host in self.hosts().values())
+
+
+@pytest.fixture(
+    params=[
+        "sqlite",
+        pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.rabbitmq]),
+    ]
+)
+def mixed(
+    request: pytest.FixtureRequest, processes: Processes, service: Service, previous: Path
+) -> Iterator[Mixed]:
+    """A cloud on a SQLite file, and one on PostgreSQL with RabbitMQ between its processes."""
+    if request.param == "sqlite":
+        ledger = f"sqlite:///{processes.folder / 'berth.sqlite'}"
+        yield Mixed(processes, service, ledger, previous)
+        return
+    broker: Broker = request.getfixturevalue("broker")
+    config = processes.folder / "berth.toml"
+    config.write_text(f'[bus]\nurl = "{broker.url}"\nprefix = "{broker.prefix}"\n')
+    url: str = request.getfixturevalue("fresh_postgres_url")
+    yield Mixed(processes, service, url, previous, ("--config", str(config)))
+
+
+def _wait_until_started(agents: Part) -> None:
+    deadline_s = time.monotonic() + _READY_S
+    while "agents_started" not in agents.log.read_text():
+        assert agents.process.poll() is None, agents.log.read_text()
+        assert time.monotonic() < deadline_s, agents.log.read_text()
+        time.sleep(0.05)
+
+
+def _live(cloud: Mixed, zone: str, host: str) -> None:
+    """Lead a server through its life on the hosts of a zone."""
+    uuid = cloud.create(f"on-{host}", zone, host)
+    cloud.act(uuid, {"os-stop": None}, "SHUTOFF")
+    cloud.act(uuid, {"os-start": None}, "ACTIVE")
+    cloud.act(uuid, {"resize": {"flavorRef": "large"}}, "VERIFY_RESIZE")
+    cloud.act(uuid, {"confirmResize": None}, "ACTIVE")
+    cloud.act(uuid, {"migrate": None}, "VERIFY_RESIZE")
+    cloud.act(uuid, {"revertResize": None}, "ACTIVE")
+    cloud.delete(uuid)
+
+
+@pytest.mark.timeout(900)
+def test_agents_of_the_version_before_work_beside_this_one(mixed: Mixed) -> None:
+    """Servers live on hosts of both, and are resized and moved there.
+
+    The ledger is upgraded while agents of the version before are at work on it; they open it again
+    afterwards. Then they give way to agents of this version, which adopt their guests, and no room
+    is lost. Made-up hosts move guests within their process, so each version has a zone.
+    """
+    mixed.run("ledger", "migrate", is_old=True)
+    old = mixed.start_agents("old", is_old=True)
+    _wait_until_started(old)
+    mixed.run("db", "upgrade")
+    mixed.start_api()
+    mixed.start("scheduler")
+    mixed.start_agents("new", is_old=False)
+    for zone in ("old", "new"):
+        mixed.make_zone(zone)
+    mixed.service.flavor("small", vcpus=1, ram=512)
+    mixed.service.flavor("large", vcpus=2, ram=1024)
+    _live(mixed, "old", "old-1")
+    assert old.stop() == 0
+    old = mixed.start_agents("old", is_old=True)
+    _wait_until_started(old)
+    _live(mixed, "old", "old-2")
+    _live(mixed, "new", "new-1")
+    kept = [mixed.create(f"kept-{host}", *host) for host in (("old", "old-1"), ("new", "new-2"))]
+    assert old.stop() == 0
+    mixed.start_agents("old", is_old=False)
+    for uuid in kept:
+        mixed.act(uuid, {"os-stop": None}, "SHUTOFF")
+    assert mixed.used_vcpus() == len(kept)
+    for uuid in kept:
+        mixed.delete(uuid)
+    assert mixed.used_vcpus() == 0

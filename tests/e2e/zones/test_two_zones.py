@@ -1,0 +1,69 @@
+"""A parent and a child: what does not fit at the one goes to the other."""
+
+import time
+
+import pytest
+
+from berth.adapters.bus.rabbitmq import Broker
+from tests.e2e.conftest import Processes
+from tests.e2e.zones.tree import WITHIN_S, RunningZone, start_zone, start_zone_of_processes
+
+PARENT_VCPUS, CHILD_VCPUS, WANTED = 4, 8, 9
+
+
+def used(*zones: RunningZone) -> list[int]:
+    """Return what each zone's hosts have in use."""
+    return [zone.used_vcpus() for zone in zones]
+
+
+@pytest.mark.timeout(240)
+def test_a_request_lands_in_both_zones(processes: Processes) -> None:
+    """Once the child trusts the parent; and all of it is found, shown and deleted there."""
+    root = start_zone(processes, "root", vcpus=PARENT_VCPUS)
+    west = start_zone(processes, "west", vcpus=CHILD_VCPUS)
+    root.wait()
+    west.wait()
+    root.service.flavor("small", vcpus=1, ram=512)
+    root.adopt(west)
+
+    refused = root.create(WANTED)
+    assert [one["status"] for one in refused] == ["ERROR"] * WANTED
+    assert used(root, west) == [0, 0]
+
+    west.trust(root)
+    root.wait_for_children()
+
+    servers = root.create(WANTED)
+    assert [one["status"] for one in servers] == ["ACTIVE"] * WANTED
+    here, there = used(root, west)
+    assert here + there == WANTED
+    assert 0 < WANTED - PARENT_VCPUS <= there <= CHILD_VCPUS
+
+    for one in servers:
+        root.delete(one["id"])
+    deadline_s = time.monotonic() + WITHIN_S
+    while used(root, west) != [0, 0]:
+        assert time.monotonic() < deadline_s, used(root, west)
+        time.sleep(0.05)
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.timeout(240)
+def test_the_schedulers_of_a_child_build_each_others_offers(
+    processes: Processes, broker: Broker
+) -> None:
+    """One makes offers and holds their room, and the next one is asked to build by them.
+
+    This child refuses offers whose room it does not hold, so each has to find its holder.
+    """
+    root = start_zone(processes, "root", vcpus=0)
+    west = start_zone_of_processes(processes, "west", broker, vcpus=CHILD_VCPUS, schedulers=2)
+    root.wait(hosts=0)
+    west.wait()
+    root.service.flavor("small", vcpus=1, ram=512)
+    west.trust(root)
+    root.adopt(west)
+    root.wait_for_children()
+    for number in range(4):
+        assert [one["status"] for one in root.create(1)] == ["ACTIVE"], number
+    assert used(west) == [4]

@@ -1,0 +1,103 @@
+"""Trees of real zones: processes of their own each, with a ledger, hosts and keys of their own."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from berth.adapters.bus.rabbitmq import Broker
+from berth.config.zone_keys import add_parent, public_text
+from tests.e2e.conftest import Part, Processes, Service, free_port_number
+
+WITHIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class RunningZone:
+    """One zone: its folder, its processes and a client of it; the first process has the API."""
+
+    name: str
+    folder: Path
+    service: Service
+    parts: tuple[Part, ...]
+
+    def wait(self, *, hosts: int = 1) -> None:
+        """Wait until it answers and knows its hosts."""
+        self.service.wait_until(lambda status: status["hosts"]["up"] == hosts, self.parts[0])
+
+    def trust(self, parent: "RunningZone") -> None:
+        """Take a parent's statements from now on; no process is started again for that."""
+        public = public_text(parent.folder / "zone-keys")
+        add_parent(self.folder / "zone-parents", parent.name, public)
+
+    def adopt(self, child: "RunningZone") -> None:
+        """Make another zone a child of this one, as an operator does."""
+        body = {"zone": {"name": child.name, "api_url": child.service.url}}
+        assert self.service.post("/zones", body)["zone"]["is_active"]
+
+    def wait_for_children(self) -> None:
+        """Wait until all children have answered."""
+        deadline_s = time.monotonic() + WITHIN_S
+        while not all(one["seen_at"] for one in self.service.get("/zones/detail")["zones"]):
+            assert time.monotonic() < deadline_s, self.parts[0].log.read_text()
+            time.sleep(0.05)
+
+    def create(self, count: int) -> list[dict[str, Any]]:
+        """Have servers of one VCPU made, all at once; return them as they are in the end."""
+        server = {"name": "vm", "flavorRef": "small", "networks": "none", "num_instances": count}
+        answer = self.service.post("/zones/servers", {"server": server})
+        path, reservation_id = "/v2.1/servers/detail", answer["reservation_id"]
+        found = self.service.get(path, reservation_id=reservation_id)["servers"]
+        return [self.service.wait_for_status(one["id"], "ACTIVE", "ERROR") for one in found]
+
+    def delete(self, uuid: str) -> None:
+        """Delete a server of its tree."""
+        url = f"{self.service.url}/v2.1/servers/{uuid}"
+        httpx.delete(url, trust_env=False, timeout=60.0).raise_for_status()
+
+    def used_vcpus(self) -> int:
+        """Return what is used of its own hosts."""
+        hosts: list[dict[str, Any]] = self.service.get("/berth/v1/hosts")["hosts"]
+        return sum(host["inventories"]["VCPU"]["used"] for host in hosts)
+
+
+def start_zone(processes: Processes, name: str, *, vcpus: int) -> RunningZone:
+    """Start a zone in one process that trusts nobody yet, with one host, or none for no VCPUs."""
+    folder, config = _settings(processes, name)
+    port = free_port_number()
+    words = ["--listen", f"127.0.0.1:{port}", "--data", str(folder), "--config", config]
+    hosts = ["--fake-hosts", "1" if vcpus else "0", "--vcpus", str(vcpus)]
+    part = processes.start("up", *words, *hosts)
+    return RunningZone(name, folder, Service(f"http://127.0.0.1:{port}"), (part,))
+
+
+def start_zone_of_processes(
+    processes: Processes, name: str, broker: Broker, *, vcpus: int, schedulers: int
+) -> RunningZone:
+    """Start a zone of an API, several schedulers and one host, with a broker between them."""
+    bus = f'[bus]\nurl = "{broker.url}"\nprefix = "{broker.prefix}"\n'
+    folder, config = _settings(processes, name, 'on_gone = "refuse"\n', bus)
+    port = free_port_number()
+    words = ["--data", str(folder), "--config", config]
+    api = processes.start("api", "--listen", f"127.0.0.1:{port}", *words)
+    service = Service(f"http://127.0.0.1:{port}")
+    # The first process makes the ledger's tables.
+    service.wait_until(lambda status: True, api)
+    others = [processes.start("scheduler", *words) for _ in range(schedulers)]
+    agent = processes.start("agent", *words, "--fake-hosts", "1", "--vcpus", str(vcpus))
+    return RunningZone(name, folder, service, (api, *others, agent))
+
+
+def _settings(processes: Processes, name: str, *further: str) -> tuple[Path, str]:
+    """Make the folder of a zone; return it, and its settings."""
+    folder = processes.folder / name
+    folder.mkdir()
+    config = folder / "berth.toml"
+    config.write_text(
+        "[agent]\ninitial_cpu_allocation_ratio = 1.0\n"
+        f'[zones]\nname = "{name}"\npoll_interval_s = 0.5\nfailures_to_offline = 1\n'
+        + "".join(further)
+    )
+    return folder, str(config)

@@ -1,0 +1,277 @@
+"""Several schedulers and agents at work on the members of server groups, all at once."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from random import Random
+
+from berth.adapters.bus.local import LocalBus
+from berth.adapters.system import SystemClock
+from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
+from berth.config.policy_source import PolicySource
+from berth.domain import lifecycle
+from berth.domain.allocation import Allocation, Claim
+from berth.domain.caller import Caller
+from berth.domain.change import Change
+from berth.domain.errors import BerthError, BuildError, NotFoundError
+from berth.domain.instance import Instance, Status
+from berth.domain.migration import Migration
+from berth.domain.record import PendingRequest
+from berth.domain.resources import VCPU
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.write import Free, Put, Seen, Take
+from berth.ports.ledger import InstanceQuery, Ledger
+from berth.services.commands import PLACE
+from berth.services.deciding import Deciding
+from berth.services.following import Follower
+from berth.services.host_work import Bench, HostWork
+from berth.services.host_work.alternates import Alternates
+from berth.services.instances import Instances, Order
+from berth.services.moving import Target
+from berth.services.operations import Operations
+from berth.services.pending import PendingRequests
+from berth.services.placing import Placing
+from berth.services.replica import Replica
+from berth.testing.builders import make_flavor, make_fleet, make_uuid
+from tests.unit.services.wiring import Told
+
+HOSTS = 6
+DOWN_S = 3600.0
+GROUPS = (
+    ServerGroup(make_uuid("group", 1), "apart", GroupPolicy.ANTI_AFFINITY),
+    ServerGroup(make_uuid("group", 2), "pairs", GroupPolicy.ANTI_AFFINITY, max_server_per_host=2),
+    *(
+        ServerGroup(make_uuid("group", n), f"together-{n}", GroupPolicy.AFFINITY)
+        for n in (3, 4, 5, 6)
+    ),
+)
+SMALL, LARGE = make_flavor(1), make_flavor(2, vcpus=2)
+
+
+class LateFollower(Follower):
+    """A follower that now and then does not hear what is new, as on a slow line."""
+
+    dice: Random
+
+    async def catch_up(self) -> bool:
+        """Catch up, or do not."""
+        await asyncio.sleep(0)
+        return False if self.dice.random() < 0.4 else await super().catch_up()
+
+
+class Unlucky(FakeDriver):
+    """A driver that fails now and then."""
+
+    dice: Random
+
+    async def spawn(self, instance: Instance) -> None:
+        """Start a guest, or do not."""
+        await asyncio.sleep(0)
+        if self.dice.random() < 0.35:
+            raise BuildError("no luck")
+        await super().spawn(instance)
+
+
+class Process:
+    """What one process has: a replica of its own, and the services on it."""
+
+    def __init__(self, ledger: Ledger, dice: Random) -> None:
+        clock, told = SystemClock(), Told()
+        self.ledger, self.dice = ledger, dice
+        self.replica = Replica()
+        self.follower = LateFollower(ledger, clock, [self.replica])
+        self.follower.dice = dice
+        bus = LocalBus(told, now_s=clock.now_s)
+        deciding = Deciding(self.replica, PolicySource(None), clock)
+        self.placing = Placing(
+            ledger=ledger,
+            follower=self.follower,
+            replica=self.replica,
+            deciding=deciding,
+            clock=clock,
+        )
+        bus.serve(PLACE, self.placing.place)
+        self.pending = PendingRequests(
+            ledger=ledger,
+            replica=self.replica,
+            placing=self.placing,
+            clock=clock,
+            telemetry=told,
+        )
+        self.instances = Instances(
+            ledger=ledger, follower=self.follower, replica=self.replica, bus=bus, clock=clock
+        )
+        self.operations = Operations(ledger=ledger, replica=self.replica, clock=clock)
+        self.alternates = Alternates(
+            follower=self.follower,
+            replica=self.replica,
+            clock=clock,
+            service_down_time_s=lambda: DOWN_S,
+            default_zone=lambda: "nova",
+        )
+        self.clock = clock
+
+
+class Race:
+    """A fleet, processes, and what they do at once; all chance is drawn from one seed."""
+
+    def __init__(self, ledger: Ledger, seed: int, processes: int = 3) -> None:
+        self.ledger = ledger
+        self.dice = Random(seed)
+        self.processes = [Process(ledger, Random(seed + n)) for n in range(processes)]
+        self.agents: dict[str, HostWork] = {}
+        self._numbers = iter(range(1, 1_000_000))
+        self._seed = seed
+
+    async def open(self) -> None:
+        """Make the fleet."""
+        for unit in make_fleet(HOSTS, vcpus=24):
+            await self.ledger.commit([unit])
+        await self.ledger.commit([(Put(SMALL), Put(LARGE), *map(Put, GROUPS))])
+        now_s, network = self.processes[0].clock.now_s(), FakeNetwork()
+        for process in self.processes:
+            await process.follower.start()
+        for number in range(1, HOSTS + 1):
+            name = f"host-{number}"
+            machine = FakeMachine(name)
+            process = self.processes[number % len(self.processes)]
+            fake = FakeHost(name, faults=Faults())
+            driver = Unlucky(fake, process.clock, machine, network)
+            driver.dice = Random(self._seed + number)
+            bench = Bench(name, self.ledger, driver, process.clock, alternates=process.alternates)
+            self.agents[name] = HostWork(bench)
+        await self._beat(now_s)
+
+    async def _beat(self, now_s: float) -> None:
+        await self.ledger.commit([(Seen(tuple(self.agents), now_s),)])
+
+    async def run(self, workers: int = 5, steps: int = 60) -> None:
+        """Have several do one thing after another, all at once."""
+        await asyncio.gather(*(self._work(steps) for _ in range(workers)))
+
+    async def _work(self, steps: int) -> None:
+        deeds: Sequence[tuple[Callable[[Process], Awaitable[None]], int]] = (
+            (self._create, 4),
+            (self._decide, 8),
+            (self._be_agent, 20),
+            (self._operate, 10),
+            (self._delete, 2),
+            (self._write_by_the_other_door, 1),
+        )
+        for _ in range(steps):
+            (deed,) = self.dice.choices(
+                [deed for deed, _ in deeds], weights=[weight for _, weight in deeds]
+            )
+            with suppress(BerthError):  # it may be in no state for that, or others were faster
+                await deed(self.dice.choice(self.processes))
+
+    async def _create(self, process: Process) -> None:
+        """Order members of a group, some on a host that is forced."""
+        group, number = self.dice.choice(GROUPS), next(self._numbers)
+        forced = self.dice.random() < 0.15
+        order = Order(
+            request_id=f"req-{number:06}",
+            name="vm",
+            flavor_id=SMALL.flavor_id,
+            project_id="project-1",
+            user_id="user-1",
+            count=self.dice.choice((1, 1, 1, 2)),
+            zone=f"nova:host-{self.dice.randint(1, HOSTS)}" if forced else None,
+            hints={"group": (group.uuid,)},
+        )
+        await process.instances.create(order)
+
+    async def _decide(self, process: Process) -> None:
+        """Take up a request that waits: retries, moves, unshelves."""
+        waiting = await self.ledger.all(PendingRequest)
+        if waiting:
+            await process.pending._place(self.dice.choice(waiting).request, has_broken=False)
+
+    async def _be_agent(self, _: Process) -> None:
+        """Do what is to be done with an instance on one of its hosts."""
+        instance = await self._any()
+        move = None
+        if instance.migration_uuid is not None:
+            move = await self.ledger.get(Migration, instance.migration_uuid)
+        turn = instance.host if move is None or move.turn is None else move.turn
+        if turn is not None:
+            await self.agents[turn].carry_out(instance, in_doubt=True)
+
+    async def _operate(self, process: Process) -> None:
+        """Ask for something to be done with an instance."""
+        instance = await self._any()
+        uuid, target = instance.uuid, Target()
+        caller = Caller(f"req-{next(self._numbers):06}", "project-1", "user-1", is_admin=True)
+        ask = process.operations
+        if instance.status is Status.RESIZED:
+            settle = self.dice.choice((ask.revert, ask.revert, ask.confirm))
+            await settle(uuid, caller, service_down_time_s=DOWN_S)
+        elif instance.status is Status.SHELVED_OFFLOADED:
+            await ask.unshelve(uuid, target, caller)
+        elif instance.task is None and instance.status is Status.ACTIVE:
+            deed = self.dice.choice(("resize", "migrate", "live", "shelve", "evacuate"))
+            if deed == "resize":
+                await ask.resize(uuid, LARGE, caller)
+            elif deed == "migrate":
+                await ask.migrate(uuid, target, caller)
+            elif deed == "live":
+                forced = Target(f"host-{self.dice.randint(1, HOSTS)}", forced=True)
+                await ask.live_migrate(uuid, self.dice.choice((target, forced)), caller)
+            elif deed == "shelve":
+                await ask.begin(uuid, lifecycle.SHELVE, caller)
+            else:
+                await ask.evacuate(uuid, target, caller, service_down_time_s=-1.0)
+
+    async def _delete(self, process: Process) -> None:
+        await process.instances.delete((await self._any()).uuid)
+
+    async def _write_by_the_other_door(self, _: Process) -> None:
+        """Take and free room as the Placement API does, which knows no groups."""
+        number = next(self._numbers)
+        host = make_uuid("host", self.dice.randint(1, HOSTS))
+        consumer = make_uuid("consumer", number)
+        claim = Claim(f"other-{number}", (Allocation(consumer, host, {VCPU: 1}),))
+        await self.ledger.commit([(Take(claim),)])
+        await asyncio.sleep(0)
+        await self.ledger.commit([(Free(consumer),)])
+
+    async def _any(self) -> Instance:
+        found = await self.ledger.instances(InstanceQuery())
+        if not found:
+            raise NotFoundError("instance", "any")
+        live = [one for one in found if one.status is not Status.ERROR] or found
+        busy = [one for one in live if one.task is not None]
+        return self.dice.choice(busy if busy and self.dice.random() < 0.6 else live)
+
+
+def broken_groups(changes: Sequence[Change]) -> list[str]:
+    """Return what of the groups' hard policies is broken, in any version of a ledger.
+
+    Args:
+        changes: from the first version on.
+    """
+    groups = {group.uuid: group for group in GROUPS}
+    members: dict[str, dict[str, str]] = {uuid: {} for uuid in groups}
+    found: list[str] = []
+    for at, change in enumerate(changes):
+        one = change.event
+        if isinstance(one, Instance) and one.group_uuid is not None:
+            here = members[one.group_uuid]
+            here.pop(one.uuid, None)
+            if one.host is not None and one.status is not Status.DELETED:
+                here[one.uuid] = one.host
+        is_last = at + 1 == len(changes) or changes[at + 1].version != change.version
+        if is_last:
+            found += [
+                f"v{change.version}: {group.name}: {dict(counts)}"
+                for group in groups.values()
+                if _is_broken(group, counts := Counter(members[group.uuid].values()))
+            ]
+    return found
+
+
+def _is_broken(group: ServerGroup, counts: Mapping[str, int]) -> bool:
+    if group.policy is GroupPolicy.AFFINITY:
+        return len(counts) > 1
+    return max(counts.values(), default=0) > group.max_server_per_host

@@ -1,0 +1,107 @@
+"""PostgreSQL that refuses, says nothing, or breaks off: how its ledger takes that."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+from berth.adapters.ledger import migrate, open_ledger
+from berth.adapters.ledger.postgres import PostgresLedger
+from berth.domain.errors import UnavailableError
+from berth.domain.flavor import Flavor
+from berth.domain.write import Committed, Put
+from berth.testing.builders import make_flavor
+from berth.testing.emptying import empty
+from tests.proxy import Proxy, proxying
+
+pytestmark = pytest.mark.postgres
+
+_TIMEOUT_S = 0.3
+
+
+@asynccontextmanager
+async def near(url: str) -> AsyncGenerator[tuple[PostgresLedger, Proxy]]:
+    """Open an empty ledger over a line that can be cut."""
+    await migrate(url)
+    await empty(url)
+    parts = urlsplit(url)
+    async with proxying(parts.hostname or "127.0.0.1", parts.port or 5432) as proxy:
+        user = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
+        netloc = f"{user}127.0.0.1:{proxy.port}"
+        # In the clear, so that the line can read what is said.
+        there = parts._replace(netloc=netloc, query="sslmode=disable").geturl()
+        ledger = await open_ledger(there, timeout_s=_TIMEOUT_S)
+        assert isinstance(ledger, PostgresLedger)
+        yield ledger, proxy
+        await ledger.close()
+
+
+async def check_refusals(ledger: PostgresLedger, words: str) -> None:
+    """Check that every way to ask ends, says why, and does not say where the server is."""
+    asked = [
+        ledger.get(Flavor, "1"),
+        ledger.snapshot(0.0),
+        ledger.version(),
+        ledger.changes(0),
+        ledger.commit([(Put(make_flavor(2)),)]),
+    ]
+    for answer in await asyncio.gather(*asked, return_exceptions=True):
+        assert isinstance(answer, UnavailableError)
+        assert words in str(answer)
+        assert "127.0.0.1" not in str(answer)
+
+
+async def test_silence_is_given_up_and_got_over(postgres_url: str) -> None:
+    """Nobody waits for ever; new connections are made, for listening too."""
+    async with near(postgres_url) as (ledger, proxy):
+        assert await ledger.commit([(Put(make_flavor(1)),)]) == [Committed(1)]
+        proxy.is_silent = True
+        await check_refusals(ledger, f"PostgreSQL has not answered in {_TIMEOUT_S:g} s")
+        proxy.is_silent = False
+        assert await ledger.get(Flavor, "1") is not None
+        other = await open_ledger(postgres_url)
+        waiting = asyncio.create_task(ledger.wait(1, 60.0))
+        assert await other.commit([(Put(make_flavor(3)),)]) == [Committed(2)]
+        assert await waiting
+        await other.close()
+
+
+async def test_whoever_stops_waiting_is_not_kept(postgres_url: str) -> None:
+    """Who is cancelled while nobody answers ends at once, and the next one is answered."""
+    async with near(postgres_url) as (ledger, proxy):
+        proxy.is_silent = True
+        asking = asyncio.create_task(ledger.version())
+        await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        proxy.is_silent = False
+        assert await ledger.version() == 0
+
+
+async def test_a_refusal_is_told_at_once(postgres_url: str) -> None:
+    """Without a server every way to ask says so, and all goes on when it is back."""
+    async with near(postgres_url) as (ledger, proxy):
+        proxy.is_closed = True
+        await proxy.cut()
+        await check_refusals(ledger, "PostgreSQL can")
+        proxy.is_closed = False
+        assert await ledger.commit([(Put(make_flavor(1)),)]) == [Committed(1)]
+        assert await ledger.version() == 1
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+async def test_a_commit_whose_answer_is_lost_may_have_arrived(
+    postgres_url: str, *, arrives: bool
+) -> None:
+    """Its sender is told that the ledger is away, and reads what has become of it."""
+    async with near(postgres_url) as (ledger, proxy):
+        if arrives:
+            proxy.loses_answer_of = b"COMMIT"
+        else:
+            proxy.loses = b"COMMIT"
+        with pytest.raises(UnavailableError):
+            await ledger.commit([(Put(make_flavor(1)),)])
+        assert bool(await ledger.all(Flavor)) == arrives

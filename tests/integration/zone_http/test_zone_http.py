@@ -1,0 +1,296 @@
+"""Requests to child zones over HTTP: what leaves and what comes back."""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from berth.domain.errors import InvalidInputError, UnavailableError
+from berth.domain.zone import Zone
+from berth.ports.zones import ForwardedAnswer, ForwardedRequest
+from tests.integration.zone_http.scripted_http import (
+    Answering,
+    Received,
+    always,
+    answer_of,
+    cut,
+    hang_up,
+)
+from tests.integration.zone_http.zone_asking import POST, ask, both, free_port, refused, zone_at
+
+# ---- what leaves ------------------------------------------------------------------------------
+
+
+async def test_a_request_leaves_as_it_is_with_account_and_statement() -> None:
+    """Path, query, body and headers as given; account and statement are this zone's."""
+    async with both(always(answer_of())) as (children, server, _):
+        zone = zone_at(server.port, prefix="/berth/", username="parent")
+        asked = ForwardedRequest("PUT", "/v2.1/x%20y?a=1&b=", {"X-Thing": "yes"}, b"body")
+        await ask(children, zone, asked)
+    (request,) = server.requests
+    assert request.line == "PUT /berth/v2.1/x%20y?a=1&b= HTTP/1.1"
+    assert request.body == b"body"
+    assert request.headers == {
+        "host": f"127.0.0.1:{server.port}",
+        "user-agent": "berth",
+        "accept-encoding": "identity",
+        "x-thing": "yes",
+        "content-length": "4",
+        "authorization": "Basic " + b64encode(b"parent:s3cret").decode(),
+        "x-berth-zone-statement": "west|PUT|/v2.1/x%20y?a=1&b=|p-1|u-1|0",
+    }
+
+
+async def test_what_a_client_says_of_itself_stays_here() -> None:
+    """Its token, account, cookie and statement are for this zone; the connection is another."""
+    said = (
+        "Authorization",
+        "X-Auth-Token",
+        "Cookie",
+        "X-Berth-Zone-Statement",
+        "Host",
+        "Connection",
+        "Transfer-Encoding",
+        "Content-Length",
+        "Accept-Encoding",
+        "Expect",
+    )
+    async with both(always(answer_of())) as (children, server, zone):
+        asked = ForwardedRequest("GET", "/", dict.fromkeys(said, "mine"))
+        await ask(children, zone, asked)
+    (request,) = server.requests
+    assert "mine" not in request.headers.values()
+    own = {"host", "user-agent", "accept-encoding", "x-berth-zone-statement"}
+    assert request.headers.keys() == own
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "//a", "/a/../b", "/%2e%2F?b=%2f&c=+&c", "/a?b?", "/?a=;@:[]"]
+)
+async def test_a_path_leaves_exactly_as_it_is_signed(path: str) -> None:
+    """The zone checks the statement by what it gets."""
+    async with both(always(answer_of())) as (children, server, _):
+        await ask(children, zone_at(server.port, prefix="/x"), ForwardedRequest("GET", path))
+    (request,) = server.requests
+    assert request.line == f"GET /x{path} HTTP/1.1"
+    assert f"|{path}|" in request.headers["x-berth-zone-statement"]
+
+
+async def test_a_long_body_leaves_whole() -> None:
+    """Longer than what fits into buffers on the way."""
+    body = bytes(range(256)) * 16_384
+    async with both(always(answer_of())) as (children, server, zone):
+        await ask(children, zone, ForwardedRequest("POST", "/", {}, body))
+    (request,) = server.requests
+    assert request.body == body
+    assert request.headers["content-length"] == str(len(body))
+    assert "content-disposition" not in request.headers
+    assert "content-type" not in request.headers
+
+
+async def test_who_sends_no_body_says_so() -> None:
+    """Or a server could wait for one."""
+    async with both(always(answer_of())) as (children, server, zone):
+        await ask(children, zone, ForwardedRequest("POST", "/"))
+    assert server.requests[0].headers["content-length"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers"),
+    [
+        ("GET", "/a b", {}),
+        ("GET", "/a\r\nX: y", {}),
+        ("GET", "a", {}),
+        ("GET", "/a#b", {}),
+        ("GET", "/ä", {}),
+        ("GET", "/a?", {}),
+        ("get", "/", {}),
+        ("G T", "/", {}),
+        ("CONNECT", "/", {}),
+        ("GET", "/", {"X-A": "b\r\nX-B: c"}),
+        ("GET", "/", {"X-A: b\r\nX-B": "c"}),
+        ("GET", "/", {"X-A": "\u2028"}),
+        ("GET", "/", {"X-A": "\xe4"}),
+        ("GET", "/", {"": "a"}),
+    ],
+)
+async def test_what_would_be_read_as_something_else_never_leaves(
+    method: str, path: str, headers: Mapping[str, str]
+) -> None:
+    """No second request can be hidden in one."""
+    async with both(always(answer_of())) as (children, server, zone):
+        with pytest.raises(InvalidInputError):
+            await ask(children, zone, ForwardedRequest(method, path, headers))
+        assert server.connections == 0
+
+
+async def test_nothing_is_taken_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A proxy of the environment is not asked, and its accounts are not used."""
+    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password mine\n")
+    (tmp_path / "netrc").chmod(0o600)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    async with both(always(answer_of(b"direct"))) as (children, server, zone):
+        assert (await ask(children, zone)).body == b"direct"
+    assert "authorization" not in server.requests[0].headers
+
+
+async def test_cookies_are_not_kept() -> None:
+    """What a zone gives one tenant is not shown to it by the next."""
+    raw = answer_of(more="Set-Cookie: a=b\r\n")
+    async with both(always(raw)) as (children, server, _):
+        zone = Zone(1, "west", f"http://localhost:{server.port}")
+        for _ in range(2):
+            assert (await ask(children, zone)).headers["set-cookie"] == "a=b"
+    assert all("cookie" not in request.headers for request in server.requests)
+
+
+# ---- what comes back --------------------------------------------------------------------------
+
+
+async def test_an_answer_comes_back_as_it_is_without_what_is_of_the_connection() -> None:
+    """Any status is an answer; names of headers are in small letters."""
+    more = "X-Thing: a\r\nx-thing: b\r\nKeep-Alive: timeout=5\r\nContent-Type: text/plain\r\n"
+    raw = answer_of(b"gone", status="404 Not Found", more=more)
+    async with both(always(raw)) as (children, _, zone):
+        answer = await ask(children, zone)
+    headers = {"x-thing": "a, b", "content-type": "text/plain"}
+    assert answer == ForwardedAnswer(404, headers, b"gone")
+
+
+async def test_a_redirect_is_an_answer_and_not_followed() -> None:
+    """The account would go wherever a zone points to."""
+    raw = answer_of(b"", status="307 Temporary Redirect", more="Location: /elsewhere\r\n")
+    async with both(always(raw)) as (children, server, zone):
+        answer = await ask(children, zone)
+        assert (answer.status, answer.headers["location"]) == (307, "/elsewhere")
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "raw", "body"),
+    [
+        (
+            POST,
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",
+            b"abc",
+        ),
+        (POST, b"HTTP/1.1 100 Continue\r\n\r\n" + answer_of(b"after"), b"after"),
+        (POST, b"HTTP/1.1 103 Early Hints\r\nx-a: b\r\n\r\n" + answer_of(b"after"), b"after"),
+        (POST, b"HTTP/1.1 204 No Content\r\n\r\n", b""),
+        (POST, b"HTTP/1.0 200 OK\r\ncontent-length: 1\r\n\r\na", b"a"),
+        (ForwardedRequest("HEAD", "/"), b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", b""),
+    ],
+)
+async def test_all_forms_of_answers_are_read(
+    asked: ForwardedRequest, raw: bytes, body: bytes
+) -> None:
+    """Pieces, hints before the answer, no body, old versions, heads alone."""
+    async with both(always(raw)) as (children, _, zone):
+        answer = await ask(children, zone, asked)
+    assert answer.body == body
+    assert "x-a" not in answer.headers
+
+
+async def test_trailers_are_no_headers() -> None:
+    """Who sends a body may not change the head afterwards."""
+    raw = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx-late: 1\r\n\r\n"
+    async with both(always(raw)) as (children, _, zone):
+        assert (await ask(children, zone)).headers == {}
+
+
+@pytest.mark.parametrize(
+    ("answering", "reason"),
+    [
+        (always(b"this is not HTTP\r\n\r\n"), "no HTTP"),
+        (always(b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n"), "no HTTP"),
+        (always(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\na"), "no HTTP"),
+        (
+            always(b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"),
+            "protocol",
+        ),
+        (always(answer_of(more="content-encoding: gzip\r\n")), "compressed"),
+        (cut(b"HTTP/1.1 200 OK\r\n\r\nno length"), "how long"),
+        (cut(b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\nno end"), "how long"),
+        (cut(b""), "closed instead of an answer"),
+        (hang_up, "closed instead of an answer"),
+        (cut(b"HTTP/1.1 2"), "closed instead of an answer"),
+        (cut(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n"), "closed instead of an answer"),
+        (cut(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf"), "cut"),
+        (cut(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhal"), "cut"),
+        (always(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 70_000), "too long"),
+        (always(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1_000), "too long"),
+        (always(answer_of() + b"rest"), "no HTTP"),
+    ],
+)
+async def test_what_is_no_answer_is_refused(answering: Answering, reason: str) -> None:
+    """The zone may have done what it was asked, so this is never NotAskedError."""
+    assert reason in await refused(answering)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        answer_of(b"x" * 101),
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n65\r\n"
+        + b"x" * 101
+        + b"\r\n0\r\n\r\n",
+    ],
+)
+async def test_a_body_above_its_limit_is_refused(raw: bytes) -> None:
+    """Whether it tells its length beforehand or not; one byte less is taken."""
+    asked = ForwardedRequest("POST", "/", answer_bytes_max=100)
+    assert "above 100 bytes" in await refused(always(raw), asked)
+    async with both(always(answer_of(b"x" * 100))) as (children, _, zone):
+        assert len((await ask(children, zone, asked)).body) == 100
+
+
+async def test_an_endless_body_is_refused_before_it_ends() -> None:
+    """What comes is counted, and the connection closed when it is too much."""
+
+    async def pour(_: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        while True:
+            writer.write(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+            await writer.drain()
+
+    asked = ForwardedRequest("GET", "/", answer_bytes_max=1_000_000)
+    async with both(pour) as (children, server, zone):
+        with pytest.raises(UnavailableError, match="above 1000000 bytes"):
+            await ask(children, zone, asked)
+        await asyncio.wait_for(server.is_left.wait(), 5.0)
+
+
+async def test_hints_without_an_answer_end_with_the_time() -> None:
+    """Any number of them may come before an answer, but not for longer than is waited."""
+
+    async def pour(_: Received, writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    async with both(pour) as (children, server, zone):
+        with pytest.raises(UnavailableError, match=r"no answer in 0\.2 s"):
+            await ask(children, zone, timeout_s=0.2)
+        await asyncio.wait_for(server.is_left.wait(), 5.0)
+
+
+async def test_what_is_around_an_endless_body_is_bounded_too() -> None:
+    """A body in pieces of one byte, each with a long note that no client reads."""
+
+    async def pour(_: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        while True:
+            writer.write(b"1;" + b"n" * 1000 + b"\r\nx\r\n")
+            await writer.drain()
+
+    asked = ForwardedRequest("GET", "/", answer_bytes_max=1_000)
+    async with both(pour) as (children, _, zone):
+        with pytest.raises(UnavailableError, match="above 1000 bytes"):
+            await ask(children, zone, asked)

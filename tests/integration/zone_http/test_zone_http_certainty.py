@@ -1,0 +1,389 @@
+"""Requests to child zones over HTTP: time, kept connections, and what is certain when it fails."""
+
+import asyncio
+import socket
+import ssl
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from berth.adapters.zones import http_children, open_children
+from berth.adapters.zones.connections import CONNECTIONS_MAX
+from berth.domain.errors import InvalidInputError, UnavailableError
+from berth.domain.zone import Zone
+from berth.ports.zones import ForwardedRequest, NotAskedError
+from tests.integration.zone_http.scripted_http import (
+    Answering,
+    Received,
+    always,
+    answer_of,
+    hang_up,
+    never,
+    scripted,
+)
+from tests.integration.zone_http.zone_asking import GET, Writer, ask, both, free_port, zone_at
+
+
+async def test_a_slow_answer_is_waited_for_within_the_time() -> None:
+    """Byte by byte is an answer as well."""
+
+    async def drip(_: Received, writer: asyncio.StreamWriter) -> None:
+        for byte in answer_of(b"slow"):
+            writer.write(bytes([byte]))
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    async with both(drip) as (children, _, zone):
+        assert (await ask(children, zone)).body == b"slow"
+
+
+@pytest.mark.parametrize(
+    "answering", [never, always(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nha")]
+)
+async def test_no_answer_in_time_leaves_open_what_became_of_it(answering: Answering) -> None:
+    """The request had left. Its connection is closed, or a late answer would be for another."""
+    async with both(answering) as (children, server, zone):
+        with pytest.raises(UnavailableError, match=r"no answer in 0\.2 s") as caught:
+            await ask(children, zone, timeout_s=0.2)
+        assert not isinstance(caught.value, NotAskedError)
+        await asyncio.wait_for(server.is_left.wait(), 5.0)
+
+
+async def test_who_stops_waiting_closes_the_connection() -> None:
+    """A select that is over does not leave its question open."""
+    async with both(never) as (children, server, zone):
+        task = asyncio.create_task(ask(children, zone))
+        await asyncio.wait_for(server.is_asked.wait(), 5.0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(server.is_left.wait(), 5.0)
+
+
+async def test_a_body_that_nobody_reads_is_dropped_with_its_connection() -> None:
+    """Or each such request would keep a connection for as long as the server likes."""
+    is_over, is_left = asyncio.Event(), asyncio.Event()
+
+    async def read_nothing(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await is_over.wait()
+        with suppress(ConnectionError):
+            while not writer.is_closing():  # what is written to who has left is answered by that
+                writer.write(b"x")
+                await writer.drain()
+                await asyncio.sleep(0)
+        writer.close()
+        is_left.set()
+
+    listener = await asyncio.start_server(read_nothing, "127.0.0.1", 0)
+    zone = zone_at(listener.sockets[0].getsockname()[1])
+    asked = ForwardedRequest("POST", "/", {}, bytes(16 * 1024 * 1024))
+    async with open_children(Writer(), password_of=lambda _: "") as children:
+        with pytest.raises(UnavailableError, match=r"no answer in 0\.2 s"):
+            await ask(children, zone, asked, timeout_s=0.2)
+        is_over.set()
+        await asyncio.wait_for(is_left.wait(), 5.0)
+    listener.close()
+
+
+async def test_where_nobody_listens_nothing_was_asked() -> None:
+    """No connection, so no request."""
+    async with open_children(Writer(), password_of=lambda _: "") as children:
+        with pytest.raises(NotAskedError, match="zone west: "):
+            await ask(children, zone_at(free_port()))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://no-such-host.invalid",
+        "http://" + "x" * 70 + ".invalid",
+        "http://a b/",
+        "http://ä.invalid/",
+        "http://127.0.0.1:1/a b",
+    ],
+)
+async def test_an_address_that_leads_nowhere_means_that_nothing_was_asked(url: str) -> None:
+    """Names that no server knows, and URLs that no request can have."""
+    async with open_children(Writer(), password_of=lambda _: "") as children:
+        with pytest.raises(NotAskedError):
+            await ask(children, Zone(1, "west", url))
+
+
+async def test_a_connection_that_does_not_come_about_in_time_means_that_nothing_was_asked() -> None:
+    """A server whose queue is full answers no connection; here the secure greeting stays out."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(8)
+        zone = zone_at(silent.getsockname()[1], scheme="https")
+        async with open_children(Writer(), password_of=lambda _: "") as children:
+            with pytest.raises(NotAskedError, match=r"no answer in 0\.2 s"):
+                await ask(children, zone, timeout_s=0.2)
+
+
+async def test_a_server_that_speaks_no_tls_was_not_asked() -> None:
+    """The request is encrypted, so without a greeting it never left."""
+    async with both(never) as (children, server, _):
+        with pytest.raises(NotAskedError):
+            await ask(children, zone_at(server.port, scheme="https"), timeout_s=0.3)
+        assert server.requests == []
+
+
+async def test_who_gets_no_turn_has_not_asked() -> None:
+    """A zone that answers nothing takes so many connections and no more."""
+    is_full = asyncio.Event()
+
+    async def take(_: Received, __: asyncio.StreamWriter) -> None:
+        if len(server.requests) == CONNECTIONS_MAX:
+            is_full.set()
+
+    async with both(take) as (children, server, zone):
+        waits = [asyncio.create_task(ask(children, zone)) for _ in range(CONNECTIONS_MAX)]
+        await asyncio.wait_for(is_full.wait(), 5.0)
+        with pytest.raises(NotAskedError, match=r"no answer in 0\.3 s"):
+            await ask(children, zone, timeout_s=0.3)
+        waits[0].cancel()
+        with pytest.raises(UnavailableError) as caught:
+            await ask(children, zone, timeout_s=0.3)
+        assert not isinstance(caught.value, NotAskedError)
+        await children.close()
+        ended = await asyncio.gather(*waits, return_exceptions=True)
+        assert {type(one) for one in ended} == {asyncio.CancelledError, UnavailableError}
+        assert len(server.requests) == CONNECTIONS_MAX + 1
+
+
+async def test_once_closed_nobody_is_asked_and_who_waits_is_told() -> None:
+    """At the end of a process."""
+    async with both(never) as (children, server, zone):
+        waits = asyncio.create_task(ask(children, zone))
+        await asyncio.wait_for(server.is_asked.wait(), 5.0)
+        await children.close()
+        with pytest.raises(UnavailableError, match="closed instead of an answer"):
+            await waits
+        with pytest.raises(NotAskedError, match="this process ends"):
+            await ask(children, zone)
+        assert len(server.requests) == 1
+
+
+async def test_who_reads_an_answer_at_the_end_is_told() -> None:
+    """Its connection is closed with the others."""
+    half = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf"
+    is_written = asyncio.Event()
+
+    async def answer(_: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(half)
+        await writer.drain()
+        is_written.set()
+
+    async with both(answer) as (children, _, zone):
+        waits = asyncio.create_task(ask(children, zone))
+        await asyncio.wait_for(is_written.wait(), 5.0)
+        await children.close()
+        with pytest.raises(UnavailableError, match=r"cut|closed instead of an answer"):
+            await waits
+
+
+async def test_a_file_without_certificates_is_refused(tmp_path: Path) -> None:
+    """At the start, with the name of the setting."""
+    (tmp_path / "ca").write_text("nothing")
+    with pytest.raises(InvalidInputError, match=r"zones\.ca_file"):
+        async with open_children(Writer(), password_of=lambda _: "", ca_file=tmp_path / "ca"):
+            pass
+
+
+# ---- kept connections -------------------------------------------------------------------------
+
+
+async def test_a_connection_is_kept_and_used_again() -> None:
+    """One after another they need one, and at once as many as there are requests."""
+    async with both(always(answer_of())) as (children, server, zone):
+        for _ in range(3):
+            await ask(children, zone)
+        assert server.connections == 1
+        await asyncio.gather(*(ask(children, zone) for _ in range(5)))
+        assert server.connections == 5
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        answer_of(more="connection: close\r\n"),
+        b"HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n",
+        answer_of() + answer_of(b"this is for the next one"),
+    ],
+)
+async def test_a_connection_that_cannot_be_trusted_any_more_is_not_kept(raw: bytes) -> None:
+    """What comes after an answer would be read as the next one."""
+    async with both(always(raw)) as (children, server, zone):
+        for _ in range(2):
+            assert (await ask(children, zone)).body in {b"{}", b""}
+        assert server.connections == 2
+
+
+async def test_what_comes_unasked_is_no_answer_to_the_next_request() -> None:
+    """Between two requests nobody has anything to say."""
+    is_answered, is_forged = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.connection == 1:
+            writer.write(answer_of(b"first"))
+            await is_answered.wait()
+            writer.write(answer_of(b"forged"))
+            await writer.drain()
+            is_forged.set()
+        else:
+            await is_forged.wait()
+            writer.write(answer_of(b"honest"))
+
+    async with both(answer) as (children, server, zone):
+        assert (await ask(children, zone)).body == b"first"
+        is_answered.set()
+        # What is sent before this is answered has arrived as well.
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        await asyncio.wait_for(reader.readexactly(len(answer_of(b"honest"))), 5.0)
+        writer.close()
+        assert (await ask(children, zone)).body == b"honest"
+        assert [one.connection for one in server.requests] == [1, 2, 3]
+
+
+async def test_a_connection_that_nobody_uses_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By this side, before the server does it."""
+    monkeypatch.setattr(http_children, "IDLE_S", 0.05)
+    async with both(always(answer_of())) as (children, server, zone):
+        await ask(children, zone)
+        await asyncio.wait_for(server.is_left.wait(), 5.0)
+        await ask(children, zone)
+        assert server.connections == 2
+
+
+async def test_a_kept_connection_that_has_ended_is_not_used() -> None:
+    """The server has ended it, and this side has seen that and left."""
+    async with both(always(answer_of())) as (children, server, zone):
+        await ask(children, zone)
+        server.end()
+        await asyncio.wait_for(server.is_left.wait(), 5.0)
+        await ask(children, zone)
+        assert server.connections == 2
+
+
+def _ending_at_second() -> Answering:
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.connection == 1 and request.headers["x-number"] == "2":
+            writer.close()
+        else:
+            writer.write(answer_of(request.headers["x-number"].encode()))
+
+    return answer
+
+
+async def test_reading_is_tried_again_when_a_kept_connection_ends() -> None:
+    """Once, on a new connection, with a statement of its own; reading twice does no harm."""
+    async with both(_ending_at_second()) as (children, server, zone):
+        for number in "12":
+            asked = ForwardedRequest("GET", "/", {"X-Number": number})
+            assert (await ask(children, zone, asked)).body == number.encode()
+    assert [one.connection for one in server.requests] == [1, 1, 2]
+    statements = [one.headers["x-berth-zone-statement"] for one in server.requests]
+    assert len(set(statements)) == 3
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+async def test_writing_is_never_tried_again(method: str) -> None:
+    """The zone may have done it before the connection ended."""
+    async with both(_ending_at_second()) as (children, server, zone):
+        await ask(children, zone, ForwardedRequest(method, "/", {"X-Number": "1"}))
+        with pytest.raises(UnavailableError) as caught:
+            await ask(children, zone, ForwardedRequest(method, "/", {"X-Number": "2"}))
+        assert not isinstance(caught.value, NotAskedError)
+        assert len(server.requests) == 2
+
+
+async def test_reading_on_a_new_connection_is_not_tried_again() -> None:
+    """Nothing about it is old, so the zone itself has hung up."""
+    async with both(hang_up) as (children, server, zone):
+        with pytest.raises(UnavailableError, match="closed instead of an answer"):
+            await ask(children, zone, GET)
+        assert len(server.requests) == 1
+
+
+async def test_reading_is_tried_again_only_once() -> None:
+    """A server that always hangs up is asked on one kept connection and one new one."""
+
+    async def answer(_: Received, writer: asyncio.StreamWriter) -> None:
+        if len(server.requests) == 1:
+            writer.write(answer_of())
+        else:
+            writer.close()
+
+    async with both(answer) as (children, server, zone):
+        await ask(children, zone, GET)
+        with pytest.raises(UnavailableError, match="closed instead of an answer"):
+            await ask(children, zone, GET)
+        assert len(server.requests) == 3
+
+
+# ---- certificates -----------------------------------------------------------------------------
+
+
+def certify(folder: Path) -> ssl.SSLContext:
+    """Write a certificate for 127.0.0.1 to `folder/ca`, and return a server's context with it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "west")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "ca").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (folder / "key").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "ca", folder / "key")
+    return context
+
+
+async def test_a_zone_with_a_certificate_that_is_known_is_asked(tmp_path: Path) -> None:
+    """By the file of the settings, and its connection is kept like any other."""
+    context = certify(tmp_path)
+    async with (
+        scripted(always(answer_of(b"secret")), context) as server,
+        open_children(Writer(), password_of=lambda _: "", ca_file=tmp_path / "ca") as children,
+    ):
+        zone = zone_at(server.port, scheme="https")
+        for _ in range(2):
+            assert (await ask(children, zone)).body == b"secret"
+        assert server.connections == 1
+
+
+async def test_a_zone_with_another_certificate_is_not_asked(tmp_path: Path) -> None:
+    """Statement and account do not go to whoever answers there."""
+    context = certify(tmp_path)
+    async with (
+        scripted(always(answer_of()), context) as server,
+        open_children(Writer(), password_of=lambda _: "") as children,
+    ):
+        with pytest.raises(NotAskedError, match=r"(?i)certificate"):
+            await ask(children, zone_at(server.port, scheme="https"))
+        assert server.requests == []

@@ -1,0 +1,69 @@
+"""What tests of requests to child zones have in common: statements, a zone on this machine."""
+
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from berth.adapters.zones import open_children
+from berth.adapters.zones.http_children import HttpChildren
+from berth.domain.errors import UnavailableError
+from berth.domain.zone import Zone
+from berth.ports.zones import ForwardedAnswer, ForwardedRequest, NotAskedError
+from tests.integration.zone_http.scripted_http import Answering, ScriptedServer, scripted
+
+GET = ForwardedRequest("GET", "/v2.1/servers?limit=2")
+POST = ForwardedRequest("POST", "/zones/select", {"Content-Type": "application/json"}, b'{"a":1}')
+
+
+class Writer:
+    """States what it is asked for, numbered, so that a test can read it."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    def write(self, zone: str, asked: ForwardedRequest, *, project_id: str, user_id: str) -> str:
+        """Return the words of a statement."""
+        words = f"{zone}|{asked.method}|{asked.path}|{project_id}|{user_id}|{len(self.written)}"
+        self.written.append(words)
+        return words
+
+
+def zone_at(port: int, *, prefix: str = "", scheme: str = "http", username: str = "") -> Zone:
+    """Return a zone on this machine."""
+    return Zone(1, "west", f"{scheme}://127.0.0.1:{port}{prefix}", username)
+
+
+async def ask(
+    children: HttpChildren, zone: Zone, asked: ForwardedRequest = POST, *, timeout_s: float = 5.0
+) -> ForwardedAnswer:
+    """Ask for a tenant."""
+    return await children.forward(zone, asked, project_id="p-1", user_id="u-1", timeout_s=timeout_s)
+
+
+@asynccontextmanager
+async def both(answering: Answering) -> AsyncGenerator[tuple[HttpChildren, ScriptedServer, Zone]]:
+    """Run a server, and what asks it."""
+    async with (
+        scripted(answering) as server,
+        open_children(Writer(), password_of=lambda _: "s3cret") as children,
+    ):
+        yield children, server, zone_at(server.port)
+
+
+async def refused(answering: Answering, asked: ForwardedRequest = POST) -> str:
+    """Return the message of the error that a server's answer leads to; it was surely asked."""
+    async with both(answering) as (children, _, zone):
+        with pytest.raises(UnavailableError) as caught:
+            await ask(children, zone, asked)
+        assert not isinstance(caught.value, NotAskedError)
+        return str(caught.value)
+
+
+def free_port() -> int:
+    """Return a port at which nobody listens."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+    return port

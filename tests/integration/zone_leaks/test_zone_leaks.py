@@ -1,0 +1,188 @@
+"""Nothing leaks: all that zones say to others, in 10,000 random requests, searched for canaries.
+
+Whose secrets are looked for depends on who is told: a parent and a stranger are told of no zone's
+hosts at all, a tenant of no names and of no other zone's numbers, an operator of no other zone's.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from tests.integration.zone_leaks.canaries import Leak, leaks_in, planted
+from tests.integration.zone_leaks.random_requests import RandomRequests
+from tests.integration.zone_leaks.recorded_tree import (
+    OPERATOR,
+    PARENTS,
+    SECRETS,
+    TENANT,
+    Record,
+    Talk,
+    let_out,
+    open_recorded_tree,
+)
+
+UNTOLD, TOLD_ALSO = 7_500, 2_500
+"""How many requests are made while no ranges are let out, and while some are."""
+RANGES: Final = ("free.VCPU", "total.MEMORY_MB")
+_RANGES: Final = re.compile(rb'"ranges": ?(\{(?:"[^"]*": ?\[[^\]]*\],? ?)*\})')
+_OPAQUE: Final = r"\.(metadata|scheduler_hints|flavor\.extra_specs|image\.properties)\..*"
+
+TOLD: Final[Mapping[str, str]] = {
+    # What only zones are told.
+    r"\.select_id": "sixteen random bytes, to let go by",
+    r"\.weights\[\]\.weight": "how good the offers are: without it there is no plan",
+    r"\.weights\[\]\.blob": "sealed, and all of one length",
+    r"\.instances\[\]\.(uuid|flaw)": "the parent's own instance, and one of nine words",
+    r"\.reservation_id": "the parent's own",
+    r"\.kept\[\]": "instances that the parent has named",
+    r"\.zone\.name": "what the parent knows the zone by",
+    r"\.zone\.capabilities\..*": "as the zone's settings say",
+    r"\.zone\.ranges\..*": "of those names alone that the zone's settings let out",
+    # What the owner of a server is told of it, wherever it is.
+    r"\.server\.(id|name|tenant_id|user_id|description|key_name|user_data|config_drive)": "sent",
+    r"\.server\.(metadata|tags|security_groups|trusted_image_certificates).*": "sent",
+    r"\.server\.(locked|locked_reason|pinned_availability_zone|accessIPv[46])": "sent",
+    r"\.server\.(OS-DCF:diskConfig|OS-EXT-SRV-ATTR:hostname)": "made of what was sent",
+    r"\.server\.(flavor|image|image\..*|flavor\..*)": "sent",
+    _OPAQUE.replace(r"\.(", r"\.server\.(", 1): "sent",
+    r"\.server\.(status|progress|OS-EXT-STS:.*)": "how it is",
+    r"\.server\.(created|updated|OS-SRV-USG:.*)": "when it became so",
+    r"\.server\.fault\.(code|message|created)": "that it failed, without reasons that count hosts",
+    r"\.server\.OS-EXT-AZ:availability_zone": "tenants see names of availability zones",
+    r"\.server\.hostId": "empty for other zones",
+    r"\.(.+_)?links\[\]\.(href|rel)|\.server\.(.+\.)?links\[\]\.(href|rel)": "of the asked API",
+    r"\.(metadata|tags|meta).*": "sent",
+    r"\.migrations": "empty for who is no administrator of the zone",
+    r"\.output": "what the guest has written",
+    r"\.instanceActions?(\[\])?\.(action|instance_uuid|request_id|user_id|project_id)": "sent",
+    r"\.instanceActions?(\[\])?\.(start_time|updated_at|message)": "when, and whether it failed",
+    r"\.instanceAction\.events\[\]\.(event|start_time|finish_time|result|hostId)": "the same",
+    # What anybody is told.
+    r"\.(version|versions\[\]|versions\.values\[\])\..*": "the versions of the APIs",
+    r"\.status": "of the process: that it runs",
+}
+"""What a child tells its parent, by its place in an answer, and why it may."""
+_MAY_TELL: Final = re.compile("|".join(f"(?:{one})" for one in TOLD))
+
+
+def leaks_of(record: Record) -> list[tuple[Talk, Leak]]:
+    """Return what was told to somebody whom it is not for."""
+    found: list[tuple[Talk, Leak]] = []
+    for talk, said in record.said.items():
+        own = SECRETS[talk.teller]
+        data, others = bytes(said), [one for one in SECRETS.values() if one is not own]
+        if talk.listener == OPERATOR:
+            data = own.hidden(data)
+        if talk.listener == "parent" and talk.teller == "east" and b"deep" in data:
+            at = data.find(b"deep")
+            found.append((talk, Leak("a zone below", "as it is", data[at - 80 : at + 80])))
+        zones = others if talk.listener in {OPERATOR, TENANT} else [*SECRETS.values()]
+        found += ((talk, leak) for leak in leaks_in(data, zones))
+    return found
+
+
+def places_of(value: object, place: str = "") -> Iterator[str]:
+    """Yield where in a JSON value something stands."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from places_of(one, f"{place}.{name}")
+    elif isinstance(value, list):
+        for one in value:
+            yield from places_of(one, f"{place}[]")
+    else:
+        yield place
+
+
+def unexplained(record: Record) -> set[str]:
+    """Return what children have told parents that is not in the list of what they may tell."""
+    found: set[str] = set()
+    for line, status, body in record.answers:
+        if not body:
+            continue
+        document: dict[str, Any] = json.loads(body)
+        if status >= 400:
+            ((_, fault),) = document.items()
+            found |= {f"{line}: {name}" for name in fault.keys() - {"code", "message", "title"}}
+            continue
+        for place in places_of(document):
+            where = place.replace(".servers[]", ".server")
+            if _MAY_TELL.fullmatch(where) is None:
+                found.add(where)
+    return found
+
+
+@pytest.mark.timeout(240)
+async def test_nothing_leaks() -> None:
+    """Not in any answer or request between zones, whatever is asked, nor to who asks the root."""
+    net, record = await open_recorded_tree()
+    requests = RandomRequests(net, record, seed=20_26)
+    await requests.run(UNTOLD)
+    _check(record)
+    assert {one for said in record.said.values() for one in _RANGES.findall(said)} <= {b"{}"}
+
+    for name, parent in PARENTS.items():
+        let_out(net.zones[name], parent, record, RANGES)
+    record.clear()
+    await requests.run(TOLD_ALSO)
+    told = [one for said in record.said.values() for one in _RANGES.findall(bytes(said))]
+    assert {name for one in told for name in json.loads(one)} == {*RANGES}
+    for talk, said in record.said.items():
+        record.said[talk] = bytearray(_RANGES.sub(b"", bytes(said)))
+    _check(record)
+    assert record.requests == UNTOLD + TOLD_ALSO
+
+    for zone in net.zones.values():
+        # What operators read in the log of a parent, and what it keeps; parts of its own hosts
+        # are as many as another zone has by chance.
+        others = [replace(one, hosts=0) for one in SECRETS.values() if one.word != zone.name]
+        log = repr((zone.told.events, zone.told.failures)).encode()
+        kept = repr(await zone.ledger.snapshot(0.0)).encode()
+        for data in (log, kept):
+            assert leaks_in(SECRETS[zone.name].hidden(data), others) == [], zone.name
+        await zone.ledger.close()
+
+
+def _check(record: Record) -> None:
+    assert leaks_of(record) == []
+    assert sorted(unexplained(record)) == []
+    talks = {(talk.teller, talk.listener) for talk in record.said}
+    assert {("root", "west"), ("east", "deep"), ("deep", "parent"), ("root", OPERATOR)} <= talks
+    statuses = {status for _, status, _ in record.answers}
+    assert {200, 202, 400, 401, 403, 404, 409, 501, 503} <= statuses
+
+
+@pytest.mark.parametrize("listener", ["parent", "account", "west", TENANT, OPERATOR])
+def test_a_leak_is_found_wherever_it_is_told(listener: str) -> None:
+    """In each direction, among other bytes, in every form; nothing else is."""
+    for what, data in planted(SECRETS["east"]):
+        record = Record()
+        record.said[Talk("root", listener)] += b'{"servers": []}\n'
+        assert leaks_of(record) == []
+        record.said[Talk("root", listener)] += data + b"\n"
+        assert leaks_of(record), what
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["berth.api.compute.views.servers.without_reasons", "berth.services.zoning.selecting.abroad"],
+)
+@pytest.mark.timeout(120)
+async def test_a_zone_that_leaks_is_found_out(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that tells the reasons of refusals, and one whose blobs are not sealed."""
+    net, record = await open_recorded_tree()
+    if place.endswith("abroad"):
+        for zone in net.zones.values():
+            monkeypatch.setattr(zone.house.seals, "seal", _unsealed)
+    else:
+        monkeypatch.setattr(place, str)
+    await RandomRequests(net, record, seed=7).run(600)
+    tellers = {talk.teller for talk, _ in leaks_of(record) if talk.listener == "parent"}
+    assert tellers
+
+
+def _unsealed(terms: object, *, blob_bytes: int) -> bytes:
+    return repr(terms).encode().ljust(blob_bytes, b" ")[:blob_bytes]

@@ -1,0 +1,86 @@
+"""Instance information: whatever becomes of messages and agents, no list is trusted wrongly."""
+
+import asyncio
+
+import pytest
+
+from berth.lab.kernel import run_virtually
+from berth.services.tracking.messages import FORMAT
+from tests.property.tracked_world import QUIET_S, World, open_world
+from tests.unit.services.wiring import running
+
+_STEPS = 120
+_SEEDS = range(8)
+_NEWER = FORMAT + 1
+
+
+async def live(world: World) -> None:
+    """Have things happen for a while."""
+    rng = world.rng
+    for _ in range(_STEPS):
+        await asyncio.sleep(rng.choice((0, 0, 0.05, 1, 10)))
+        what = rng.randrange(12)
+        if what < 3:
+            await world.place()
+        elif what < 5:
+            await world.place_elsewhere()
+        elif what < 10:
+            await world.change()
+        elif what == 10:
+            await world.restart(rng.choice((None, None, 0, FORMAT, FORMAT, _NEWER)))
+        elif world.spoilt:
+            world.spoil()
+
+
+async def quiet(world: World) -> None:
+    """Let everything come to rest, with a bus that carries everything."""
+    world.faults.lost = world.faults.doubled = world.faults.delay_s = 0.0
+    await asyncio.sleep(QUIET_S)
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+@pytest.mark.parametrize("by_casts", [False, True], ids=["feed", "casts"])
+def test_no_list_is_trusted_that_is_known_to_be_wrong(seed: int, *, by_casts: bool) -> None:
+    """Messages are lost, doubled, late and out of order, and agents change their version.
+
+    Every decision rests on lists that are no older than what their agents told last, and in the
+    end the table has what the ledger has.
+    """
+
+    async def main() -> None:
+        world = await open_world(seed, by_casts=by_casts)
+        world.faults.lost, world.faults.doubled, world.faults.delay_s = 0.3, 0.3, 8.0
+        async with running(world.desk.follower.run, world.tracker.run):
+            await live(world)
+            await quiet(world)
+            await world.assert_true()
+            for agent in world.agents.values():
+                await agent.stop()
+
+    run_virtually(main)
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+@pytest.mark.parametrize("by_casts", [False, True], ids=["feed", "casts"])
+def test_a_table_that_loses_instances_gets_them_back(seed: int, *, by_casts: bool) -> None:
+    """A mistake of the scheduler's own shows in the digests, and is put right from the ledger."""
+
+    async def main() -> None:
+        world = await open_world(seed, by_casts=by_casts)
+        world.spoilt = True
+        world.deciding.audit = lambda _: None
+        async with running(world.desk.follower.run, world.tracker.run):
+            await live(world)
+            for name, agent in world.agents.items():
+                if agent.spoken != FORMAT:
+                    await agent.stop()
+                    await agent.start(FORMAT)
+                assert name in world.names
+            world.spoil()
+            await quiet(world)
+            await world.assert_true()
+            assert "instances_reloaded" in world.desk.told.events
+            for agent in world.agents.values():
+                await agent.stop()
+
+    run_virtually(main)

@@ -1,0 +1,310 @@
+"""A scheduler, and agents that cast to it over a bus on which things go wrong; all by one seed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from berth.agent.telling import InstanceTeller
+from berth.domain.decision import Decision
+from berth.domain.errors import UnavailableError
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.migration import Migration, Place, Stage
+from berth.domain.request import Request
+from berth.domain.write import Put
+from berth.lab.kernel import VirtualClock
+from berth.ports.bus import Bus, Command
+from berth.ports.ledger import InstanceQuery
+from berth.services.deciding import Deciding
+from berth.services.following import Follower
+from berth.services.tracking import InstanceTracker, TrackingPace, View
+from berth.services.tracking.lists import digest_of
+from berth.services.tracking.messages import DELETE, FORMAT, SYNC, UPDATE, Message
+from berth.services.tracking.reading import read_list
+from berth.testing.builders import make_flavor, make_instance, make_migration, make_request
+from berth.testing.faulty_bus import Faults, FaultyBus
+from tests.unit.services.wiring import Desk, Fleet, Told, open_desk, order_of
+
+SYNC_S = 30.0
+QUIET_S = SYNC_S * 8
+"""Within this time every agent has told its list, and every one that is silent counts so."""
+HOSTS = 4
+
+
+class Dialect:
+    """A bus by which an agent tells in another format, or in none: 0 tells nothing at all."""
+
+    def __init__(self, bus: Bus, spoken: int) -> None:
+        self.bus = bus
+        self.spoken = spoken
+
+    async def fanout(self, command: Command[Any, Any], args: Message) -> None:
+        """Send in the format that is spoken."""
+        if self.spoken:
+            head = replace(args.head, format=self.spoken)
+            await self.bus.fanout(command, replace(args, head=head))
+
+
+class AgentProcess:
+    """The agent of one host, which may be started anew as another version."""
+
+    def __init__(self, world: "World", host: str) -> None:
+        self.world = world
+        self.host = host
+        self.spoken = FORMAT
+        self.starts = 0
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, spoken: int) -> None:
+        """Start as a version that speaks a format."""
+        self.starts += 1
+        self.spoken = spoken
+        desk = self.world.desk
+        teller = InstanceTeller(
+            [self.host],
+            Dialect(self.world.bus, spoken),  # type: ignore[arg-type] # it casts, and nothing else
+            desk.clock,
+            Told(),
+            self.world.rng,
+            session=f"{self.host}-{self.starts}",
+            sync_interval_s=SYNC_S,
+        )
+        follower = Follower(desk.ledger, desk.clock, [teller])
+        await follower.start()
+        loops: tuple[Callable[[], Awaitable[None]], ...] = (follower.run, teller.run, teller.sync)
+        self.tasks = [asyncio.ensure_future(loop()) for loop in loops]
+
+    async def stop(self) -> None:
+        """End, as a process that is killed."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+class AuditedDeciding(Deciding):
+    """Decides, after an auditor has looked at what the decision is to rest on.
+
+    Attributes:
+        audit: called with the hosts that are left out.
+        left_out: how often hosts were.
+    """
+
+    audit: Callable[[frozenset[str]], None]
+    left_out = 0
+
+    def decide(
+        self, request: Request, *, attempt: int = 1, left_out: frozenset[str] = frozenset()
+    ) -> Decision:
+        """Look, and decide."""
+        self.audit(left_out)
+        self.left_out += bool(left_out)
+        decision = super().decide(request, attempt=attempt, left_out=left_out)
+        assert not {one.host for one in decision.placements} & left_out
+        return decision
+
+
+class World:
+    """One ledger, one scheduler, and an agent for each host.
+
+    Attributes:
+        faults: of the bus.
+        history: by host, the digests of its list by the versions that they came with.
+        told_version: by host, the version of the newest message that the scheduler has taken in.
+    """
+
+    def __init__(self, desk: Desk, rng: Random, *, by_casts: bool) -> None:
+        self.desk = desk
+        self.rng = rng
+        self.faults = Faults()
+        self.bus = FaultyBus(desk.bus, self.faults, rng)
+        self.tracker = InstanceTracker(
+            View(desk.ledger, desk.follower, desk.replica),
+            desk.policies,
+            desk.clock,
+            desk.told,
+            TrackingPace(SYNC_S),
+            by_casts=by_casts,
+        )
+        self.tracker.serve(desk.bus, "scheduler-1")
+        desk.follower.subscribe(self.tracker)
+        self.deciding = AuditedDeciding(desk.replica, desk.policies, desk.clock)
+        self.deciding.audit = self.audit
+        desk.placing._deciding = self.deciding
+        desk.placing.tracker = self.tracker
+        self.names = [f"host-{number}" for number in range(1, HOSTS + 1)]
+        self.agents = {name: AgentProcess(self, name) for name in self.names}
+        self.history: dict[str, list[tuple[int, bytes]]] = {name: [] for name in self.names}
+        self.told_version: dict[str, int] = {}
+        self.numbers = 0
+        desk.bus.serve(UPDATE, self._note, server="auditor")
+        desk.bus.serve(DELETE, self._note, server="auditor")
+        desk.bus.serve(SYNC, self._note, server="auditor")
+
+    async def _note(self, message: Message) -> None:
+        head = message.head
+        if head.format == FORMAT:
+            self.told_version[head.host] = max(head.version, self.told_version.get(head.host, 0))
+
+    # ---- what happens -------------------------------------------------------------------------
+
+    async def commit(self, *records: Instance | Migration) -> None:
+        """Write records, and note what lists are from then on."""
+        version = await self.desk.ledger.write(*map(Put, records))
+        await self.note_lists(version)
+
+    async def note_lists(self, version: int) -> None:
+        """Note the lists as the ledger has them."""
+        for name, known in self.history.items():
+            digest = await self.digest(name)
+            if not known or known[-1][1] != digest:
+                known.append((version, digest))
+
+    async def digest(self, name: str) -> bytes:
+        """Return the digest of a list as the ledger has it."""
+        return digest_of(one.resident for one in await read_list(self.desk.ledger, name))
+
+    async def instances(self) -> list[Instance]:
+        """Return the instances that are on hosts."""
+        found = await self.desk.ledger.instances(InstanceQuery())
+        return [one for one in found if one.host is not None]
+
+    async def place(self) -> None:
+        """Have this scheduler place an instance."""
+        self.numbers += 1
+        order = order_of(make_request(self.numbers))
+        try:
+            await self.desk.placing.place(order)
+        except UnavailableError:
+            return
+        await self.note_lists(await self.desk.ledger.version())
+
+    async def place_elsewhere(self) -> None:
+        """Have another scheduler place an instance."""
+        self.numbers += 1
+        instance = make_instance(self.numbers, host=self.rng.choice(self.names))
+        await self.commit(replace(instance, task=Task.SPAWNING))
+
+    async def change(self) -> None:
+        """Have something become of an instance."""
+        found = await self.instances()
+        if not found:
+            return
+        one = self.rng.choice(found)
+        move = None
+        if one.migration_uuid is not None:
+            move = await self.desk.ledger.get(Migration, one.migration_uuid)
+        if move is not None:
+            await self._move_on(one, move)
+            return
+        what = self.rng.randrange(5)
+        if what == 0:
+            await self.commit(replace(one, task=None, status=Status.ACTIVE))
+        elif what == 1:
+            gone = replace(one, host=None, node=None, status=Status.DELETED, task=None)
+            await self.commit(gone)
+        elif what == 2:
+            await self.commit(replace(one, flavor=make_flavor(self.rng.randrange(1, 4))))
+        elif what == 3:
+            away = replace(one, host=None, node=None, status=Status.SHELVED_OFFLOADED, task=None)
+            await self.commit(away)
+        else:
+            await self._start_move(one)
+
+    async def _start_move(self, one: Instance) -> None:
+        self.numbers += 1
+        to = self.rng.choice([name for name in self.names if name != one.host])
+        base = make_migration(self.numbers)
+        source = Place(one.host or "", one.node or "", one.flavor)
+        move = replace(
+            base,
+            instance_uuid=one.uuid,
+            source=source,
+            destination=Place(to, to, make_flavor(self.rng.randrange(1, 4))),
+        )
+        leaving = replace(one, task=Task.RESIZE_MIGRATING, migration_uuid=move.uuid)
+        await self.commit(leaving, move)
+
+    async def _move_on(self, one: Instance, move: Migration) -> None:
+        to = move.destination
+        if move.stage is Stage.LEAVING:
+            if self.rng.random() < 0.3:
+                failed = replace(move, stage=Stage.FAILED)
+                await self.commit(replace(one, task=None, migration_uuid=None), failed)
+                return
+            there = replace(one, host=to.host, node=to.node, flavor=to.flavor, task=None)
+            await self.commit(there, replace(move, stage=Stage.ARRIVED))
+            return
+        over = replace(move, stage=Stage.CONFIRMED)
+        await self.commit(replace(one, migration_uuid=None), over)
+
+    async def restart(self, spoken: int | None = None) -> None:
+        """Start an agent anew, as the version that it was or as another."""
+        agent = self.agents[self.rng.choice(self.names)]
+        await agent.stop()
+        await asyncio.sleep(self.rng.uniform(0, 20))
+        await agent.start(agent.spoken if spoken is None else spoken)
+
+    def spoil(self) -> None:
+        """Have the table lose an instance, as a mistake in the code would."""
+        hosts = self.desk.replica.hosts
+        found = sorted(hosts.occupants._by_uuid)
+        told = [uuid for uuid in found if not self.desk.replica.is_seated(uuid)]
+        if told:
+            hosts.remove_instance(self.rng.choice(told))
+
+    # ---- the laws -----------------------------------------------------------------------------
+
+    def audit(self, left_out: frozenset[str]) -> None:
+        """Check that no list is known to be wrong that a decision is about to rest on.
+
+        A list is what it was at some version that is not older than what its agent told last.
+        """
+        assert self.tracker.doubted <= left_out
+        view = View(self.desk.ledger, self.desk.follower, self.desk.replica)
+        for name in self.names:
+            if name in left_out:
+                continue
+            told = 0
+            if name in view.beside.hosts:
+                told = min(self.told_version[name], view.version)
+            elif self.spoilt:
+                continue
+            else:
+                told = view.version
+            since = self.tracker._hearings[name].version if name in view.beside.hosts else told
+            here = view.beside.told_on(view.hosts, name, since)
+            assert digest_of(here.values()) in self._lists_since(name, told), name
+
+    spoilt = False
+
+    def _lists_since(self, name: str, version: int) -> list[bytes]:
+        """Return the digests that a list had at a version and at all later ones."""
+        known = self.history[name]
+        before = [digest for at, digest in known if at <= version]
+        return [*before[-1:], *(digest for at, digest in known if at > version)]
+
+    async def assert_true(self) -> None:
+        """Check that every list in the table is what the ledger has."""
+        await self.desk.follower.catch_up()
+        hosts = self.desk.replica.hosts
+        assert not self.tracker.doubted
+        for name in self.names:
+            here = self.desk.replica.beside.told_on(hosts, name, hosts.version)
+            there = {one.uuid: one.resident for one in await read_list(self.desk.ledger, name)}
+            assert here == there, name
+            (row,) = hosts.rows_of_name(name)
+            assert int(hosts.num_instances[row]) == len(there)
+
+
+async def open_world(seed: int, *, by_casts: bool, spoken: int = FORMAT) -> World:
+    """Make a ledger with hosts, a scheduler that follows it, and agents that run."""
+    rng = Random(seed)
+    desk = await open_desk(Fleet(hosts=HOSTS, vcpus=10_000))
+    assert isinstance(desk.clock, VirtualClock)
+    world = World(desk, rng, by_casts=by_casts)
+    await desk.follower.start()
+    await world.note_lists(0)
+    for agent in world.agents.values():
+        await agent.start(spoken)
+    return world

@@ -1,0 +1,51 @@
+"""Waits that a library cancels are not waits whose task is cancelled."""
+
+import asyncio
+
+import pytest
+
+from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
+
+
+async def wait_for(future: "asyncio.Future[None]") -> None:
+    """Wait as users of the broker do."""
+    with broken_not_cancelled():
+        await future
+
+
+async def test_what_the_library_cancels_is_a_broken_connection() -> None:
+    """The task goes on, and knows why."""
+    future = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(wait_for(future))
+    await asyncio.sleep(0)
+    future.cancel()
+    with pytest.raises(ConnectionError, match="broke"):
+        await task
+
+
+async def test_a_task_that_is_cancelled_ends() -> None:
+    """Whoever has cancelled it is not told of brokers."""
+    task = asyncio.create_task(wait_for(asyncio.get_running_loop().create_future()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert task.cancelled()
+
+
+async def test_a_time_that_is_over_is_over() -> None:
+    """A timeout cancels the task that waits, and makes of that what it is."""
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.001):
+            await wait_for(asyncio.get_running_loop().create_future())
+
+
+async def test_other_errors_stay_what_they_are() -> None:
+    """And so does success."""
+    future = asyncio.get_running_loop().create_future()
+    future.set_exception(OSError("away"))
+    with pytest.raises(OSError, match="away"):
+        await wait_for(future)
+    done = asyncio.get_running_loop().create_future()
+    done.set_result(None)
+    await wait_for(done)

@@ -1,0 +1,114 @@
+"""Leftovers on real disks: folders that no guest has, and what a host has stored for all."""
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from berth.adapters.virt.guest_folder import GuestFolder
+from berth.adapters.virt.leftovers import folders_without
+from berth.adapters.virt.storing import Storage
+from berth.testing.builders import make_uuid
+
+VM, OTHER = make_uuid("instance", 1), make_uuid("instance", 2)
+AT_S = 1_000_000.0
+
+
+def folder(path: Path, *names: str) -> Path:
+    """Make a folder with small files, written long ago."""
+    path.mkdir(parents=True)
+    for name in names:
+        (path / name).write_bytes(b"x" * 4096)
+        os.utime(path / name, (AT_S, AT_S))
+    os.utime(path, (AT_S, AT_S))
+    return path
+
+
+def test_folders_without_a_guest_are_found(tmp_path: Path) -> None:
+    """With their age and size; those of guests, and what is named otherwise, are not."""
+    folder(tmp_path / VM, "root.qcow2", "console.log")
+    folder(tmp_path / OTHER, "root.qcow2")
+    folder(tmp_path / "lost+found", "root.qcow2")
+    (tmp_path / make_uuid("instance", 3)).write_text("a file")
+    (found,) = folders_without(tmp_path, {OTHER})
+    assert (found.instance_uuid, found.since_s, found.address) == (VM, AT_S, "")
+    assert found.size_bytes >= 2 * 4096
+    assert folders_without(tmp_path / "none", ()) == []
+
+
+def test_the_newest_file_says_how_old_a_folder_is(tmp_path: Path) -> None:
+    """Somebody may write into a folder that was made long ago."""
+    path = folder(tmp_path / VM, "root.qcow2", "memory.img")
+    os.utime(path / "memory.img", (AT_S + 9, AT_S + 9))
+    assert folders_without(tmp_path, ())[0].since_s == AT_S + 9
+
+
+def storages(tmp_path: Path) -> tuple[Storage, Storage]:
+    """Return the storage as two hosts see it, one of which has an odd name."""
+    return Storage(tmp_path / "storage", "host-1"), Storage(tmp_path / "storage", "../h/2")
+
+
+async def store(storage: Storage, tmp_path: Path, uuid: str) -> str:
+    """Store a guest that has no disks, which needs no program."""
+    return await storage.store(GuestFolder(tmp_path / "guests", uuid), uuid, ())
+
+
+async def test_each_host_finds_what_it_has_stored(tmp_path: Path) -> None:
+    """By the address that was told then, without looking at what others have stored."""
+    first, second = storages(tmp_path)
+    address = await store(first, tmp_path, VM)
+    other = await store(second, tmp_path, OTHER)
+    assert [(one.instance_uuid, one.address) for one in await first.mine()] == [(VM, address)]
+    assert [(one.instance_uuid, one.address) for one in await second.mine()] == [(OTHER, other)]
+    assert {path.name for path in (tmp_path / "storage").iterdir()} == {VM, OTHER, ".hosts"}
+    assert await Storage(None, "host-1").mine() == []
+
+
+async def test_what_is_deleted_is_forgotten_by_who_stored_it(tmp_path: Path) -> None:
+    """Whichever host has deleted it: mostly the one on which it runs again."""
+    first, second = storages(tmp_path)
+    await second.drop(await store(first, tmp_path, VM))
+    assert await first.mine() == []
+    assert not list((tmp_path / "storage").iterdir())
+
+
+async def test_a_copy_that_a_crash_has_cut_short_is_found(tmp_path: Path) -> None:
+    """Its mark was made before; dropping its address deletes what there is of it."""
+    first, _ = storages(tmp_path)
+    address = await store(first, tmp_path, VM)
+    whole = tmp_path / "storage" / VM
+    whole.rename(tmp_path / "storage" / f".{VM}.new")
+    (found,) = await first.mine()
+    assert found.address == address
+    await first.drop(found.address)
+    assert await first.mine() == []
+    assert not list((tmp_path / "storage").iterdir())
+
+
+async def test_what_was_stored_before_the_guest_ran_again_is_not_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier try was given up, or left behind by another host; a repetition copies nothing."""
+    copies = list[str]()
+
+    async def copy(source: str, target: Path) -> None:
+        copies.append(source)
+        await asyncio.to_thread(shutil.copyfile, source, target)
+
+    monkeypatch.setattr("berth.adapters.virt.storing.disks.copy", copy)
+    first, second = storages(tmp_path)
+    guest, there = GuestFolder(tmp_path / "guests", VM), GuestFolder(tmp_path / "there", VM)
+    folder(guest.path, "root.qcow2")
+    folder(there.path, "root.qcow2")
+    stored = tmp_path / "storage" / VM / "root.qcow2"
+    for _ in range(2):
+        await first.store(guest, VM, ("root",))
+        assert len(copies) == 1
+    guest.disk("root").write_bytes(b"y" * 4096)
+    await first.store(guest, VM, ("root",))
+    assert stored.read_bytes() == b"y" * 4096
+    await second.store(there, VM, ("root",))
+    assert stored.read_bytes() == b"x" * 4096
+    assert len(copies) == 3

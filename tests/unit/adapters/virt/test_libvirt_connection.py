@@ -1,0 +1,45 @@
+"""The connection to libvirtd, without one."""
+
+import threading
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from berth.adapters.virt.libvirt import connection
+from berth.adapters.virt.libvirt.binding import Connect
+from berth.adapters.virt.libvirt.connection import Connection
+from berth.domain.build_failure import FailureCause
+from berth.domain.errors import BuildError, DriverError
+from berth.services.host_work.bench import cause_of
+
+
+class Hung(Connection):
+    """A connection to a libvirtd that takes calls and does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__("qemu:///system", 1, lambda _: None, lambda: None)
+        self.answers = threading.Event()
+
+    async def _get(self) -> Connect:
+        return cast("Connect", self)
+
+    def _do(self, work: Callable[[Connect], object]) -> object:  # type: ignore[override]
+        self.answers.wait()
+        return work(cast("Connect", self))
+
+
+async def test_a_build_that_libvirtd_does_not_answer_took_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That is its cause, and not that guests cannot be made here."""
+    monkeypatch.setattr(connection, "_CALL_S", 0.01)
+    hung = Hung()
+    try:
+        with pytest.raises(DriverError, match="has not answered") as raised:
+            await hung.call(lambda _: None)
+        error = BuildError(str(raised.value))
+        error.__cause__ = raised.value
+        assert cause_of(error) is FailureCause.TIMEOUT
+    finally:
+        hung.answers.set()

@@ -1,0 +1,88 @@
+"""Which PCI devices a guest gets."""
+
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+
+from berth.adapters.virt.accelerating import Accelerator
+from berth.adapters.virt.libvirt.binding import Connect
+from berth.adapters.virt.libvirt.devices import free
+from berth.adapters.virt.libvirt.domain_xml import domain_xml
+from berth.adapters.virt.machine_facts import Linux
+from berth.domain.assignment import Assignment
+from berth.domain.build_failure import FailureCause
+from berth.domain.errors import BuildError
+from berth.domain.hardware_share import DeviceShare
+from tests.unit.adapters.virt.test_libvirt_xml import DISK, HOST, RECORD
+
+ADDRESSES = ("0000:3b:00.0", "0000:3b:00.1", "0000:5e:00.0")
+
+
+class Described:
+    """A domain with a description."""
+
+    def __init__(self, *devices: str) -> None:
+        record = msgspec.structs.replace(RECORD, devices=devices)
+        self._xml = domain_xml(HOST, Accelerator.TCG, record, DISK)
+
+    def isPersistent(self) -> int:  # noqa: N802 - libvirt's name
+        """It is."""
+        return 1
+
+    def XMLDesc(self, flags: int) -> str:  # noqa: N802 - libvirt's name
+        """Return it."""
+        return self._xml
+
+
+class Listing:
+    """A connection that lists."""
+
+    def __init__(self, *domains: Described) -> None:
+        self._domains = domains
+
+    def listAllDomains(self, flags: int = 0) -> list[Described]:  # noqa: N802 - libvirt's name
+        """Return them."""
+        return list(self._domains)
+
+
+@pytest.fixture
+def linux(tmp_path: Path) -> Linux:
+    """A machine with three equal devices and another one."""
+    for address, product in (*((one, "20f1") for one in ADDRESSES), ("0000:00:1f.0", "0001")):
+        folder = tmp_path / "sys/bus/pci/devices" / address
+        folder.mkdir(parents=True)
+        (folder / "vendor").write_text("0x10de\n")
+        (folder / "device").write_text(f"0x{product}\n")
+    return Linux(tmp_path)
+
+
+def asked(linux: Linux, count: int) -> Assignment:
+    """Return an assignment of devices of the pool."""
+    (pool,) = linux.pci_pools(["10de:20f1"])
+    assert pool.count == 3
+    return Assignment(devices=(DeviceShare(pool.key, count),))
+
+
+def test_free_devices_are_given(linux: Linux) -> None:
+    """Those of the pool that no other guest has, first ones first."""
+    connect = cast("Connect", Listing(Described(ADDRESSES[0]), Described()))
+    assert free(connect, asked(linux, 2), linux) == ADDRESSES[1:]
+    assert free(connect, None, linux) == ()
+    assert free(connect, Assignment(), linux) == ()
+
+
+def test_two_shares_of_a_pool_have_no_device_in_common(linux: Linux) -> None:
+    """As two aliases may ask for."""
+    (share,) = asked(linux, 1).devices
+    found = free(cast("Connect", Listing()), Assignment(devices=(share, share)), linux)
+    assert found == ADDRESSES[:2]
+
+
+def test_a_pool_that_has_too_few_is_an_error(linux: Linux) -> None:
+    """It says how many there are."""
+    connect = cast("Connect", Listing(Described(*ADDRESSES[:2])))
+    with pytest.raises(BuildError, match="has 1 devices left here, and 2 are wanted") as raised:
+        free(connect, asked(linux, 2), linux)
+    assert raised.value.cause is FailureCause.CLAIM

@@ -1,0 +1,151 @@
+"""What libvirt says, as what the port says."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.adapters.virt.libvirt.binding import ErrorCode
+from berth.adapters.virt.libvirt.inventory import cpu_models_of, instances_of
+from berth.adapters.virt.libvirt.moving import address_of, target_of
+from berth.adapters.virt.libvirt.refusals import told
+from berth.adapters.virt.libvirt.states import hint_of, is_moving, power_of
+from berth.domain.errors import DriverError
+from berth.ports.virt import Power
+from tests.unit.adapters.virt.test_libvirt_xml import DISK, HOST, KERNEL, UUID
+
+RUNNING, PAUSED, SHUT_OFF, CRASHED = 1, 3, 5, 6
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "known", "power"),
+    [
+        (RUNNING, 1, Power.RUNNING, Power.RUNNING),
+        (2, 0, Power.RUNNING, Power.RUNNING),
+        (RUNNING, 1, Power.STOPPED, Power.RUNNING),
+        (PAUSED, 1, Power.RUNNING, Power.PAUSED),
+        (PAUSED, 10, Power.RUNNING, Power.CRASHED),
+        (CRASHED, 1, Power.RUNNING, Power.CRASHED),
+        (SHUT_OFF, 1, Power.RUNNING, Power.STOPPED),
+        (SHUT_OFF, 2, Power.RUNNING, Power.STOPPED),
+        (SHUT_OFF, 3, Power.RUNNING, Power.CRASHED),
+        (SHUT_OFF, 8, Power.RUNNING, Power.CRASHED),
+        (SHUT_OFF, 0, Power.RUNNING, Power.CRASHED),
+        (SHUT_OFF, 0, Power.STOPPED, Power.STOPPED),
+        (SHUT_OFF, 3, Power.STOPPED, Power.STOPPED),
+        (0, 0, Power.STOPPED, Power.STOPPED),
+    ],
+)
+def test_a_state_is_a_power(state: int, reason: int, known: Power, power: Power) -> None:
+    """A guest that ended and was to run has crashed, unless libvirt saw it end well."""
+    found, told_why = power_of(state, reason, is_saved=False, known=known)
+    assert found is power
+    assert bool(told_why) or power is not Power.CRASHED
+
+
+def test_a_guest_whose_memory_is_kept_is_suspended() -> None:
+    """Whatever libvirt remembers of its end; while it runs what is kept is of no use."""
+    assert power_of(SHUT_OFF, 0, is_saved=True, known=Power.RUNNING)[0] is Power.SUSPENDED
+    assert power_of(RUNNING, 0, is_saved=True, known=Power.RUNNING)[0] is Power.RUNNING
+
+
+def test_a_guest_that_moves_stands_still() -> None:
+    """For libvirt's reasons, not for its owner's."""
+    assert is_moving(PAUSED, 2)
+    assert not is_moving(PAUSED, 1)
+    assert not is_moving(RUNNING, 0)
+
+
+@pytest.mark.parametrize(
+    ("event", "detail", "power"),
+    [
+        (2, 0, Power.RUNNING),
+        (2, 1, None),
+        (3, 0, Power.PAUSED),
+        (4, 0, Power.RUNNING),
+        (5, 0, Power.STOPPED),
+        (5, 1, Power.STOPPED),
+        (5, 3, Power.STOPPED),
+        (5, 4, Power.SUSPENDED),
+        (5, 5, Power.CRASHED),
+        (8, 0, Power.CRASHED),
+        (0, 0, None),
+        (1, 0, None),
+        (6, 0, None),
+    ],
+)
+def test_an_event_is_a_hint(event: int, detail: int, power: Power | None) -> None:
+    """Or says nothing of what a guest does."""
+    hint = hint_of(event, detail)
+    assert (None if hint is None else hint[0]) is power
+
+
+def test_what_qemu_said_is_kept() -> None:
+    """Without what libvirt puts before it, on one line, and no more than its end."""
+    message = (
+        "internal error: process exited while connecting to monitor: 2026-11-22T00:00:00Z\n"
+        "qemu-system-x86_64: cannot set up guest memory 'pc.ram': Cannot allocate memory\n"
+    )
+    text = told(ErrorCode.INTERNAL, message)
+    assert text.startswith("QEMU: ")
+    assert text.endswith("Cannot allocate memory")
+    assert "\n" not in text
+    assert len(told(ErrorCode.INTERNAL, message * 100)) < 600
+
+
+def test_errors_say_what_to_do() -> None:
+    """And what libvirt said; others are libvirt's own words."""
+    text = told(ErrorCode.NO_CONNECT, "Failed to connect socket")
+    assert "virt.uri" in text
+    assert "Failed to connect socket" in text
+    assert told(ErrorCode.SYSTEM_ERROR, "Cannot get interface\nMTU") == "Cannot get interface MTU"
+    assert told(9999, "") == "libvirt's error 9999"
+
+
+def test_an_address_says_where_everything_is() -> None:
+    """It is read as it was written."""
+    target = target_of(address_of(HOST, UUID, KERNEL), UUID)
+    assert (target.host, target.uri) == (HOST.name, "qemu+tls://127.0.0.1/system")
+    assert target.address == "127.0.0.1"
+    assert (target.files.state_dir, target.files.image) == (HOST.state_dir, KERNEL.file)
+    assert target.files.initrd == KERNEL.initrd
+    assert target_of(address_of(HOST, UUID, DISK), UUID).files.initrd is None
+
+
+@pytest.mark.parametrize("address", ["", "qemu://h:1/", f"libvirt://h/{UUID}", "libvirt:///x"])
+def test_other_addresses_are_refused(address: str) -> None:
+    """Such as those of another driver."""
+    with pytest.raises(DriverError, match="no address of a libvirt driver"):
+        target_of(address, UUID)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["http://h/", "qemu+ext:///system?command=/bin/sh", "qemu+ssh://h/system?netcat=sh", "xen:///"],
+)
+def test_no_address_starts_a_program(uri: str) -> None:
+    """Nor leads to something else than a libvirtd."""
+    address = address_of(replace(HOST, peer_uri=uri), UUID, DISK)
+    with pytest.raises(DriverError, match="no address of a libvirtd"):
+        target_of(address, UUID)
+
+
+def test_an_address_is_of_one_guest() -> None:
+    """Another one does not go there."""
+    with pytest.raises(DriverError, match="no address"):
+        target_of(address_of(HOST, UUID, DISK), UUID[:-1] + "1")
+
+
+def test_kvm_is_offered_where_it_boots_guests() -> None:
+    """Libvirt offers it wherever there is a device node."""
+    text = """<capabilities><host/><guest><os_type>hvm</os_type><arch name='x86_64'>
+        <domain type='qemu'/><domain type='kvm'/></arch></guest></capabilities>"""
+    assert instances_of(text, with_kvm=False) == (("x86_64", "qemu", "hvm"),)
+    assert len(instances_of(text, with_kvm=True)) == 2
+
+
+def test_processors_that_can_be_had_are_told() -> None:
+    """In order; unusable ones are left out."""
+    text = """<domainCapabilities><cpu><mode name='host-model'><model>EPYC</model></mode>
+        <mode name='custom'><model usable='yes'>qemu64</model><model usable='no'>Denverton</model>
+        <model usable='yes'>Nehalem</model></mode></cpu></domainCapabilities>"""
+    assert cpu_models_of(text) == ("Nehalem", "qemu64")

@@ -1,0 +1,235 @@
+"""Guests as libvirt describes them."""
+
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import msgspec
+import pytest
+
+from berth.adapters.virt.accelerating import Accelerator
+from berth.adapters.virt.images import ImageFile, ImageFormat
+from berth.adapters.virt.libvirt import record as records
+from berth.adapters.virt.libvirt.devices import devices_of
+from berth.adapters.virt.libvirt.domain_xml import Destination, domain_xml, moved_xml, name_of
+from berth.adapters.virt.libvirt.hardware_xml import (
+    check_devices,
+    check_hardware,
+    check_movable,
+    guest_cpus,
+)
+from berth.adapters.virt.libvirt.host import LibvirtHost
+from berth.adapters.virt.libvirt.record import Record
+from berth.adapters.virt.sizes import Size
+from berth.domain.assignment import Assignment
+from berth.domain.build_failure import FailureCause
+from berth.domain.errors import BuildError, DriverError
+from berth.domain.flavor import Flavor
+from berth.domain.hardware_share import CellShare, DeviceShare
+from berth.ports.virt import Power
+from berth.testing.builders import make_instance
+
+UUID = "12345678-9abc-4ef0-9234-56789abcdef0"
+HOST = LibvirtHost("host <1>", Path("/guests & more"), machine="pc-q35-7.2")
+RECORD = Record(
+    UUID, HOST.name, "img", "pc-q35-6.2", Size(2, 512), Size(4, 1024), disks=("root", "swap")
+)
+DISK = ImageFile("img", Path("/images/a.qcow2"))
+KERNEL = ImageFile(
+    "img", Path("/images/vmlinuz"), ImageFormat.KERNEL, Path("/images/initrd"), "quiet <&>"
+)
+CELLS = (
+    CellShare(1, 256, page_size_kb=2048, pinned=((0, 4), (2, 5)), emulator_cpus=frozenset({6})),
+    CellShare(0, 256, shared_cpus=2),
+)
+
+
+def described(
+    record: Record = RECORD, image: ImageFile = DISK, accelerator: Accelerator = Accelerator.TCG
+) -> ET.Element:
+    """Return a description, read back."""
+    text = domain_xml(HOST, accelerator, record, image)
+    return ET.fromstring(text)  # noqa: S314 - made here
+
+
+def attributes(element: ET.Element | None) -> dict[str, str]:
+    """Return the attributes of an element that must be there."""
+    assert element is not None
+    return dict(element.attrib)
+
+
+def test_a_description_says_what_the_guest_is() -> None:
+    """Its size now, and the machine that it was made with, whatever the host's is now."""
+    domain = described()
+    assert domain.findtext("name") == name_of(UUID)
+    assert domain.findtext("uuid") == UUID
+    assert (domain.findtext("memory"), domain.findtext("vcpu")) == ("512", "2")
+    assert attributes(domain.find("memory")) == {"unit": "MiB"}
+    assert attributes(domain.find("os/type")) == {"arch": "x86_64", "machine": "pc-q35-6.2"}
+    actions = [domain.findtext(f"on_{name}") for name in ("poweroff", "reboot", "crash")]
+    assert actions == ["destroy", "restart", "destroy"]
+
+
+def test_a_record_survives_in_the_description() -> None:
+    """Names with characters of XML too."""
+    record = msgspec.structs.replace(RECORD, cells=CELLS, devices=("0000:3b:00.1",), waits=True)
+    (element,) = described(record).findall("metadata/")
+    assert element.get("host") == "host <1>"
+    assert records.of_text(ET.tostring(element, encoding="unicode")) == record
+    assert records.of_text(records.to_text(record)) == record
+
+
+@pytest.mark.parametrize("text", ["", "<a", "<guest/>", "<guest>{}</guest>"])
+def test_a_record_that_cannot_be_read_is_none(text: str) -> None:
+    """Its guest is an orphan then."""
+    assert records.of_text(text) is None
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "kind", "mode"),
+    [(Accelerator.TCG, "qemu", "custom"), (Accelerator.KVM, "kvm", "host-passthrough")],
+)
+def test_the_accelerator_is_said_outright(accelerator: Accelerator, kind: str, mode: str) -> None:
+    """Libvirt's own choice would be KVM wherever there is a device node."""
+    domain = described(accelerator=accelerator)
+    assert domain.get("type") == kind
+    assert attributes(domain.find("cpu"))["mode"] == mode
+
+
+def test_what_emulation_keeps_of_code_is_bounded() -> None:
+    """Or a process would take more memory than is reserved for it; with KVM it keeps none."""
+    assert described().findtext("features/tcg/tb-cache") == "32"
+    assert described(accelerator=Accelerator.KVM).find("features/tcg") is None
+
+
+def test_disks_are_in_order_and_have_serial_numbers() -> None:
+    """So guests find them, and a move does."""
+    disks = described().findall("devices/disk")
+    assert [disk.findtext("serial") for disk in disks] == ["root", "swap"]
+    assert [attributes(disk.find("target"))["dev"] for disk in disks] == ["vda", "vdb"]
+    source = attributes(disks[0].find("source"))
+    assert source == {"file": f"/guests & more/{UUID}/root.qcow2"}
+
+
+def test_a_kernel_is_booted_directly() -> None:
+    """Under TCG without the check of a timer that a busy host lets down."""
+    boot = described(image=KERNEL).find("os")
+    assert boot is not None
+    assert boot.findtext("kernel") == "/images/vmlinuz"
+    assert boot.findtext("initrd") == "/images/initrd"
+    assert boot.findtext("cmdline") == "quiet <&> no_timer_check"
+    boot = described(image=KERNEL, accelerator=Accelerator.KVM).find("os")
+    assert boot is not None
+    assert boot.findtext("cmdline") == "quiet <&>"
+
+
+def test_firmware_is_a_rom() -> None:
+    """As the stub guest is."""
+    image = ImageFile("img", Path("/images/stub.bin"), ImageFormat.FIRMWARE)
+    loader = described(image=image).find("os/loader")
+    assert attributes(loader) == {"readonly": "yes", "type": "rom"}
+
+
+def test_a_moved_description_differs_in_files_only() -> None:
+    """What the guest sees stays; what its disks rest on and the terminal stay behind."""
+    domain = described(image=KERNEL)
+    disk = domain.find("devices/disk")
+    serial = domain.find("devices/serial")
+    assert disk is not None
+    assert serial is not None
+    ET.SubElement(disk, "backingStore", {"type": "file"})
+    address = ET.SubElement(disk, "address", {"type": "pci", "slot": "0x07"})
+    ET.SubElement(serial, "source", {"path": "/dev/pts/4"})
+    there = Destination(Path("/there"), Path("/img/vmlinuz"), Path("/img/initrd"), "/bin/qemu")
+    changed = msgspec.structs.replace(RECORD, host="host-2", power=Power.PAUSED)
+    text = moved_xml(ET.tostring(domain, encoding="unicode"), there, changed)
+    moved = ET.fromstring(text)  # noqa: S314 - made here
+    assert moved.findtext("os/kernel") == "/img/vmlinuz"
+    assert moved.findtext("os/initrd") == "/img/initrd"
+    assert moved.findtext("devices/emulator") == "/bin/qemu"
+    sources = [attributes(one)["file"] for one in moved.iterfind("devices/disk/source")]
+    assert sources == [f"/there/{UUID}/root.qcow2", f"/there/{UUID}/swap.qcow2"]
+    assert moved.find("devices/disk/backingStore") is None
+    assert attributes(moved.find("devices/disk/address")) == dict(address.attrib)
+    assert moved.find("devices/serial/source") is None
+    assert attributes(moved.find("devices/serial/log"))["file"] == f"/there/{UUID}/console.log"
+    (element,) = moved.findall("metadata/")
+    assert records.of_text(ET.tostring(element, encoding="unicode")) == changed
+    assert moved.findtext("memory") == domain.findtext("memory")
+
+
+def test_a_guest_without_a_part_of_the_host_floats() -> None:
+    """Nothing is said of CPUs, cells, pages or devices."""
+    domain = described()
+    for tag in ("cputune", "numatune", "memoryBacking", "cpu/numa", "devices/hostdev"):
+        assert domain.find(tag) is None
+
+
+def test_cells_have_their_cpus_and_memory_on_the_host() -> None:
+    """Pinned CPUs each on one of the host's, the hypervisor's threads on theirs."""
+    record = msgspec.structs.replace(RECORD, size=Size(4, 512), cells=CELLS)
+    domain = described(record)
+    pins = [(pin.get("vcpu"), pin.get("cpuset")) for pin in domain.iterfind("cputune/vcpupin")]
+    assert pins == [("0", "4"), ("2", "5")]
+    assert attributes(domain.find("cputune/emulatorpin")) == {"cpuset": "6"}
+    assert attributes(domain.find("numatune/memory")) == {"mode": "strict", "nodeset": "0,1"}
+    nodes = [
+        (node.get("cellid"), node.get("nodeset")) for node in domain.iterfind("numatune/memnode")
+    ]
+    assert nodes == [("0", "1"), ("1", "0")]
+    cells = [(one.get("cpus"), one.get("memory")) for one in domain.iterfind("cpu/numa/cell")]
+    assert cells == [("0,2", "262144"), ("1,3", "262144")]
+    pages = [dict(page.attrib) for page in domain.iterfind("memoryBacking/hugepages/page")]
+    assert pages == [{"size": "2048", "unit": "KiB", "nodeset": "0"}]
+    assert len(domain.findall("cpu")) == 1
+
+
+def test_the_hypervisors_threads_stay_with_pinned_cpus() -> None:
+    """Where none are theirs alone."""
+    cell = replace(CELLS[0], emulator_cpus=frozenset())
+    record = msgspec.structs.replace(RECORD, size=Size(2, 256), cells=(cell,))
+    assert attributes(described(record).find("cputune/emulatorpin")) == {"cpuset": "4,5"}
+
+
+def test_every_cpu_of_a_guest_is_in_one_cell() -> None:
+    """Floating ones fill up what the pinned ones leave."""
+    assert guest_cpus(CELLS) == [[0, 2], [1, 3]]
+    assert guest_cpus((CellShare(0, 1, shared_cpus=2), CellShare(1, 1, shared_cpus=1))) == [
+        [0, 1],
+        [2],
+    ]
+
+
+def test_devices_are_given_by_their_addresses() -> None:
+    """And are seen in descriptions, so that no two guests get one."""
+    record = msgspec.structs.replace(RECORD, devices=("0000:3b:00.1", "0001:00:1f.7"))
+    domain = described(record)
+    device = domain.find("devices/hostdev")
+    assert attributes(device) == {"mode": "subsystem", "type": "pci", "managed": "yes"}
+    text = ET.tostring(domain, encoding="unicode")
+    assert devices_of([text]) == {"0000:3b:00.1", "0001:00:1f.7"}
+
+
+def test_cells_that_do_not_add_up_are_refused() -> None:
+    """What it was given is not what it asked for, which is no fault of the host."""
+    flavor = Flavor("f", "f", vcpus=4, memory_mb=512)
+    instance = replace(make_instance(1), flavor=flavor, assignment=Assignment(numa=CELLS))
+    assert check_hardware(instance) == CELLS
+    wrong = replace(instance, flavor=replace(flavor, vcpus=2))
+    with pytest.raises(BuildError, match="have 4 CPUs and 512 MiB") as raised:
+        check_hardware(wrong)
+    assert not raised.value.blames_host
+    assert raised.value.cause is FailureCause.CLAIM
+    assert check_hardware(replace(wrong, assignment=None)) == ()
+
+
+def test_a_guest_with_parts_of_its_host_does_not_move_live() -> None:
+    """Nor gets other devices where it is."""
+    share = DeviceShare("10de/20f1/type-PCI///", 2)
+    instance = replace(make_instance(1), assignment=Assignment(devices=(share,)))
+    with pytest.raises(BuildError, match="move it cold"):
+        check_movable(instance)
+    check_movable(replace(instance, assignment=None))
+    with pytest.raises(DriverError, match="has 0 PCI devices and is to have 2"):
+        check_devices(instance, RECORD)
+    check_devices(instance, msgspec.structs.replace(RECORD, devices=("a", "b")))

@@ -1,0 +1,34 @@
+"""A tree of zones to be asked."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.unit.api.zones.tree import Net, ZoneStack, open_tree
+
+
+@pytest.fixture
+async def net() -> AsyncIterator[Net]:
+    """Open root over west (one host) and east over deep (two hosts)."""
+    net = await open_tree()
+    yield net
+    for zone in net.zones.values():
+        await zone.ledger.close()
+
+
+@pytest.fixture
+def root(net: Net) -> ZoneStack:
+    """The zone at the top, which has no hosts."""
+    return net.zones["root"]
+
+
+@pytest.fixture
+def west(net: Net) -> ZoneStack:
+    """A child of the root, with one host."""
+    return net.zones["west"]
+
+
+@pytest.fixture
+def deep(net: Net) -> ZoneStack:
+    """The child of the root's other child, with two hosts."""
+    return net.zones["deep"]

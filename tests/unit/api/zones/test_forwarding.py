@@ -1,0 +1,297 @@
+"""Requests about servers that are in child zones."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from berth.api.codec import encode
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.write import Put
+from berth.domain.zone import Errand, ErrandStage
+from berth.ports.zones import ForwardedAnswer
+from tests.unit.api.cloud import Json
+from tests.unit.api.zones.tree import Net, ZoneStack
+
+UUID = "00000000-0000-4000-8000-00000000beef"
+
+
+@pytest.fixture
+async def far(net: Net, root: ZoneStack) -> str:
+    """A server of tenant p and user u, two zones below the root."""
+    net.away.add("west")
+    uuid = await root.server(token="u:p")
+    net.away.clear()
+    assert await net.zones["deep"].ledger.get(Instance, uuid) is not None
+    net.seen.clear()
+    return uuid
+
+
+async def show(root: ZoneStack, uuid: str, *, who: str = "u:p") -> Json:
+    """Return a server that is there."""
+    answer = await root.ask("GET", f"/v2.1/servers/{uuid}", token=who, version="2.26")
+    assert answer.status == 200, answer.body
+    server: Json = answer.body["server"]
+    return server
+
+
+async def test_a_server_below_is_shown(net: Net, root: ZoneStack, far: str) -> None:
+    """It is asked for in its tenant's name at each zone on the way, in the client's version."""
+    server = await show(root, far)
+    assert (server["id"], server["tenant_id"], server["user_id"]) == (far, "p", "u")
+    assert server["tags"] == []
+    assert server["links"][0]["href"] == f"http://berth.test/v2.1/servers/{far}"
+    assert server["hostId"] == ""
+    assert [(one.zone, one.project_id, one.user_id) for one in net.seen] == [
+        ("east", "p", "u"),
+        ("deep", "p", "u"),
+    ]
+
+
+async def test_nobody_else_finds_it(net: Net, root: ZoneStack, far: str) -> None:
+    """Another tenant is told what it would be told of no server at all, and no child is asked."""
+    there = await root.ask("GET", f"/v2.1/servers/{far}", token="v:q")
+    nowhere = await root.ask("GET", f"/v2.1/servers/{UUID}", token="v:q")
+    assert there.status == nowhere.status == 404
+    assert str(there.body).replace(far, UUID) == str(nowhere.body)
+    for method, path, body in (
+        ("DELETE", "", None),
+        ("POST", "/action", {"os-stop": None}),
+        ("GET", "/metadata", None),
+        ("PUT", "", {"server": {"name": "mine"}}),
+    ):
+        answer = await root.ask(method, f"/v2.1/servers/{far}{path}", body, token="v:q")
+        assert answer.status == 404
+    assert not net.seen
+
+
+async def test_an_administrator_acts_in_its_tenants_name(
+    net: Net, root: ZoneStack, far: str
+) -> None:
+    """An administrator of the root is none in its children, and learns no more than the tenant."""
+    server = await show(root, far, who="admin")
+    assert "OS-EXT-SRV-ATTR:host" not in server
+    assert {(one.project_id, one.user_id) for one in net.seen} == {("p", "u")}
+    migrate = await root.ask(
+        "POST", f"/v2.1/servers/{far}/action", {"migrate": None}, token="admin"
+    )
+    assert migrate.status == 403
+    assert "dministrators" in migrate.body["forbidden"]["message"]
+
+
+async def test_what_is_changed_is_changed_there(net: Net, root: ZoneStack, far: str) -> None:
+    """Names, metadata, tags and actions reach the server, with odd characters in the path too."""
+    path = f"/v2.1/servers/{far}"
+    answer = await root.ask("PUT", path, {"server": {"name": "new"}}, token="u:p")
+    assert answer.body["server"]["name"] == "new"
+    await root.ask("PUT", f"{path}/metadata/a%20b", {"meta": {"a b": "c"}}, token="u:p")
+    answer = await root.ask("GET", f"{path}/metadata", token="u:p")
+    assert answer.body["metadata"] == {"a b": "c"}
+    tag = await root.ask("PUT", f"{path}/tags/t%C3%A9%3F%25", token="u:p", version="2.26")
+    assert tag.status == 201
+    assert (await show(root, far))["tags"] == ["té?%"]
+    gone = await root.ask("DELETE", f"{path}/tags", token="u:p", version="2.26")
+    assert (gone.status, gone.body) == (204, None)
+    deep = net.zones["deep"]
+    await deep.activate(far)
+    stop = await root.ask("POST", f"{path}/action", {"os-stop": None}, token="u:p")
+    assert (stop.status, stop.body) == (202, None)
+    again = await root.ask("POST", f"{path}/action", {"os-stop": None}, token="u:p")
+    assert again.status == 409
+    actions = await root.ask(
+        "GET", f"{path}/os-instance-actions?limit=1", token="u:p", version="2.62"
+    )
+    (action,) = actions.body["instanceActions"]
+    assert (action["action"], action["user_id"]) == ("stop", "u")
+
+
+async def test_metadata_called_links_is_no_link(root: ZoneStack, far: str) -> None:
+    """Only what is made of links is taken for links."""
+    body = {"metadata": {"links": "mine", "x_links": "http://elsewhere/"}}
+    answer = await root.ask("POST", f"/v2.1/servers/{far}/metadata", body, token="u:p")
+    assert answer.body == body
+    assert (await show(root, far))["metadata"] == body["metadata"]
+
+
+async def test_a_deleted_server_is_forgotten(net: Net, root: ZoneStack, far: str) -> None:
+    """It is deleted where it is; once it is gone there, no zone on the way knows it any more."""
+    answer = await root.ask("DELETE", f"/v2.1/servers/{far}", token="u:p")
+    assert (answer.status, answer.body) == (204, None)
+    deep = net.zones["deep"]
+    stored = await deep.ledger.get(Instance, far)
+    assert stored is not None
+    assert stored.task is Task.DELETING
+    await deep.ledger.commit([(Put(replace(stored, status=Status.DELETED, task=None)),)])
+    gone = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")
+    assert gone.status == 404
+    assert far in gone.body["itemNotFound"]["message"]
+    for name in ("root", "east"):
+        assert await net.zones[name].ledger.get(Errand, far) is None
+
+
+async def test_a_server_on_its_way_is_not_forgotten(net: Net, root: ZoneStack) -> None:
+    """A child that does not know yet what was sent to it may get it later."""
+    await errand(root, UUID, ErrandStage.SENDING)
+    answer = await root.ask("GET", f"/v2.1/servers/{UUID}", token="u:p")
+    assert answer.status == 404
+    assert net.seen
+    assert await root.ledger.get(Errand, UUID) is not None
+
+
+async def errand(root: ZoneStack, uuid: str, stage: ErrandStage = ErrandStage.THERE) -> None:
+    """Have something be in west for the tenant."""
+    sent = Errand(uuid, 1, stage, "p", "u", "r-1", "req-1")
+    await root.ledger.commit([(Put(sent),)])
+
+
+async def test_a_missing_part_of_a_server_forgets_nothing(root: ZoneStack, far: str) -> None:
+    """That the server has no such item does not say that there is no server."""
+    answer = await root.ask("GET", f"/v2.1/servers/{far}/metadata/none", token="u:p")
+    assert answer.status == 404
+    await show(root, far)
+
+
+async def test_a_child_that_does_not_answer_is_named(net: Net, root: ZoneStack, far: str) -> None:
+    """The request fails so that it can be tried again, at any level."""
+    for name in ("east", "deep"):
+        net.away = {name}
+        answer = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")
+        assert answer.status == 503
+        assert answer.headers["retry-after"]
+        assert "east" in answer.body["serviceUnavailable"]["message"]
+
+
+async def test_a_child_that_is_disabled_is_not_asked(net: Net, root: ZoneStack, far: str) -> None:
+    """Whom an operator has disabled is sent nothing, not by this way either."""
+    answer = await root.ask("PUT", "/zones/2", {"zone": {"is_enabled": False}})
+    assert answer.status == 200
+    await root.follower.catch_up()
+    assert (await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")).status == 503
+    assert not net.seen
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        ForwardedAnswer(200, {}, encode({"server": {"id": UUID, "tenant_id": "p"}})),
+        ForwardedAnswer(200, {}, encode({"server": "x"})),
+        ForwardedAnswer(200, {}, b"<script>"),
+        ForwardedAnswer(200, {}, b"[]"),
+        ForwardedAnswer(200, {}, b'{"a":' * 5000 + b"1" + b"}" * 5000),
+        ForwardedAnswer(200, {}, b" " * 33 * 1024 * 1024),
+        ForwardedAnswer(302, {"location": "http://elsewhere/"}, b""),
+        ForwardedAnswer(401, {"www-authenticate": "Basic"}, b"{}"),
+        ForwardedAnswer(500, {}, b'{"x": {"message": "host-7 burns"}}'),
+        ForwardedAnswer(999, {}, b""),
+    ],
+    ids=["other", "text", "html", "list", "deep", "long", "redirect", "401", "500", "999"],
+)
+async def test_what_is_no_answer_is_not_passed_on(
+    net: Net, root: ZoneStack, far: str, lie: ForwardedAnswer
+) -> None:
+    """Another server, no JSON, huge or deep answers, redirects and demands to log in end here."""
+    net.lies["east", "GET"] = lie
+    answer = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")
+    assert answer.status == 503
+    assert "www-authenticate" not in answer.headers
+    assert "location" not in answer.headers
+    for word in ("elsewhere", "script", "burns", UUID):
+        assert word not in str(answer.body)
+
+
+async def test_another_tenants_server_is_not_passed_on(net: Net, root: ZoneStack, far: str) -> None:
+    """A server with the right id and the wrong owner is not believed."""
+    lie = {"server": {"id": far, "tenant_id": "q", "name": "secret"}}
+    net.lies["east", "GET"] = ForwardedAnswer(200, {}, encode(lie))
+    answer = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")
+    assert answer.status == 503
+    assert "secret" not in str(answer.body)
+
+
+async def test_headers_and_links_of_a_child_stay_there(net: Net, root: ZoneStack, far: str) -> None:
+    """Cookies are not set, links elsewhere are dropped, and those to servers lead to the root."""
+    links = [
+        {"rel": "self", "href": f"http://10.0.0.7:8774/v2.1/servers/{far}"},
+        {"rel": "self", "href": "http://10.0.0.7/secret"},
+        {"rel": "self", "href": "javascript:alert(1)"},
+        {"rel": "self", "href": "http://10.0.0.7/v2.1/servers/../../admin"},
+        {"rel": "next", "href": f"http://10.0.0.7/v2.1/servers/{far}"},
+        {"rel": "self", "href": "http://10.0.0.7" + "/a" * 5000 + "/v2.1/servers/x"},
+        {"href": 7},
+        {"rel": ["self"], "href": f"http://10.0.0.7/v2.1/servers/{far}"},
+    ]
+    body = {"server": {"id": far, "tenant_id": "p", "links": links}}
+    headers = {"set-cookie": "a=b", "location": "http://10.0.0.7/", "content-type": "text/html"}
+    net.lies["east", "GET"] = ForwardedAnswer(200, headers, encode(body))
+    answer = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")
+    assert answer.body["server"]["links"] == [
+        {"rel": "self", "href": f"http://berth.test/v2.1/servers/{far}"}
+    ]
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["location"] == f"http://berth.test/v2.1/servers/{far}"
+    assert "set-cookie" not in answer.headers
+    assert "10.0.0.7" not in json.dumps(answer.body)
+
+
+async def test_a_refusal_is_told_in_bounds(net: Net, root: ZoneStack, far: str) -> None:
+    """What a child says of a refusal is told as text, and not without end."""
+    for body, wanted in (
+        (encode({"conflictingRequest": {"message": "m" * 5000}}), "m" * 1000),
+        (b"<html>", "The zone that has the server refuses this."),
+        (encode({"x": {"message": 7}}), "The zone that has the server refuses this."),
+    ):
+        net.lies["east", "POST"] = ForwardedAnswer(409, {}, body)
+        answer = await root.ask(
+            "POST", f"/v2.1/servers/{far}/action", {"os-stop": None}, token="u:p"
+        )
+        assert answer.status == 409
+        assert answer.body["conflictingRequest"]["message"] == wanted
+
+
+async def test_a_path_cannot_be_bent(net: Net, root: ZoneStack, far: str) -> None:
+    """Dots and slashes, encoded or not, name nothing but what they say in that place."""
+    for tail in ("metadata/%2e%2e", "metadata/%2E", "tags/%2e%2e"):
+        answer = await root.ask("GET", f"/v2.1/servers/{far}/{tail}", token="u:p", version="2.26")
+        assert answer.status in {400, 404}
+        assert all(".." not in one.asked.path for one in net.seen)
+    for key in ("%2e%2e", f"{far}%2F..%2F..%2Fzones", f"{far}%3Fa=b", f"{far}%23", f"{far}%0d%0aX"):
+        net.seen.clear()
+        answer = await root.ask("DELETE", f"/v2.1/servers/{key}", token="u:p")
+        assert answer.status in {400, 404, 405}
+        assert not net.seen
+    net.seen.clear()
+    answer = await root.ask("GET", f"/v2.1/servers/{far}/metadata/a%3Fb%23c%26", token="u:p")
+    assert answer.status == 404
+    assert net.seen[0].asked.path == f"/v2.1/servers/{far}/metadata/a%3Fb%23c%26"
+
+
+async def test_an_odd_uuid_goes_nowhere(net: Net, root: ZoneStack) -> None:
+    """Should an errand have another key than a uuid, it leads to no child."""
+    await errand(root, "..")
+    await errand(root, "a b")
+    for key in ("%2e%2e", "a%20b"):
+        assert (await root.ask("DELETE", f"/v2.1/servers/{key}", token="u:p")).status == 404
+    assert not net.seen
+
+
+async def test_a_clients_own_statement_is_not_passed_on(
+    net: Net, root: ZoneStack, far: str
+) -> None:
+    """Headers of a client do not reach a child, but for the version of the API."""
+    headers = {"Authorization": "Basic eDp5", "Cookie": "a=b", "X-Berth-Zone-Time-Ms": "1"}
+    answer = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p", headers=headers)
+    assert answer.status == 200
+    sent = net.seen[0].asked.headers
+    assert sent.keys() == {"OpenStack-API-Version", "x-berth-zone-time-ms"}
+    assert sent["x-berth-zone-time-ms"] == "24000"
+
+
+async def test_a_server_deleted_on_its_way_is_gone(net: Net, root: ZoneStack, far: str) -> None:
+    """What its owner has deleted here is not shown again by the child that it went to."""
+    stored = await net.zones["deep"].ledger.get(Instance, far)
+    assert stored is not None
+    gone = replace(stored, status=Status.DELETED, task=None, revision=0)
+    await root.ledger.commit([(Put(gone),)])
+    net.seen.clear()
+    assert (await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")).status == 404
+    assert not net.seen

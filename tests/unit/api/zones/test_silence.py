@@ -1,0 +1,126 @@
+"""What a zone does not tell its parents."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.api.auth import Credentials, Identity, NoAuth
+from berth.api.codec import decode, encode
+from berth.domain.instance import Fault, Instance, Status
+from berth.domain.write import Put
+from berth.services.zoning.zone_messages import OffersMessage
+from tests.unit.api.cloud import FakeClock, Json
+from tests.unit.api.zones.tree import Net, ZoneStack
+
+UUID = "00000000-0000-4000-8000-00000000beef"
+SERVER = f"/v2.1/servers/{UUID}"
+REFUSED = "No valid host was found for 1 instance. Of 3 hosts, ResourcesFilter removed 2."
+
+
+def request(specs: dict[str, str] | None = None, hints: dict[str, list[str]] | None = None) -> Json:
+    """Return a request as a parent sends it."""
+    flavor = {
+        "flavor_id": "f",
+        "name": "f",
+        "vcpus": 1,
+        "memory_mb": 64,
+        "extra_specs": specs or {},
+    }
+    tenant = {"project_id": "p", "user_id": "u"}
+    return {"request_id": "req-1", "flavor": flavor, "hints": hints or {}, **tenant}
+
+
+async def built(west: ZoneStack) -> Instance:
+    """Build an instance by a parent's order, and return it."""
+    offers = await west.stated("POST", "/zones/select", encode({"request": request()}))
+    blob = decode(encode(offers.body), OffersMessage).weights[0].blob
+    one = {"uuid": UUID, "name": "vm", "blob": blob, "sent_ms": 1}
+    order = {"request": request(), "reservation_id": "r-00000001", "instances": [one]}
+    assert (await west.stated("POST", "/v2.1/servers", encode(order))).status == 202
+    stored = await west.ledger.get(Instance, UUID)
+    assert stored is not None
+    return stored
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        request({"capabilities:host": "s> m"}),
+        request(hints={"build_near_host_ip": ["10.0.0.1"]}),
+        request(hints={"query": ['["<", "$hypervisor_hostname", "m"]']}),
+    ],
+    ids=["flavor", "address", "query"],
+)
+async def test_which_host_has_a_name(west: ZoneStack, asked: Json) -> None:
+    """Offers for such a request would spell out the names of hosts, letter by letter."""
+    answer = await west.stated("POST", "/zones/select", encode({"request": asked}))
+    assert answer.status == 400
+    assert "names a host" in answer.body["badRequest"]["message"]
+
+
+async def test_why_no_host_was_found(west: ZoneStack) -> None:
+    """The zone's own people read how many hosts there are; its parents read that none would do."""
+    stored = await built(west)
+    fault = Fault(500, REFUSED, 1.0, "host-0: out of memory")
+    broken = replace(stored, status=Status.ERROR, task=None, fault=fault)
+    await west.ledger.commit([(Put(broken),)])
+    told = (await west.stated("GET", SERVER)).body["server"]["fault"]
+    assert (told["message"], told.get("details")) == ("No valid host was found.", None)
+    own = (await west.ask("GET", SERVER)).body["server"]["fault"]
+    assert (own["message"], own["details"]) == (REFUSED, "host-0: out of memory")
+
+
+async def test_whose_agent_does_not_answer(west: ZoneStack) -> None:
+    """What a bus says of that names the host."""
+    await built(west)
+    body = encode({"os-getConsoleOutput": {}})
+    answer = await west.stated("POST", f"{SERVER}/action", body)
+    assert answer.status == 503
+    assert "does not answer" in str(answer.body)
+    assert "host-0" not in str(answer.body)
+
+
+class OfNoProject(NoAuth):
+    """Knows the account of a parent, which has no project."""
+
+    async def identify(self, credentials: Credentials) -> Identity:
+        """See `Auth.identify`."""
+        return Identity("root", "", is_admin=False)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/zones/info", 200),
+        ("GET", "/v2.1/servers", 403),
+        ("GET", "/v2.1/os-availability-zone", 403),
+        ("GET", "/v2.1/limits", 403),
+        ("GET", "/berth/v1/capacity?flavor=small", 403),
+        ("POST", "/berth/v1/decide", 403),
+        ("POST", "/zones/servers", 403),
+    ],
+)
+async def test_what_a_parent_is_told_without_statements(
+    method: str, path: str, status: int
+) -> None:
+    """An account of no project reads what the zone tells of itself, and makes no servers."""
+    zone = ZoneStack(Net(FakeClock()), "west", number=1, auth=OfNoProject())
+    await zone.start(1)
+    body = {"server": {"name": "vm", "flavorRef": "small", "networks": "none"}}
+    answer = await zone.ask(method, path, body if method == "POST" else None)
+    assert answer.status == status, answer.body
+    await zone.ledger.close()
+
+
+async def test_which_zones_are_below(net: Net, root: ZoneStack) -> None:
+    """One that does not answer is named to this zone's own people, and not to its parents."""
+    net.away.add("west")
+    uuid = await root.server(token="u:p")
+    net.away.add("deep")
+    east = net.zones["east"]
+    shown = await east.stated("GET", f"/v2.1/servers/{uuid}")
+    assert (shown.status, "deep" in str(shown.body)) == (503, False)
+    listed = await east.stated("GET", "/v2.1/servers")
+    assert (listed.status, listed.headers["x-berth-zones-missing"]) == (200, "east")
+    own = await east.ask("GET", "/v2.1/servers", token="u:p")
+    assert own.headers["x-berth-zones-missing"] == "deep"

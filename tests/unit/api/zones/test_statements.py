@@ -1,0 +1,400 @@
+"""What a request by a parent's statement may do, and what one without a good one may not."""
+
+import pytest
+
+from berth.api.codec import decode, encode
+from berth.domain.instance import Instance
+from berth.domain.request import Request
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.write import Put
+from berth.domain.zone import Errand, ErrandStage
+from berth.domain.zone_orders import SelectOrder
+from berth.ports.zones import STATEMENT_HEADER
+from berth.services.zoning.zone_messages import (
+    BuildMessage,
+    GroupMessage,
+    InstanceMessage,
+    OffersMessage,
+    RequestMessage,
+    SelectMessage,
+)
+from berth.testing.builders import make_flavor
+from tests.unit.api.cloud import Answer, Json
+from tests.unit.api.zones.tree import Net, ZoneStack
+
+UUID = "00000000-0000-4000-8000-00000000beef"
+SELECT, RELEASE, BUILD = "/zones/select", "/zones/release", "/v2.1/servers"
+FLAVOR = make_flavor()
+
+
+def request_message(**values: object) -> RequestMessage:
+    """Return a request of tenant p and user u."""
+    said: Json = {
+        "request_id": "req-1",
+        "flavor": FLAVOR,
+        "project_id": "p",
+        "user_id": "u",
+        **values,
+    }
+    return RequestMessage(**said)
+
+
+def select_message(count: int = 1, **values: object) -> bytes:
+    """Return the body of a select."""
+    return encode(SelectMessage(request_message(**values), num_instances=count))
+
+
+def build_message(offers: OffersMessage, **values: object) -> bytes:
+    """Return the body of a build of one instance by the first of some offers."""
+    instance: Json = {"uuid": UUID, "name": "vm", "blob": offers.weights[0].blob, "sent_ms": 1}
+    said: Json = {"request": request_message(), "reservation_id": "r-00000001"}
+    for name, value in values.items():
+        (instance if name in {*instance, "launch_index"} else said)[name] = value
+    said.setdefault("instances", (InstanceMessage(**instance),))
+    return encode(BuildMessage(**said))
+
+
+async def offers_of(zone: ZoneStack, count: int = 1) -> OffersMessage:
+    """Return the offers of a zone."""
+    answer = await zone.stated("POST", SELECT, select_message(count))
+    assert answer.status == 200, answer.body
+    return decode(encode(answer.body), OffersMessage)
+
+
+async def ask_with(
+    zone: ZoneStack, text: str, method: str, path: str, body: bytes = b"", who: str = "root"
+) -> Answer:
+    """Ask with the text of a statement."""
+    headers = {STATEMENT_HEADER: text}
+    return await zone.ask(method, path, body or None, token=who, headers=headers)
+
+
+async def test_an_offer_is_made_and_built(west: ZoneStack) -> None:
+    """A select answers with weights and blobs, and a build with one of them makes the instance."""
+    offers = await offers_of(west, 3)
+    assert len(offers.weights) == 3
+    answer = await west.stated("POST", BUILD, build_message(offers))
+    assert answer.status == 202, answer.body
+    assert answer.body == {
+        "reservation_id": "r-00000001",
+        "instances": [{"uuid": UUID, "flaw": None}],
+    }
+    stored = await west.ledger.get(Instance, UUID)
+    assert stored is not None
+    assert (stored.project_id, stored.user_id, stored.host) == ("p", "u", "host-0")
+    shown = await west.stated("GET", f"/v2.1/servers/{UUID}")
+    assert shown.body["server"]["hostId"] == ""
+    assert "OS-EXT-SRV-ATTR:host" not in shown.body["server"]
+
+
+async def test_what_is_released_is_gone(west: ZoneStack) -> None:
+    """A release lets go holds, deletes what was built, and refuses what comes late."""
+    offers = await offers_of(west, 2)
+    assert (await west.stated("POST", BUILD, build_message(offers))).status == 202
+    body = encode(
+        {
+            "surplus": [{"select_id": offers.select_id, "keep": 1}],
+            "withdrawn": [{"uuid": UUID, "sent_ms": 10}],
+        }
+    )
+    answer = await west.stated("POST", RELEASE, body)
+    assert (answer.status, answer.body) == (200, {"kept": []})
+    late = build_message(offers, uuid=UUID.replace("beef", "cafe"), sent_ms=5)
+    gone = encode({"withdrawn": [{"uuid": UUID.replace("beef", "cafe"), "sent_ms": 10}]})
+    assert (await west.stated("POST", RELEASE, gone)).status == 200
+    answer = await west.stated("POST", BUILD, late)
+    assert answer.body["instances"][0]["flaw"]
+
+
+async def test_only_a_parent_selects(west: ZoneStack) -> None:
+    """Without a statement there are no offers, not for administrators either."""
+    for path, body in ((SELECT, select_message()), (RELEASE, b"{}")):
+        for token in ("admin", "root", "u:p"):
+            answer = await west.ask("POST", path, body, token=token)
+            assert answer.status == 401
+            assert "X-Berth-Zone-Statement" in answer.body["unauthorized"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/v2.1/servers", f"/v2.1/servers/{UUID}", SELECT])
+async def test_forged_statements_are_refused(west: ZoneStack, path: str) -> None:
+    """Texts that no trusted parent has signed for this zone and time are refused everywhere."""
+    method, body = ("POST", select_message()) if path == SELECT else ("GET", b"")
+    good = west.statement(method, path, body)
+    content, _, signature = good.partition(".")
+    elsewhere = west.net.zones["deep"].statement(method, path, body)
+    stranger = west.statement(method, path, body, parent="mallory")
+    child = west.statement(method, path, body, parent="west")
+    for text in (
+        "",
+        "x",
+        "a" * 5000,
+        f"{content}.",
+        f"{content}.{signature[:-4]}AAAA",
+        f"{content[:-4]}AAAA.{signature}",
+        elsewhere,
+        stranger,
+        child,
+    ):
+        answer = await ask_with(west, text, method, path, body, who="admin")
+        assert answer.status == 401, text
+    west.clock.seconds += 61
+    assert (await ask_with(west, good, method, path, body)).status == 401
+
+
+async def test_a_statement_is_for_one_request(west: ZoneStack) -> None:
+    """It does for no other method, path, query or body, and for its own just once."""
+    server = await west.server(token="u:p")
+    path = f"/v2.1/servers/{server}"
+    for method, other, body in (
+        ("DELETE", path, b""),
+        ("GET", f"{path}?a=b", b""),
+        ("GET", "/v2.1/servers", b""),
+        ("GET", f"{path}/metadata", b""),
+    ):
+        answer = await ask_with(west, west.statement("GET", path), method, other, body)
+        assert answer.status == 401
+        assert "another request" in answer.body["unauthorized"]["message"]
+    text = west.statement("POST", f"{path}/action", b'{"os-stop": null}')
+    answer = await ask_with(west, text, "POST", f"{path}/action", b'{"forceDelete": null}')
+    assert answer.status == 401
+    assert (await west.ledger.get(Instance, server)) is not None
+    text = west.statement("GET", path)
+    assert (await ask_with(west, text, "GET", path)).status == 200
+    answer = await ask_with(west, text, "GET", path)
+    assert answer.status == 401
+    assert "used before" in answer.body["unauthorized"]["message"]
+
+
+async def test_a_caller_by_statement_is_its_tenant(west: ZoneStack) -> None:
+    """Whatever account the parent uses, it sees and does what the tenant may, and no more."""
+    mine, theirs = await west.server(token="u:p"), await west.server(token="v:q")
+    for token in ("root", "admin", "v:q"):
+        listed = await ask_with(
+            west, west.statement("GET", "/v2.1/servers"), "GET", "/v2.1/servers", who=token
+        )
+        assert [one["id"] for one in listed.body["servers"]] == [mine]
+        path = f"/v2.1/servers/{theirs}"
+        for method in ("GET", "DELETE"):
+            answer = await ask_with(west, west.statement(method, path), method, path, who=token)
+            assert answer.status == 404
+    everybody = "/v2.1/servers?all_tenants=1"
+    answer = await ask_with(west, west.statement("GET", everybody), "GET", everybody, who="admin")
+    assert answer.status == 403
+    body = b'{"migrate": null}'
+    answer = await west.stated("POST", f"/v2.1/servers/{mine}/action", body)
+    assert answer.status == 403
+
+
+async def test_a_tenant_called_admin_is_no_administrator(west: ZoneStack) -> None:
+    """A parent cannot name a user that this zone takes for an administrator."""
+    other = await west.server(token="v:q")
+    path = f"/v2.1/servers/{other}"
+    assert (await west.stated("GET", path, tenant=("admin", "admin"))).status == 404
+    answer = await west.stated("GET", "/v2.1/servers?all_tenants=1", tenant=("admin", "admin"))
+    assert answer.status == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v2.1/flavors"),
+        ("GET", "/v2.1/os-hypervisors"),
+        ("GET", "/berth/v1/state"),
+        ("GET", "/zones"),
+        ("DELETE", "/zones/1"),
+        ("GET", "/v2.1/os-quota-sets/p"),
+    ],
+)
+async def test_a_statement_has_no_place_elsewhere(west: ZoneStack, method: str, path: str) -> None:
+    """Where tenants of a parent have nothing to ask the account counts for nothing either."""
+    text = west.statement(method, path)
+    answer = await ask_with(west, text, method, path, who="admin")
+    assert answer.status == 403
+
+
+async def test_an_empty_tenant_is_none(west: ZoneStack) -> None:
+    """A statement for nobody does for what zones say of themselves, not for servers."""
+    await west.server(token="u:p")
+    answer = await west.stated("GET", "/zones/info", tenant=("", ""))
+    assert answer.status == 200
+    for path in ("/v2.1/servers", f"/v2.1/servers/{UUID}"):
+        assert (await west.stated("GET", path, tenant=("", ""))).status == 403
+    body = encode({"withdrawn": [{"uuid": UUID, "sent_ms": 1}]})
+    assert (await west.stated("POST", RELEASE, body, tenant=("", ""))).status == 403
+    assert (await west.stated("POST", RELEASE, b"{}", tenant=("", ""))).status == 200
+    odd = await west.stated("GET", "/v2.1/servers", tenant=("a\nb", "u"))
+    assert odd.status == 403
+
+
+async def test_an_order_is_for_the_statements_tenant(west: ZoneStack) -> None:
+    """A request for another project or user than the signed one is refused."""
+    offers = await offers_of(west)
+    cases: tuple[Json, ...] = ({"project_id": "q"}, {"user_id": "v"})
+    for values in cases:
+        answer = await west.stated("POST", SELECT, select_message(**values))
+        assert answer.status == 403
+        body = build_message(offers, request=request_message(**values))
+        assert (await west.stated("POST", BUILD, body)).status == 403
+    assert await west.ledger.get(Instance, UUID) is None
+
+
+async def test_offers_are_for_the_parent_that_signs(net: Net) -> None:
+    """An offer that one parent was given builds nothing for another."""
+    zone = ZoneStack(net, "shared", number=9, parents=("root", "other"))
+    await zone.start(1)
+    offers = await offers_of(zone)
+    answer = await zone.stated("POST", BUILD, build_message(offers), parent="other")
+    assert answer.body["instances"] == [{"uuid": UUID, "flaw": "other_audience"}]
+    assert await zone.ledger.get(Instance, UUID) is None
+    await zone.ledger.close()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"uuid": ".."},
+        {"uuid": "00000000-0000-4000-8000-00000000BEEF"},
+        {"uuid": f"{UUID}\n"},
+        {"name": ""},
+        {"name": "a\x07"},
+        {"name": "n" * 301},
+        {"sent_ms": -1},
+        {"sent_ms": 2**63 - 1},
+        {"launch_index": -1},
+        {"reservation_id": "r 1"},
+        {"instances": ()},
+        {"metadata": {"a": "v" * 256}},
+        {"metadata": {f"k{number}": "v" for number in range(129)}},
+        {"extra": {"tags": "x"}},
+        {"extra": {"user_data": "x" * 65_536}},
+        {"requested_zone": "z" * 400},
+        {"request": request_message(request_id="a b")},
+        {"request": request_message(hints={"_nova_check_type": ("rebuild",)})},
+        {"request": request_message(hints={"a": ("v" * 256,)})},
+        {"request": request_message(group_uuid=UUID)},
+    ],
+)
+async def test_a_build_is_read_as_what_a_client_sends(west: ZoneStack, values: Json) -> None:
+    """What no client could have asked for is refused as a whole, with 400, and nothing is built."""
+    offers = await offers_of(west)
+    answer = await west.stated("POST", BUILD, build_message(offers, **values))
+    assert answer.status == 400, answer.body
+    assert await west.ledger.get(Instance, UUID) is None
+
+
+async def test_a_parent_cannot_say_what_this_zone_notes(west: ZoneStack) -> None:
+    """Of what is kept beside an instance only what clients may write is taken."""
+    offers = await offers_of(west)
+    extra = {"description": "d", "berth:withdrawn_ms": 5, "locked": "by nobody", "host": "host-1"}
+    answer = await west.stated("POST", BUILD, build_message(offers, extra=extra))
+    assert answer.status == 202, answer.body
+    stored = await west.ledger.get(Instance, UUID)
+    assert stored is not None
+    assert stored.extra == {"description": "d"}
+
+
+async def test_a_body_of_a_client_is_no_build(west: ZoneStack) -> None:
+    """With a statement only offers are built by; a parent does not order servers as a client."""
+    body = encode({"server": {"name": "vm", "flavorRef": "small", "networks": "none"}})
+    assert (await west.stated("POST", BUILD, body)).status == 400
+    assert (await west.stated("GET", BUILD)).body["servers"] == []
+
+
+async def test_instances_of_other_projects_are_left_alone(west: ZoneStack) -> None:
+    """A release for one tenant touches no other one's instances, here or below."""
+    theirs = await west.server(token="v:q")
+    sent = Errand(UUID, 1, ErrandStage.THERE, "q", "v", "r-1", "req-1")
+    await west.ledger.commit([(Put(sent),)])
+    body = encode({"withdrawn": [{"uuid": uuid, "sent_ms": 10} for uuid in (theirs, UUID)]})
+    answer = await west.stated("POST", RELEASE, body)
+    assert (answer.status, answer.body) == (200, {"kept": []})
+    stored = await west.ledger.get(Instance, theirs)
+    assert stored is not None
+    assert stored.task is not None
+    assert stored.task.value != "deleting"
+    assert await west.ledger.get(Errand, UUID) == sent
+    assert await west.ledger.get(Instance, UUID) is None
+
+
+async def test_an_errand_of_another_project_is_not_taken(net: Net) -> None:
+    """A build below under another tenant's uuid is refused, and their instance is still found."""
+    east = net.zones["east"]
+    sent = Errand(UUID, 1, ErrandStage.THERE, "q", "v", "r-1", "req-1")
+    await east.ledger.commit([(Put(sent),)])
+    offers = await offers_of(east)
+    answer = await east.stated("POST", BUILD, build_message(offers))
+    assert answer.body["instances"] == [{"uuid": UUID, "flaw": "used"}]
+    assert await east.ledger.get(Errand, UUID) == sent
+
+
+async def test_groups_of_other_projects_are_not_joined(west: ZoneStack) -> None:
+    """A group that another project has here, or that another one has there, is not to be found."""
+    theirs = ServerGroup(UUID, "g", GroupPolicy.ANTI_AFFINITY, "q", "v")
+    for group in (theirs, ServerGroup(UUID, "g", GroupPolicy.ANTI_AFFINITY, "p", "u")):
+        message = SelectMessage(request_message(group_uuid=UUID), group=GroupMessage.of(group))
+        if group is not theirs:
+            fresh = await west.stated("POST", SELECT, encode(message))
+            assert fresh.status == 200, fresh.body
+            await west.ledger.commit([(Put(theirs),)])
+        answer = await west.stated("POST", SELECT, encode(message))
+        assert answer.status == 400
+        assert "could not be found" in answer.body["badRequest"]["message"]
+
+
+async def test_a_select_ends_in_the_time_of_this_zone(west: ZoneStack) -> None:
+    """However long a parent would wait, a select takes no longer than the settings say."""
+    seen: list[SelectOrder] = []
+    offers = west.house.selecting.offers
+
+    async def noted(order: SelectOrder) -> object:
+        seen.append(order)
+        return await offers(order)
+
+    west.house.selecting.offers = noted  # type: ignore[method-assign, assignment]
+    for deadline_ms, wanted_s in ((60_000, 2.0), (500, 0.5)):
+        body = encode(SelectMessage(request_message(), deadline_ms=deadline_ms))
+        assert (await west.stated("POST", SELECT, body)).status == 200
+        assert seen[-1].deadline_s - west.clock.now_s() == wanted_s
+        assert seen[-1].audience == "root"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"num_instances": 0},
+        {"num_instances": 10_001},
+        {"deadline_ms": 0},
+        {"deadline_ms": 10**9},
+        {"blob_bytes": 1},
+        {"blob_bytes": 10**9},
+        {"request": {}},
+        {"request": None},
+    ],
+)
+async def test_a_select_has_bounds(west: ZoneStack, changed: Json) -> None:
+    """Counts, times and sizes beyond them are refused with 400."""
+    body = {**decode(select_message(), dict[str, object]), **changed}
+    answer = await west.stated("POST", SELECT, encode(body))
+    assert answer.status == 400
+
+
+async def test_only_a_parent_has_a_long_body_read(west: ZoneStack) -> None:
+    """A client's body ends at the limit, with a forged statement too; a parent's is read on."""
+    body = b" " * (west.parts.limits.body_bytes_max + 1) + select_message()
+    assert (await west.stated("POST", SELECT, body)).status == 200
+    forged = west.statement("POST", BUILD, body, parent="mallory")
+    assert (await ask_with(west, forged, "POST", BUILD, body)).status == 401
+    assert (await west.ask("POST", BUILD, body, token="u:p")).status == 413
+    huge = b" " * (32 * 1024 * 1024 + 1)
+    assert (await west.stated("POST", SELECT, huge)).status == 413
+    deep = b'{"request":' + b"[" * 10_000 + b"]" * 10_000 + b"}"
+    for path in (SELECT, RELEASE, BUILD):
+        assert (await west.stated("POST", path, deep)).status == 400
+
+
+async def test_a_request_of_a_scheduler_reaches_all_bounds(west: ZoneStack) -> None:
+    """What a scheduler's own message says of a request is what the API lets through."""
+    request = Request("req-9", (UUID,), FLAVOR, project_id="p", user_id="u")
+    order = SelectOrder(request, "root", west.clock.now_s() + 2.0)
+    body = encode(SelectMessage.of(order, west.clock.now_s()))
+    assert (await west.stated("POST", SELECT, body)).status == 200

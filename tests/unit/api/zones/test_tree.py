@@ -1,0 +1,266 @@
+"""Servers over a tree of zones, asked for at its root: how they are made and listed."""
+
+import json
+from urllib.parse import parse_qs, urlsplit
+
+from berth.api.codec import encode
+from berth.domain.instance import Instance
+from berth.domain.zone import Errand
+from berth.ports.zones import ForwardedAnswer
+from tests.unit.api.cloud import Json
+from tests.unit.api.zones.tree import Net, ZoneStack
+
+MISSING = "x-berth-zones-missing"
+
+
+async def make(root: ZoneStack, count: int, *, who: str = "u:p", **values: object) -> str:
+    """Make servers all at once and return their reservation id."""
+    server = {"name": "vm", "flavorRef": "small", "num_instances": count, **values}
+    answer = await root.ask("POST", "/zones/servers", {"server": server}, token=who)
+    assert answer.status == 202, answer.body
+    assert list(answer.body) == ["reservation_id"]
+    reservation: str = answer.body["reservation_id"]
+    return reservation
+
+
+async def listed(zone: ZoneStack, query: str = "", *, who: str = "u:p") -> list[Json]:
+    """Return a list in full."""
+    answer = await zone.ask("GET", f"/v2.1/servers/detail?{query}", token=who)
+    assert answer.status == 200, answer.body
+    found: list[Json] = answer.body["servers"]
+    return found
+
+
+async def own_instances(zone: ZoneStack) -> list[Instance]:
+    """Return the instances that a zone has itself."""
+    uuids = [server["id"] for server in await listed(zone, "all_tenants=1", who="admin")]
+    found = [await zone.ledger.get(Instance, uuid) for uuid in uuids]
+    return [one for one in found if one is not None]
+
+
+async def test_one_reservation_finds_all_servers_of_a_request(net: Net, root: ZoneStack) -> None:
+    """Servers go to several zones, and their reservation finds them all, short and in full."""
+    reservation = await make(root, 20)
+    await make(root, 1)
+    found = await listed(root, f"reservation_id={reservation}")
+    assert len({server["id"] for server in found}) == 20
+    short = await root.ask("GET", f"/v2.1/servers?reservation_id={reservation}", token="u:p")
+    assert {one["id"] for one in short.body["servers"]} == {one["id"] for one in found}
+    assert MISSING not in short.headers
+    for name in ("west", "deep"):
+        assert await own_instances(net.zones[name])
+    assert len(await listed(root)) == 21
+
+
+async def test_counts_may_be_asked_for_as_elsewhere(root: ZoneStack) -> None:
+    """With max_count and /zones/boot it works as well; both kinds of counts at once are refused."""
+    server = {"name": "vm", "flavorRef": "small", "max_count": 3}
+    answer = await root.ask("POST", "/zones/boot", {"server": server}, token="u:p")
+    assert answer.status == 202, answer.body
+    assert len(await listed(root, f"reservation_id={answer.body['reservation_id']}")) == 3
+    both = {**server, "num_instances": 2}
+    answer = await root.ask("POST", "/zones/servers", {"server": both}, token="u:p")
+    assert answer.status == 400
+    assert "num_instances" in answer.body["badRequest"]["message"]
+
+
+async def test_a_server_is_made_as_ever(root: ZoneStack) -> None:
+    """POST /servers places over the tree too, and the server is found under its own id."""
+    uuid = await root.server(token="u:p")
+    answer = await root.ask("GET", f"/v2.1/servers/{uuid}", token="u:p")
+    assert answer.status == 200, answer.body
+    assert answer.body["server"]["tenant_id"] == "p"
+
+
+async def test_a_repeat_makes_nothing_anew(net: Net, root: ZoneStack) -> None:
+    """With an Idempotency-Key the same servers are answered again, though other zones have them."""
+    server = {"server": {"name": "vm", "flavorRef": "small"}}
+    ids: set[str] = set()
+    for _ in range(2):
+        answer = await root.ask(
+            "POST", "/v2.1/servers", server, token="u:p", headers={"Idempotency-Key": "k"}
+        )
+        assert answer.status == 202, answer.body
+        ids.add(answer.body["server"]["id"])
+    assert len(ids) == 1
+    assert [one["id"] for one in await listed(root)] == [*ids]
+    assert sum([len(await own_instances(zone)) for zone in net.zones.values()]) == 1
+
+
+async def test_a_list_has_the_callers_own_alone(root: ZoneStack, west: ZoneStack) -> None:
+    """Neither other tenants of the root, nor those of a child, are seen or see anything."""
+    mine = await make(root, 4)
+    await make(root, 4, who="v:q")
+    await west.server(token="w:local")
+    assert {one["tenant_id"] for one in await listed(root)} == {"p"}
+    assert {one["tenant_id"] for one in await listed(root, who="v:q")} == {"q"}
+    assert not await listed(root, f"reservation_id={mine}", who="v:q")
+    assert not await listed(root, who="w:local")
+
+
+async def test_links_and_hosts_of_children_are_not_told(net: Net, root: ZoneStack) -> None:
+    """Links lead to the root, and nothing names a child's address or tells its hosts apart."""
+    await make(root, 8)
+    answer = await root.ask("GET", "/v2.1/servers/detail", token="u:p", version="2.46")
+    text = json.dumps(answer.body)
+    for name in ("west", "east", "deep", "host-", "node-", "11111111-"):
+        assert name not in text
+    for server in answer.body["servers"]:
+        assert server["hostId"] == ""
+        assert {link["rel"] for link in server["links"]} == {"self", "bookmark"}
+        assert all(link["href"].startswith("http://berth.test/") for link in server["links"])
+        assert server["flavor"]["links"][0]["href"] == "http://berth.test/flavors/small"
+    assert net.seen
+
+
+async def test_children_are_asked_only_for_tenants_that_they_have(
+    net: Net, root: ZoneStack
+) -> None:
+    """A list of a tenant without servers below, or of all tenants, asks no child."""
+    await make(root, 2)
+    net.seen.clear()
+    assert not await listed(root, who="v:q")
+    assert not await listed(root, "all_tenants=1", who="admin")
+    assert not await listed(root, "deleted=1", who="admin:p")
+    assert not net.seen
+
+
+async def test_an_administrator_finds_a_reservation_of_any_project(root: ZoneStack) -> None:
+    """A reservation is of one project, so children can be asked for it in that one's name."""
+    reservation = await make(root, 3)
+    found = await listed(root, f"all_tenants=1&reservation_id={reservation}", who="admin")
+    assert len(found) == 3
+    assert "OS-EXT-SRV-ATTR:host" not in found[0]
+
+
+async def test_pages_go_through_the_whole_tree(root: ZoneStack) -> None:
+    """Page after page finds each server once, by the links as well as by the markers."""
+    await make(root, 20)
+    wanted = {one["id"] for one in await listed(root)}
+    for limit in (1, 3, 7, 19, 20):
+        found: list[str] = []
+        path = f"/v2.1/servers?limit={limit}"
+        while path:
+            answer = await root.ask("GET", path, token="u:p")
+            assert answer.status == 200, answer.body
+            page = answer.body["servers"]
+            assert len(page) <= limit
+            found += [one["id"] for one in page]
+            links = answer.body.get("servers_links", [])
+            href: str = links[0]["href"] if links else ""
+            path = f"/v2.1/servers?{urlsplit(href).query}" if links else ""
+        assert len(found) == 20
+        assert set(found) == wanted
+
+
+async def test_a_page_of_this_zones_own_asks_nobody(net: Net, west: ZoneStack) -> None:
+    """A marker that nobody has is refused, and not taken to children."""
+    del net
+    answer = await west.ask("GET", "/v2.1/servers?marker=nothing", token="u:p")
+    assert answer.status == 400
+
+
+async def test_a_child_that_does_not_answer_is_named(net: Net, root: ZoneStack) -> None:
+    """The list has what the others answer, and a header names who is missing in it."""
+    await make(root, 20)
+    there = len(await own_instances(net.zones["deep"]))
+    net.away.add("west")
+    answer = await root.ask("GET", "/v2.1/servers", token="u:p")
+    assert answer.status == 200
+    assert len(answer.body["servers"]) == there
+    assert answer.headers[MISSING] == "west"
+
+
+async def test_what_is_missing_further_below_is_told(net: Net, root: ZoneStack) -> None:
+    """A child whose own child is away is named, and its other servers are there."""
+    await make(root, 20)
+    there = len(await own_instances(net.zones["west"]))
+    net.away.add("deep")
+    answer = await root.ask("GET", "/v2.1/servers", token="u:p")
+    assert len(answer.body["servers"]) == there
+    assert answer.headers[MISSING] == "east"
+
+
+async def test_each_zone_keeps_time_for_its_own_answer(net: Net, root: ZoneStack) -> None:
+    """A zone gives its children less time than it has itself."""
+    await make(root, 20)
+    net.timeouts.clear()
+    await listed(root)
+    # root to west and to east, and east to deep
+    assert sorted(net.timeouts, reverse=True)[:2] == [1.6, 1.6]
+    assert max(net.timeouts[2:]) <= 1.6 * 0.8
+
+
+async def test_a_child_cannot_add_servers_to_a_list(net: Net, root: ZoneStack) -> None:
+    """What was not sent to a child, or is of another tenant, is left out of what it answers."""
+    await make(root, 8)
+    await make(root, 8, who="v:q")
+    west_own, east_own, theirs = await sorted_out(net)
+    said = [
+        {"id": west_own, "name": "mine", "tenant_id": "p"},
+        {"id": west_own, "name": "twice", "tenant_id": "p"},
+        {"id": east_own, "name": "elsewhere", "tenant_id": "p"},
+        {"id": theirs, "name": "of another tenant", "tenant_id": "p"},
+        {"id": theirs, "name": "of another tenant", "tenant_id": "q"},
+        {"id": "00000000-0000-4000-8000-00000000dead", "name": "made up", "tenant_id": "p"},
+        {"id": 7},
+        "no server",
+    ]
+    net.lies["west", "GET"] = ForwardedAnswer(200, {}, encode({"servers": said}))
+    net.away.add("east")
+    answer = await root.ask("GET", "/v2.1/servers/detail", token="u:p")
+    assert [one["id"] for one in answer.body["servers"]] == [west_own]
+
+
+async def sorted_out(net: Net) -> tuple[str, str, str]:
+    """Return instances of p in west, of p in the other child, and of q in west."""
+    errands = await net.zones["root"].ledger.all(Errand)
+    by = {(one.project_id, one.zone_id): one.instance_uuid for one in errands}
+    return by["p", 1], by["p", 2], by["q", 1]
+
+
+async def test_lists_that_are_none_count_as_no_answer(net: Net, root: ZoneStack) -> None:
+    """Other statuses, no JSON, other JSON, deep JSON and too long answers fail nothing."""
+    await make(root, 20)
+    deep = b'{"servers": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    for lie in (
+        ForwardedAnswer(500, {}, b"{}"),
+        ForwardedAnswer(302, {"location": "http://elsewhere/"}, b""),
+        ForwardedAnswer(401, {"www-authenticate": "Basic"}, b""),
+        ForwardedAnswer(200, {}, b"<html>"),
+        ForwardedAnswer(200, {}, b"[]"),
+        ForwardedAnswer(200, {}, b"{}"),
+        ForwardedAnswer(200, {}, b'{"servers": "many"}'),
+        ForwardedAnswer(200, {}, deep),
+        ForwardedAnswer(200, {}, b" " * 33 * 1024 * 1024),
+        ForwardedAnswer(200, {}, b'{"servers": [{"id": "\\u0000"}]}'),
+    ):
+        net.lies["west", "GET"] = lie
+        answer = await root.ask("GET", "/v2.1/servers", token="u:p")
+        assert answer.status == 200
+        assert answer.headers[MISSING] == "west"
+        assert "elsewhere" not in str(answer.headers)
+
+
+async def test_a_child_cannot_keep_a_list_from_ending(net: Net, root: ZoneStack) -> None:
+    """A child that always says that there is more, and gives nothing, is passed over."""
+    await make(root, 20)
+    more = {"servers": [], "servers_links": [{"rel": "next", "href": "http://west/"}]}
+    net.lies["west", "GET"] = ForwardedAnswer(200, {}, encode(more))
+    answer = await root.ask("GET", "/v2.1/servers", token="u:p")
+    assert "servers_links" not in answer.body
+    assert answer.body["servers"]
+
+
+async def test_filters_go_down_and_rights_do_not(net: Net, root: ZoneStack) -> None:
+    """Children get the filters of the client, but nothing that widens what is listed."""
+    await make(root, 20, metadata={"a": "b"})
+    net.seen.clear()
+    query = "all_tenants=1&project_id=p&name=vm-1&status=BUILD"
+    found = await listed(root, query, who="admin")
+    assert {one["name"] for one in found} >= {"vm-1", "vm-10"}
+    assert "vm-2" not in {one["name"] for one in found}
+    for seen in net.seen:
+        asked = parse_qs(urlsplit(seen.asked.path).query)
+        assert asked.keys() == {"name", "status", "limit"}
+        assert seen.project_id == "p"

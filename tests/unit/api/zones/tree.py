@@ -1,0 +1,235 @@
+"""Zones with an API each, which ask each other over HTTP messages, without a network."""
+
+import itertools
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import cast
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from berth.api.app import build_app
+from berth.api.auth import Auth
+from berth.api.limits import Limits
+from berth.api.zones.parts import ZoneParts
+from berth.domain.errors import UnavailableError
+from berth.domain.zone import Zone
+from berth.ports.zones import STATEMENT_HEADER, ForwardedAnswer, ForwardedRequest, NotAskedError
+from berth.services.commands import PLACE
+from berth.services.sealing import KEY_BYTES, Sealer
+from berth.services.zoning.asking_children import AskingChildren
+from berth.services.zoning.serving import ZoneServing
+from berth.services.zoning.statements import Asked, StatementReader, StatementWriter
+from berth.services.zoning.telling_capabilities import TellingCapabilities
+from berth.services.zoning.watching import WatchSettings, ZoneWatch
+from berth.services.zoning.zones import Zones
+from tests.unit.api.cloud import Answer, FakeClock, Stack
+from tests.unit.services.wiring import Desk
+from tests.unit.services.zoning.houses import FixedKeys, House, NearZones
+
+TENANT = ("p", "u")
+"""The project and user of whom most tests ask."""
+
+
+@dataclass
+class Seen:
+    """One request between zones: who was asked, what, for whom, and by which statement."""
+
+    zone: str
+    asked: ForwardedRequest
+    project_id: str
+    user_id: str
+    statement: str
+
+
+@dataclass
+class Net:
+    """All zones by name.
+
+    Attributes:
+        away: zones that do not answer.
+        lies: what zones answer instead, by zone and method.
+        seen: requests between zones, oldest first.
+        timeouts: how long each of these had.
+    """
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    zones: dict[str, "ZoneStack"] = field(default_factory=dict[str, "ZoneStack"])
+    away: set[str] = field(default_factory=set[str])
+    lies: dict[tuple[str, str], ForwardedAnswer] = field(
+        default_factory=dict[tuple[str, str], ForwardedAnswer]
+    )
+    seen: list[Seen] = field(default_factory=list[Seen])
+    timeouts: list[float] = field(default_factory=list[float])
+
+
+class NearChildren:
+    """Carries requests to zones in this process; see the port `ForwardsToZones`."""
+
+    def __init__(self, net: Net, writer: StatementWriter, parent: str) -> None:
+        self._net = net
+        self._writer = writer
+        self._parent = parent
+
+    async def forward(
+        self,
+        zone: Zone,
+        asked: ForwardedRequest,
+        *,
+        project_id: str,
+        user_id: str,
+        timeout_s: float,
+    ) -> ForwardedAnswer:
+        """Ask the zone's API, logged in with the parent's account."""
+        net = self._net
+        net.timeouts.append(timeout_s)
+        if zone.name in net.away:
+            raise NotAskedError(f"zone {zone.name} is away")
+        statement = self._writer.write(zone.name, asked, project_id=project_id, user_id=user_id)
+        net.seen.append(Seen(zone.name, asked, project_id, user_id, statement))
+        lie = net.lies.get((zone.name, asked.method))
+        if lie is not None:
+            if len(lie.body) > asked.answer_bytes_max:
+                raise UnavailableError("the answer is too long")
+            return lie
+        headers = {**asked.headers, STATEMENT_HEADER: statement, "X-Auth-Token": self._parent}
+        transport = httpx.ASGITransport(net.zones[zone.name].app)
+        async with httpx.AsyncClient(transport=transport, base_url=zone.api_url) as client:
+            got = await client.request(
+                asked.method, asked.path, headers=headers, content=asked.body
+            )
+        return ForwardedAnswer(got.status_code, dict(got.headers), got.content)
+
+
+class NearAsking(AskingChildren):
+    """Asks children as the real one does; houses of tests want a list of each other as well."""
+
+    houses: dict[str, House]
+
+
+class ZoneStack(Stack):
+    """A cloud that is a zone: API, scheduler, and the services that make it part of a tree."""
+
+    def __init__(
+        self,
+        net: Net,
+        name: str,
+        *,
+        number: int,
+        parents: tuple[str, ...] = (),
+        auth: Auth | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        super().__init__(clock=net.clock, auth=auth, limits=limits)
+        self.net, self.name = net, name
+        net.zones[name] = self
+        self.key = key_of(name)
+        numbers = itertools.count(number * 1_000_000)
+
+        def random_bytes(length: int) -> bytes:
+            return next(numbers).to_bytes(length, "big")
+
+        self.writer = StatementWriter(name, self.key, self.clock.now_s, random_bytes)
+        self.children = NearChildren(net, self.writer, name)
+        asking = NearAsking(self.children, self.clock)
+        asking.houses = {}
+        self.instances = self.parts.instances
+        self.house = House(name, cast("Desk", self), cast("NearZones", asking))
+        sealer = Sealer(FixedKeys(name.encode().ljust(KEY_BYTES, b"\1")), random_bytes)
+        self.zones = Zones(self.ledger, sealer, name)
+        self.watch = ZoneWatch(
+            children=asking,
+            clock=self.clock,
+            telemetry=self.told,
+            rng=Random(1),
+            settings=WatchSettings(),
+        )
+        self.follower.subscribe(self.watch)
+        trusted = {parent: (key_of(parent).public_key(),) for parent in parents}
+        self.zone_parts = ZoneParts(
+            name=name,
+            zones=self.zones,
+            watch=self.watch,
+            info=TellingCapabilities(
+                name=name,
+                capabilities={"hypervisor": ("kvm",)},
+                told=("free.VCPU",),
+                replica=self.replica,
+                clock=self.clock,
+            ),
+            statements=StatementReader(name, lambda: trusted, self.clock.now_s),
+            children=self.children,
+            select_timeout_s=2.0,
+            build_timeout_s=30.0,
+        )
+        self.parts = replace(self.parts, zones=self.zone_parts)
+        self.app = build_app(self.parts)
+        self.stop_placing()
+        self.bus.serve(PLACE, self.house.tree.place)
+        house = self.house
+        ZoneServing(house.selecting, house.building, house.releasing, house.holder).serve(self.bus)
+
+    async def adopt(self, *children: "ZoneStack") -> None:
+        """Make other zones children of this one, as an operator does."""
+        for child in children:
+            zone = {"name": child.name, "api_url": f"http://{child.name}.test:8774"}
+            answer = await self.ask("POST", "/zones", {"zone": zone})
+            assert answer.status == 201, answer.body
+        await self.follower.catch_up()
+        self.house.children = list(self.watch.active())
+
+    async def stated(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        parent: str = "root",
+        tenant: tuple[str, str] = TENANT,
+    ) -> Answer:
+        """Ask as a parent does, by a statement of its own for just this request."""
+        statement = self.statement(method, path, body, parent=parent, tenant=tenant)
+        headers = {STATEMENT_HEADER: statement}
+        return await self.ask(method, path, body or None, token="root", headers=headers)
+
+    def statement(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        parent: str = "root",
+        tenant: tuple[str, str] = TENANT,
+    ) -> str:
+        """Return a statement of a parent for a request to this zone."""
+        asked = Asked(method, path, body)
+        writer = StatementWriter(parent, key_of(parent), self.clock.now_s, _fresh)
+        project_id, user_id = tenant
+        return writer.write(self.name, asked, project_id=project_id, user_id=user_id)
+
+
+_NUMBERS = itertools.count(1)
+
+
+def _fresh(length: int) -> bytes:
+    return next(_NUMBERS).to_bytes(length, "big")
+
+
+def key_of(name: str) -> Ed25519PrivateKey:
+    """Return the private key of a zone."""
+    return Ed25519PrivateKey.from_private_bytes(name.encode().ljust(32, b"\0"))
+
+
+async def open_tree() -> Net:
+    """Open root, with children west and east; east has a child deep. The root has no hosts."""
+    net = Net()
+    root = ZoneStack(net, "root", number=1)
+    west = ZoneStack(net, "west", number=2, parents=("root",))
+    east = ZoneStack(net, "east", number=3, parents=("root",))
+    deep = ZoneStack(net, "deep", number=4, parents=("east",))
+    for zone, hosts in ((root, 0), (west, 1), (east, 0), (deep, 2)):
+        await zone.start(hosts)
+        await zone.flavor()
+    await east.adopt(deep)
+    await root.adopt(west, east)
+    return net

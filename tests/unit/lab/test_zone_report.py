@@ -1,0 +1,122 @@
+"""The report of the demo of zones: where instances are, and what should not be so."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from berth.domain.decision import ScoredHost
+from berth.domain.instance import Instance
+from berth.lab.zone_books import ZoneBook, faults_of
+from berth.lab.zone_report import check, parts_of, share_of, widest, with_zones
+from berth.lab.zone_tenant import Outcome
+from berth.testing.builders import make_instance
+
+OUTCOME = Outcome("req-1", "r-1", "small", 3, is_placed=True, took_s=0.1)
+
+
+def instance(number: int, reservation_id: str = "r-1") -> Instance:
+    """Return an instance on a host."""
+    return replace(make_instance(number, host="host"), reservation_id=reservation_id)
+
+
+def book(
+    zone: str, *instances: Instance, scores: Sequence[float] = (), wrong: Sequence[str] = ()
+) -> ZoneBook:
+    """Return what a zone has; the n-th score is of the host of the n-th instance."""
+    chosen: Mapping[str, ScoredHost] = {
+        one.uuid: ScoredHost(f"{zone}-host", f"{zone}-host", score)
+        for one, score in zip(instances, scores, strict=False)
+    }
+    return ZoneBook(
+        zone=zone,
+        parent=None,
+        level=0,
+        hosts=1,
+        vcpus=8,
+        vcpus_used=len(instances),
+        instances={one.uuid: one for one in instances},
+        chosen=chosen,
+        wrong=wrong,
+    )
+
+
+def listed(*instances: Instance, status: str = "ACTIVE") -> list[dict[str, Any]]:
+    """Return instances as the root lists them."""
+    return [{"id": one.uuid, "status": status} for one in instances]
+
+
+def test_books_that_add_up_have_no_faults() -> None:
+    """Three instances in two zones, as many as were asked for."""
+    assert (
+        faults_of([book("a", instance(1), instance(2)), book("b", instance(3))], {"r-1": 3}) == []
+    )
+
+
+def test_an_instance_in_two_zones_is_a_fault() -> None:
+    """And so is the count that it makes wrong."""
+    faults = faults_of([book("a", instance(1)), book("b", instance(1))], {"r-1": 1})
+    assert faults == [
+        f"instance {instance(1).uuid} is in a and b",
+        "reservation r-1 has 2 instances, and was to have 1",
+    ]
+
+
+def test_an_instance_that_is_missing_or_not_wanted_is_a_fault() -> None:
+    """One that a refused request has left behind is seen, too."""
+    faults = faults_of([book("a", instance(1), instance(2, "r-2"))], {"r-1": 2})
+    assert faults == [
+        "reservation r-1 has 1 instances, and was to have 2",
+        "reservation r-2 has 1 instances, and was to have 0",
+    ]
+
+
+def test_what_an_audit_finds_is_a_fault() -> None:
+    """With the zone's name."""
+    faults = faults_of([book("a", wrong=["task_stuck: it waits"])], {})
+    assert faults == ["the audit of a finds task_stuck: it waits"]
+
+
+def test_zones_of_a_request_are_those_that_have_some_of_it() -> None:
+    """Other reservations do not count."""
+    books = [book("a", instance(1), instance(2)), book("b", instance(4, "r-2")), book("c")]
+    assert with_zones(OUTCOME, books).zones == {"a": 2}
+
+
+def test_the_widest_request_is_in_the_most_zones_and_the_largest_there() -> None:
+    """Refused ones are in none."""
+    wide = replace(OUTCOME, zones={"a": 1, "b": 2})
+    wider = replace(wide, count=9)
+    refused = replace(wider, count=99, is_placed=False)
+    assert widest([OUTCOME, wide, wider, refused]) is wider
+    assert widest([refused]) is None
+
+
+def test_weights_of_a_zone_are_the_best_and_the_least_of_its_own() -> None:
+    """None where it has nothing."""
+    share = share_of(book("a", instance(1), instance(2), scores=(0.25, 0.75)))
+    assert (share.weight_most, share.weight_least, share.instances) == (0.75, 0.25, 2)
+    assert share_of(book("b")).weight_most is None
+
+
+def test_parts_of_a_request_come_best_first() -> None:
+    """Each with the first and the last choice of its zone, of this request alone."""
+    books = [
+        book("a", instance(1), instance(2), scores=(0.5, 0.25)),
+        book("b", instance(3), instance(4, "r-2"), scores=(0.75, 1.0)),
+        book("c"),
+    ]
+    parts = parts_of(OUTCOME, books)
+    assert [(part.zone, part.instances) for part in parts] == [("b", 1), ("a", 2)]
+    assert [(part.first.score, part.last.score) for part in parts] == [(0.75, 0.75), (0.5, 0.25)]
+
+
+def test_a_list_that_differs_from_the_books_is_a_fault() -> None:
+    """Servers that do not run are told by their status."""
+    books = {"a": book("a", instance(1), instance(2)), "b": book("b", instance(3))}
+    whole = listed(instance(1), instance(2), instance(3))
+    assert check([OUTCOME], {"r-1": whole}, books) == []
+    assert check([OUTCOME], {"r-1": whole[1:]}, books) == [
+        "the root lists other servers of r-1 than the zones have"
+    ]
+    failed = [*whole[1:], *listed(instance(1), status="ERROR")]
+    assert check([OUTCOME], {"r-1": failed}, books) == ["1 servers of r-1 are ERROR"]

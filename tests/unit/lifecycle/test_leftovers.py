@@ -1,0 +1,142 @@
+"""Leftovers: files that a crash leaves are found, and go when nobody can want them any more."""
+
+import pytest
+
+from berth.adapters.virt.fake import FakeDriver
+from berth.domain import lifecycle
+from berth.domain.host import Service
+from berth.domain.host_audit import HostAudit
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.revising import revised
+from berth.domain.write import Free, Put
+from berth.services.host_work.leftovers import DISKS, FILES, LEFTOVER_AGE_S
+from berth.testing.builders import make_uuid
+from tests.unit.lifecycle.town import DOWN_S, Town, caller, open_town
+
+LONG_S = LEFTOVER_AGE_S + 700.0
+
+
+class KilledError(Exception):
+    """Stands for the end of an agent's process."""
+
+
+async def audit_of(town: Town, host: str) -> HostAudit:
+    """Return what the agent of a host has noted."""
+    service = await town.ledger.get(Service, host)
+    assert service is not None
+    return service.audit
+
+
+async def stored_in_vain(town: Town, monkeypatch: pytest.MonkeyPatch) -> Instance:
+    """Have an agent die when it has stored disks and has not said so."""
+    vm = await town.create()
+    store = FakeDriver.store_disks
+
+    async def store_and_die(driver: FakeDriver, instance_uuid: str) -> str:
+        await store(driver, instance_uuid)
+        raise KilledError
+
+    monkeypatch.setattr(FakeDriver, "store_disks", store_and_die)
+    await town.operations.begin(vm.uuid, lifecycle.SHELVE, caller())
+    await town.work(0.5)
+    monkeypatch.setattr(FakeDriver, "store_disks", store)
+    await town.pool.close()
+    now = await town.get(vm.uuid)
+    assert (now.task, now.disks) == (Task.SHELVING, None)
+    assert town.network.stored
+    return now
+
+
+async def test_disks_whose_address_was_lost_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent died when it had stored them, and the instance was deleted before it was back."""
+    town = await open_town()
+    vm = await stored_in_vain(town, monkeypatch)
+    await town.ledger.write(
+        Free(vm.uuid), Put(revised(vm, status=Status.DELETED, task=None, action=None))
+    )
+    await town.restart(town.fakes)
+    await town.work(LONG_S)
+    assert town.network.stored == {}
+    (note,) = [one for one in (await audit_of(town, vm.host or "")).mended if one.code == DISKS]
+    assert note.key == vm.uuid
+
+
+async def test_disks_that_are_stored_for_a_task_that_goes_on_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The agent comes back and does what it had begun."""
+    town = await open_town()
+    vm = await stored_in_vain(town, monkeypatch)
+    await town.restart(town.fakes)
+    await town.work(2 * LONG_S)
+    now = await town.get(vm.uuid)
+    assert (now.status, now.host) == (Status.SHELVED_OFFLOADED, None)
+    assert now.disks in town.network.stored
+    assert (await audit_of(town, vm.host or "")).mended == ()
+    await town.assert_settled()
+
+
+async def test_disks_of_what_is_unknown_are_told_and_stay() -> None:
+    """They may be another Berth's, or the ledger has forgotten the instance long ago."""
+    town = await open_town()
+    vm = await town.create()
+    host, other = vm.host or "", make_uuid("instance", 77)
+    town.network.stored[f"fake+stored:///{other}"] = "bytes"
+    town.machines[host].stored = {other: town.desk.clock.now_s()}
+    await town.work(LONG_S)
+    assert town.network.stored
+    assert [(one.code, one.key) for one in (await audit_of(town, host)).found] == [(DISKS, other)]
+
+
+async def files_of(town: Town, uuid: str, host: str) -> None:
+    """Leave files on a host, as if its agent had lost what says whose they are."""
+    town.machines[host].files = {uuid: town.desk.clock.now_s()}
+
+
+@pytest.mark.parametrize("ends", ["deleted", "elsewhere"])
+async def test_files_that_nobody_can_want_are_deleted(ends: str) -> None:
+    """Of an instance that is deleted, or has its guest on another host."""
+    town = await open_town()
+    vm = await town.create()
+    other = next(name for name in town.machines if name != vm.host)
+    await files_of(town, vm.uuid, other)
+    if ends == "deleted":
+        await town.desk.instances.delete(vm.uuid, service_down_time_s=DOWN_S)
+    await town.work(LEFTOVER_AGE_S - 1)
+    assert town.machines[other].files
+    await town.work(LONG_S)
+    assert not town.machines[other].files
+    assert town.guests() == ({} if ends == "deleted" else {vm.host: ["running"]})
+    (note,) = (await audit_of(town, other)).mended
+    assert (note.code, note.key) == (FILES, vm.uuid)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_files_that_may_be_the_only_copy_stay(*, is_known: bool) -> None:
+    """Those of an instance that is on this very host, and those of nobody that is known."""
+    town = await open_town()
+    vm = await town.create()
+    host, uuid = vm.host or "", vm.uuid
+    if is_known:
+        await town.operations.begin(vm.uuid, lifecycle.STOP, caller())
+        await town.work()
+        del town.machines[host].guests[uuid]
+    else:
+        uuid = make_uuid("instance", 77)
+    await files_of(town, uuid, host)
+    await town.work(2 * LONG_S)
+    assert town.machines[host].files
+    assert [(one.code, one.key) for one in (await audit_of(town, host)).found] == [(FILES, uuid)]
+
+
+async def test_files_of_a_guest_that_comes_here_again_stay() -> None:
+    """What seemed left over is looked at anew when nobody works on the instance."""
+    town = await open_town()
+    vm = await town.create()
+    other = next(name for name in town.machines if name != vm.host)
+    await files_of(town, vm.uuid, other)
+    await town.desk.clock.sleep(LONG_S)
+    now = await town.get(vm.uuid)
+    await town.ledger.write(Put(revised(now, task=Task.MIGRATING)))
+    await town.work(700.0)
+    assert town.machines[other].files

@@ -1,0 +1,365 @@
+"""Alternates: a build or a move that failed goes on elsewhere in the unit that tells of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+
+from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
+from berth.domain.build_failure import FailureCause
+from berth.domain.decision import Decision
+from berth.domain.errors import BuildError, UnavailableError
+from berth.domain.host import Service
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.migration import Migration, Stage
+from berth.domain.record import PendingRequest
+from berth.domain.request import Operation, Request
+from berth.domain.resources import VCPU
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.write import Add, Put, Unit
+from berth.services.commands import PlaceOrder
+from berth.services.host_work import Bench, HostWork
+from berth.services.host_work.alternates import Alternates
+from berth.services.moving import AWAITING, Target, request_to_move
+from berth.testing.builders import (
+    make_aggregate,
+    make_flavor,
+    make_request,
+    make_take,
+    make_uuid,
+)
+from tests.unit.services.wiring import Desk, Fleet, open_desk, order_of
+
+GROUP = ServerGroup(make_uuid("group", 1), "group", GroupPolicy.ANTI_AFFINITY)
+DOWN_S = 60.0
+NO_FAULTS = Faults()
+
+
+class Broken(FakeDriver):
+    """A driver that cannot start guests, for a reason."""
+
+    def __init__(self, host: str, desk: Desk, error: BuildError) -> None:
+        super().__init__(FakeHost(host), desk.clock)
+        self.error = error
+
+    async def spawn(self, instance: Instance) -> None:
+        """Refuse."""
+        raise self.error
+
+
+@dataclass(slots=True)
+class Shop:
+    """A desk, and agents that it has for any host."""
+
+    desk: Desk
+    network: FakeNetwork
+    machines: dict[str, FakeMachine]
+
+    async def placed(self, request: Request) -> Instance:
+        """Have a request for one instance placed."""
+        order = order_of(request)
+        members = [replace(one, group_uuid=request.group_uuid) for one in order.instances]
+        decision = await self.desk.placing.place(replace(order, instances=tuple(members)))
+        assert decision.refusal is None
+        return await self.now(request.instance_uuids[0])
+
+    async def now(self, uuid: str) -> Instance:
+        """Return an instance as the ledger has it."""
+        instance = await self.desk.ledger.get(Instance, uuid)
+        assert instance is not None
+        return instance
+
+    def bench(self, host: str, error: BuildError | None = None) -> Bench:
+        """Return the bench of a host: with an error no guest can be started there."""
+        desk = self.desk
+        machine = self.machines.setdefault(host, FakeMachine(host))
+        driver = FakeDriver(FakeHost(host, faults=NO_FAULTS), desk.clock, machine, self.network)
+        if error is not None:
+            driver = Broken(host, desk, error)
+        alternates = Alternates(
+            follower=desk.follower,
+            replica=desk.replica,
+            clock=desk.clock,
+            service_down_time_s=lambda: DOWN_S,
+            default_zone=lambda: "nova",
+        )
+        return Bench(host, desk.ledger, driver, desk.clock, alternates=alternates)
+
+    async def fail(self, vm: Instance, error: BuildError | None = None) -> Instance:
+        """Have the build of an instance fail where it is."""
+        assert vm.host is not None
+        broken = error or BuildError("no luck")
+        await HostWork(self.bench(vm.host, broken)).carry_out(vm)
+        return await self.now(vm.uuid)
+
+    async def work(self, uuid: str, host: str, error: BuildError | None = None) -> Instance:
+        """Have the agent of a host do its part with an instance."""
+        await HostWork(self.bench(host, error)).carry_out(await self.now(uuid))
+        return await self.now(uuid)
+
+    async def fill(self, host: str) -> None:
+        """Leave no VCPU of a host."""
+        number = number_of(host)
+        ledger = self.desk.ledger
+        left = 4 - (await ledger.used(number)).get(VCPU, 0)
+        await ledger.write(make_take(50 + number, on=number, amounts={VCPU: left}))
+
+    async def used(self) -> dict[int, int]:
+        """Return the VCPUs used of each host, by number; those of which none are left out."""
+        used = {n: (await self.desk.ledger.used(n)).get(VCPU, 0) for n in range(1, 5)}
+        return {number: amount for number, amount in used.items() if amount}
+
+
+async def open_shop(*, hosts: int = 4, vcpus: int = 4) -> Shop:
+    """Make a shop with hosts of a few VCPUs."""
+    desk = await open_desk(Fleet(hosts=hosts, vcpus=vcpus))
+    await desk.ledger.write(Put(GROUP))
+    await desk.follower.catch_up()
+    return Shop(desk, FakeNetwork(), {})
+
+
+def number_of(host: str | None) -> int:
+    """Return the number of a host."""
+    assert host is not None
+    return int(host.partition("-")[2])
+
+
+async def test_a_build_that_failed_goes_on_at_the_first_alternate() -> None:
+    """In one unit: room freed here and claimed there, and no new decision."""
+    shop = await open_shop()
+    vm = await shop.placed(make_request())
+    before = await shop.desk.ledger.version()
+    now = await shop.fail(vm)
+    assert (now.host, now.node) == vm.alternates[0] != (vm.host, vm.node)
+    assert (now.status, now.task, now.retried) == (
+        Status.BUILD,
+        Task.SPAWNING,
+        ((vm.host, vm.node),),
+    )
+    assert now.decision_id == vm.decision_id
+    assert await shop.used() == {number_of(now.host): 1}
+    changes = await shop.desk.ledger.changes(before)
+    told = [one.version for one in changes if isinstance(one.event, Instance)]
+    assert told == [before + 1]
+    assert await shop.desk.ledger.all(PendingRequest) == []
+    assert len(await shop.desk.ledger.all(Decision)) == 1
+
+
+async def test_the_last_alternate_fails_too() -> None:
+    """Then the instance is in ERROR, and its fault tells every host and why it failed there."""
+    shop = await open_shop()
+    first = await shop.placed(make_request())
+    second = await shop.fail(first, BuildError("no disk"))
+    third = await shop.fail(second, BuildError("no network"))
+    last = await shop.fail(third, BuildError("no luck"))
+    hosts = [first.host, second.host, third.host]
+    assert len(set(hosts)) == 3
+    assert (last.status, last.task, last.host) == (Status.ERROR, None, None)
+    assert last.fault is not None
+    reasons = ("no disk", "no network", "no luck")
+    told = [f"{host}: {why}" for host, why in zip(hosts, reasons, strict=True)]
+    assert last.fault.details.splitlines() == told
+    assert await shop.used() == {}
+
+
+async def test_an_alternate_that_is_full_by_now_is_passed_over() -> None:
+    """The ledger has no room there, and the next one is claimed."""
+    shop = await open_shop()
+    vm = await shop.placed(make_request())
+    (one, _), (two, _) = vm.alternates
+    await shop.fill(one)
+    assert (await shop.fail(vm)).host == two
+
+
+async def test_when_no_alternate_is_left_a_scheduler_chooses() -> None:
+    """By a pending request that spares where it has failed."""
+    shop = await open_shop()
+    vm = await shop.placed(make_request())
+    for host, _ in vm.alternates:
+        await shop.fill(host)
+    now = await shop.fail(vm)
+    assert (now.host, now.task) == (None, Task.SCHEDULING)
+    (pending,) = await shop.desk.ledger.all(PendingRequest)
+    assert pending.request.retried == ((vm.host, vm.node),)
+
+
+async def _disable(shop: Shop, host: str) -> None:
+    await shop.desk.hosts.set_service(host, disabled=True)
+
+
+async def _silence(shop: Shop, host: str) -> None:
+    service = await shop.desk.ledger.get(Service, host)
+    assert service is not None
+    await shop.desk.ledger.write(Put(replace(service, last_seen_s=0.0)))
+
+
+async def _remove(shop: Shop, host: str) -> None:
+    await shop.desk.hosts.remove(host)
+
+
+@pytest.mark.parametrize("spoil", [_disable, _silence, _remove])
+async def test_an_alternate_that_takes_nothing_now_is_passed_over(spoil: object) -> None:
+    """Its service is disabled or down, or the host is gone."""
+    assert callable(spoil)
+    shop = await open_shop()
+    vm = await shop.placed(make_request())
+    (one, _), (two, _) = vm.alternates
+    await spoil(shop, one)
+    assert (await shop.fail(vm)).host == two
+
+
+async def test_a_forced_host_has_no_alternates() -> None:
+    """Whoever names the host wants no other."""
+    shop = await open_shop()
+    vm = await shop.placed(replace(make_request(), force_hosts=("host-2",)))
+    assert vm.alternates == ()
+    forced = replace(vm, forced=True, alternates=(("host-1", "host-1"),))
+    await shop.desk.ledger.write(Put(forced))
+    now = await shop.fail(await shop.now(vm.uuid))
+    assert (now.status, now.host) == (Status.ERROR, None)
+
+
+async def test_the_requests_own_fault_is_left_to_a_scheduler() -> None:
+    """No alternate is better, so none is taken from others who need the room."""
+    shop = await open_shop()
+    vm = await shop.placed(make_request())
+    now = await shop.fail(vm, BuildError("too small a disk", cause=FailureCause.GUEST))
+    assert (now.host, now.task) == (None, Task.SCHEDULING)
+
+
+async def test_a_host_without_room_after_all_is_left_for_an_alternate() -> None:
+    """That is no failed build of the host."""
+    shop = await open_shop()
+    vm = await shop.placed(make_request())
+    now = await shop.fail(vm, BuildError("no huge pages", cause=FailureCause.CLAIM))
+    assert (now.host, now.node) == vm.alternates[0]
+    service = await shop.desk.ledger.get(Service, vm.host or "")
+    assert service is not None
+    assert (service.failed_builds, service.failure_level) == (0, 0.0)
+    assert [one.cause for one in service.build_failures] == [FailureCause.CLAIM]
+
+
+async def test_an_alternate_that_has_a_member_by_now_is_passed_over() -> None:
+    """Anti-affinity holds for alternates as for any other host."""
+    shop = await open_shop(hosts=3)
+    vm = await shop.placed(replace(make_request(), group_uuid=GROUP.uuid))
+    (one, _), (two, _) = vm.alternates
+    other = replace(make_request(2), group_uuid=GROUP.uuid, ignore_hosts=(two,))
+    assert (await shop.placed(other)).host == one
+    assert (await shop.fail(vm)).host == two
+
+
+async def test_where_agents_tell_of_instances_a_scheduler_places_members() -> None:
+    """Others' claims are not known up to the version of the table, so no guard could tell."""
+    shop = await open_shop(hosts=3)
+    vm = await shop.placed(replace(make_request(), group_uuid=GROUP.uuid))
+    shop.desk.replica.beside.hosts.add(vm.alternates[0][0])
+    assert (await shop.fail(vm)).task is Task.SCHEDULING
+
+
+async def test_an_alternate_that_is_in_another_zone_by_now_is_passed_over() -> None:
+    """The zone is kept that was asked for, be it the one of hosts that no aggregate has."""
+    shop = await open_shop()
+    vm = await shop.placed(make_request())
+    (one, _), _ = vm.alternates
+    await shop.desk.ledger.write(Put(replace(make_aggregate(), hosts=frozenset({one}))))
+    there = replace(vm, requested_zone="az-1", alternates=vm.alternates[::-1])
+    await shop.desk.ledger.write(Put(there))
+    assert (await shop.fail(await shop.now(vm.uuid))).host == one
+    vm = await shop.placed(make_request(2))
+    (three, _), *_ = vm.alternates
+    members = frozenset({three})
+    await shop.desk.ledger.write(Put(replace(make_aggregate(2), hosts=members)))
+    await shop.desk.ledger.write(Put(replace(vm, requested_zone="nova")))
+    now = await shop.fail(await shop.now(vm.uuid))
+    assert now.host not in {None, one, three}
+
+
+async def test_a_member_that_comes_at_the_same_time_makes_the_alternate_stale() -> None:
+    """The guard of the group refuses it, and a scheduler decides anew."""
+    shop = await open_shop(hosts=3)
+    desk = shop.desk
+    vm = await shop.placed(replace(make_request(), group_uuid=GROUP.uuid))
+    one, two = vm.alternates
+
+    async def place(units: Sequence[Unit]) -> None:
+        desk.ledger.before_commit = None
+        rival = replace(make_request(2), group_uuid=GROUP.uuid, ignore_hosts=(two[0],))
+        assert (await shop.placed(rival)).host == one[0]
+
+    desk.ledger.before_commit = place
+    now = await shop.fail(vm)
+    assert now.host != one[0]
+    if now.host is None:
+        (pending,) = await desk.ledger.all(PendingRequest)
+        await desk.placing.place(PlaceOrder(pending.request, (now,), accepted=True))
+        now = await shop.now(vm.uuid)
+    assert now.host == two[0]
+
+
+async def test_an_answer_that_is_lost_claims_no_second_room() -> None:
+    """The agent looks again, and finds that its instance is elsewhere by now."""
+    shop = await open_shop()
+    vm = await shop.placed(make_request())
+    work = HostWork(shop.bench(vm.host or "", BuildError("no luck")))
+    shop.desk.ledger.silent = 1
+    with pytest.raises(UnavailableError):
+        await work.carry_out(vm)
+    await work.carry_out(vm, in_doubt=True)
+    now = await shop.now(vm.uuid)
+    assert now.retried == ((vm.host, vm.node),)
+    assert await shop.used() == {number_of(now.host): 1}
+
+
+async def _begin_move(shop: Shop, uuid: str, operation: Operation) -> Instance:
+    """Have an instance that runs be moved; return it as the scheduler leaves it."""
+    vm, desk = await shop.now(uuid), shop.desk
+    flavor = replace(make_flavor(2), vcpus=2) if operation is Operation.RESIZE else None
+    request = request_to_move(vm, operation, Target(), "req-move", flavor=flavor)
+    await desk.ledger.write(
+        Put(replace(vm, task=AWAITING[operation])), Add(PendingRequest(request, 1.0))
+    )
+    order = PlaceOrder(request, (await shop.now(uuid),), accepted=True)
+    assert (await desk.placing.place(order)).refusal is None
+    return await shop.now(uuid)
+
+
+async def _move_of(shop: Shop, vm: Instance) -> Migration:
+    move = await shop.desk.ledger.get(Migration, vm.migration_uuid or "")
+    assert move is not None
+    return move
+
+
+@pytest.mark.parametrize("operation", [Operation.RESIZE, Operation.MIGRATE])
+async def test_a_move_that_failed_goes_on_to_an_alternate(operation: Operation) -> None:
+    """In the unit that ends the failed one: the new one holds what the instance leaves."""
+    shop = await open_shop()
+    vm = await shop.placed(make_request())
+    home = vm.host or ""
+    await shop.work(vm.uuid, home)
+    moving = await _begin_move(shop, vm.uuid, operation)
+    first = await _move_of(shop, moving)
+    await shop.work(vm.uuid, home)
+    await shop.work(vm.uuid, first.destination.host, BuildError("no luck"))
+    back = await shop.work(vm.uuid, home)
+    second = await _move_of(shop, back)
+    assert (await shop.desk.ledger.get(Migration, first.uuid) or second).stage is Stage.FAILED
+    assert (second.destination.host, second.destination.node) == moving.alternates[0]
+    assert (second.stage, second.source.host, second.was) == (Stage.LEAVING, home, Status.ACTIVE)
+    assert back.decision_id == moving.decision_id
+    assert await shop.desk.ledger.all(PendingRequest) == []
+    wanted = second.destination.flavor.vcpus
+    there = second.destination.host
+    assert await shop.used() == {number_of(home): 1, number_of(there): wanted}
+    await shop.work(vm.uuid, home)
+    done = await shop.work(vm.uuid, there)
+    assert (done.status, done.host, done.fault) == (Status.RESIZED, there, None)
+
+
+async def test_a_live_migration_and_an_evacuation_name_no_alternates() -> None:
+    """As in Nova: another host for them is decided anew."""
+    shop = await open_shop()
+    vm = await shop.placed(make_request())
+    await shop.work(vm.uuid, vm.host or "")
+    moving = await _begin_move(shop, vm.uuid, Operation.LIVE_MIGRATE)
+    assert moving.alternates == ()

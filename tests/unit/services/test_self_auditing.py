@@ -1,0 +1,308 @@
+"""Self-auditing: agents mend what is safe to mend, tell of the rest, and ask for little."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.domain.discrepancy import DiscrepancyCode
+from berth.domain.host import Host, Service
+from berth.domain.host_audit import NOTES_MAX
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.migration import Migration, Stage
+from berth.domain.write import Free, HandOver, Put, Reallocate, Take
+from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS
+from berth.ports.metrics import Measure
+from berth.ports.virt import Report
+from berth.services.host_notes import HostNotes
+from berth.services.ratios import Ratios
+from berth.services.reporting import Reporting
+from berth.services.self_auditing import SelfAuditing
+from berth.testing.builders import (
+    make_claim,
+    make_migration,
+    make_moving_consumer,
+    make_share,
+    make_uuid,
+)
+from tests.unit.services.auditing.office import FULL, LONG_S, Office, open_office
+
+ORPHANED = DiscrepancyCode.ORPHANED_ALLOCATION
+
+
+class Counted:
+    """Metrics that a test can read."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[Measure, tuple[str, ...]], float] = {}
+
+    def add(self, measure: Measure, labels: tuple[str, ...] = (), amount: float = 1.0) -> None:
+        """Count."""
+        self.found[measure, labels] = self.found.get((measure, labels), 0) + amount
+
+    def observe(self, measure: Measure, value: float, labels: tuple[str, ...] = ()) -> None:
+        """Do nothing: nothing is observed here."""
+
+    def of(self, code: str, outcome: str) -> float:
+        """Return how often agents have said that."""
+        return self.found.get((AGENT_FINDINGS, (code, outcome)), 0)
+
+    @property
+    def looks(self) -> float:
+        """How often the ledger was looked at."""
+        return self.found.get((AUDIT_LOOKS, ()), 0)
+
+
+class Agents:
+    """The agents of the hosts of an office."""
+
+    def __init__(self, office: Office) -> None:
+        self.office, self.desk = office, office.desk
+        self.restart()
+
+    def restart(self) -> None:
+        """Start the process anew."""
+        desk = self.desk
+        self.counted = Counted()
+        self.notes = HostNotes(
+            ledger=desk.ledger,
+            replica=desk.replica,
+            clock=desk.clock,
+            telemetry=desk.told,
+            metrics=self.counted,
+        )
+        self.auditing = SelfAuditing(
+            ledger=desk.ledger,
+            replica=desk.replica,
+            reporting=Reporting(
+                desk.hosts, desk.replica, Ratios(ledger=desk.ledger, replica=desk.replica)
+            ),
+            notes=self.notes,
+            clock=desk.clock,
+            telemetry=desk.told,
+            metrics=self.counted,
+            service_down_time_s=lambda: LONG_S * 10,
+        )
+
+    async def look(self, times: int = 1, every_s: float = 60.0) -> None:
+        """Have all hosts be audited again and again."""
+        for _ in range(times):
+            await self.desk.clock.sleep(every_s)
+            await self.desk.follower.catch_up()
+            for row in self.desk.replica.hosts.alive_rows():
+                host = self.desk.replica.hosts.host(int(row))
+                await self.auditing.audit(host.name, Told(host, self))
+        await self.desk.follower.catch_up()
+
+    async def service(self, name: str = "host-1") -> Service:
+        """Return a service as the ledger has it."""
+        found = await self.desk.ledger.get(Service, name)
+        assert found is not None
+        return found
+
+
+class Told(FakeDriver):
+    """A driver that reports a host as the ledger has it."""
+
+    def __init__(self, host: Host, agents: Agents) -> None:
+        super().__init__(FakeHost(host.name), agents.desk.clock)
+        self.host, self.hosts = host, agents.desk.replica.hosts
+
+    async def report(self) -> Report:
+        """Report the host as it is."""
+        row = self.hosts.row_of(self.host.uuid)
+        assert row is not None
+        made = await super().report()
+        provider = replace(
+            made.provider,
+            uuid=self.host.uuid,
+            inventories=self.hosts.inventories(row),
+            traits=frozenset(),
+        )
+        return Report(self.host, provider)
+
+
+@pytest.fixture
+async def agents() -> Agents:
+    """Return the agents of two hosts."""
+    agents = Agents(await open_office())
+    await agents.office.beat()
+    return agents
+
+
+async def deleted(agents: Agents) -> Instance:
+    """Make an instance that was deleted, and holds its room still."""
+    vm = await agents.office.place()
+    await agents.office.write_instance(vm, status=Status.DELETED, task=None)
+    return await agents.office.get(vm.uuid)
+
+
+async def test_what_a_deleted_instance_holds_is_freed(agents: Agents) -> None:
+    """After the grace; it is counted, told with its id, and an audit shows it afterwards."""
+    vm = await deleted(agents)
+    vm = replace(vm, updated_at_s=agents.desk.clock.now_s())
+    await agents.desk.ledger.write(Put(vm))
+    await agents.look(every_s=30)
+    assert len(await agents.desk.ledger.allocations()) == 1
+    await agents.look(3)
+    assert await agents.desk.ledger.allocations() == []
+    assert agents.counted.of(ORPHANED, "mended") == 1
+    assert "discrepancy_mended" in agents.desk.told.events
+    report = await agents.office.audit()
+    assert report.discrepancies == ()
+    (note,) = report.mended_by_agents[vm.host or ""]
+    assert (note.code, note.key) == (ORPHANED, vm.uuid)
+    assert "freed" in note.text
+
+
+async def test_what_an_ended_move_holds_is_freed(agents: Agents) -> None:
+    """On either side."""
+    ledger = agents.desk.ledger
+    over = replace(make_migration(of=3), stage=Stage.COMPLETED)
+    await ledger.write(
+        Take(make_claim(3, on=2, amounts=FULL)),
+        HandOver(make_uuid("instance", 3), make_moving_consumer()),
+        Put(over),
+    )
+    await agents.look(4)
+    assert await ledger.allocations() == []
+    assert (await agents.service("host-2")).audit.mended[0].key == over.uuid
+
+
+async def test_what_nobody_knows_is_left_and_told_once(agents: Agents) -> None:
+    """It may be a create that is under way somewhere; so may what a client has made."""
+    ledger = agents.desk.ledger
+    await ledger.write(Take(make_claim(4, amounts=FULL)))
+    await ledger.write(Reallocate((make_share(1, on_2=2),)))
+    await agents.look(20)
+    assert len(await ledger.allocations()) == 2
+    assert agents.counted.of(ORPHANED, "found") == 1
+    assert agents.counted.of(ORPHANED, "mended") == 0
+    assert agents.desk.told.events.count("discrepancy_found") == 1
+
+
+async def test_what_is_missing_is_left_to_people(agents: Agents) -> None:
+    """There may be no room, and whoever claims it decides that."""
+    vm = await agents.office.place()
+    await agents.desk.ledger.write(Free(vm.uuid))
+    await agents.look(5)
+    assert await agents.desk.ledger.allocations() == []
+    assert agents.counted.of(DiscrepancyCode.MISSING_ALLOCATION, "found") == 1
+
+
+async def test_what_is_being_worked_on_is_left_alone(agents: Agents) -> None:
+    """A delete that is under way, and a move: each frees what it holds itself."""
+    vm = await agents.office.place()
+    await agents.office.write_instance(vm, task=Task.DELETING)
+    await agents.look(5)
+    assert len(await agents.desk.ledger.allocations()) == 1
+    assert not agents.counted.of(ORPHANED, "mended")
+
+
+async def test_a_host_in_order_is_looked_at_twice_and_then_no_more(agents: Agents) -> None:
+    """Until something about it changes; hosts that have nothing are not looked at at all."""
+    vm = await agents.office.place()
+    await agents.look(30)
+    assert agents.counted.looks == 2
+    await agents.office.write_instance(vm, status=Status.DELETED)
+    await agents.desk.ledger.write(Free(vm.uuid))
+    await agents.office.place(2)
+    await agents.look(30)
+    assert agents.counted.looks <= 6
+    reads = 0
+
+    async def count(_: object) -> None:
+        nonlocal reads
+        reads += 1
+
+    agents.desk.ledger.before_commit = count
+    await agents.look(5)
+    assert reads == 0
+
+
+async def test_something_wrong_is_looked_at_until_it_is_right(agents: Agents) -> None:
+    """And counted once, whatever happens to the host meanwhile."""
+    vm = await agents.office.place()
+    await agents.desk.ledger.write(Free(vm.uuid))
+    await agents.look(40)
+    assert agents.counted.looks > 30
+    await agents.office.place(2)
+    await agents.look(5)
+    assert agents.counted.of(DiscrepancyCode.MISSING_ALLOCATION, "found") == 1
+    await agents.office.audit(mends=True)
+    await agents.look(20)
+    before = agents.counted.looks
+    await agents.look(20)
+    assert agents.counted.looks == before
+
+
+async def test_few_notes_are_kept_of_one_host(agents: Agents) -> None:
+    """The newest, over a restart of the agent too."""
+    for number in range(NOTES_MAX + 5):
+        agents.notes.mended("host-1", "guest_removed", make_uuid("instance", number), "gone")
+    await agents.notes.save("host-1")
+    await agents.desk.follower.catch_up()
+    agents.restart()
+    agents.notes.mended("host-1", "guest_removed", make_uuid("instance", 99), "gone")
+    await agents.notes.save("host-1")
+    mended = (await agents.service()).audit.mended
+    assert len(mended) == NOTES_MAX
+    assert mended[0].key == make_uuid("instance", 99)
+    assert mended[1].key == make_uuid("instance", NOTES_MAX + 4)
+
+
+async def test_what_is_seen_no_more_is_forgotten(agents: Agents) -> None:
+    """At the second look without it; it keeps its date over a restart until then."""
+    uuid, notes = make_uuid("instance", 1), agents.notes
+    notes.begin("host-1")
+    notes.see("host-1", "orphan_guest", uuid, "a guest is here")
+    await notes.save("host-1")
+    await agents.desk.follower.catch_up()
+    first = (await agents.service()).audit.found
+    (told,) = (await agents.office.audit()).discrepancies
+    assert (told.code, told.key, told.host) == ("orphan_guest", uuid, "host-1")
+    await agents.desk.clock.sleep(600)
+    agents.restart()
+    notes = agents.notes
+    notes.begin("host-1")
+    notes.see("host-1", "orphan_guest", uuid, "a guest is here")
+    await notes.save("host-1")
+    assert (await agents.service()).audit.found == first
+    for _ in range(2):
+        await agents.desk.clock.sleep(600)
+        notes.begin("host-1")
+        await notes.save("host-1")
+    assert (await agents.service()).audit.found == ()
+    await agents.desk.follower.catch_up()
+    assert (await agents.office.audit()).discrepancies == ()
+
+
+async def test_a_note_overwrites_nothing_that_an_operator_has_said(agents: Agents) -> None:
+    """Both change the record of the service."""
+    agents.notes.mended("host-1", "guest_removed", make_uuid("instance", 1), "gone")
+
+    async def disable(_: object) -> None:
+        agents.desk.ledger.before_commit = None
+        await agents.desk.hosts.set_service("host-1", disabled=True, disabled_reason="repair")
+
+    agents.desk.ledger.before_commit = disable
+    await agents.notes.save("host-1")
+    service = await agents.service()
+    assert (service.disabled_reason, len(service.audit.mended)) == ("repair", 1)
+
+
+async def test_a_move_that_is_left_behind_is_told_and_not_touched(agents: Agents) -> None:
+    """Its guest may still run there."""
+    ledger = agents.desk.ledger
+    left = replace(make_migration(of=3), stage=Stage.LEFT_BEHIND)
+    host = left.source.host
+    number = int(host.removeprefix("host-"))
+    await ledger.write(
+        Take(make_claim(3, on=number, amounts=FULL)),
+        HandOver(make_uuid("instance", 3), make_moving_consumer()),
+        Put(left),
+    )
+    await agents.look(20)
+    assert len(await ledger.allocations()) == 1
+    assert agents.counted.of(DiscrepancyCode.MOVE_LEFT_BEHIND, "found") == 1
+    assert (await ledger.get(Migration, left.uuid)) == left

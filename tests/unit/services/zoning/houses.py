@@ -1,0 +1,311 @@
+"""Zones in one process: each a desk of its own, reached without a network."""
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from berth.domain.errors import UnavailableError
+from berth.domain.instance import Instance
+from berth.domain.offer import OnGone
+from berth.domain.request import Request
+from berth.domain.zone import Zone, ZoneInfo
+from berth.domain.zone_orders import (
+    BuildItem,
+    BuildOrder,
+    BuildOutcome,
+    Offers,
+    ReleaseOrder,
+    SelectOrder,
+    Withdrawal,
+)
+from berth.ports.bus import Bus
+from berth.ports.zones import NotAskedError
+from berth.scheduling.policy import Policy
+from berth.scheduling.rule import Normalisation
+from berth.services.deciding import Deciding
+from berth.services.placing import Placing
+from berth.services.sealing import KEY_BYTES, Sealer
+from berth.services.zoning.building import Building
+from berth.services.zoning.group_homes import GroupHomes
+from berth.services.zoning.held_offers import HeldOffers
+from berth.services.zoning.holders import Holders, LettingGo
+from berth.services.zoning.journeys import Journeys
+from berth.services.zoning.offer_seals import OfferSeals
+from berth.services.zoning.offering import Offering
+from berth.services.zoning.releasing import Releasing
+from berth.services.zoning.selecting import Selecting
+from berth.services.zoning.sending import Sending
+from berth.services.zoning.serving import ZoneServing
+from berth.services.zoning.taking_back import TakingBack
+from berth.services.zoning.tree_placing import TreePlacing, TreeSettings
+from berth.testing.builders import make_flavor
+from tests.unit.services.wiring import POLICY, Desk, Fleet, open_desk
+
+HOLD_S = 10.0
+
+
+class SharePolicy:
+    """The policy of the tests, with scores that mean the same in every zone."""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return replace(POLICY, normalisation=Normalisation.SHARE)
+
+
+class FixedKeys:
+    """Keys in memory."""
+
+    def __init__(self, *keys: bytes) -> None:
+        self.newest_first: Sequence[bytes] = keys
+
+
+class StillJourneys(Journeys):
+    """Journeys whose leases are not renewed: the clock of the tests runs while somebody sleeps."""
+
+    async def keep(self, request_id: str) -> None:
+        """Wait until cancelled."""
+        await asyncio.Event().wait()
+
+
+@dataclass
+class House:
+    """One zone, or one scheduler of it: its desk, and the services that make it part of a tree.
+
+    `children` are active, unless it `is_alone`; `near` reaches them. `holder` names the scheduler
+    in offers, and `bus` reaches the others of the zone.
+    """
+
+    name: str
+    desk: Desk
+    near: "NearZones"
+    children: list[Zone] = field(default_factory=list[Zone])
+    on_gone: OnGone = OnGone.TAKE
+    scheduler: str = "one"
+    holder: bytes = b"schedule"
+    bus: Bus | None = None
+    is_alone: bool = False
+
+    def __post_init__(self) -> None:
+        """Wire the services."""
+        desk = self.desk
+        bus = self.bus or desk.bus
+        numbers = itertools.count(int.from_bytes(self.holder))
+
+        def random_bytes(length: int) -> bytes:
+            return next(numbers).to_bytes(length, "big")
+
+        desk.deciding = Deciding(desk.replica, SharePolicy(), desk.clock)
+        desk.placing = Placing(
+            ledger=desk.ledger,
+            follower=desk.follower,
+            replica=desk.replica,
+            deciding=desk.deciding,
+            clock=desk.clock,
+        )
+        self.keys = FixedKeys(self.name.encode().ljust(KEY_BYTES, b"\0"))
+        self.seals = OfferSeals(self.name, Sealer(self.keys, random_bytes))
+        homes = GroupHomes(desk.ledger, desk.replica)
+        self.held = HeldOffers(desk.replica, share_max=1.0)
+        self.offering = Offering(
+            replica=desk.replica,
+            follower=desk.follower,
+            deciding=desk.deciding,
+            held=self.held,
+            clock=desk.clock,
+            random_bytes=random_bytes,
+            hold_s=HOLD_S,
+            life_s=60.0,
+        )
+        self.selecting = Selecting(
+            zone=self.name,
+            local=self.offering,
+            zones=self,
+            children=self.near,
+            homes=homes,
+            seals=self.seals,
+            clock=desk.clock,
+            telemetry=desk.told,
+            scheduler=self.holder,
+        )
+        self.sending = Sending(
+            ledger=desk.ledger,
+            zone_of=self.zone_of,
+            children=self.near,
+            clock=desk.clock,
+            telemetry=desk.told,
+            zone=self.name,
+            timeout_s=30.0,
+        )
+        self.building = Building(
+            ledger=desk.ledger,
+            replica=desk.replica,
+            placing=desk.placing,
+            held=self.held,
+            seals=self.seals,
+            homes=homes,
+            sending=self.sending,
+            clock=desk.clock,
+            on_gone=self.on_gone,
+            holders=Holders(bus, self.holder),
+        )
+        self.releasing = Releasing(
+            ledger=desk.ledger,
+            selecting=LettingGo(self.selecting, bus, desk.told),
+            instances=desk.instances,
+            sending=self.sending,
+            clock=desk.clock,
+        )
+        self.taking_back = TakingBack(
+            ledger=desk.ledger, sending=self.sending, clock=desk.clock, telemetry=desk.told
+        )
+        self.tree = TreePlacing(
+            ledger=desk.ledger,
+            replica=desk.replica,
+            local=desk.placing,
+            selecting=self.selecting,
+            building=self.building,
+            sending=self.sending,
+            instances=desk.instances,
+            zones=self,
+            journeys=StillJourneys(
+                ledger=desk.ledger,
+                clock=desk.clock,
+                telemetry=desk.told,
+                scheduler=self.scheduler,
+                lease_s=30.0,
+            ),
+            clock=desk.clock,
+            zone=self.name,
+            settings=TreeSettings(),
+            withdrawn=self.taking_back.note,
+        )
+        self.serving = ZoneServing(self.selecting, self.building, self.releasing, self.holder)
+        self.near.houses[self.name] = self
+
+    def active(self) -> Sequence[Zone]:
+        """Return the children that may be asked."""
+        return () if self.is_alone else self.children
+
+    def zone_of(self, zone_id: int) -> Zone | None:
+        """Return a child by its number."""
+        return next((one for one in self.children if one.zone_id == zone_id), None)
+
+    def adopt(self, *children: "House") -> None:
+        """Make other zones children of this one."""
+        for child in children:
+            number = len(self.children) + 1
+            self.children.append(Zone(number, child.name, f"http://{child.name}"))
+
+    def select_order(self, request: Request, *, audience: str = "client") -> SelectOrder:
+        """Return an order for offers, with two seconds' time."""
+        return SelectOrder(request, audience, self.desk.clock.now_s() + 2.0)
+
+
+class NearZones:
+    """Child zones in this process; see the port `ChildZones`.
+
+    Attributes:
+        houses: the zones by name.
+        away: names of those that do not answer.
+        silent: names of those that do what they are asked, and whose answers are lost.
+        asked: what was asked, as (zone, verb).
+    """
+
+    def __init__(self) -> None:
+        self.houses: dict[str, House] = {}
+        self.away: set[str] = set()
+        self.silent: set[str] = set()
+        self.asked: list[tuple[str, str]] = []
+
+    async def info(self, zone: Zone, *, timeout_s: float) -> ZoneInfo:
+        """Tell the zone's name."""
+        self._reach(zone, "info")
+        return ZoneInfo(zone.name)
+
+    async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
+        """Ask the house."""
+        offers = await self._reach(zone, "select").selecting.offers(order)
+        self._answer(zone)
+        return offers
+
+    async def build(
+        self, zone: Zone, order: BuildOrder, *, timeout_s: float
+    ) -> tuple[BuildOutcome, ...]:
+        """Ask the house."""
+        outcomes = await self._reach(zone, "build").building.build(order)
+        self._answer(zone)
+        return outcomes
+
+    async def release(self, zone: Zone, order: ReleaseOrder, *, timeout_s: float) -> frozenset[str]:
+        """Ask the house."""
+        kept = await self._reach(zone, "release").releasing.release(order)
+        self._answer(zone)
+        return kept
+
+    def _reach(self, zone: Zone, verb: str) -> House:
+        self.asked.append((zone.name, verb))
+        if zone.name in self.away:
+            raise NotAskedError(f"zone {zone.name} is away")
+        return self.houses[zone.name]
+
+    def _answer(self, zone: Zone) -> None:
+        if zone.name in self.silent:
+            raise UnavailableError(f"zone {zone.name}: the answer is lost")
+
+
+async def open_house(name: str, near: NearZones, *, hosts: int = 2, vcpus: int = 4) -> House:
+    """Make a zone with some hosts."""
+    return House(name, await open_desk(Fleet(hosts=hosts, vcpus=vcpus)), near)
+
+
+async def open_tree() -> House:
+    """Make a root with two children, of which the second has a child of its own."""
+    near = NearZones()
+    root, west, east, deep = [
+        await open_house(name, near, hosts=hosts, vcpus=vcpus)
+        for name, hosts, vcpus in (("root", 1, 2), ("west", 2, 4), ("east", 1, 8), ("deep", 3, 4))
+    ]
+    root.adopt(west, east)
+    east.adopt(deep)
+    return root
+
+
+def request_of(count: int = 1, *, request_id: str = "req-1") -> Request:
+    """Return a request for instances of one VCPU."""
+    uuids = tuple(f"{number:08}-0000-4000-8000-000000000000" for number in range(count))
+    return Request(request_id, uuids, make_flavor(), project_id="p", user_id="u")
+
+
+def items_of(request: Request, blobs: Sequence[bytes]) -> tuple[BuildItem, ...]:
+    """Return what is to be built of a request, by some blobs."""
+    return tuple(
+        BuildItem(
+            Instance(
+                uuid=uuid,
+                name=f"vm-{number}",
+                project_id=request.project_id,
+                user_id=request.user_id,
+                request_id=request.request_id,
+                reservation_id="r-00000001",
+                flavor=request.flavor,
+                launch_index=number,
+            ),
+            blob,
+        )
+        for number, (uuid, blob) in enumerate(zip(request.instance_uuids, blobs, strict=False))
+    )
+
+
+def build_order(
+    request: Request, blobs: Sequence[bytes], *, audience: str = "client"
+) -> BuildOrder:
+    """Return the order to build a request by some blobs."""
+    return BuildOrder(request, audience, items_of(request, blobs))
+
+
+def withdrawal(*uuids: str, sent_ms: int = 2**60, keeps_built: bool = False) -> ReleaseOrder:
+    """Return the order not to build instances that were sent until then."""
+    withdrawn = tuple(Withdrawal(uuid, sent_ms) for uuid in uuids)
+    return ReleaseOrder("client", withdrawn=withdrawn, project_id="p", keeps_built=keeps_built)

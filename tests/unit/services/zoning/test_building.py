@@ -1,0 +1,335 @@
+"""Building what was chosen of offers."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.decision import Decision
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.offer import OfferFlaw, OfferKey, OnGone
+from berth.domain.request import Request
+from berth.domain.resources import VCPU
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.zone import Errand, ErrandStage
+from berth.domain.zone_orders import BuildOrder, BuildOutcome
+from tests.unit.services.zoning.houses import (
+    House,
+    NearZones,
+    build_order,
+    open_house,
+    open_tree,
+    request_of,
+    withdrawal,
+)
+
+
+async def built(house: House) -> dict[str, list[Instance]]:
+    """Return the live instances of each zone of a tree."""
+    found: dict[str, list[Instance]] = {}
+    for name, one in house.near.houses.items():
+        records = [
+            await one.desk.ledger.get(Instance, uuid) for uuid in (request_of(50).instance_uuids)
+        ]
+        found[name] = [
+            one for one in records if one is not None and one.status is not Status.DELETED
+        ]
+    return found
+
+
+async def used(house: House) -> int:
+    """Return the VCPUs that the ledgers of a whole tree say are used."""
+    total = 0
+    for one in house.near.houses.values():
+        for number in range(1, 4):
+            row = one.desk.replica.hosts.row_of(
+                f"{b'host'.hex():0<8.8}-0000-4000-8000-{number:012d}"
+            )
+            if row is not None:
+                total += (await one.desk.ledger.used(number)).get(VCPU, 0)
+    return total
+
+
+def flaws(outcomes: tuple[BuildOutcome, ...]) -> list[OfferFlaw | None]:
+    """Return why items were refused; None for those that are built."""
+    return [one.flaw for one in outcomes]
+
+
+async def test_a_plan_is_built_in_the_whole_tree() -> None:
+    """Each instance once, in the zone that offered its place."""
+    root = await open_tree()
+    request = request_of(20)
+    offers = await root.selecting.offers(root.select_order(request))
+    outcomes = await root.building.build(build_order(request, offers.blobs))
+    assert flaws(outcomes) == [None] * 20
+    instances = await built(root)
+    assert sorted(one.uuid for some in instances.values() for one in some) == list(
+        request.instance_uuids
+    )
+    assert await used(root) == 20
+    assert all(
+        one.task is Task.SPAWNING and one.host for some in instances.values() for one in some
+    )
+    await asyncio.sleep(0)
+    assert sum(len(one.held) for one in root.near.houses.values()) == 0
+
+
+async def test_records_tell_why_offers_were_made() -> None:
+    """With the weights that were offered, whatever else of the select is still held."""
+    house = await open_house("alone", NearZones())
+    request = request_of(8)
+    selection = await house.selecting.select(house.select_order(request))
+    offered = [choice.weight for choice in selection.choices]
+    held = await open_house("held", NearZones())
+    offers = await held.selecting.offers(held.select_order(request))
+    await held.building.build(build_order(request, offers.blobs[:3]))
+    assert len(held.held) == 5
+    decisions = [
+        await held.desk.ledger.get(Decision, OfferKey(offers.select_id, place).claim_key)
+        for place in range(3)
+    ]
+    placements = [one.placements[0] for one in decisions if one is not None]
+    assert [one.chosen.score for one in placements] == list(offers.weights[:3]) == offered[:3]
+    assert [one.instance_uuid for one in placements] == list(request.instance_uuids[:3])
+    assert len(placements[0].runners_up) == 1
+
+
+async def test_errands_say_where_instances_are() -> None:
+    """In every zone on the way, and not in the one that has them."""
+    root = await open_tree()
+    request = request_of(28)
+    offers = await root.selecting.offers(root.select_order(request))
+    await root.building.build(build_order(request, offers.blobs))
+    instances = await built(root)
+    for one in instances["deep"]:
+        for house, number in (("root", 2), ("east", 1)):
+            errand = await root.near.houses[house].desk.ledger.get(Errand, one.uuid)
+            assert errand is not None
+            assert (errand.zone_id, errand.stage) == (number, ErrandStage.THERE)
+        assert await root.near.houses["deep"].desk.ledger.get(Errand, one.uuid) is None
+    assert instances["deep"]
+
+
+async def test_the_same_build_again_changes_nothing() -> None:
+    """The answer may have been lost."""
+    root = await open_tree()
+    request = request_of(12)
+    offers = await root.selecting.offers(root.select_order(request))
+    order = build_order(request, offers.blobs)
+    await root.building.build(order)
+    before = await built(root)
+    assert flaws(await root.building.build(order)) == [None] * 12
+    assert await built(root) == before
+    assert await used(root) == 12
+
+
+async def test_an_offer_is_used_once() -> None:
+    """Another instance that comes with it is refused, and nothing of it is kept."""
+    root = await open_tree()
+    request = request_of(2)
+    offers = await root.selecting.offers(root.select_order(request))
+    first, second = request.instance_uuids
+    one = replace(request, instance_uuids=(first,))
+    other = replace(request, instance_uuids=(second,))
+    await root.building.build(build_order(one, offers.blobs[:1]))
+    outcomes = await root.building.build(build_order(other, offers.blobs[:1]))
+    assert flaws(outcomes) == [OfferFlaw.USED]
+    assert await used(root) == 1
+
+
+@pytest.mark.parametrize("on_gone", list(OnGone))
+async def test_an_offer_whose_hold_has_ended(on_gone: OnGone) -> None:
+    """As long as there is room the settings decide; without room it is refused."""
+    near = NearZones()
+    zone = await open_house("zone", near, hosts=1, vcpus=1)
+    zone.on_gone = on_gone
+    zone.__post_init__()
+    request = request_of(1)
+    offers = await zone.selecting.offers(zone.select_order(request))
+    zone.held.expire(zone.desk.clock.now_s() + 100)
+    outcomes = await zone.building.build(build_order(request, offers.blobs))
+    assert flaws(outcomes) == [OfferFlaw.GONE if on_gone is OnGone.REFUSE else None]
+    assert await used(zone) == (on_gone is not OnGone.REFUSE)
+
+
+async def test_another_host_is_taken_where_the_settings_say_so() -> None:
+    """When the one that was offered is full by now."""
+    near = NearZones()
+    zone = await open_house("zone", near, hosts=2, vcpus=1)
+    zone.on_gone = OnGone.OTHER
+    zone.__post_init__()
+    first, second = request_of(1), request_of(2)
+    second = replace(second, request_id="req-2", instance_uuids=second.instance_uuids[1:])
+    offers = await zone.selecting.offers(zone.select_order(first))
+    zone.held.expire(zone.desk.clock.now_s() + 100)
+    others = await zone.selecting.offers(zone.select_order(second))
+    await zone.building.build(build_order(second, others.blobs))
+    assert flaws(await zone.building.build(build_order(first, offers.blobs))) == [None]
+    assert await used(zone) == 2
+
+
+async def test_a_held_place_is_not_given_to_others() -> None:
+    """Two parents that select at once do not both get the last one."""
+    near = NearZones()
+    zone = await open_house("zone", near, hosts=1, vcpus=1)
+    first = await zone.selecting.offers(zone.select_order(request_of(1), audience="one"))
+    second = await zone.selecting.offers(
+        zone.select_order(request_of(1, request_id="req-2"), audience="two")
+    )
+    assert (len(first.blobs), len(second.blobs)) == (1, 0)
+
+
+async def test_only_for_the_parent_and_the_request() -> None:
+    """Anything else builds nothing."""
+    root = await open_tree()
+    request = request_of(3)
+    offers = await root.selecting.offers(root.select_order(request))
+    elsewhere = build_order(request, offers.blobs, audience="other")
+    assert flaws(await root.building.build(elsewhere)) == [OfferFlaw.OTHER_AUDIENCE] * 3
+    bigger = replace(request, flavor=replace(request.flavor, vcpus=2))
+    assert (
+        flaws(await root.building.build(build_order(bigger, offers.blobs)))
+        == [OfferFlaw.OTHER_REQUEST] * 3
+    )
+    await root.desk.clock.sleep(61)
+    assert (
+        flaws(await root.building.build(build_order(request, offers.blobs)))
+        == [OfferFlaw.EXPIRED] * 3
+    )
+    assert await used(root) == 0
+
+
+async def test_a_child_whose_answer_is_lost() -> None:
+    """What came of it is not known; a release makes sure of it, above and below."""
+    root = await open_tree()
+    request = request_of(28)
+    offers = await root.selecting.offers(root.select_order(request))
+    root.near.silent.add("deep")
+    outcomes = await root.building.build(build_order(request, offers.blobs))
+    lost = [one.instance_uuid for one in outcomes if one.flaw is OfferFlaw.UNSETTLED]
+    there = [one.uuid for one in (await built(root))["deep"]]
+    assert sorted(lost) == sorted(there)
+    assert there
+    root.near.silent.clear()
+    await root.releasing.release(withdrawal(*lost))
+    deep = root.near.houses["deep"].desk.ledger
+    for uuid in lost:
+        instance = await deep.get(Instance, uuid)
+        assert instance is not None
+        assert instance.task is Task.DELETING
+        assert await root.desk.ledger.get(Errand, uuid) is None
+
+
+async def test_what_was_released_is_not_built_late() -> None:
+    """A mark stays in its place, also before anything had come."""
+    root = await open_tree()
+    request = request_of(1)
+    offers = await root.selecting.offers(root.select_order(request))
+    await root.releasing.release(withdrawal(*request.instance_uuids))
+    for house in root.near.houses.values():
+        await house.releasing.release(withdrawal(*request.instance_uuids))
+    outcomes = await root.building.build(build_order(request, offers.blobs))
+    assert flaws(outcomes) == [OfferFlaw.WITHDRAWN]
+    assert await used(root) == 0
+
+
+async def test_a_child_that_is_not_a_child_any_more() -> None:
+    """Its offers lead nowhere."""
+    root = await open_tree()
+    request = request_of(28)
+    offers = await root.selecting.offers(root.select_order(request))
+    root.children.clear()
+    outcomes = await root.building.build(build_order(request, offers.blobs))
+    assert flaws(outcomes).count(None) == 2
+    assert flaws(outcomes).count(OfferFlaw.GONE) == 26
+
+
+async def test_members_of_a_group_are_kept_apart_by_the_zone_that_builds() -> None:
+    """It learns of the group with the build."""
+    root = await open_tree()
+    group = ServerGroup("group-1", "g", GroupPolicy.ANTI_AFFINITY)
+    request = replace(request_of(7), group_uuid=group.uuid)
+    order = replace(root.select_order(request), group=group)
+    offers = await root.selecting.offers(order)
+    build = build_order(request, offers.blobs)
+    grouped = tuple(
+        replace(item, instance=replace(item.instance, group_uuid=group.uuid))
+        for item in build.items
+    )
+    outcomes = await root.building.build(replace(build, items=grouped, group=group))
+    assert flaws(outcomes) == [None] * 7
+    hosts = [(name, one.host) for name, some in (await built(root)).items() for one in some]
+    assert len(set(hosts)) == 7
+    assert await root.near.houses["west"].desk.ledger.get(ServerGroup, group.uuid) == group
+
+
+async def test_what_was_withdrawn_may_be_sent_anew() -> None:
+    """A mark stands against what was sent before it, however late that comes."""
+    near = NearZones()
+    zone = await open_house("zone", near)
+    request = request_of(1)
+    offers = await zone.selecting.offers(zone.select_order(request))
+    order = build_order(request, offers.blobs)
+    await zone.releasing.release(withdrawal(*request.instance_uuids, sent_ms=1000))
+    late = replace(order, items=(replace(order.items[0], sent_ms=1000),))
+    assert flaws(await zone.building.build(late)) == [OfferFlaw.WITHDRAWN]
+    anew = replace(order, items=(replace(order.items[0], sent_ms=1001),))
+    assert flaws(await zone.building.build(anew)) == [None]
+    assert await used(zone) == 1
+
+
+async def test_what_is_there_may_stay() -> None:
+    """A parent that only wants to know leaves it alone, here and below."""
+    root = await open_tree()
+    request = request_of(28)
+    offers = await root.selecting.offers(root.select_order(request))
+    await root.building.build(build_order(request, offers.blobs))
+    kept = await root.releasing.release(withdrawal(*request.instance_uuids, keeps_built=True))
+    assert kept == set(request.instance_uuids)
+    assert await used(root) == 28
+
+
+async def late_below(root: House, request: Request) -> BuildOrder:
+    """Return an order that leads through this zone to one below it, and was sent long ago."""
+    root.children[:] = [replace(one, weight_offset=100.0) for one in root.children]
+    offers = await root.selecting.offers(root.select_order(request))
+    order = build_order(request, offers.blobs)
+    return replace(order, items=tuple(replace(one, sent_ms=1000) for one in order.items))
+
+
+async def test_what_was_released_is_not_passed_on_late() -> None:
+    """A mark here counts for what is below, too: a build may be on its way for long."""
+    root = await open_tree()
+    request = request_of(3)
+    order = await late_below(root, request)
+    uuids = request.instance_uuids
+    assert await root.releasing.release(withdrawal(*uuids, sent_ms=1000)) == frozenset()
+    assert flaws(await root.building.build(order)) == [OfferFlaw.WITHDRAWN] * 3
+    assert not any((await built(root)).values())
+    assert await root.desk.ledger.errands() == []
+    anew = replace(order, items=tuple(replace(one, sent_ms=1001) for one in order.items))
+    assert flaws(await root.building.build(anew)) == [None] * 3
+
+
+async def test_what_is_passed_on_during_its_release_is_settled() -> None:
+    """Whichever of the two comes first: what a release says is not there will not be."""
+    root = await open_tree()
+    request = request_of(1)
+    order = await late_below(root, request)
+    ledger, (uuid,) = root.desk.ledger, request.instance_uuids
+    right = ledger.get
+    passed: list[BuildOutcome] = []
+
+    async def get(kind: type[object], key: str) -> object:
+        found = await right(kind, key)  # type: ignore[type-var]
+        if kind is Errand and not passed:
+            passed.append(BuildOutcome(""))  # the build below comes just when this was read
+            passed[:] = await root.building.build(order)
+        return found
+
+    ledger.get = get  # type: ignore[method-assign, assignment]
+    kept = await root.releasing.release(withdrawal(uuid, sent_ms=1000, keeps_built=True))
+    assert [one.instance_uuid for one in passed] == [uuid]
+    assert kept == (frozenset({uuid}) if passed[0].flaw is None else frozenset())
+    there = [one.uuid for some in (await built(root)).values() for one in some]
+    assert frozenset(there) == kept

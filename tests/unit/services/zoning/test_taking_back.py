@@ -1,0 +1,100 @@
+"""Instances that children may have when their request has ended without them."""
+
+from dataclasses import replace
+
+from berth.domain.decision import Verdict
+from berth.domain.errors import UnavailableError
+from berth.domain.instance import Instance, Task
+from berth.domain.zone import Errand, ErrandStage
+from tests.unit.services.wiring import order_of, running
+from tests.unit.services.zoning.houses import House, open_tree, request_of
+
+COUNT = 12
+LONG_S = 200.0
+
+
+async def failed() -> House:
+    """Return a tree whose children have built their parts of a request that failed."""
+    root = await open_tree()
+    right = root.near.build
+
+    async def lose(zone: object, order: object, *, timeout_s: float) -> object:
+        await right(zone, order, timeout_s=timeout_s)  # type: ignore[arg-type]
+        root.near.silent.update(("west", "east"))
+        raise UnavailableError("the answer is lost")
+
+    root.near.build = lose  # type: ignore[method-assign, assignment]
+    decision = await root.tree.place(order_of(request_of(COUNT)))
+    assert decision.verdict is Verdict.REFUSED
+    root.near.build = right  # type: ignore[method-assign]
+    return root
+
+
+async def errands(root: House) -> list[Errand]:
+    """Return what the root has sent."""
+    return await root.desk.ledger.all(Errand)
+
+
+async def running_below(root: House) -> int:
+    """Return how many instances of the request run in the children."""
+    count = 0
+    for name in ("west", "east", "deep"):
+        for uuid in request_of(COUNT).instance_uuids:
+            one = await root.near.houses[name].desk.ledger.get(Instance, uuid)
+            if one is not None and one.host is not None and one.task is not Task.DELETING:
+                count += 1
+    return count
+
+
+async def test_they_are_taken_back_once_their_zone_answers() -> None:
+    """Asked for again and again until then; nothing is left of them."""
+    root = await failed()
+    left = await errands(root)
+    assert {one.stage for one in left} == {ErrandStage.WITHDRAWING}
+    assert len(left) > 0
+    async with running(root.taking_back.run):
+        asked = len(root.near.asked)
+        await root.desk.clock.sleep(LONG_S)
+        assert await errands(root) == left
+        assert 2 <= len(root.near.asked) - asked <= 20
+        root.near.silent.clear()
+        await root.desk.clock.sleep(LONG_S)
+    assert await errands(root) == []
+    assert await running_below(root) == 0
+    assert "zone_instances_taken_back" in root.desk.told.events
+
+
+async def test_a_scheduler_finds_what_one_before_it_has_left() -> None:
+    """It stands in the ledger."""
+    root = await failed()
+    second = House("root", root.desk, root.near, root.children, scheduler="two")
+    root.near.silent.clear()
+    async with running(second.taking_back.run):
+        await root.desk.clock.sleep(1.0)
+    assert await errands(root) == []
+    assert await running_below(root) == 0
+
+
+async def test_what_is_wanted_is_left_alone() -> None:
+    """Instances that are where they belong, whoever says something else."""
+    root = await open_tree()
+    root.children[:] = [replace(root.children[0], weight_offset=100.0)]
+    await root.tree.place(order_of(request_of(2)))
+    there = await errands(root)
+    assert {one.stage for one in there} == {ErrandStage.THERE}
+    async with running(root.taking_back.run):
+        root.taking_back.note(one.instance_uuid for one in there)
+        await root.desk.clock.sleep(LONG_S)
+    assert await errands(root) == there
+    assert await running_below(root) == 2
+
+
+async def test_a_ledger_that_is_away_is_asked_again() -> None:
+    """What cannot be written down now is asked for again later."""
+    root = await failed()
+    root.near.silent.clear()
+    root.desk.ledger.away = 1
+    async with running(root.taking_back.run):
+        await root.desk.clock.sleep(LONG_S)
+    assert await errands(root) == []
+    assert "zone_taking_back_failed" in root.desk.told.failed
