@@ -24,6 +24,18 @@ class Part:
     process: subprocess.Popen[bytes]
     log: Path
 
+    def wait_for_log(self, text: str) -> None:
+        """Wait until it has logged something.
+
+        Raises:
+            AssertionError: the process ended, or it took too long; its log is in the message.
+        """
+        deadline_s = time.monotonic() + _READY_S
+        while text not in self.log.read_text("utf-8", "replace"):
+            assert self.process.poll() is None, self.log.read_text("utf-8", "replace")
+            assert time.monotonic() < deadline_s, self.log.read_text("utf-8", "replace")
+            time.sleep(0.05)
+
     def kill(self) -> None:
         """Kill it with SIGKILL, as a power cut would."""
         self.process.kill()

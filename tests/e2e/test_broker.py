@@ -14,7 +14,6 @@ from yarl import URL
 from berth.adapters.bus.rabbitmq import Broker
 from tests.e2e.conftest import Part, Processes, Service
 from tests.proxy import Proxy, proxying
-from tests.rabbit import until
 
 pytestmark = pytest.mark.rabbitmq
 
@@ -51,11 +50,6 @@ def start_api(processes: Processes, service: Service, ledger: str, config: str) 
     return api
 
 
-def wait_for_log(part: Part, text: str) -> None:
-    """Wait until a process has logged something."""
-    asyncio.run(until(lambda: text in part.log.read_text()))
-
-
 def used_vcpus(service: Service) -> int:
     """Return what is used of all hosts."""
     hosts: list[dict[str, Any]] = service.get("/berth/v1/hosts")["hosts"]
@@ -70,7 +64,7 @@ def test_a_create_is_answered_by_a_scheduler_process(
     api = start_api(processes, service, ledger, config)
     scheduler = processes.start("scheduler", "--ledger", ledger, "--config", config)
     for part in (api, scheduler):
-        wait_for_log(part, "broker_connected")
+        part.wait_for_log("broker_connected")
 
     async def told() -> list[dict[str, Any]]:
         connection = await aio_pika.connect(broker.url)
@@ -118,8 +112,8 @@ def test_an_all_in_one_process_places_for_others(
     api = start_api(processes, service, ledger, config)
     whole = processes.start("up", "--listen", "127.0.0.1:0", *settings)
     for part in (api, whole):
-        wait_for_log(part, "broker_connected")
-    wait_for_log(whole, "listens on")
+        part.wait_for_log("broker_connected")
+    whole.wait_for_log("listens on")
     uuid = service.create("small", "called")
     instance = service.get(f"/berth/v1/instances/{uuid}")
     decided = service.get(f"/berth/v1/decisions/{instance['request_id']}")

@@ -1,6 +1,5 @@
 """Four schedulers on one fleet, of which some are killed at work."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -13,18 +12,9 @@ from tests.e2e.test_broker import settings_file, start_api, used_vcpus
 
 pytestmark = [pytest.mark.postgres, pytest.mark.rabbitmq]
 
-_READY_S = 180.0
 _SCHEDULERS = 4
 _SERVERS = 60
 _KILLED_AFTER = (10, 25, 40)
-
-
-def _wait_until_started(scheduler: Part) -> None:
-    deadline_s = time.monotonic() + _READY_S
-    while "scheduler_started" not in scheduler.log.read_text():
-        assert scheduler.process.poll() is None, scheduler.log.read_text()
-        assert time.monotonic() < deadline_s, "no scheduler"
-        time.sleep(0.05)
 
 
 @pytest.mark.timeout(600)
@@ -52,7 +42,7 @@ def test_nothing_is_lost_or_doubled_when_schedulers_die(
     start_api(processes, service, ledger, config)
     running = [start() for _ in range(_SCHEDULERS)]
     for part in running:
-        _wait_until_started(part)
+        part.wait_for_log("scheduler_started")
     done = count(1)
 
     def create(number: int) -> str:
@@ -70,5 +60,5 @@ def test_nothing_is_lost_or_doubled_when_schedulers_die(
     assert used_vcpus(service) == _SERVERS
     for part in running:
         # One that is told to end before it has begun ends as any process does.
-        _wait_until_started(part)
+        part.wait_for_log("scheduler_started")
     assert [part.stop() for part in running] == [0] * _SCHEDULERS

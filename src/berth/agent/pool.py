@@ -17,7 +17,7 @@ from berth.ports.virt import Driver, Verb
 from berth.services.host_notes import HostNotes
 from berth.services.host_work import HostWork
 from berth.services.host_work.leftovers import Finding
-from berth.services.host_work.reconciling import ENDED, Oddity, orphan
+from berth.services.host_work.reconciling import ENDED, Oddity
 from berth.services.host_work.restarting import RestartRule, Restarts
 from berth.services.host_work.working import has_turn, is_left_over
 from berth.services.hosts import Hosts
@@ -199,8 +199,6 @@ class AgentPool:
             return
         for instance in found.missing:
             self._restart(instance, host)
-        for uuid in found.orphans:
-            self._note(host, uuid, orphan(uuid))
         for oddity in found.odd:
             self._odd.setdefault(oddity.instance_uuid, {})[host, oddity.place] = oddity
             self._run(oddity.instance_uuid, 0)

@@ -87,11 +87,7 @@ class Cloud:
             lambda status: status["hosts"]["total"] == HOSTS, self.parts["agent"]
         )
         for name in self.brokers:
-            self.wait_for_log(name, "broker_connected")
-
-    def wait_for_log(self, name: str, text: str) -> None:
-        """Wait until a process has logged something."""
-        wait_until(lambda: text in self.parts[name].log.read_text("utf-8", "replace"), name)
+            self.parts[name].wait_for_log("broker_connected")
 
     def wait_for_reconnect(self, name: str) -> None:
         """Wait until a process has found the broker again."""

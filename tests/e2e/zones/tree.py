@@ -87,6 +87,8 @@ def start_zone_of_processes(
     service.wait_until(lambda status: True, api)
     others = [processes.start("scheduler", *words) for _ in range(schedulers)]
     agent = processes.start("agent", *words, "--fake-hosts", "1", "--vcpus", str(vcpus))
+    for one in others:  # until then the zone answers 503 to its parents
+        one.wait_for_log("broker_connected")
     return RunningZone(name, folder, service, (api, *others, agent))
 
 

@@ -51,12 +51,11 @@ class Findings:
     """What was found on a host.
 
     Attributes:
-        orphans: guests that the driver has no record of.
         missing: instances that should run and have no guest, or one that has crashed.
-        odd: what else is not as the ledger says, or may not be.
+        odd: what else is not as the ledger says, or may not be; guests too that the driver has no
+            record of.
     """
 
-    orphans: list[str] = field(default_factory=list[str])
     missing: list[Instance] = field(default_factory=list[Instance])
     odd: list[Oddity] = field(default_factory=list[Oddity])
 
@@ -78,7 +77,7 @@ async def reconcile(bench: Bench, instances: Sequence[Instance] | None = None) -
     powers: dict[str, Power | None] = dict.fromkeys(one.uuid for one in instances)
     for guest in await bench.driver.guests():
         if guest.is_orphan:
-            findings.orphans.append(guest.instance_uuid)
+            findings.odd.append(Oddity(guest.instance_uuid, guest.power))
         else:
             powers[guest.instance_uuid] = guest.power
     here = {one.uuid: one for one in instances}
@@ -110,30 +109,31 @@ async def mend(bench: Bench, oddity: Oddity) -> Finding | None:
     if oddity.leftover is not None:
         return await clear(bench, oddity.leftover)
     uuid = oddity.instance_uuid
+    # It may have gone since, and with it what was odd.
+    guests = {guest.instance_uuid: guest for guest in await bench.driver.guests()}
+    guest = guests.get(uuid)
+    if guest is not None and guest.is_orphan:
+        return _orphan(uuid)
     instance = await bench.ledger.get(Instance, uuid)
     if instance is None:
-        return orphan(uuid)
+        return None if guest is None else _orphan(uuid)
     if instance.host == bench.host and instance.status is not Status.DELETED:
-        return await _mend_here(bench, instance, oddity.power)
+        return await _mend_here(bench, instance, None if guest is None else guest.power)
     move = instance.migration_uuid
     migration = None if move is None else await bench.ledger.get(Migration, move)
-    if oddity.power is None or (migration is not None and migration.concerns(bench.host)):
+    if guest is None or (migration is not None and migration.concerns(bench.host)):
         return None
     await bench.driver.destroy(uuid)
     where = "deleted" if instance.status is Status.DELETED else f"on {instance.host or 'no host'}"
     return Finding(REMOVED, f"a guest of instance {uuid} was here, and it is {where}; destroyed")
 
 
-def orphan(uuid: str) -> Finding:
-    """Return what is to be said of a guest that nobody knows."""
+def _orphan(uuid: str) -> Finding:
     return Finding(ORPHAN, f"a guest {uuid} is here that nobody knows", is_mended=False)
 
 
 async def _mend_here(bench: Bench, instance: Instance, power: Power | None) -> Finding | None:
     if not _differs(instance, power):
-        return None
-    guests = {guest.instance_uuid: guest.power for guest in await bench.driver.guests()}
-    if not _differs(instance, guests.get(instance.uuid)):
         return None
     if instance.status is Status.SHUTOFF:
         await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)

@@ -85,7 +85,10 @@ class Roster:
     async def orphans(self) -> list[str]:
         """Return the uuids of guests that run and have no folder."""
         await self._adopt()
-        return sorted((await self._running()).keys() - self._machines.keys())
+        known = set(self._machines)
+        running = await self._running()
+        # One that is made or destroyed while the processes are listed is none.
+        return sorted(running.keys() - known - self._machines.keys())
 
     async def end_orphan(self, instance_uuid: str) -> None:
         """End the process of a guest that is not known, and delete what is in its folder."""

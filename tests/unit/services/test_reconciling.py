@@ -1,0 +1,81 @@
+"""Reconciling: what was odd at the first look is told of only if it still is at the second."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine
+from berth.domain.instance import Instance, Status
+from berth.domain.write import Put
+from berth.services.host_work import Bench
+from berth.services.host_work.reconciling import ORPHAN, REMOVED, mend, reconcile
+from berth.testing.builders import make_instance, make_take
+from tests.unit.services.wiring import open_desk
+
+VM = replace(make_instance(1, host="host-1"), status=Status.ACTIVE, task=None)
+
+
+@dataclass(frozen=True)
+class Rig:
+    """A host, and the bench of its agent."""
+
+    bench: Bench
+    machine: FakeMachine
+
+    async def write(self, instance: Instance) -> None:
+        """Write an instance as it is now; its room is not looked at."""
+        before = await self.bench.ledger.get(Instance, instance.uuid)
+        revision = 0 if before is None else before.revision
+        await self.bench.ledger.commit([(Put(replace(instance, revision=revision)),)])
+
+
+@pytest.fixture
+async def rig() -> Rig:
+    """Return a host with a guest that the ledger has never heard of."""
+    desk = await open_desk()
+    machine = FakeMachine("host-1")
+    driver = FakeDriver(FakeHost("host-1"), desk.clock, machine)
+    bench = Bench("host-1", desk.ledger, driver, desk.clock)
+    await desk.ledger.write(make_take(1))
+    await bench.driver.spawn(VM)
+    return Rig(bench, machine)
+
+
+async def test_a_guest_that_nobody_knows_is_told_of(rig: Rig) -> None:
+    """And left alone, with a record of the driver's or without one."""
+    for is_orphan in (False, True):
+        rig.machine.guests[VM.uuid].is_orphan = is_orphan
+        (oddity,) = (await reconcile(rig.bench)).odd
+        found = await mend(rig.bench, oddity)
+        assert found is not None
+        assert (found.code, found.is_mended) == (ORPHAN, False)
+        assert VM.uuid in rig.machine.guests
+
+
+async def test_a_guest_that_has_gone_meanwhile_is_not_told_of(rig: Rig) -> None:
+    """As when it was just being destroyed at the first look."""
+    (oddity,) = (await reconcile(rig.bench)).odd
+    await rig.bench.driver.destroy(VM.uuid)
+    assert await mend(rig.bench, oddity) is None
+
+
+async def test_a_guest_of_a_deleted_instance_is_destroyed(rig: Rig) -> None:
+    """Once, and nothing is told of it when it has gone by itself."""
+    await rig.write(replace(VM, status=Status.DELETED))
+    (oddity,) = (await reconcile(rig.bench)).odd
+    found = await mend(rig.bench, oddity)
+    assert found is not None
+    assert (found.code, found.is_mended) == (REMOVED, True)
+    assert not rig.machine.guests
+    assert await mend(rig.bench, oddity) is None
+
+
+async def test_a_guest_that_should_be_off_is_stopped_if_it_still_runs(rig: Rig) -> None:
+    """One that somebody has stopped meanwhile is as it should be."""
+    await rig.write(replace(VM, status=Status.SHUTOFF))
+    (oddity,) = (await reconcile(rig.bench)).odd
+    found = await mend(rig.bench, oddity)
+    assert found is not None
+    assert found.code == REMOVED
+    assert await mend(rig.bench, oddity) is None
+    assert not (await reconcile(rig.bench)).odd
