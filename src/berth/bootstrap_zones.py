@@ -193,14 +193,17 @@ class ZoneScheduler:
         if why is not None:
             policy = core.policies.policy.name
             core.telemetry.event("zone_weights_do_not_compare", policy=policy, why=why)
+        letting_go = LettingGo(self._selecting, core.wires.bus, core.telemetry)
         releasing = Releasing(
             ledger=core.ledger,
-            selecting=LettingGo(self._selecting, core.wires.bus, core.telemetry),
+            selecting=letting_go,
             instances=self._instances,
             sending=self._sending,
             clock=core.clock,
         )
-        serving = ZoneServing(self._selecting, self._building, releasing, self._scheduler)
+        serving = ZoneServing(
+            self._selecting, self._building, releasing, letting_go, self._scheduler
+        )
         serving.serve(core.wires.bus)
         loops: list[Loop] = [
             ("taking_back", self._taking_back.run),

@@ -12,12 +12,21 @@ OFFER_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
+class Surplus:
+    """The offers of a select beyond its first `keep`: those that nobody will use."""
+
+    select_id: bytes
+    keep: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SelectOrder:
     """A request for offers, one for each of its instances, or as many as a zone can take.
 
     `audience` is the name of the parent that asks. `blob_bytes` is how long each blob is to be,
     `deadline_s` the Unix time by which the answer has to be there. `group` is the server group of
-    the request, which the zone may not know. Without `hold` no room is kept.
+    the request, which the zone may not know. Without `hold` no room is kept. `surplus` are offers
+    of before that the parent lets go first.
     """
 
     request: Request
@@ -26,6 +35,7 @@ class SelectOrder:
     blob_bytes: int = OFFER_BYTES
     group: ServerGroup | None = None
     hold: bool = True
+    surplus: tuple[Surplus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +84,6 @@ class BuildOutcome:
 
     instance_uuid: str
     flaw: OfferFlaw | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Surplus:
-    """The offers of a select beyond its first `keep`: those that nobody will use."""
-
-    select_id: bytes
-    keep: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from berth.services.zoning.zone_messages import text_of
+from berth.services.zoning.message_parts import text_of
 
 Json = dict[str, Any]
 Says = Callable[[Json], Json | bytes]

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from berth.adapters.zones import http_children, open_children
+from berth.adapters.zones import connections, open_children
 from berth.adapters.zones.connections import CONNECTIONS_MAX
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zone import Zone
@@ -255,7 +255,7 @@ async def test_what_comes_unasked_is_no_answer_to_the_next_request() -> None:
 
 async def test_a_connection_that_nobody_uses_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """By this side, before the server does it."""
-    monkeypatch.setattr(http_children, "IDLE_S", 0.05)
+    monkeypatch.setattr(connections, "IDLE_S", 0.05)
     async with both(always(answer_of())) as (children, server, zone):
         await ask(children, zone)
         await asyncio.wait_for(server.is_left.wait(), 5.0)

@@ -20,6 +20,7 @@ from queue import SimpleQueue
 from typing import Final, TypeVar, cast
 
 from berth.adapters.ledger.listing import check_in_feed, kind_of_noun
+from berth.adapters.ledger.log_trace import LogTrace
 from berth.adapters.ledger.retention import Retention
 from berth.adapters.ledger.sql.daybook import WAITING_KINDS
 from berth.adapters.ledger.sql.queries import Queries
@@ -52,6 +53,10 @@ _FEW_VERSIONS: Final = 100
 _IDLE_POLLS: Final = 100
 """Looks that nobody waits for, before there are none any more."""
 _POLL_S: Final = 0.01
+_QUIET_POLL_S: Final = 0.05
+_QUIET_S: Final = 10.0
+"""Where no other process has committed anything for so long, it is looked for less often: each look
+wakes a process that sleeps, which costs a percent of a core at ten times as many."""
 _DEFAULT: Final = Retention()
 
 _HEAD: Final = """
@@ -85,6 +90,7 @@ class SqliteLedger(SettledReads):
         self._shown = 0
         """The newest version that anybody here was told of: no answer may fall behind it."""
         self._inline = connect(path)
+        self._trace = LogTrace(path)
         self._connections: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         for _ in range(_READERS):
             self._connections.put(connect(path))
@@ -94,6 +100,7 @@ class SqliteLedger(SettledReads):
         )
         self._poller: asyncio.Task[None] | None = None
         self._heard_at_s = 0.0
+        self._others_at_s = 0.0
         self._closed = False
 
     def _hear(self, news: News) -> None:
@@ -166,7 +173,8 @@ class SqliteLedger(SettledReads):
     async def wait(self, after: int, timeout_s: float) -> bool:
         """Wait until there is a version above `after`; False when the time ran out.
 
-        Commits of this process wake at once, those of others within 10 ms.
+        Commits of this process wake at once, those of others within 10 ms; the first one after
+        some seconds without any within 50 ms.
         """
         self._check_open()
         if self._poller is None or self._poller.done():
@@ -193,16 +201,22 @@ class SqliteLedger(SettledReads):
         """Look for versions that other processes committed, as long as anybody waits.
 
         A batch of this process comes after theirs, and says so. So the file is only looked at
-        when there was none for a while: each look lets the writer's thread run in between.
+        when there was none for a while: each look lets the writer's thread run in between. And
+        only when its log looks as if somebody had written.
         """
         clock = asyncio.get_running_loop().time
         idle = 0
         while idle < _IDLE_POLLS:
-            await asyncio.sleep(_POLL_S)
+            is_quiet = clock() - self._others_at_s >= _QUIET_S
+            await asyncio.sleep(_QUIET_POLL_S if is_quiet else _POLL_S)
             idle = 0 if self._watch.is_watched else idle + 1
-            if not idle and clock() - self._heard_at_s >= _POLL_S:
+            is_due = not idle and clock() - self._heard_at_s >= _POLL_S
+            if is_due and self._trace.may_have_changed():
                 with suppress(UnavailableError):
-                    self._watch.hear(await self.version())
+                    version = await self.version()
+                    if version > self._watch.version:
+                        self._others_at_s = clock()
+                    self._watch.hear(version)
 
     # --- what is in the daybook ---
 

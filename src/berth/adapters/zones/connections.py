@@ -1,9 +1,14 @@
 """Connections to child zones: aiohttp keeps them, and a doubtful one is not used again."""
 
+import ssl
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
+from weakref import WeakSet
 
 from aiohttp import ClientConnectionError, ClientRequest, ClientTimeout, TCPConnector
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
@@ -14,12 +19,33 @@ CONNECTIONS_MAX: Final = 64
 """Connections to one zone; who comes when all are in use waits for one."""
 
 
+@dataclass(slots=True)
+class Progress:
+    """How far a request has come: whether it has a connection, and one that was used before.
+
+    From then on any of it may have been sent. (aiohttp tells of it, too; that takes several times
+    as long as all that is done here.)
+    """
+
+    is_sent: bool = False
+    was_kept: bool = False
+
+
+PROGRESS: Final[ContextVar[Progress]] = ContextVar("progress")
+"""That of the request that this task makes."""
+
+
 class Connector(TCPConnector):
     """Connects, and keeps connections, as aiohttp does, with two cares more.
 
     What came on a kept connection while nobody asked would be read as the answer to the next
     request. And a request that its server does not read would stay in memory after its end.
     """
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        # One of its parameters is not typed in full.
+        super().__init__(ssl=context, limit=0, keepalive_timeout=IDLE_S)  # pyright: ignore[reportUnknownMemberType]
+        self._used: WeakSet[ResponseHandler] = WeakSet()
 
     async def connect(
         self,
@@ -37,6 +63,9 @@ class Connector(TCPConnector):
             protocol = connection.protocol
             if protocol is not None and not protocol.should_close:
                 connection.add_callback(partial(_drop_unsent, connection))
+                progress = PROGRESS.get()
+                progress.is_sent, progress.was_kept = True, protocol in self._used
+                self._used.add(protocol)
                 return connection
             connection.close()
         raise ClientConnectionError("the zone speaks before it is asked")

@@ -5,10 +5,9 @@ import re
 import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Final
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
@@ -25,13 +24,12 @@ from aiohttp import (
     ClientTimeout,
     DummyCookieJar,
     ServerDisconnectedError,
-    TraceConfig,
     encode_basic_auth,
 )
 from yarl import URL
 
 from berth.adapters.zones.answers import CONNECTION_HEADERS, AnswerError, read_answer
-from berth.adapters.zones.connections import CONNECTIONS_MAX, IDLE_S, Connector
+from berth.adapters.zones.connections import CONNECTIONS_MAX, PROGRESS, Connector, Progress
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zone import Zone
 from berth.ports.zones import (
@@ -58,6 +56,8 @@ _METHOD: Final = re.compile(r"[A-Z]{1,16}")
 _PATH: Final = re.compile(r"/[!-~]*")
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(r"[\t -~]*")
+_BYTES_MAX: Final = 64 * 1024
+_URLS_MAX: Final = 16
 _SAFE: Final = frozenset({"GET", "HEAD"})
 
 
@@ -81,6 +81,7 @@ class HttpChildren:
         self._password_of = password_of
         self._turns: WeakValueDictionary[int, asyncio.Semaphore] = WeakValueDictionary()
         """By zone and not by host, as zones may be behind one; each lives while it is used."""
+        self._targets: dict[int, _Target] = {}
         self._reading: set[ClientResponse] = set()
 
     async def forward(
@@ -94,12 +95,14 @@ class HttpChildren:
     ) -> ForwardedAnswer:
         """See `ForwardsToZones.forward`."""
         _check(asked)
-        url = _url_of(zone, asked)
+        target = self._target_of(zone)
+        url = target.url_of(asked.path)
         call = _Call(self._writer, zone, asked, project_id, user_id)
+        PROGRESS.set(call.progress)
         turns = self._turns.setdefault(zone.zone_id, asyncio.Semaphore(CONNECTIONS_MAX))
         try:
             async with asyncio.timeout(timeout_s), turns:
-                return await self._ask(call, url)
+                return await self._ask(call, url, target.authorization)
         except TimeoutError as error:
             raise call.error(f"no answer in {timeout_s:g} s") from error
         except ClientResponseError as error:
@@ -114,19 +117,28 @@ class HttpChildren:
             response.close()  # the session would leave whoever reads it waiting
         await self._session.close()
 
-    async def _ask(self, call: "_Call", url: URL) -> ForwardedAnswer:
+    def _target_of(self, zone: Zone) -> "_Target":
+        """Return where a zone is and how it knows us, as long as its record stays as it is."""
+        target = self._targets.get(zone.zone_id)
+        if target is None or (target.zone is not zone and target.zone != zone):
+            password = self._password_of(zone) if zone.username else ""
+            target = _Target.of(zone, password)
+            if password or not zone.username:  # or there may be one as soon as its key is back
+                self._targets[zone.zone_id] = target
+        return target
+
+    async def _ask(self, call: "_Call", url: URL, authorization: str | None) -> ForwardedAnswer:
         if self._session.closed:
             raise call.error("this process ends")
         asked = call.asked
         async with self._session.request(
             asked.method,
             url,
-            headers=self._headers_of(call),
-            # aiohttp writes a file piece by piece, and warns of bytes that are long.
-            data=BytesIO(asked.body) if asked.body else None,
+            headers=_headers_of(asked, authorization),
+            # aiohttp writes a file piece by piece, and bytes at once.
+            data=BytesIO(asked.body) if len(asked.body) > _BYTES_MAX else asked.body or None,
             allow_redirects=False,
             middlewares=(call.send,),
-            trace_request_ctx=call,
         ) as response:
             self._reading.add(response)
             try:
@@ -134,15 +146,51 @@ class HttpChildren:
             finally:
                 self._reading.discard(response)
 
-    def _headers_of(self, call: "_Call") -> dict[str, str]:
-        """Return all headers but the statement."""
-        said = call.asked.headers
-        headers = {name: said[name] for name in said if name.lower() not in _OWN_HEADERS}
-        headers |= {"Accept-Encoding": "identity", "User-Agent": "berth"}
-        zone = call.zone
-        if zone.username:
-            headers["Authorization"] = encode_basic_auth(zone.username, self._password_of(zone))
-        return headers
+
+@dataclass(slots=True)
+class _Target:
+    """A zone, and what is the same in all requests to it."""
+
+    zone: Zone
+    base: str
+    prefix: str
+    authorization: str | None
+    urls: dict[str, URL] = field(default_factory=dict[str, URL])
+
+    @classmethod
+    def of(cls, zone: Zone, password: str) -> "_Target":
+        """Read the record of a zone.
+
+        Raises:
+            NotAskedError: the address of the zone cannot be written into a request.
+        """
+        parts = urlsplit(zone.api_url)
+        prefix = parts.path.rstrip("/")
+        # A colon ends the username.
+        if _PATH.fullmatch(f"/{parts.netloc}{prefix}") is None or ":" in zone.username:
+            raise NotAskedError(f"zone {zone.name}: no request can have its URL or username")
+        authorization = encode_basic_auth(zone.username, password) if zone.username else None
+        return cls(zone, f"{parts.scheme}://{parts.netloc}", prefix, authorization)
+
+    def url_of(self, path: str) -> URL:
+        """Return where a request goes, exactly as it is signed.
+
+        Raises:
+            InvalidInputError: its path would change on the way.
+            NotAskedError: the address of the zone cannot be written into a request.
+        """
+        url = self.urls.get(path)
+        if url is not None:
+            return url
+        try:
+            url = URL(f"{self.base}{self.prefix}{path}", encoded=True)
+        except ValueError as error:
+            raise NotAskedError(f"zone {self.zone.name}: {error}") from error
+        if url.raw_path_qs != f"{self.prefix}{path}":
+            raise InvalidInputError("path", "must not end with an empty query")
+        if len(self.urls) < _URLS_MAX:
+            self.urls[path] = url
+        return url
 
 
 @dataclass(slots=True)
@@ -154,22 +202,21 @@ class _Call:
     asked: ForwardedRequest
     project_id: str
     user_id: str
-    is_sent: bool = False
-    was_kept: bool = False
+    progress: Progress = field(default_factory=Progress)
 
     async def send(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
         """Send it, and if it only reads once more: a kept connection may just have ended."""
         try:
             return await self._send_once(request, handler)
         except _LostError:
-            if self.asked.method not in _SAFE or self.asked.body or not self.was_kept:
+            if self.asked.method not in _SAFE or self.asked.body or not self.progress.was_kept:
                 raise
             return await self._send_once(request, handler)
 
     async def _send_once(
         self, request: ClientRequest, handler: ClientHandlerType
     ) -> ClientResponse:
-        self.was_kept = False
+        self.progress.was_kept = False
         # Each time another, for it may be used once.
         request.headers[STATEMENT_HEADER] = self.writer.write(
             self.zone.name, self.asked, project_id=self.project_id, user_id=self.user_id
@@ -186,7 +233,7 @@ class _Call:
 
     def error(self, reason: str) -> UnavailableError:
         """Return what to raise; only what was not begun to be sent has certainly not arrived."""
-        kind = UnavailableError if self.is_sent else NotAskedError
+        kind = UnavailableError if self.progress.is_sent else NotAskedError
         return kind(f"zone {self.zone.name}: {reason}")
 
 
@@ -217,13 +264,12 @@ async def open_children(
         reason = f"{ca_file} holds no certificates that can be read ({error})"
         raise InvalidInputError("zones.ca_file", reason) from error
     async with ClientSession(
-        connector=Connector(ssl=context, limit=0, keepalive_timeout=IDLE_S),
+        connector=Connector(context),
         cookie_jar=DummyCookieJar(),
         timeout=ClientTimeout(total=None),
         trust_env=False,
         auto_decompress=False,
         skip_auto_headers=("Accept", "Content-Type"),
-        trace_configs=[_progress()],
     ) as session:
         children = HttpChildren(session, writer, password_of)
         try:
@@ -232,42 +278,15 @@ async def open_children(
             await children.close()
 
 
-def _progress() -> TraceConfig:
-    """Have calls told when they get a kept connection, and right before their first byte."""
-
-    async def note_kept(_: ClientSession, context: SimpleNamespace, __: object) -> None:
-        call: _Call = context.trace_request_ctx
-        call.was_kept = True
-
-    async def note_sent(_: ClientSession, context: SimpleNamespace, __: object) -> None:
-        call: _Call = context.trace_request_ctx
-        call.is_sent = True
-
-    progress = TraceConfig()
-    progress.on_connection_reuseconn.append(note_kept)
-    progress.on_request_headers_sent.append(note_sent)
-    return progress
-
-
-def _url_of(zone: Zone, asked: ForwardedRequest) -> URL:
-    """Return where a request goes, exactly as it is signed.
-
-    Raises:
-        InvalidInputError: its path would change on the way.
-        NotAskedError: the address of the zone cannot be written into a request.
-    """
-    parts = urlsplit(zone.api_url)
-    prefix = parts.path.rstrip("/")
-    # A colon ends the username.
-    if _PATH.fullmatch(f"/{parts.netloc}{prefix}") is None or ":" in zone.username:
-        raise NotAskedError(f"zone {zone.name}: no request can have its URL or username")
-    try:
-        url = URL(f"{parts.scheme}://{parts.netloc}{prefix}{asked.path}", encoded=True)
-    except ValueError as error:
-        raise NotAskedError(f"zone {zone.name}: {error}") from error
-    if url.raw_path_qs != f"{prefix}{asked.path}":
-        raise InvalidInputError("path", "must not end with an empty query")
-    return url
+def _headers_of(asked: ForwardedRequest, authorization: str | None) -> dict[str, str]:
+    """Return all headers but the statement."""
+    headers = {
+        name: value for name, value in asked.headers.items() if name.lower() not in _OWN_HEADERS
+    }
+    headers |= {"Accept-Encoding": "identity", "User-Agent": "berth"}
+    if authorization is not None:
+        headers["Authorization"] = authorization
+    return headers
 
 
 def _check(asked: ForwardedRequest) -> None:

@@ -18,14 +18,9 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.request import COUNT_MAX
 from berth.domain.server_group import ServerGroup
 from berth.domain.zone_orders import BuildOrder, ReleaseOrder, SelectOrder
+from berth.services.zoning.message_parts import GroupMessage, RequestMessage
 from berth.services.zoning.naming_hosts import names_hosts
-from berth.services.zoning.zone_messages import (
-    BuildMessage,
-    GroupMessage,
-    ReleaseMessage,
-    RequestMessage,
-    SelectMessage,
-)
+from berth.services.zoning.zone_messages import BuildMessage, ReleaseMessage, SelectMessage
 
 UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ID: Final = re.compile(r"[!-~]{1,255}")

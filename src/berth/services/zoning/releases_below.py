@@ -1,11 +1,12 @@
 """Releases below: what children are told to let go, of many selects at once.
 
 A select over ten children leaves offers of nine of them unused. To tell each at once, for each
-select, would cost as much as the select; so what is to be let go is gathered for a moment.
+select, would cost as much as the select; so what is to be let go is gathered for a moment, and goes
+along with the next select of the child if one comes first.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from berth.domain.errors import BerthError
@@ -46,16 +47,30 @@ class ReleasesBelow:
         self._clock = clock
         self._telemetry = telemetry
         self._pause_s = pause_s
-        self._owed: dict[Zone, list[Surplus]] = {}
+        self._owed: dict[int, tuple[Zone, list[Surplus]]] = {}
+        """By the number of the zone."""
         self._telling: asyncio.Task[None] | None = None
 
     async def add(self, owed: Iterable[tuple[Zone, Surplus]]) -> None:
         """Have children let go offers: soon, or with no pause before this returns."""
         for zone, surplus in owed:
-            self._owed.setdefault(zone, []).append(surplus)
+            self._note(zone, (surplus,))
         if not self._pause_s:
             await self._tell()
-        elif self._owed and self._telling is None:
+
+    def take(self, zone: Zone) -> tuple[Surplus, ...]:
+        """Return what a child is to let go; whoever takes it tells the child, or gives it back."""
+        _, found = self._owed.pop(zone.zone_id, (zone, ()))
+        return tuple(found)
+
+    def give_back(self, zone: Zone, some: Sequence[Surplus]) -> None:
+        """Take back what a child could not be told of; it is told soon."""
+        if some:
+            self._note(zone, some)
+
+    def _note(self, zone: Zone, some: Sequence[Surplus]) -> None:
+        self._owed.setdefault(zone.zone_id, (zone, []))[1].extend(some)
+        if self._pause_s and self._telling is None:
             self._telling = asyncio.create_task(self._tell_soon())
 
     async def _tell_soon(self) -> None:
@@ -67,7 +82,7 @@ class ReleasesBelow:
 
     async def _tell(self) -> None:
         owed, self._owed = self._owed, {}
-        await asyncio.gather(*(self._release(zone, some) for zone, some in owed.items()))
+        await asyncio.gather(*(self._release(zone, some) for zone, some in owed.values()))
 
     async def _release(self, zone: Zone, some: list[Surplus]) -> None:
         order = ReleaseOrder(self._zone, surplus=tuple(some))

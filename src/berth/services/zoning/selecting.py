@@ -181,6 +181,7 @@ class Selecting:
         order = replace(order, group=self._homes.known(order.group))
         asked = [asyncio.create_task(self._ask(zone, order)) for zone in self._zones_for(order)]
         try:
+            await asyncio.sleep(0)  # the children work while this zone does
             mine = await self._local.offer(order)
             if home_of(order.group):
                 self._local.release(mine.select_id, order.audience)
@@ -213,6 +214,7 @@ class Selecting:
         timeout_s = deadline_s - self._clock.now_s()
         if blob_bytes is None or timeout_s <= 0:
             return None
+        unused = self._below.take(zone)
         below = replace(
             order,
             request=abroad(order.request),
@@ -220,10 +222,14 @@ class Selecting:
             deadline_s=deadline_s,
             blob_bytes=blob_bytes,
             group=group,
+            surplus=unused,
         )
         try:
             offers = await self._children.select(zone, below, timeout_s=timeout_s)
-        except BerthError as error:
+        except (BerthError, asyncio.CancelledError) as error:
+            self._below.give_back(zone, unused)
+            if isinstance(error, asyncio.CancelledError):
+                raise
             self._telemetry.failure("zone_select_failed", error, zone=zone.name)
             return None
         weights = [adjusted(one, zone.weight_offset, zone.weight_scale) for one in offers.weights]

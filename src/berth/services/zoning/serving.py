@@ -3,6 +3,7 @@
 from berth.domain.zone_orders import BuildOrder, Offers, ReleaseOrder, SelectOrder
 from berth.ports.bus import Bus
 from berth.services.zoning.building import Building
+from berth.services.zoning.holders import LettingGo
 from berth.services.zoning.releasing import Releasing
 from berth.services.zoning.selecting import Selecting
 from berth.services.zoning.zone_commands import (
@@ -28,26 +29,41 @@ class ZoneServing:
         selecting: makes offers.
         building: builds by them.
         releasing: lets go what is not wanted.
+        letting_go: lets go offers, whichever scheduler of the zone has made them.
         scheduler: names this process, in eight bytes.
     """
 
     def __init__(
-        self, selecting: Selecting, building: Building, releasing: Releasing, scheduler: bytes
+        self,
+        selecting: Selecting,
+        building: Building,
+        releasing: Releasing,
+        letting_go: LettingGo,
+        scheduler: bytes,
     ) -> None:
         self._selecting = selecting
         self._building = building
         self._releasing = releasing
+        self._letting_go = letting_go
         self._scheduler = scheduler
 
     def serve(self, bus: Bus) -> None:
         """Serve the commands on a bus, for as long as the process runs."""
-        bus.serve(SELECT, self._select)
+        bus.serve(SELECT, self.select)
         bus.serve(BUILD, self._build)
         bus.serve(BUILD_HELD, self._build_held, server=scheduler_name(self._scheduler))
         bus.serve(RELEASE, self._release)
         bus.serve(LET_GO, self._let_go)
 
-    async def _select(self, order: SelectOrder) -> Offers:
+    async def select(self, order: SelectOrder) -> Offers:
+        """Let go what the parent does not use of before, and make offers.
+
+        Raises:
+            InvalidInputError: flavor or image hold a spec that cannot be read.
+            UnavailableError: the ledger cannot be reached.
+        """
+        for surplus in order.surplus:
+            await self._letting_go.release(surplus, order.audience)
         return await self._selecting.offers(order)
 
     async def _build(self, order: BuildOrder) -> Built:

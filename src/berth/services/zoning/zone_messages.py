@@ -4,17 +4,12 @@ Nothing here names a host of the sender: what comes in is read into these types 
 can say no more of an instance than they have fields for.
 """
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Flavor
-from berth.domain.image import Image
 from berth.domain.instance import Instance
-from berth.domain.offer import BLOB_BYTES_MAX, BLOB_BYTES_MIN, SELECT_ID_BYTES, OfferFlaw
-from berth.domain.request import COUNT_MAX, Request, instance_uuid_of
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.offer import BLOB_BYTES_MAX, BLOB_BYTES_MIN, OfferFlaw
+from berth.domain.request import COUNT_MAX, instance_uuid_of
 from berth.domain.zone_orders import (
     OFFER_BYTES,
     BuildItem,
@@ -23,98 +18,27 @@ from berth.domain.zone_orders import (
     Offers,
     ReleaseOrder,
     SelectOrder,
-    Surplus,
     Withdrawal,
+)
+from berth.services.zoning.message_parts import (
+    NAMES_MAX,
+    GroupMessage,
+    RequestMessage,
+    SurplusMessage,
+    bytes_of,
+    check_range,
+    text_of,
 )
 
 DEADLINE_MS_MAX = 60_000
-NAMES_MAX = 20_000
-"""Most instances or selects that one release may name."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestMessage:
-    """What one instance is asked to be, and for whom."""
-
-    request_id: str
-    flavor: Flavor
-    project_id: str
-    user_id: str
-    image: Image | None = None
-    availability_zone: str | None = None
-    hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    group_uuid: str | None = None
-
-    @classmethod
-    def of(cls, request: Request) -> "RequestMessage":
-        """Make one of a request."""
-        return cls(
-            request_id=request.request_id,
-            flavor=request.flavor,
-            project_id=request.project_id,
-            user_id=request.user_id,
-            image=request.image,
-            availability_zone=request.availability_zone,
-            hints=request.hints,
-            group_uuid=request.group_uuid,
-        )
-
-    def request(self, instance_uuids: tuple[str, ...]) -> Request:
-        """Return the request for some instances."""
-        return Request(
-            request_id=self.request_id,
-            instance_uuids=instance_uuids,
-            flavor=self.flavor,
-            project_id=self.project_id,
-            user_id=self.user_id,
-            image=self.image,
-            availability_zone=self.availability_zone,
-            hints=self.hints,
-            group_uuid=self.group_uuid,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMessage:
-    """A server group of the sender."""
-
-    uuid: str
-    name: str
-    policy: GroupPolicy
-    project_id: str = ""
-    user_id: str = ""
-    max_server_per_host: int = 1
-
-    @classmethod
-    def of(cls, group: ServerGroup | None) -> "GroupMessage | None":
-        """Make one of a group."""
-        if group is None:
-            return None
-        return cls(
-            group.uuid,
-            group.name,
-            group.policy,
-            group.project_id,
-            group.user_id,
-            group.max_server_per_host,
-        )
-
-    @property
-    def group(self) -> ServerGroup:
-        """The group."""
-        return ServerGroup(
-            self.uuid,
-            self.name,
-            self.policy,
-            self.project_id,
-            self.user_id,
-            self.max_server_per_host,
-        )
 
 
 @dataclass(frozen=True, slots=True)
 class SelectMessage:
-    """A request for offers; the time that is left, not the time of day, as clocks differ."""
+    """A request for offers; the time that is left, not the time of day, as clocks differ.
+
+    `surplus` are offers of before that are let go on this occasion, which saves a message.
+    """
 
     request: RequestMessage
     num_instances: int = 1
@@ -122,6 +46,7 @@ class SelectMessage:
     blob_bytes: int = OFFER_BYTES
     group: GroupMessage | None = None
     hold: bool = True
+    surplus: tuple[SurplusMessage, ...] = ()
 
     @classmethod
     def of(cls, order: SelectOrder, now_s: float) -> "SelectMessage":
@@ -134,6 +59,7 @@ class SelectMessage:
             blob_bytes=order.blob_bytes,
             group=GroupMessage.of(order.group),
             hold=order.hold,
+            surplus=tuple(map(SurplusMessage.of, order.surplus)),
         )
 
     def order(self, audience: str, now_s: float) -> SelectOrder:
@@ -142,9 +68,10 @@ class SelectMessage:
         Raises:
             InvalidInputError: naming the field.
         """
-        _check("num_instances", self.num_instances, 1, COUNT_MAX)
-        _check("deadline_ms", self.deadline_ms, 1, DEADLINE_MS_MAX)
-        _check("blob_bytes", self.blob_bytes, BLOB_BYTES_MIN, BLOB_BYTES_MAX)
+        check_range("num_instances", self.num_instances, 1, COUNT_MAX)
+        check_range("deadline_ms", self.deadline_ms, 1, DEADLINE_MS_MAX)
+        check_range("blob_bytes", self.blob_bytes, BLOB_BYTES_MIN, BLOB_BYTES_MAX)
+        check_range("surplus", len(self.surplus), 0, NAMES_MAX)
         # Which of the request's instances an offer is for does not matter to it.
         uuids = (
             instance_uuid_of(f"{self.request.request_id}?", index)
@@ -157,6 +84,7 @@ class SelectMessage:
             blob_bytes=self.blob_bytes,
             group=None if self.group is None else self.group.group,
             hold=self.hold,
+            surplus=tuple(one.surplus for one in self.surplus),
         )
 
 
@@ -250,7 +178,7 @@ class BuildMessage:
         Raises:
             InvalidInputError: naming the field.
         """
-        _check("instances", len(self.instances), 1, COUNT_MAX)
+        check_range("instances", len(self.instances), 1, COUNT_MAX)
         uuids = tuple(one.uuid for one in self.instances)
         created_at_s = min(self.created_at_s, now_s) if self.created_at_s > 0 else now_s
         return BuildOrder(
@@ -315,14 +243,6 @@ class OutcomesMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class SurplusMessage:
-    """Offers of a select beyond its first `keep`."""
-
-    select_id: str
-    keep: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class WithdrawalMessage:
     """An instance that is not to be built by what was sent until `sent_ms`."""
 
@@ -342,7 +262,7 @@ class ReleaseMessage:
     def of(cls, order: ReleaseOrder) -> "ReleaseMessage":
         """Make one of an order."""
         return cls(
-            tuple(SurplusMessage(text_of(one.select_id), one.keep) for one in order.surplus),
+            tuple(map(SurplusMessage.of, order.surplus)),
             tuple(WithdrawalMessage(one.instance_uuid, one.sent_ms) for one in order.withdrawn),
             order.keeps_built,
         )
@@ -353,17 +273,11 @@ class ReleaseMessage:
         Raises:
             InvalidInputError: naming the field.
         """
-        _check("surplus", len(self.surplus), 0, NAMES_MAX)
-        _check("withdrawn", len(self.withdrawn), 0, NAMES_MAX)
-        surplus: list[Surplus] = []
-        for one in self.surplus:
-            select_id = bytes_of("select_id", one.select_id)
-            _check("select_id", len(select_id), SELECT_ID_BYTES, SELECT_ID_BYTES)
-            _check("keep", one.keep, 0, COUNT_MAX)
-            surplus.append(Surplus(select_id, one.keep))
+        check_range("surplus", len(self.surplus), 0, NAMES_MAX)
+        check_range("withdrawn", len(self.withdrawn), 0, NAMES_MAX)
         return ReleaseOrder(
             audience=audience,
-            surplus=tuple(surplus),
+            surplus=tuple(one.surplus for one in self.surplus),
             withdrawn=tuple(Withdrawal(one.uuid, one.sent_ms) for one in self.withdrawn),
             project_id=project_id,
             keeps_built=self.keeps_built,
@@ -375,25 +289,3 @@ class KeptMessage:
     """The answer to a release: instances that are there and stay; all others are gone."""
 
     kept: tuple[str, ...]
-
-
-def text_of(raw: bytes) -> str:
-    """Write bytes in the characters of URLs."""
-    return urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-
-def bytes_of(name: str, text: str) -> bytes:
-    """Read what `text_of` writes.
-
-    Raises:
-        InvalidInputError: it is something else; `name` is its field.
-    """
-    try:
-        return urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
-    except ValueError as error:
-        raise InvalidInputError(name, "must be base64 in the characters of URLs") from error
-
-
-def _check(name: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise InvalidInputError(name, f"{value} must be {least} to {most}")

@@ -18,7 +18,6 @@ from berth.ports.zones import STATEMENT_HEADER, ForwardedAnswer, ForwardedReques
 from berth.services.commands import PLACE
 from berth.services.sealing import KEY_BYTES, Sealer
 from berth.services.zoning.asking_children import AskingChildren
-from berth.services.zoning.serving import ZoneServing
 from berth.services.zoning.statements import Asked, StatementReader, StatementWriter
 from berth.services.zoning.telling_capabilities import TellingCapabilities
 from berth.services.zoning.watching import WatchSettings, ZoneWatch
@@ -166,8 +165,7 @@ class ZoneStack(Stack):
         self.app = build_app(self.parts)
         self.stop_placing()
         self.bus.serve(PLACE, self.house.tree.place)
-        house = self.house
-        ZoneServing(house.selecting, house.building, house.releasing, house.holder).serve(self.bus)
+        self.house.serving.serve(self.bus)
 
     async def adopt(self, *children: "ZoneStack") -> None:
         """Make other zones children of this one, as an operator does."""

@@ -19,6 +19,7 @@ from berth.domain.zone_orders import (
     SelectOrder,
     Withdrawal,
 )
+from berth.lab.kernel import VirtualClock
 from berth.ports.bus import Bus
 from berth.ports.zones import NotAskedError
 from berth.scheduling.policy import Policy
@@ -33,6 +34,7 @@ from berth.services.zoning.holders import Holders, LettingGo
 from berth.services.zoning.journeys import Journeys
 from berth.services.zoning.offer_seals import OfferSeals
 from berth.services.zoning.offering import Offering
+from berth.services.zoning.releases_below import ReleasesBelow
 from berth.services.zoning.releasing import Releasing
 from berth.services.zoning.selecting import Selecting
 from berth.services.zoning.sending import Sending
@@ -69,6 +71,14 @@ class StillJourneys(Journeys):
         await asyncio.Event().wait()
 
 
+class StillClock(VirtualClock):
+    """A clock on which no time passes."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait until cancelled."""
+        await asyncio.Event().wait()
+
+
 @dataclass
 class House:
     """One zone, or one scheduler of it: its desk, and the services that make it part of a tree.
@@ -86,6 +96,8 @@ class House:
     holder: bytes = b"schedule"
     bus: Bus | None = None
     is_alone: bool = False
+    gathers: bool = False
+    """Whether what children are to let go is gathered, for as long as the test goes."""
 
     def __post_init__(self) -> None:
         """Wire the services."""
@@ -128,6 +140,13 @@ class House:
             clock=desk.clock,
             telemetry=desk.told,
             scheduler=self.holder,
+            releases=ReleasesBelow(
+                zone=self.name,
+                children=self.near,
+                clock=StillClock() if self.gathers else desk.clock,
+                telemetry=desk.told,
+                pause_s=0.1 if self.gathers else 0.0,
+            ),
         )
         self.sending = Sending(
             ledger=desk.ledger,
@@ -150,9 +169,10 @@ class House:
             on_gone=self.on_gone,
             holders=Holders(bus, self.holder),
         )
+        letting_go = LettingGo(self.selecting, bus, desk.told)
         self.releasing = Releasing(
             ledger=desk.ledger,
-            selecting=LettingGo(self.selecting, bus, desk.told),
+            selecting=letting_go,
             instances=desk.instances,
             sending=self.sending,
             clock=desk.clock,
@@ -181,7 +201,9 @@ class House:
             settings=TreeSettings(),
             withdrawn=self.taking_back.note,
         )
-        self.serving = ZoneServing(self.selecting, self.building, self.releasing, self.holder)
+        self.serving = ZoneServing(
+            self.selecting, self.building, self.releasing, letting_go, self.holder
+        )
         self.near.houses[self.name] = self
 
     def active(self) -> Sequence[Zone]:
@@ -226,7 +248,7 @@ class NearZones:
 
     async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
         """Ask the house."""
-        offers = await self._reach(zone, "select").selecting.offers(order)
+        offers = await self._reach(zone, "select").serving.select(order)
         self._answer(zone)
         return offers
 
@@ -255,16 +277,19 @@ class NearZones:
             raise UnavailableError(f"zone {zone.name}: the answer is lost")
 
 
-async def open_house(name: str, near: NearZones, *, hosts: int = 2, vcpus: int = 4) -> House:
+async def open_house(
+    name: str, near: NearZones, *, hosts: int = 2, vcpus: int = 4, gathers: bool = False
+) -> House:
     """Make a zone with some hosts."""
-    return House(name, await open_desk(Fleet(hosts=hosts, vcpus=vcpus)), near)
+    desk = await open_desk(Fleet(hosts=hosts, vcpus=vcpus))
+    return House(name, desk, near, gathers=gathers)
 
 
-async def open_tree() -> House:
+async def open_tree(*, gathers: bool = False) -> House:
     """Make a root with two children, of which the second has a child of its own."""
     near = NearZones()
     root, west, east, deep = [
-        await open_house(name, near, hosts=hosts, vcpus=vcpus)
+        await open_house(name, near, hosts=hosts, vcpus=vcpus, gathers=gathers)
         for name, hosts, vcpus in (("root", 1, 2), ("west", 2, 4), ("east", 1, 8), ("deep", 3, 4))
     ]
     root.adopt(west, east)

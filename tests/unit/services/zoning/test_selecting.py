@@ -112,6 +112,33 @@ async def test_a_selection_is_released_in_the_whole_tree() -> None:
     assert sum(held(root)) == 0
 
 
+async def test_what_is_not_used_goes_along_with_the_next_select() -> None:
+    """Into the whole tree, with no message of its own."""
+    root = await open_tree(gathers=True)
+    order = root.select_order(request_of(40))
+    first = await root.selecting.select(order)
+    await root.selecting.release(Surplus(first.select_id), order.audience)
+    assert sum(held(root)) == PLACES - 2
+    second = await root.selecting.select(root.select_order(request_of(40, request_id="req-2")))
+    assert len(second.choices) == sum(held(root)) == PLACES
+    await root.selecting.release(Surplus(second.select_id, keep=PLACES), order.audience)
+    assert {verb for _, verb in root.near.asked} == {"select"}
+
+
+async def test_what_a_child_did_not_hear_goes_along_again() -> None:
+    """Also when nobody waited for its answer any more."""
+    root = await open_tree(gathers=True)
+    order = root.select_order(request_of(40))
+    first = await root.selecting.select(order)
+    root.near.away.add("west")
+    await root.selecting.release(Surplus(first.select_id), order.audience)
+    await root.selecting.select(replace(order, hold=False))
+    assert held(root)[-1] == 8
+    root.near.away.clear()
+    await root.selecting.select(replace(order, hold=False))
+    assert sum(held(root)) == 0
+
+
 async def test_a_child_that_is_away_is_left_out() -> None:
     """The plan goes on without it."""
     root = await open_tree()

@@ -20,6 +20,7 @@ from berth.domain.zone_orders import (
     Surplus,
     Withdrawal,
 )
+from berth.services.zoning.message_parts import bytes_of, text_of
 from berth.services.zoning.request_digests import digest_of
 from berth.services.zoning.zone_messages import (
     BuildMessage,
@@ -27,8 +28,6 @@ from berth.services.zoning.zone_messages import (
     OutcomesMessage,
     ReleaseMessage,
     SelectMessage,
-    bytes_of,
-    text_of,
 )
 from tests.unit.services.zoning.houses import items_of, request_of
 
@@ -47,12 +46,15 @@ def sent(message: T) -> T:
 def test_a_select_arrives() -> None:
     """For as many instances, with the time that is left, and the same digest."""
     request = replace(request_of(3), hints={"a": ("1",)}, group_uuid="g")
-    order = SelectOrder(request, "root", NOW_S + 1.5, 700, GROUP, hold=False)
+    order = SelectOrder(
+        request, "root", NOW_S + 1.5, 700, GROUP, hold=False, surplus=(Surplus(b"s" * 16, 3),)
+    )
     got = sent(SelectMessage.of(order, NOW_S)).order("root", 5000.0)
     assert len(got.request.instance_uuids) == 3
     assert got.deadline_s == 5001.5
     assert (got.audience, got.blob_bytes, got.hold) == ("root", 700, False)
     assert got.group == replace(GROUP, zone_id=None)
+    assert got.surplus == order.surplus
     assert digest_of(got.request) == digest_of(request)
 
 
