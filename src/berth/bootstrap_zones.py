@@ -98,6 +98,7 @@ async def open_zone(core: Core) -> AsyncGenerator[OpenZone | None]:
             ),
         )
         core.follower.subscribe(watch)
+        core.vitals.further.append(watch.read)
         yield OpenZone(settings, keys, parents, zones, forwards, children, watch)
 
 
@@ -184,15 +185,9 @@ class ZoneScheduler:
         self.places: Places = self._make_tree(local)
 
     def serve(self) -> list[Loop]:
-        """Serve the commands of the zone; return what a scheduler of it does by itself.
-
-        Operators are told of a policy whose scores mean nothing to other zones.
-        """
+        """Serve the commands of the zone; return what a scheduler of it does by itself."""
         core = self._core
-        why = why_incomparable(core.policies.policy)
-        if why is not None:
-            policy = core.policies.policy.name
-            core.telemetry.event("zone_weights_do_not_compare", policy=policy, why=why)
+        core.vitals.further.append(self._held.read)
         letting_go = LettingGo(self._selecting, core.wires.bus, core.telemetry)
         releasing = Releasing(
             ledger=core.ledger,
@@ -206,12 +201,24 @@ class ZoneScheduler:
         )
         serving.serve(core.wires.bus)
         loops: list[Loop] = [
+            ("comparing", self._compare),
             ("taking_back", self._taking_back.run),
             ("passwords", self._reseal),
         ]
         if self._zone.settings.offer_hold_s:
             loops.append(("holds", self._end_holds))
         return loops
+
+    async def _compare(self) -> None:
+        """Tell operators of each policy whose scores mean nothing to other zones."""
+        core, seen = self._core, None
+        while True:
+            policy = core.policies.policy
+            why = None if policy is seen else why_incomparable(policy)
+            if why is not None:
+                core.telemetry.event("zone_weights_do_not_compare", policy=policy.name, why=why)
+            seen = policy
+            await core.clock.sleep(core.settings.policy.watch_interval_s)
 
     async def _end_holds(self) -> None:
         await self._held.run(self._core.clock, self._zone.settings.offer_hold_s)

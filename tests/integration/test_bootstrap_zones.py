@@ -1,5 +1,6 @@
 """Zones as processes are put together: what is on with a name, and what is not without one."""
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -142,7 +143,11 @@ async def test_operators_learn_that_weights_do_not_compare(
     )
     async with open_core(settings, "scheduler") as core, open_zone(core) as zone:
         await core.follower.start()
-        scheduler_loops(core, None, zone)
+        loops = [one for one in scheduler_loops(core, None, zone) if one[0] == "comparing"]
+        async with running(loops, core.clock, core.telemetry):
+            await asyncio.sleep(0)
+        shown = {one.measure.name for one in await core.vitals.read()}
+        assert {"berth_child_zones", "berth_offers_held"} <= shown
     printed = capsys.readouterr()
     assert "zone_weights_do_not_compare" in printed.out + printed.err
 

@@ -79,6 +79,8 @@ UNREPORTED_HOSTS: Final = _gauge(
     "hosts_unreported", "Hosts whose agents do not tell of their instances."
 )
 DOUBTED_HOSTS: Final = _gauge("hosts_doubted", "Hosts whose list of instances is in doubt.")
+CHILD_ZONES: Final = _gauge("child_zones", "Child zones by state.", "state")
+OFFERS_HELD: Final = _gauge("offers_held", "Offers whose room is held for parent zones.")
 POLICY_OK: Final = _gauge("policy_ok", "1 when the policy as written is in force, else 0.")
 
 COUNTED: Final = (
@@ -115,5 +117,7 @@ GAUGES: Final = (
     PENDING_AGE,
     UNREPORTED_HOSTS,
     DOUBTED_HOSTS,
+    CHILD_ZONES,
+    OFFERS_HELD,
     POLICY_OK,
 )

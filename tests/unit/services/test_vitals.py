@@ -1,6 +1,7 @@
 """Whether a process is ready, and its gauges."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -15,8 +16,10 @@ from berth.ports.measures import GAUGES
 from berth.services.following import Follower
 from berth.services.tracking import InstanceTracker, View
 from berth.services.vitals import Broker, Fleet, Vitals
+from berth.services.zoning.watching import WatchSettings, ZoneWatch
 from berth.testing.builders import make_instance, make_request
 from tests.unit.services.wiring import Desk, open_desk, order_of
+from tests.unit.services.zoning.houses import House, NearZones
 
 
 class Away(MemoryLedger):
@@ -133,7 +136,15 @@ def test_every_gauge_is_read() -> None:
         vitals = vitals_of(desk)
         view = View(desk.ledger, desk.follower, desk.replica)
         tracker = InstanceTracker(view, desk.policies, desk.clock, desk.told)
-        vitals.further.append(tracker.read)
+        house = House("west", desk, NearZones())
+        watch = ZoneWatch(
+            children=house.near,
+            clock=desk.clock,
+            telemetry=desk.told,
+            rng=Random(1),
+            settings=WatchSettings(),
+        )
+        vitals.further += [tracker.read, house.held.read, watch.read]
         readings = await vitals.read()
         assert {one.measure for one in readings} == set(GAUGES)
 

@@ -46,7 +46,7 @@ async def select_order(call: Call) -> SelectOrder:
     now_s = call.parts.clock.now_s()
     order = message.order(_parent(call), now_s)
     latest_s = now_s + zone_parts(call.parts).select_timeout_s
-    return replace(order, deadline_s=min(order.deadline_s, latest_s))
+    return order if order.deadline_s <= latest_s else replace(order, deadline_s=latest_s)
 
 
 async def build_order(call: Call) -> BuildOrder:
@@ -133,6 +133,8 @@ def _check_texts(
 
     What else this zone notes there of its instances is not for parents to say.
     """
+    if not (request.hints or metadata or extra):
+        return {}
     for key in request.hints:
         if key.startswith(_OWN_HINTS):
             raise InvalidInputError(f"request.hints.{key[:80]}", "is not for clients; leave it out")

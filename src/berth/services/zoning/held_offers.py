@@ -15,6 +15,8 @@ from berth.domain.named_uuid import named_uuid
 from berth.domain.offer import OfferKey
 from berth.domain.request import Request
 from berth.ports.clock import Clock
+from berth.ports.measures import OFFERS_HELD
+from berth.ports.metrics import Reading
 from berth.scheduling.rule import resident_of
 from berth.services.replica import Hold, Replica
 
@@ -54,6 +56,10 @@ class HeldOffers:
     def __len__(self) -> int:
         """Return how many offers are held."""
         return sum(len(select.holds) for select in self._selects.values())
+
+    def read(self) -> list[Reading]:
+        """Take the reading for monitoring."""
+        return [Reading(OFFERS_HELD, len(self))]
 
     @property
     def next_end_s(self) -> float | None:

@@ -4,7 +4,7 @@ Offers are held in the memory of the scheduler that made them, and the bus gives
 next to any scheduler of the zone.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 from berth.domain.errors import UnavailableError
@@ -86,11 +86,12 @@ class LettingGo:
         self._bus = bus
         self._telemetry = telemetry
 
-    async def release(self, surplus: Surplus, audience: str) -> None:
+    async def release(self, surplus: Sequence[Surplus], audience: str) -> None:
         """Let go offers; holds that nobody can be told of end by themselves."""
-        if await self._selecting.release(surplus, audience):
+        others = [one for one in surplus if not await self._selecting.release(one, audience)]
+        if not others:
             return
         try:
-            await self._bus.fanout(LET_GO, LetGo(surplus, audience))
+            await self._bus.fanout(LET_GO, LetGo(tuple(others), audience))
         except UnavailableError as error:
             self._telemetry.failure("zone_let_go_failed", error)

@@ -6,6 +6,7 @@ a child of the zone has sealed.
 
 import hashlib
 import struct
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -125,5 +126,6 @@ def _where(kind: int, content: bytes) -> HostTerms | ChildTerms:
     return ChildTerms(zone_id, content[begin : begin + length])
 
 
+@lru_cache(maxsize=1_024)
 def _name_digest(name: str) -> bytes:
     return hashlib.sha256(b"zone name\0" + name.encode()).digest()[:8]

@@ -1,6 +1,6 @@
 """Releasing: letting go what a parent does not want, so that none of it is built any more."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from berth.domain.errors import ConflictError, NotFoundError, UnavailableError
@@ -30,7 +30,7 @@ class Deletes(Protocol):
 class Releases(Protocol):
     """Whoever has made offers."""
 
-    async def release(self, surplus: Surplus, audience: str) -> None:
+    async def release(self, surplus: Sequence[Surplus], audience: str) -> None:
         """See `LettingGo.release`."""
         ...
 
@@ -70,8 +70,7 @@ class Releasing:
         Raises:
             UnavailableError: the ledger or a child cannot be reached; release it again.
         """
-        for surplus in order.surplus:
-            await self._selecting.release(surplus, order.audience)
+        await self._selecting.release(order.surplus, order.audience)
         kept, foreign = await self._settle(order, order.withdrawn)
         gone: list[Withdrawal] = []
         for one in order.withdrawn:

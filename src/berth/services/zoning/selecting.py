@@ -178,7 +178,9 @@ class Selecting:
             InvalidInputError: flavor or image hold a spec that cannot be read.
             UnavailableError: the ledger cannot be reached.
         """
-        order = replace(order, group=self._homes.known(order.group))
+        group = self._homes.known(order.group)
+        if group is not order.group:
+            order = replace(order, group=group)
         asked = [asyncio.create_task(self._ask(zone, order)) for zone in self._zones_for(order)]
         try:
             await asyncio.sleep(0)  # the children work while this zone does

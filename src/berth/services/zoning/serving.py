@@ -62,8 +62,7 @@ class ZoneServing:
             InvalidInputError: flavor or image hold a spec that cannot be read.
             UnavailableError: the ledger cannot be reached.
         """
-        for surplus in order.surplus:
-            await self._letting_go.release(surplus, order.audience)
+        await self._letting_go.release(order.surplus, order.audience)
         return await self._selecting.offers(order)
 
     async def _build(self, order: BuildOrder) -> Built:
@@ -76,5 +75,6 @@ class ZoneServing:
         return Released(await self._releasing.release(order))
 
     async def _let_go(self, order: LetGo) -> Heard:
-        await self._selecting.release(order.surplus, order.audience)
+        for surplus in order.surplus:
+            await self._selecting.release(surplus, order.audience)
         return Heard()

@@ -1,17 +1,25 @@
 """Watching: which child zones are up, and what they tell of themselves (the zone manager of D1)."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Final
 
 from berth.domain.change import Change, Gone, Snapshot
 from berth.domain.errors import BerthError
 from berth.domain.record import Kind
 from berth.domain.zone import Zone, ZoneInfo
 from berth.ports.clock import Clock
+from berth.ports.measures import CHILD_ZONES
+from berth.ports.metrics import Reading
 from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones
+
+_ACTIVE: Final = "active"
+_OFFLINE: Final = "offline"
+_DISABLED: Final = "disabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +139,11 @@ class ZoneWatch:
             for zone_id, sight in sorted(self._sights.items())
         }
 
+    def read(self) -> list[Reading]:
+        """Take the readings for monitoring: how many children are in each state."""
+        states = Counter(map(_state_of, self.states().values()))
+        return [Reading(CHILD_ZONES, states[one], (one,)) for one in (_ACTIVE, _OFFLINE, _DISABLED)]
+
     def _is_active(self, sight: _Sight) -> bool:
         return sight.zone.is_enabled and sight.failures < self._settings.failures_to_offline
 
@@ -182,3 +195,9 @@ class ZoneWatch:
         beyond = max(0, sight.failures - settings.failures_to_offline)
         pause_s: float = min(settings.interval_s * 2 ** min(beyond, 16), settings.pause_max_s)
         return pause_s * self._rng.uniform(0.9, 1.1)
+
+
+def _state_of(state: ZoneState) -> str:
+    if not state.zone.is_enabled:
+        return _DISABLED
+    return _ACTIVE if state.is_active else _OFFLINE

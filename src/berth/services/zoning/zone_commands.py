@@ -55,7 +55,7 @@ class HeldBuilt:
 class LetGo:
     """Offers that a parent will not use, of whichever scheduler has made them."""
 
-    surplus: Surplus
+    surplus: tuple[Surplus, ...]
     audience: str
 
 

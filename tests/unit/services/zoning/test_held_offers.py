@@ -52,6 +52,7 @@ def test_a_hold_counts_until_it_ends() -> None:
     offers = HeldOffers(replica)
     assert held(offers, FIRST, "a", "b") == 2
     assert (used(replica), len(offers), offers.next_end_s) == (2, 2, 10)
+    assert [one.value for one in offers.read()] == [2]
     assert offers.expire(9.9) == 0
     assert offers.expire(10) == 2
     assert (used(replica), len(offers), offers.next_end_s) == (0, 0, None)

@@ -50,6 +50,11 @@ class World:
         self.watch.load(Snapshot(1, 0.0, zones=(EAST, WEST)))
 
     @property
+    def counts(self) -> dict[str, float]:
+        """What monitoring shows: how many children are in each state."""
+        return {one.labels[0]: one.value for one in self.watch.read()}
+
+    @property
     def names(self) -> list[str]:
         """The active children."""
         return [zone.name for zone in self.watch.active()]
@@ -123,3 +128,14 @@ async def test_a_new_address_gets_a_new_chance() -> None:
     assert world.names == ["east"]
     world.watch.apply([Change(2, replace(WEST, api_url="http://elsewhere"))])
     assert world.names == ["west", "east"]
+
+
+async def test_children_are_counted_by_state() -> None:
+    """For whoever watches this zone."""
+    world = World()
+    world.children.away.add("west")
+    assert world.counts == {"active": 2, "offline": 0, "disabled": 0}
+    await let_pass(world, 100)
+    assert world.counts == {"active": 1, "offline": 1, "disabled": 0}
+    world.watch.apply([Change(2, replace(EAST, is_enabled=False))])
+    assert world.counts == {"active": 0, "offline": 1, "disabled": 1}
