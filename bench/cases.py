@@ -126,7 +126,8 @@ class ZoneCases:
     """Trees of zones: one of a root and `zones` below it, and a chain of `depth` further levels.
 
     `hosts` are those of each zone where one instance is selected, `plan_hosts` where
-    `plan_instances` are. `seals` is how many offers are sealed for one sample.
+    `plan_instances` are. `seals` is how many offers are sealed for one sample. Plans of `policies`
+    are compared with those of one scheduler.
     """
 
     zones: int
@@ -137,6 +138,7 @@ class ZoneCases:
     plans: int
     depth: int
     seals: int
+    policies: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from bench.placement.servers import UWSGI
 from bench.report import show
 from bench.results import Results, begin, measures_of, write
 from bench.schedulers import NoBrokerError, measure_schedulers
+from bench.zone_plans import measure_zone_plans
 from bench.zones import measure_zones
 from berth.adapters.memory import keep_freed_memory
 from berth.config.policy_file import load_policy
@@ -142,6 +143,8 @@ def _zones(results: Results, options: Options) -> None:
     cases = options.cases.zones
     say(f"zones: 1 + {cases.zones} zones, and {cases.depth} further levels")
     results.zones = measure_zones(cases)
+    say(f"zones: plans of {', '.join(cases.policies)}")
+    results.zone_plans.extend(measure_zone_plans(cases))
 
 
 def _packing(results: Results, options: Options) -> None:

@@ -1,7 +1,7 @@
 """The fleet and the request of the peer (`peers/nova_peer.py`), as Berth's own nouns."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from berth.domain.change import Snapshot
@@ -87,7 +87,11 @@ def fleet(count: int, *, now_s: float = NOW_S) -> Iterator[FleetMember]:
 
 def snapshot(count: int) -> Snapshot:
     """Make the ledger state of a fleet of which the peer's amounts are used."""
-    members = list(fleet(count))
+    return snapshot_of(list(fleet(count)))
+
+
+def snapshot_of(members: Sequence[FleetMember]) -> Snapshot:
+    """Make the ledger state of some hosts of a fleet."""
     return Snapshot(
         version=1,
         now_s=NOW_S,

@@ -19,7 +19,8 @@ from bench.results import Results, batch_ratio, nova_size
 from bench.schedulers import SchedulerTimes
 from bench.timing import Times
 from bench.turns import Ratio
-from bench.zones import ZoneTimes
+from bench.zone_plans import plan_lines
+from bench.zones import zone_lines
 
 _WIDTH = 140
 _MET = {True: Text("met", "green"), False: Text("not met", "bold red"), None: Text("not measured")}
@@ -281,7 +282,8 @@ def _processes(results: Results) -> Iterator[RenderableType]:
     yield from _schedulers(results.schedulers)
     yield from map(_agents, results.agents)
     if results.zones is not None:
-        yield from _zones(results.zones)
+        yield from zone_lines(results.zones)
+    yield from plan_lines(results.zone_plans)
 
 
 def _agents(times: AgentTimes) -> str:
@@ -290,20 +292,6 @@ def _agents(times: AgentTimes) -> str:
         f"{times.cores:.3f} of a core. In {times.seconds:,.0f} s it took in {times.heard:,} casts "
         f"({times.due:,} were due), {times.differed:,} of them differed, read "
         f"{times.reloads:,} hosts anew, and placed {times.placed:,} instances"
-    )
-
-
-def _zones(times: ZoneTimes) -> Iterator[str]:
-    for one in (times.single, times.plan):
-        yield (
-            f"Select for {one.instances:,} over {one.zones} zones, {one.hosts_each:,} hosts each: "
-            f"p50 {one.p50_ms:,.1f} ms, best {one.best_ms:,.1f} ms; {one.cpu_ms:,.1f} ms of "
-            "processors in all zones"
-        )
-    depths = ", ".join(f"{one:.1f}" for one in times.depth_ms)
-    yield (
-        f"Levels of zones below: {depths} ms; a round trip takes {times.round_trip_ms:.1f} ms. "
-        f"An offer is sealed in {times.seal_us:.1f} us and opened in {times.open_us:.1f} us"
     )
 
 

@@ -30,6 +30,7 @@ from bench.placement.measuring import SizeTimes, TrialTimes
 from bench.schedulers import SchedulerTimes
 from bench.timing import Times
 from bench.turns import Ratio
+from bench.zone_plans import PlanQuality, plan_measures
 from bench.zones import ZoneTimes, zone_measures
 
 SCHEMA = 5
@@ -72,6 +73,7 @@ class Results:
     schedulers: list[SchedulerTimes] = field(default_factory=list[SchedulerTimes])
     agents: list[AgentTimes] = field(default_factory=list[AgentTimes])
     zones: ZoneTimes | None = None
+    zone_plans: list[PlanQuality] = field(default_factory=list[PlanQuality])
     packing: list[PackingResult] = field(default_factory=list[PackingResult])
     placement: list[TrialTimes] = field(default_factory=list[TrialTimes])
     placement_sizes: SizeTimes | None = None
@@ -120,6 +122,7 @@ def measures_of(results: Results) -> dict[str, float]:
         measures[f"agents.{each.source}.cores"] = each.cores
     if results.zones is not None:
         measures |= zone_measures(results.zones)
+    measures |= plan_measures(results.zone_plans)
     measures |= placement_measures(results.placement, results.placement_sizes)
     return measures | packing_measures(results.packing)
 

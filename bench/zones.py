@@ -280,3 +280,18 @@ def zone_measures(times: ZoneTimes) -> dict[str, float]:
         "zones.seal_us": times.seal_us,
         "zones.open_us": times.open_us,
     }
+
+
+def zone_lines(times: ZoneTimes) -> Iterator[str]:
+    """Tell of the figures in words."""
+    for one in (times.single, times.plan):
+        yield (
+            f"Select for {one.instances:,} over {one.zones} zones, {one.hosts_each:,} hosts each: "
+            f"p50 {one.p50_ms:,.1f} ms, best {one.best_ms:,.1f} ms; {one.cpu_ms:,.1f} ms of "
+            "processors in all zones"
+        )
+    depths = ", ".join(f"{one:.1f}" for one in times.depth_ms)
+    yield (
+        f"Levels of zones below: {depths} ms; a round trip takes {times.round_trip_ms:.1f} ms. "
+        f"An offer is sealed in {times.seal_us:.1f} us and opened in {times.open_us:.1f} us"
+    )

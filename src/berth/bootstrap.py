@@ -13,7 +13,7 @@ from berth.bootstrap_core import (
     common_loops,
     open_core,
     running_core,
-    until_stopped,
+    stop_signals,
 )
 from berth.bootstrap_observed import seen_parts
 from berth.bootstrap_placement import Process, placement_parts, provider_replica
@@ -85,10 +85,11 @@ def run_scheduler(settings: Settings) -> None:
             tell_changes(core)
             tracker = instance_tracker(core)
             await core.follower.start()
-            core.telemetry.event("scheduler_started", hosts=len(core.replica.hosts))
             loops = [*scheduler_loops(core, tracker, zone), *zone_loops(zone), *common_loops(core)]
+            stopped = stop_signals()
+            core.telemetry.event("scheduler_started", hosts=len(core.replica.hosts))
             async with running_core(core, loops):
-                await until_stopped()
+                await stopped.wait()
                 await core.wires.finish()
 
     run_process(settings.log, main)
@@ -110,9 +111,10 @@ def run_agent(settings: Settings) -> None:
             teller = instance_teller(core, drivers)
             await core.follower.start()
             await pool.adopt()
+            stopped = stop_signals()
             core.telemetry.event("agents_started", hosts=len(drivers))
             async with running_core(core, [*agent_loops(core, pool, teller), *common_loops(core)]):
-                await until_stopped()
+                await stopped.wait()
             await pool.close()
 
     run_process(settings.log, main)

@@ -165,10 +165,10 @@ async def running_core(core: Core, loops: Sequence[Loop]) -> AsyncGenerator[None
         yield
 
 
-async def until_stopped() -> None:
-    """Wait until the process is told to stop."""
+def stop_signals() -> asyncio.Event:
+    """Return what is set as soon as the process is told to stop, which ends nothing from now on."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    await stopped.wait()
+    return stopped

@@ -59,10 +59,12 @@ def scheduler_loops(
     )
     places = announced(core, placing)
     loops: list[Loop] = []
+    withdrawn, name = None, core.ids.uuid()
     if zone is not None:
         scheduler = ZoneScheduler(core, zone, local=placing, claims=places)
         places = announced(core, scheduler.places)
         loops += scheduler.serve()
+        withdrawn, name = scheduler.withdrawn, scheduler.name
     core.wires.bus.serve(PLACE, places.place)
     if tracker is not None:
         placing.tracker = tracker
@@ -74,7 +76,8 @@ def scheduler_loops(
         placing=places,
         clock=core.clock,
         telemetry=core.telemetry,
-        name=core.ids.uuid(),
+        name=name,
+        withdrawn=withdrawn,
     )
     placing.overtaken = pending.turns.note_rival
     return [*loops, ("pending", pending.run), *_attestation_loops(core)]

@@ -62,14 +62,13 @@ async def _open_libvirt(name: str, settings: Settings, clock: Clock) -> AsyncGen
     except DriverError as error:
         raise InvalidInputError("agent.driver", str(error)) from error
     virt = settings.virt
+    dedicated = parse_cpus(virt.dedicated_cpus, "virt.dedicated_cpus")
+    host = replace(_libvirt_host(name, virt), dedicated_cpus=dedicated)
     stock = replace(
-        _stock(virt),
-        shows_numa=virt.numa,
-        dedicated_cpus=parse_cpus(virt.dedicated_cpus, "virt.dedicated_cpus"),
-        pci_devices=virt.pci_devices,
+        _stock(virt), shows_numa=virt.numa, dedicated_cpus=dedicated, pci_devices=virt.pci_devices
     )
     images = read_image_files(virt.images or settings.api.images)
-    driver = LibvirtDriver(_libvirt_host(name, virt), images, clock, stock)
+    driver = LibvirtDriver(host, images, clock, stock)
     try:
         yield driver
     finally:

@@ -16,6 +16,7 @@ from berth.config.zone_settings import ZoneSettings
 from berth.ports.zones import ChildZones, ForwardsToZones
 from berth.services.commands import Places
 from berth.services.instances import Instances
+from berth.services.limiting import Limiting
 from berth.services.sealing import Sealer
 from berth.services.zoning.asking_children import AskingChildren
 from berth.services.zoning.building import Building
@@ -28,6 +29,7 @@ from berth.services.zoning.offer_seals import OfferSeals
 from berth.services.zoning.offering import Offering
 from berth.services.zoning.releases_below import ReleasesBelow
 from berth.services.zoning.releasing import Releasing
+from berth.services.zoning.ring_marks import RingMarks
 from berth.services.zoning.selecting import Selecting
 from berth.services.zoning.sending import Sending
 from berth.services.zoning.serving import ZoneServing
@@ -146,6 +148,7 @@ def zone_parts(core: Core, zone: OpenZone | None) -> ZoneParts | None:
             stale_s=core.policies.policy.service_down_time_s,
         ),
         statements=StatementReader(settings.name, zone.parents.trusted, core.clock.now_s),
+        marks=RingMarks(Sealer(zone.keys.offers, os.urandom)),
         children=zone.forwards,
         select_timeout_s=settings.select_timeout_s,
         build_timeout_s=settings.build_timeout_s,
@@ -167,8 +170,12 @@ class ZoneScheduler:
         self._zone = zone
         self._held = HeldOffers(core.replica, share_max=zone.settings.held_share_max)
         self._homes = GroupHomes(core.ledger, core.replica)
-        self._seals = OfferSeals(zone.settings.name, Sealer(zone.keys.offers, os.urandom))
+        sealer = Sealer(zone.keys.offers, os.urandom)
+        self._seals = OfferSeals(zone.settings.name, sealer)
+        self._marks = RingMarks(sealer)
         self._scheduler = os.urandom(_SCHEDULER_BYTES)
+        self._limits = Limiting(core.replica, core.settings.quota.limits).within
+        self.name = core.ids.uuid()
         self._instances = Instances(
             ledger=core.ledger,
             follower=core.follower,
@@ -183,11 +190,12 @@ class ZoneScheduler:
         self._selecting = self._make_selecting()
         self._building = self._make_building(claims)
         self.places: Places = self._make_tree(local)
+        self.withdrawn = self._taking_back.note
 
     def serve(self) -> list[Loop]:
         """Serve the commands of the zone; return what a scheduler of it does by itself."""
         core = self._core
-        core.vitals.further.append(self._held.read)
+        core.vitals.further += [self._held.read, self._taking_back.read]
         letting_go = LettingGo(self._selecting, core.wires.bus, core.telemetry)
         releasing = Releasing(
             ledger=core.ledger,
@@ -241,6 +249,7 @@ class ZoneScheduler:
             telemetry=core.telemetry,
             zone=zone.settings.name,
             timeout_s=zone.settings.build_timeout_s,
+            limits=self._limits,
         )
 
     def _make_selecting(self) -> Selecting:
@@ -262,6 +271,7 @@ class ZoneScheduler:
             children=zone.children,
             homes=self._homes,
             seals=self._seals,
+            marks=self._marks,
             clock=core.clock,
             telemetry=core.telemetry,
             scheduler=self._scheduler,
@@ -287,6 +297,7 @@ class ZoneScheduler:
             clock=core.clock,
             on_gone=self._zone.settings.on_gone,
             holders=Holders(core.wires.bus, self._scheduler),
+            limits=self._limits,
         )
 
     def _make_tree(self, local: Places) -> TreePlacing:
@@ -305,7 +316,7 @@ class ZoneScheduler:
                 ledger=core.ledger,
                 clock=core.clock,
                 telemetry=core.telemetry,
-                scheduler=core.ids.uuid(),
+                scheduler=self.name,
                 lease_s=_LEASE_S,
             ),
             clock=core.clock,
@@ -314,6 +325,7 @@ class ZoneScheduler:
                 select_s=settings.select_timeout_s,
                 attempts_max=settings.attempts_max,
                 settle_s=settings.settle_s,
+                levels_max=settings.levels_max,
             ),
             withdrawn=self._taking_back.note,
         )

@@ -129,6 +129,19 @@ class LibvirtRig:
             connect.lookupByUUIDString(instance_uuid).migrateSetMaxSpeed(1)  # type: ignore[attr-defined]
         self._stalling = asyncio.ensure_future(stop_it())
 
+    async def is_stalled(self) -> None:
+        """Wait until the target of a move that was to stall stands still."""
+        assert self._stalling is not None
+        await self._stalling
+
+    async def go_on(self, instance_uuid: str) -> None:
+        """Have a move that has stalled go on, as fast as it can."""
+        while self._stalled:
+            os.kill(self._stalled.pop().pid, signal.SIGCONT)
+        with self._connected(HERE) as connect:
+            domain = connect.lookupByUUIDString(instance_uuid)
+            await asyncio.to_thread(domain.migrateSetMaxSpeed, 1000)  # type: ignore[attr-defined]
+
     async def write_disk(self, instance_uuid: str, value: int, host: int = HERE) -> None:
         """See `DriverRig`."""
         await write_byte(self._disk(instance_uuid, host), value)

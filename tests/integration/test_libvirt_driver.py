@@ -1,15 +1,24 @@
 """The libvirt driver where it differs from others: libvirtd dies, hangs and comes back."""
 
 import asyncio
+import contextlib
+import errno
+import os
+import signal
+import socket
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from berth.adapters.system import SystemClock
+from berth.adapters.virt.guest_folder import CONSOLE_BYTES_MAX
 from berth.adapters.virt.inventory import Stock
 from berth.adapters.virt.libvirt.driver import LibvirtDriver
+from berth.adapters.virt.libvirt.roster import Folder
+from berth.adapters.virt.machine_facts import Linux
 from berth.domain.errors import BuildError, DriverError, UnavailableError
 from berth.domain.image import Image
 from berth.domain.instance import Instance
@@ -178,6 +187,28 @@ async def test_calls_end_when_libvirtd_hangs_for_long(
     await eventually(answers)
 
 
+async def test_a_guest_whose_qemu_hangs_is_stopped_in_time(
+    rig: LibvirtRig, driver: LibvirtDriver, instance: Instance
+) -> None:
+    """It hears no power button, and libvirt waits for its answer; the rest goes on meanwhile."""
+    await start(driver, instance)
+    process = rig.process(instance.uuid)
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        stopping = asyncio.ensure_future(driver.stop(instance.uuid, grace_s=1.0))
+        await asyncio.sleep(0.5)
+        assert await powers(driver) == {instance.uuid: Power.RUNNING}
+        async with asyncio.timeout(25):  # libvirt asks for 10 s before it kills
+            await stopping
+    finally:
+        if process.is_alive():
+            os.kill(process.pid, signal.SIGCONT)
+    assert not process.is_alive()
+    assert await powers(driver) == {instance.uuid: Power.STOPPED}
+    await driver.spawn(instance)
+    assert await powers(driver) == {instance.uuid: Power.RUNNING}
+
+
 async def test_a_move_goes_on_when_the_agent_has_died(
     rig: LibvirtRig, driver: LibvirtDriver, instance: Instance
 ) -> None:
@@ -229,6 +260,111 @@ async def test_a_move_is_not_said_to_have_failed_by_who_cannot_know(
 
     if outcome is not None:
         await eventually(runs_here)
+
+
+def cut_off(uri: str) -> int:
+    """Cut this process's connections to a libvirtd; tell how many."""
+    path, cut = parse_qs(urlsplit(uri).query)["socket"][0], 0
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if not str(entry.readlink()).startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(entry.name))) as one:
+                if one.family == socket.AF_UNIX and one.getpeername() == path:
+                    one.shutdown(socket.SHUT_RDWR)
+                    cut += 1
+    return cut
+
+
+async def test_a_move_is_followed_when_only_the_agent_is_cut_off(
+    rig: LibvirtRig, driver: LibvirtDriver, instance: Instance
+) -> None:
+    """Libvirtd goes on with it; whoever says that the guest stays has it run where nobody looks."""
+    there = await rig.open(THERE)
+    await start(driver, instance)
+    address = await there.take_in(instance)
+    await rig.stall(instance.uuid)
+    move = asyncio.ensure_future(driver.hand_over(instance.uuid, address))
+    await rig.is_stalled()
+    assert cut_off(rig.hosts[HERE].uri) >= 2
+    done, _ = await asyncio.wait({move}, timeout=2.0)
+    assert not done, move
+    await rig.go_on(instance.uuid)
+    async with asyncio.timeout(60):
+        await move
+    assert await powers(driver) == {}
+    assert await powers(there) == {instance.uuid: Power.RUNNING}
+    assert len(await starts(there, instance)) <= 1
+
+
+async def test_a_guest_that_has_moved_is_not_said_to_stay(
+    rig: LibvirtRig, driver: LibvirtDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clearing up after it fails; a later try clears up the rest, folders of strangers too."""
+    there = await rig.open(THERE)
+    await start(driver, instance)
+    address = await there.take_in(instance)
+    folder = rig.hosts[HERE].state_dir / instance.uuid
+    (folder / "backup").mkdir()
+    (folder / "backup" / "notes").touch()
+
+    def fail(_: Folder) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    for name in ("remove", "begin_end"):
+        with monkeypatch.context() as patched:
+            patched.setattr(Folder, name, fail)
+            with pytest.raises(UnavailableError, match="has moved"):
+                await driver.hand_over(instance.uuid, address)
+    assert await powers(driver) == {}
+    await driver.hand_over(instance.uuid, address)
+    assert not folder.exists()
+    assert await powers(there) == {instance.uuid: Power.RUNNING}
+
+
+async def test_a_console_fills_no_disk(
+    rig: LibvirtRig, driver: LibvirtDriver, instance: Instance
+) -> None:
+    """Of a long log the end stays, and what the guest writes next follows it."""
+    await start(driver, instance)
+    console = rig.hosts[HERE].state_dir / instance.uuid / "console.log"
+    with console.open("a") as file:
+        file.write("x" * CONSOLE_BYTES_MAX)
+    assert await powers(driver) == {instance.uuid: Power.RUNNING}
+    assert console.stat().st_size < CONSOLE_BYTES_MAX // 2
+    await driver.reset(instance.uuid)
+
+    async def has_started() -> bool:
+        return "x" not in (await driver.console(instance.uuid, bytes_max=8))
+
+    await eventually(has_started)
+    text = console.read_bytes()
+    assert len(text) < CONSOLE_BYTES_MAX // 2
+    assert b"\0" not in text
+
+
+async def test_guests_keep_off_dedicated_cpus(rig: LibvirtRig, instance: Instance) -> None:
+    """Each host's own, wherever a guest moves; QEMU's threads, too."""
+    online = sorted(Linux().cpu().online)
+    if len(online) < 2:
+        pytest.skip("one CPU here")
+    dedicated = [frozenset(online[1:]), frozenset(online[:-1])]
+    for host, cpus in enumerate(dedicated):
+        rig.hosts[host] = replace(rig.hosts[host], dedicated_cpus=cpus)
+    driver, there = await rig.open(), await rig.open(THERE)
+
+    def runs_on(host: int) -> set[int]:
+        folder = Path(f"/proc/{rig.process(instance.uuid, host).pid}/task")
+        found = [os.sched_getaffinity(int(task.name)) for task in folder.iterdir()]
+        return set[int]().union(*found)
+
+    await start(driver, instance)
+    assert runs_on(HERE) == {online[0]}
+    await driver.hand_over(instance.uuid, await there.take_in(instance))
+    assert runs_on(THERE) == {online[-1]}
+    await there.stop(instance.uuid, grace_s=0)
+    await there.spawn(instance)
+    assert runs_on(THERE) == {online[-1]}
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,9 @@ def show(api: Connection, *, zone: str, as_json: bool) -> None:
 @click.option("--new-password", is_flag=True, help="Ask for a new password of its account.")
 @click.option("--no-account", is_flag=True, help="Forget the account; it wants none.")
 @_weights
-@click.option("--enable/--disable", "is_enabled", default=None, help="Whether it is asked.")
+@click.option(
+    "--enable/--disable", "is_enabled", default=None, help="Whether it gets new requests."
+)
 @json_option
 @connected
 def set_zone(
@@ -163,7 +165,7 @@ def set_zone(
 @click.argument("zone")
 @connected
 def remove(api: Connection, *, zone: str) -> None:
-    """Forget a child zone; what it runs goes on running there."""
+    """Forget a child zone; what it runs goes on running there, till it is added again."""
     found = _find(api, zone)
     api.delete(_path_of(found))
     print_line(f"zone {found['name']} removed; what it runs goes on running there")

@@ -48,6 +48,9 @@ class ZoneSettings:
     """What becomes of an offer whose hold has ended: `take`, `other` or `refuse`."""
     select_timeout_s: Annotated[float, Meta(gt=0, le=60)] = 2.0
     """How long a select over the tree may take; children that are later are left out."""
+    levels_max: Annotated[int, Meta(ge=1, le=32)] = 4
+    """How many levels of zones below this one its own requests reach; offers are as long as that
+    takes."""
     build_timeout_s: _Seconds = 30.0
     """How long a child may take to answer a build or a release."""
     attempts_max: _Count = 3

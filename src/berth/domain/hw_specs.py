@@ -30,7 +30,7 @@ from berth.domain.resources import AMOUNT_MAX
 HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 SOCKET_AFFINITY = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
 
-_NODES_MAX = 128
+NODES_MAX = 128
 _TRUE = ("1", "t", "true", "on", "y", "yes")
 _BYTES = re.compile(r"(\d{1,15})(?:([KMGT])i?)?(b|bit|B)")
 _FACTORS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
@@ -38,7 +38,7 @@ _BITS = 8
 _KILO = 1024
 _CPU_CLASS = re.compile(r"resources(?:[1-9][0-9]*)?:([VP]CPU)")
 _THREADS_TRAIT = re.compile(rf"trait(?:[1-9][0-9]*)?:{HYPERTHREADING}")
-_EMULATOR = "hw:emulator_threads_policy"
+EMULATOR = "hw:emulator_threads_policy"
 _DEDICATED_MASK = "hw:cpu_dedicated_mask"
 _PMEM = "hw:pmem"
 
@@ -127,7 +127,7 @@ def device_policy(specs: Specs) -> NumaPolicy | None:
         reason = f"the flavor says {flavor[:80]!r}, the image {image[:80]!r}; remove one"
         raise InvalidInputError("hw_pci_numa_affinity_policy", reason)
     key = "hw:pci_numa_affinity_policy" if flavor else "hw_pci_numa_affinity_policy"
-    return _choice(NumaPolicy, flavor or image, key)
+    return choice(NumaPolicy, flavor or image, key)
 
 
 def pmem_classes(extra_specs: Mapping[str, str]) -> dict[str, int]:
@@ -142,7 +142,7 @@ def pmem_classes(extra_specs: Mapping[str, str]) -> dict[str, int]:
 
 def _counted(values: Mapping[str, str], key: str) -> list[str]:
     found: list[str] = []
-    for number in range(_NODES_MAX):
+    for number in range(NODES_MAX):
         value = values.get(f"{key}.{number}")
         if value is None:
             break
@@ -154,7 +154,12 @@ def _is_pinned(policy: CpuPolicy) -> bool:
     return policy is not CpuPolicy.SHARED
 
 
-def _choice(kind: type[_E], text: str, key: str) -> _E | None:
+def choice(kind: type[_E], text: str, key: str) -> _E | None:
+    """Read one of some words; None for no text.
+
+    Raises:
+        InvalidInputError: it is another word; `key` is its spec.
+    """
     if not text:
         return None
     try:
@@ -168,18 +173,26 @@ def _is_true(text: str) -> bool:
     return text.strip().lower() in _TRUE
 
 
-def _emulator_policy(specs: Specs) -> str:
-    text = specs.extra_specs.get(_EMULATOR, "")
+def emulator_policy(text: str, key: str) -> str:
+    """Read where emulator threads run.
+
+    Raises:
+        InvalidInputError: it is no policy; `key` is its spec.
+    """
     if text not in ("", "share", "isolate"):
-        raise InvalidInputError(_EMULATOR, f"{text[:80]!r} must be 'share' or 'isolate'")
+        raise InvalidInputError(key, f"{text[:80]!r} must be 'share' or 'isolate'")
     return text
+
+
+def _emulator_policy(specs: Specs) -> str:
+    return emulator_policy(specs.extra_specs.get(EMULATOR, ""), EMULATOR)
 
 
 def _policy(specs: Specs, *, isolates: bool) -> CpuPolicy:
     """Return the CPU policy that flavor and image agree on, or that PCPU amounts stand for."""
     of_flavor, of_image = specs.both("cpu_policy")
-    flavor = _choice(CpuPolicy, of_flavor, "hw:cpu_policy")
-    image = _choice(CpuPolicy, of_image, "hw_cpu_policy")
+    flavor = choice(CpuPolicy, of_flavor, "hw:cpu_policy")
+    image = choice(CpuPolicy, of_image, "hw_cpu_policy")
     floats = flavor is CpuPolicy.SHARED and image not in (None, CpuPolicy.SHARED)
     if floats or (flavor is CpuPolicy.MIXED and image is CpuPolicy.DEDICATED):
         reason = f"the image says {image}, the flavor {flavor}; an image may not ask for more"
@@ -214,8 +227,8 @@ def asked_cpus(extra_specs: Mapping[str, str]) -> dict[str, int]:
 def _threads(specs: Specs) -> ThreadPolicy | None:
     """Return the thread policy that flavor and image agree on, or that a trait stands for."""
     of_flavor, of_image = specs.both("cpu_thread_policy")
-    flavor = _choice(ThreadPolicy, of_flavor, "hw:cpu_thread_policy")
-    image = _choice(ThreadPolicy, of_image, "hw_cpu_thread_policy")
+    flavor = choice(ThreadPolicy, of_flavor, "hw:cpu_thread_policy")
+    image = choice(ThreadPolicy, of_image, "hw_cpu_thread_policy")
     if flavor not in (None, ThreadPolicy.PREFER) and image not in (None, flavor):
         reason = f"the image says {image}, the flavor {flavor}; make them equal"
         raise InvalidInputError("hw_cpu_thread_policy", reason)
@@ -270,7 +283,7 @@ def _realtime_cpus(specs: Specs) -> frozenset[int] | None:
     if not cpus or not cpus <= every:
         raise InvalidInputError(key, f"must name some of the flavor's {specs.vcpus} CPUs")
     if cpus == every and not _emulator_policy(specs):
-        reason = f"must leave a CPU for the rest of the guest, or set {_EMULATOR}"
+        reason = f"must leave a CPU for the rest of the guest, or set {EMULATOR}"
         raise InvalidInputError(key, reason)
     return cpus
 
@@ -295,7 +308,7 @@ def _check_policy(
     for key, given in (
         ("hw:cpu_thread_policy", any(specs.both("cpu_thread_policy"))),
         (f"trait:{HYPERTHREADING}", bool(_threads_trait(specs))),
-        (_EMULATOR, isolates),
+        (EMULATOR, isolates),
         ("hw:cpu_realtime", realtime is not None),
     ):
         if given:
@@ -310,10 +323,15 @@ def _nodes(specs: Specs) -> int:
     if not text:
         return 0
     key = "hw:numa_nodes" if flavor else "hw_numa_nodes"
-    return _number(text, key, least=1, most=_NODES_MAX)
+    return whole_number(text, key, least=1, most=NODES_MAX)
 
 
-def _number(text: str, key: str, *, least: int, most: int) -> int:
+def whole_number(text: str, key: str, *, least: int, most: int) -> int:
+    """Read a whole number.
+
+    Raises:
+        InvalidInputError: it is none, or out of bounds; `key` is its spec.
+    """
     digits = text.strip()
     short = digits.isascii() and digits.isdigit() and len(digits) <= len(str(most))
     if not short or not least <= int(digits) <= most:
@@ -323,22 +341,27 @@ def _number(text: str, key: str, *, least: int, most: int) -> int:
 
 def _page_size(specs: Specs) -> PageSize:
     flavor, image = specs.both("mem_page_size")
-    size = _read_size(flavor, "hw:mem_page_size")
+    size = read_size(flavor, "hw:mem_page_size")
     if not image:
         return size
     if size not in (PageWish.ANY, PageWish.LARGE):
         reason = "an image may only name a size where the flavor says 'large' or 'any'"
         raise InvalidInputError("hw_mem_page_size", reason)
-    return _read_size(image, "hw_mem_page_size")
+    return read_size(image, "hw_mem_page_size")
 
 
-def _read_size(text: str, key: str) -> PageSize:
+def read_size(text: str, key: str) -> PageSize:
+    """Read a size of pages, in KiB, or a wish for one; None for no text.
+
+    Raises:
+        InvalidInputError: it is none; `key` is its spec.
+    """
     if not text:
         return None
     if text in tuple(PageWish):
         return PageWish(text)
     if text.isascii() and text.isdigit():
-        return _number(text, key, least=1, most=AMOUNT_MAX)
+        return whole_number(text, key, least=1, most=AMOUNT_MAX)
     found = _BYTES.fullmatch(text)
     if found:
         size = int(found[1]) * _FACTORS[found[2] or ""] / (1 if found[3] == "B" else _BITS) / _KILO
@@ -367,7 +390,7 @@ def _cells(specs: Specs, count: int, own: frozenset[int]) -> tuple[GuestCell, ..
             raise InvalidInputError(key, reason)
     cpus = [parse_cpus(text, f"{cpu_key}.{number}") for number, text in enumerate(cpu_texts)]
     memory_mb = [
-        _number(text, f"{memory_key}.{number}", least=0, most=AMOUNT_MAX)
+        whole_number(text, f"{memory_key}.{number}", least=0, most=AMOUNT_MAX)
         for number, text in enumerate(memory_texts)
     ]
     check_split(cpus, memory_mb, specs.vcpus, specs.memory_mb)

@@ -17,7 +17,10 @@ class Zone:
 
     `name` is what the child calls itself: offers and statements are bound to it. `sealed_password`
     can be read with the keys of this zone alone, and is never shown. What a child's weight counts
-    here is `weight_offset + weight_scale * weight`. One that is disabled is not asked.
+    here is `weight_offset + weight_scale * weight`. One that is disabled is
+    not asked for room; what it has of this zone's tenants stays theirs. One that `is_removed` is no
+    child any more, and its record keeps its number for when it is added again: errands and groups
+    know it by that.
     """
 
     zone_id: int
@@ -28,6 +31,7 @@ class Zone:
     weight_offset: float = 0.0
     weight_scale: float = 1.0
     is_enabled: bool = True
+    is_removed: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what could not be asked or compared.
@@ -90,6 +94,8 @@ class Errand:
     """An instance that a child zone has, or may have; requests about it go there.
 
     `sent_ms` is when it was sent from the zone that was asked, in milliseconds of Unix time.
+    `counts_as` are the virtual CPUs and MiB of memory that it counts for in its project, from when
+    no record of the instance stands here any more.
     """
 
     instance_uuid: str
@@ -102,3 +108,4 @@ class Errand:
     sent_ms: int = 0
     created_at_s: float = 0.0
     updated_at_s: float = 0.0
+    counts_as: tuple[int, int] | None = None

@@ -26,7 +26,7 @@ class SelectOrder:
     `audience` is the name of the parent that asks. `blob_bytes` is how long each blob is to be,
     `deadline_s` the Unix time by which the answer has to be there. `group` is the server group of
     the request, which the zone may not know. Without `hold` no room is kept. `surplus` are offers
-    of before that the parent lets go first.
+    of before that the parent lets go first. `marks` are of the zones that it came through.
     """
 
     request: Request
@@ -36,6 +36,7 @@ class SelectOrder:
     group: ServerGroup | None = None
     hold: bool = True
     surplus: tuple[Surplus, ...] = ()
+    marks: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

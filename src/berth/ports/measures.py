@@ -80,6 +80,10 @@ UNREPORTED_HOSTS: Final = _gauge(
 )
 DOUBTED_HOSTS: Final = _gauge("hosts_doubted", "Hosts whose list of instances is in doubt.")
 CHILD_ZONES: Final = _gauge("child_zones", "Child zones by state.", "state")
+ZONE_INSTANCES_UNWANTED: Final = _gauge(
+    "zone_instances_unwanted",
+    "Instances that child zones may have, that nobody wants, and that are not taken back yet.",
+)
 OFFERS_HELD: Final = _gauge("offers_held", "Offers whose room is held for parent zones.")
 POLICY_OK: Final = _gauge("policy_ok", "1 when the policy as written is in force, else 0.")
 
@@ -118,6 +122,7 @@ GAUGES: Final = (
     UNREPORTED_HOSTS,
     DOUBTED_HOSTS,
     CHILD_ZONES,
+    ZONE_INSTANCES_UNWANTED,
     OFFERS_HELD,
     POLICY_OK,
 )

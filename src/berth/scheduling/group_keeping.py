@@ -25,6 +25,9 @@ KEEPERS: Final[Mapping[GroupPolicy, str]] = {
 }
 """The filter that keeps each of the hard policies; the soft ones only weigh."""
 
+_CHOSEN: Final = "the host that was named or chosen"
+"""Not by its name: the owner of a server reads it, who may not have named the host."""
+
 
 def plan_kept(
     hosts: HostTable, request: Request, policy: Policy, *, now_s: float, seed: int
@@ -81,7 +84,7 @@ def broken_group(hosts: HostTable, group_uuid: str, placements: Sequence[Placeme
         members[row] += 1
         if members[row] > group.max_server_per_host:
             most = group.max_server_per_host
-            return f"host {hosts.name(row)} has {most} of at most {most} members of the group."
+            return f"{_CHOSEN} has {most} of at most {most} members of the group."
     return None
 
 
@@ -91,8 +94,8 @@ def _apart(
     if is_split(hosts, group.uuid):
         return "a member of the group is on its way between two hosts, and may end on either."
     if members:
-        away = [row for row in rows.values() if row is not None and row not in members]
-        return f"host {hosts.name(away[0])} has no member of the group." if away else None
+        is_away = any(row is not None and row not in members for row in rows.values())
+        return f"{_CHOSEN} has no member of the group." if is_away else None
     if hosts.strays.has_member(group.uuid):
         return "a member of the group is on a host that is not there now."
     return "its members would be on several hosts." if len(set(rows.values())) > 1 else None

@@ -11,8 +11,8 @@ _BEGINNINGS: Final = (NO_HOST, GROUP_BROKEN)
 def without_reasons(message: str) -> str:
     """Return what another zone may read of a message that may be a refusal's.
 
-    The reasons count hosts, say how much room would do, and may name a host. What agents say of
-    their work to the owners of instances does none of that, and is left as it is.
+    The reasons count hosts, and say how much room would do. What agents say of their work to the
+    owners of instances does none of that, and is left as it is.
     """
     for beginning in _BEGINNINGS:
         if message.startswith(beginning):

@@ -94,6 +94,10 @@ def without_move(
         now_s: Unix seconds.
         may_lose_guest: the only guest may be destroyed with the move.
 
+    Returns:
+        The instance, which is where it was before when it is just being brought back there: by
+        now that may be the only place where its disks are. And what is to be written.
+
     Raises:
         ConflictError: it is in the midst of another one by now, or of one that only a newer Berth
             knows; or its guest would be lost.
@@ -104,13 +108,39 @@ def without_move(
     if migration is None or migration.uuid != instance.migration_uuid:
         raise ConflictError(f"instance {instance.uuid} has changed; try again")
     _check_known(migration)
-    if migration.stage is Stage.LANDING and not may_lose_guest:
-        there = migration.destination.host
+    if not may_lose_guest:
+        _check_guest(migration)
+    source = migration.source
+    if migration.stage is Stage.RETURNING and source.host != instance.host:
+        back = revised(
+            stays,
+            host=source.host,
+            node=source.node,
+            flavor=source.flavor,
+            assignment=source.assignment,
+        )
+        over = replace(migration, stage=Stage.ABANDONED, updated_at_s=now_s)
+        return back, [*taken_back(migration, instance), Put(over)]
+    return stays, given_up(instance, migration, now_s)
+
+
+def _check_guest(migration: Migration) -> None:
+    """Leave alone what may be the only guest, as long as nobody knows where that is.
+
+    Raises:
+        ConflictError: it is on its way.
+    """
+    uuid, there = migration.instance_uuid, migration.destination.host
+    if migration.stage is Stage.LANDING:
         raise ConflictError(
-            f"the guest of instance {instance.uuid} has left its host, and only {there} can have "
+            f"the guest of instance {uuid} has left its host, and only {there} can have "
             f"it; wait until the agent of {there} has looked, or reset its state to error"
         )
-    return stays, given_up(instance, migration, now_s)
+    if migration.stage is Stage.MOVING:
+        raise ConflictError(
+            f"the guest of instance {uuid} is being handed over to {there}, and may be there by "
+            "now; abort the live migration, or wait, or reset its state to error"
+        )
 
 
 def _check_known(migration: Migration | None) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.domain.flavor import Flavor, needs_of
+from berth.domain.hw_values import check_values
 from berth.domain.record import Kind
 from berth.domain.write import Add, Put, Remove, Unit
 from berth.ports.ledger import Ledger
@@ -121,4 +122,5 @@ class Flavors:
 def _check(flavor: Flavor) -> None:
     if len(flavor.extra_specs) > SPECS_MAX:
         raise InvalidInputError("extra_specs", f"must be at most {SPECS_MAX}")
+    check_values(flavor.extra_specs)
     needs_of(flavor)

@@ -276,7 +276,7 @@ class Instances:
         if order.image is not None:
             check_size(flavor, order.image)
         zone, host, node = _split_zone(order.zone)
-        await self._check_zone(zone)
+        await self.check_zone(zone)
         await self._check_host(host, "availability_zone")
         if order.destination is not None:
             await self._check_host(order.destination.host, "host")
@@ -341,13 +341,15 @@ class Instances:
             raise InvalidInputError("flavorRef", f"flavor {flavor_id[:80]!r} could not be found")
         return flavor
 
-    async def _check_zone(self, zone: str | None) -> None:
+    async def check_zone(self, zone: str | None) -> None:
+        """Raise InvalidInputError when there is no such availability zone."""
         if zone is None or zone == self._default_zone or self._is_zone(zone):
             return
         await self._follower.catch_up()
         if not self._is_zone(zone):
             raise InvalidInputError(
-                "availability_zone", f"the requested availability zone {zone[:80]!r} is not there"
+                "availability_zone",
+                f"the requested availability zone {zone[:80]!r} is not available",
             )
 
     def _is_zone(self, zone: str) -> bool:

@@ -30,6 +30,7 @@ from berth.domain.write import Add, Committed, Free, Put, Write
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.endings import cut_short, without_move
+from berth.services.evacuating import check_is_on, look_for
 from berth.services.limiting import Limiting, check_excess, resizing
 from berth.services.moving import AWAITING, Target, ended, request_to_move
 from berth.services.permitting import (
@@ -156,19 +157,24 @@ class Operations:
     ) -> Instance:
         """Have an instance made anew elsewhere, since its host is down.
 
-        With `stops` it is off from now on, so it will not run there before somebody starts it.
+        With `stops` it is off, so it will not run there before somebody starts it.
 
         Raises:
             InvalidInputError: the host is up, or it is the target.
+            ConflictError: it or its guest may be elsewhere.
         """
         self._check_host(target)
         instance = await self._get(uuid)
-        if instance.host is not None and await self._is_up(instance.host, service_down_time_s):
-            raise InvalidInputError("host", f"compute service of {instance.host} is still in use")
+        if (down := instance.host) is not None and await self._is_up(down, service_down_time_s):
+            raise InvalidInputError("host", f"compute service of {down} is still in use")
         migration = await self._migration(instance)
+        if migration is not None and migration.stage is Stage.MOVING:
+            check_state(instance, lifecycle.EVACUATE, caller, any_task=True)
+            await look_for(self._ledger, instance, migration, self._clock.now_s())
 
         def change(instance: Instance) -> Sequence[Write]:
             instance, before = without_move(instance, migration, self._clock.now_s())
+            check_is_on(instance, down)
             instance = replace(instance, status=Status.SHUTOFF) if stops else instance
             return [*before, *self._moved(instance, Operation.EVACUATE, caller, target)]
 

@@ -1,14 +1,15 @@
 """Pending requests: accepted, durable, and not yet decided; a scheduler takes them up."""
 
 import asyncio
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from berth.domain.decision import Decision
-from berth.domain.errors import BerthError, InvalidInputError
+from berth.domain.errors import BerthError, ConflictError, InvalidInputError, NotFoundError
 from berth.domain.instance import Fault, Instance, Status, Task
 from berth.domain.record import Kind, PendingRequest
 from berth.domain.request import Request
-from berth.domain.write import Remove, Write
+from berth.domain.write import Put, Remove, Unit, Write
 from berth.ports.bus import CONTEXT, Context
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
@@ -16,8 +17,10 @@ from berth.ports.telemetry import Telemetry
 from berth.services.commands import PlaceOrder, Places
 from berth.services.moving import AWAITING, ended
 from berth.services.replica import Replica
-from berth.services.saving import save
+from berth.services.saving import save_guarded
 from berth.services.turns import Turns
+from berth.services.zoning.journeys import journey_guard
+from berth.services.zoning.leftovers import withdrawals
 
 _PAUSE_FIRST_S = 0.5
 _PAUSE_MAX_S = 8.0
@@ -32,10 +35,12 @@ class PendingRequests:
 
     There is something after a restart, when a build failed, and from API processes that have no
     scheduler beside them. Several schedulers may take up the same request: the claim's key lets
-    one of them through. They give way to each other, so that few do; `name` tells them apart.
+    one of them through. They give way to each other, so that few do; `name` tells them apart,
+    and is that of the journeys of this process.
+    `withdrawn` is told of instances that child zones may have of a request that has ended.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what taking up needs, each used
         self,
         *,
         ledger: Ledger,
@@ -44,12 +49,15 @@ class PendingRequests:
         clock: Clock,
         telemetry: Telemetry,
         name: str = "",
+        withdrawn: Callable[[Iterable[str]], None] | None = None,
     ) -> None:
         self._ledger = ledger
         self._replica = replica
         self._placing = placing
         self._clock = clock
         self._telemetry = telemetry
+        self._withdrawn = withdrawn
+        self._name = name
         self.turns = Turns(name)
         self._at_work: set[str] = set()
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -94,7 +102,7 @@ class PendingRequests:
                 except Exception as error:  # noqa: BLE001 - one bad request must not stop the rest
                     # The ledger is away, or an instance changed meanwhile: it is still pending.
                     breakdowns += not isinstance(error, BerthError)
-                    self._telemetry.failure("pending_request_failed", error, request_id=request_id)
+                    self._tell(request_id, error)
                     await self._clock.sleep(pause_s)
                     pause_s = min(pause_s * 2, _PAUSE_MAX_S)
                 else:
@@ -102,6 +110,15 @@ class PendingRequests:
                     self._replica.pending.pop(request_id, None)
         finally:
             self._at_work.discard(request_id)
+
+    def _tell(self, request_id: str, error: Exception) -> None:
+        """Tell why a try came to nothing: what lost a race is no failure, as it is tried again."""
+        if isinstance(error, ConflictError | NotFoundError):
+            self._telemetry.event(
+                "pending_request_overtaken", request_id=request_id, reason=str(error)
+            )
+        else:
+            self._telemetry.failure("pending_request_failed", error, request_id=request_id)
 
     async def _place(self, request: Request, *, has_broken: bool) -> None:
         # In this order: a decision comes in one unit with what it makes of the instances.
@@ -111,7 +128,7 @@ class PendingRequests:
             if await self._ledger.get(PendingRequest, request.request_id) is None:
                 self.turns.note_rival()
             else:
-                await self._ledger.commit([(Remove(Kind.PENDING_REQUEST, request.request_id),)])
+                await self._end(request)
         elif has_broken:
             await self._give_up(request, instances, _BROKEN, "the scheduler failed on it")
         elif decision is not None:
@@ -140,7 +157,33 @@ class PendingRequests:
             is_new = one.task is Task.SCHEDULING
             status = Status.ERROR if is_new else one.status
             failed += ended(replace(one, fault=fault), now_s, message=reason, status=status)
-        await save(self._ledger, *failed, Remove(Kind.PENDING_REQUEST, request.request_id))
+        # What this process has begun of it is over: it is known here why.
+        await self._end(request, *failed, may_be_taken_by=self._name)
+
+    async def _end(self, request: Request, *failed: Write, may_be_taken_by: str = "") -> None:
+        """End a request without its instances, those too that a scheduler has sent to other zones.
+
+        Raises:
+            ConflictError: a scheduler has it in its hands and may send more; or it has ended.
+            UnavailableError: the ledger cannot be reached.
+        """
+        key = request.request_id
+        back: list[str] = []
+
+        async def read() -> Unit:
+            pending = await self._ledger.get(PendingRequest, key)
+            if pending is None:
+                raise ConflictError(f"request {key} is not pending any more")
+            is_free = pending.taken_by in {"", may_be_taken_by}
+            if not is_free and pending.taken_until_s > self._clock.now_s():
+                raise ConflictError(f"request {key} is in the hands of a scheduler")
+            withdrawing = await withdrawals(self._ledger, pending.request.instance_uuids)
+            back[:] = [one.instance_uuid for one in withdrawing]
+            return (*failed, *map(Put, withdrawing), Remove(Kind.PENDING_REQUEST, key))
+
+        await save_guarded(self._ledger, journey_guard(key), read)
+        if self._withdrawn is not None:
+            self._withdrawn(back)
 
 
 def _waits_for(request: Request, instance: Instance) -> bool:

@@ -4,8 +4,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,12 +13,18 @@ import httpx
 
 from berth.adapters.bus.rabbitmq import Broker
 from berth.adapters.virt.stub_guest import stub_firmware
+from berth.testing.private_libvirt import PrivateLibvirt, private_libvirt
 from tests.e2e.clients.clouds import Cloud, users_file
 from tests.e2e.conftest import Part, Processes, free_port_number
 from tests.e2e.guest_cloud import ComputeHost, wait_until
 
 PASSWORD: Final = "secret"
 _AUDIT_S: Final = 60.0
+_HOSTS: Final = {
+    "alpha": "6c766972-0003-4000-8000-000000000001",
+    "beta": "6c766972-0004-4000-8000-000000000002",
+}
+"""Hosts, with what tells their libvirtds apart."""
 _IMAGE: Final = {
     "image_id": "6f0a2f62-7f44-4b3d-8a3d-0c0d0e0f0a01",
     "name": "cirros",
@@ -35,11 +41,14 @@ class GuestFleet:
         folder: where everything is kept.
         ledger: URL of the database.
         broker: where the processes meet.
+        libvirts: the libvirtd of each host; the agents run QEMU themselves without them.
     """
 
-    def __init__(self, folder: Path, ledger: str, broker: Broker) -> None:
+    def __init__(
+        self, folder: Path, ledger: str, broker: Broker, libvirts: Mapping[str, PrivateLibvirt]
+    ) -> None:
         self.url = f"http://127.0.0.1:{free_port_number()}"
-        self.hosts = [ComputeHost(name, folder / name) for name in ("alpha", "beta")]
+        self.hosts = [_host(name, folder / name, libvirts.get(name)) for name in _HOSTS]
         self._folder = folder
         self._processes = Processes(folder)
         (folder / "stub.bin").write_bytes(stub_firmware())
@@ -54,13 +63,13 @@ class GuestFleet:
         self._config = self._write("berth", common)
         for host in self.hosts:
             host.folder.mkdir()
-            virt = {
+            virt: dict[str, str | int | float] = {
                 "state_dir": str(host.folder / "guests"),
                 "storage_dir": str(folder / "shelf"),
                 "type": "tcg",
             }
-            agent = {"driver": "qemu", "host": host.name}
-            self._write(host.name, common | {"virt": virt, "agent": agent})
+            agent = {"driver": host.driver, "host": host.name}
+            self._write(host.name, common | {"virt": {**virt, **host.virt}, "agent": agent})
         (folder / "shelf").mkdir()
 
     @property
@@ -140,12 +149,23 @@ class GuestFleet:
         return str(path)
 
 
+def _host(name: str, folder: Path, libvirt: PrivateLibvirt | None) -> ComputeHost:
+    if libvirt is None:
+        return ComputeHost(name, folder)
+    virt = {"uri": libvirt.uri, "peer_uri": libvirt.uri, "move_address": "127.0.0.1"}
+    return ComputeHost(name, folder, virt, driver="libvirt", keeper=libvirt.pid)
+
+
 @contextmanager
-def guest_fleet(folder: Path, ledger: str, broker: Broker) -> Iterator[GuestFleet]:
-    """Run a fleet for a while; its guests end with it."""
-    fleet = GuestFleet(folder, ledger, broker)
-    try:
+def guest_fleet(folder: Path, ledger: str, broker: Broker, driver: str) -> Iterator[GuestFleet]:
+    """Run a fleet for a while, with one of the drivers; its guests end with it."""
+    with ExitStack() as stack:
+        libvirts: dict[str, PrivateLibvirt] = {}
+        for name, uuid in _HOSTS.items():
+            if driver == "libvirt":
+                libvirt = private_libvirt(folder / f"libvirt-{name}", uuid)
+                libvirts[name] = stack.enter_context(libvirt)
+        fleet = GuestFleet(folder, ledger, broker, libvirts)
+        stack.callback(fleet.end)
         fleet.start()
         yield fleet
-    finally:
-        fleet.end()

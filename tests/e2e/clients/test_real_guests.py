@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from berth.adapters.bus.rabbitmq import Broker
+from berth.testing.private_libvirt import lacking
 from tests.e2e.clients.clouds import PYTHON, ROOT, client_environment
 from tests.e2e.clients.expecting import (
     Command,
@@ -80,13 +81,19 @@ class Day:
         assert json.loads(json.dumps(allocations[0]["resources"]))["VCPU"] == vcpus
 
 
-@pytest.fixture
+@pytest.fixture(params=["libvirt", "qemu"])
 def day(
-    tmp_path: Path, fresh_postgres_url: str, broker: Broker, programs: Programs
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    fresh_postgres_url: str,
+    broker: Broker,
+    programs: Programs,
 ) -> Iterator[Day]:
-    """A fleet, its flavors, and a user."""
+    """A fleet with one of the drivers, its flavors, and a user."""
     require_qemu()
-    with guest_fleet(tmp_path, fresh_postgres_url, broker) as fleet:
+    if request.param == "libvirt" and (reason := lacking()):
+        pytest.skip(reason)
+    with guest_fleet(tmp_path, fresh_postgres_url, broker, request.param) as fleet:
         day = Day(fleet, programs)
         day.judge(
             shows("flavor create --vcpus 1 --ram 4 --disk 0 m1.small", vcpus=1),

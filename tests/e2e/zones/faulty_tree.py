@@ -16,7 +16,7 @@ from berth.adapters.ledger import open_ledger
 from berth.adapters.virt.fake import FakeHost
 from berth.domain.errors import UnavailableError
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.domain.zone import ErrandStage
+from berth.domain.zone import ErrandStage, Zone
 from berth.lab.zone_books import faults_of, read_books
 from berth.lab.zone_process import ZoneProcess, ZoneSpec
 from berth.lab.zone_tree import ZoneTree, made_tree
@@ -248,12 +248,17 @@ class FaultyTree:
 
 
 def errands_of(one: ZoneProcess) -> list[ErrandStage]:
-    """Read how far the instances are that a zone has sent to its children, from its ledger."""
+    """Read how far the instances are that a zone has sent to its children, from its ledger.
+
+    Those of a child that was removed are kept until it is added again.
+    """
 
     async def read() -> list[ErrandStage]:
         ledger = await open_ledger(f"sqlite:///{one.folder / 'data' / 'berth.sqlite'}")
         try:
-            return [errand.stage for errand in await ledger.errands()]
+            removed = {zone.zone_id for zone in await ledger.all(Zone) if zone.is_removed}
+            errands = await ledger.errands()
+            return [one.stage for one in errands if one.zone_id not in removed]
         finally:
             await ledger.close()
 

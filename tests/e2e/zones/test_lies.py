@@ -99,7 +99,7 @@ def test_more_than_the_honest_have(tree: FaultyTree) -> None:
 
 
 def test_one_that_never_says_what_came_of_it(hasty_tree: FaultyTree) -> None:
-    """The request fails as a whole; its errands end when the liar is a child no more."""
+    """The request fails as a whole; its errands wait for nothing once the liar is no child."""
     tree = hasty_tree
     with lied_to(tree) as liar:
         liar.says["build"] = liar.says["release"] = nonsense

@@ -242,7 +242,11 @@ async def test_an_evacuation_of_what_was_on_its_way() -> None:
     await town.operations.live_migrate(vm.uuid, Target(), caller(1))
     await town.work(1.5)
     await town.kill(vm.host)
-    await town.operations.evacuate(vm.uuid, Target(), caller(2), service_down_time_s=DOWN_S)
+    with pytest.raises(ConflictError, match="evacuate it again"):
+        await town.operations.evacuate(vm.uuid, Target(), caller(2), service_down_time_s=DOWN_S)
+    await town.work()
+    assert (await town.get(vm.uuid)).status is Status.ERROR
+    await town.operations.evacuate(vm.uuid, Target(), caller(3), service_down_time_s=DOWN_S)
     await town.work()
     now = await town.get(vm.uuid)
     assert (now.status, now.host != vm.host) == (Status.ACTIVE, True)

@@ -13,7 +13,7 @@ from berth.scheduling.refusal_texts import without_reasons
             "No valid host was found.",
         ),
         (
-            "The policy of the server group would be broken: host a has 1 of at most 1 members.",
+            "The policy of the server group would be broken: the host has 1 of at most 1 members.",
             "The policy of the server group would be broken.",
         ),
         ("The build failed on 2 hosts.", "The build failed on 2 hosts."),
@@ -21,5 +21,5 @@ from berth.scheduling.refusal_texts import without_reasons
     ],
 )
 def test_the_reasons_stay_here(message: str, told: str) -> None:
-    """They count hosts and name some; what agents say of their work does neither."""
+    """They count hosts; what agents say of their work does neither."""
     assert without_reasons(message) == told

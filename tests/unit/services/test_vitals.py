@@ -144,7 +144,7 @@ def test_every_gauge_is_read() -> None:
             rng=Random(1),
             settings=WatchSettings(),
         )
-        vitals.further += [tracker.read, house.held.read, watch.read]
+        vitals.further += [tracker.read, house.held.read, house.taking_back.read, watch.read]
         readings = await vitals.read()
         assert {one.measure for one in readings} == set(GAUGES)
 

@@ -53,6 +53,7 @@ from berth.domain.write import (
     Within,
     Write,
 )
+from berth.domain.zone import Errand
 
 
 def needs_of(units: Iterable[Unit]) -> Needs:
@@ -219,6 +220,8 @@ def _put(draft: Draft, write: Put | Add) -> Rejected | None:
     draft.set(books.dirt.puts, ref, record)
     if kind not in UNTOLD_KINDS:
         draft.tell(record)
+    if isinstance(record, Errand) and books.counted:
+        draft_count(draft, record)
     return None
 
 
@@ -302,8 +305,8 @@ def _remove(draft: Draft, write: Remove) -> Rejected | None:
         if kind is Kind.INSTANCE and books.held.get(key):
             return _conflict(kind, key, "holds allocations; free them first")
         draft.drop(books.revisions, (kind, key))
-        if kind is Kind.INSTANCE:
-            draft_uncount(draft, key)
+        if kind in {Kind.INSTANCE, Kind.ERRAND} and books.counted:
+            draft_uncount(draft, key, is_errand=kind is Kind.ERRAND)
     if kind is Kind.SERVICE:
         draft.drop(books.dirt.seen, key)
     draft.set(books.dirt.puts, (kind, key), None)

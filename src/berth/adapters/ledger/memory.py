@@ -2,12 +2,12 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 from berth.adapters.ledger.books import Books, Dirt
-from berth.adapters.ledger.counting import begin_count
+from berth.adapters.ledger.counting import ERRAND, Counted, begin_count
 from berth.adapters.ledger.holding import derived_consumer, gathered, owner_of
 from berth.adapters.ledger.judge import judge
 from berth.adapters.ledger.listing import (
@@ -29,13 +29,13 @@ from berth.domain.consumer import Consumer, Holding
 from berth.domain.decision import Decision
 from berth.domain.errors import NotFoundError, UnavailableError
 from berth.domain.flavor import Flavor
-from berth.domain.footprint import Footprint, sum_of
+from berth.domain.footprint import Footprint
 from berth.domain.host import Host, Service
 from berth.domain.instance import Instance, Status
 from berth.domain.instance_action import Action
 from berth.domain.migration import Migration
 from berth.domain.provider import Provider
-from berth.domain.quota import Quota, footprint_of
+from berth.domain.quota import Quota, footprint_below, footprint_of
 from berth.domain.record import RECORD_TYPES, Kind, PendingRequest, Record
 from berth.domain.server_group import ServerGroup
 from berth.domain.vocabulary import ResourceClass, Trait
@@ -89,15 +89,16 @@ class MemoryLedger:
         asked = {write.project_id for unit in units for write in unit if type(write) is Within}
         asked -= self._books.counted.keys()
         if asked:
-            begin_count(
-                self._books,
-                asked,
-                (
-                    (instance.project_id, instance.uuid, counts.vcpus, counts.memory_mb)
-                    for instance in self._all_instances()
-                    if instance.project_id in asked and (counts := footprint_of(instance))
-                ),
-            )
+            begin_count(self._books, asked, self._counted(asked))
+
+    def _counted(self, projects: Collection[str]) -> Iterator[Counted]:
+        for instance in self._all_instances():
+            if instance.project_id in projects and (counts := footprint_of(instance)):
+                yield instance.project_id, instance.uuid, counts.vcpus, counts.memory_mb
+        for errand in self._all(Errand):
+            if errand.project_id in projects and (counts := footprint_below(errand)):
+                key = f"{ERRAND}{errand.instance_uuid}"
+                yield errand.project_id, key, counts.vcpus, counts.memory_mb
 
     def _write(self, dirt: Dirt) -> None:
         for (kind, key), record in dirt.puts.items():
@@ -292,8 +293,9 @@ class MemoryLedger:
     async def project_footprint(self, project_id: str) -> Footprint:
         """Return what all instances of a project come to that are not deleted."""
         self._check_open()
-        found = [one for one in self._all_instances() if one.project_id == project_id]
-        return sum_of(filter(None, map(footprint_of, found)))
+        books = Books(0)
+        begin_count(books, (project_id,), self._counted({project_id}))
+        return books.sums[project_id]
 
     def _holdings(
         self, consumer_uuids: Iterable[str], provider_uuid: str | None = None

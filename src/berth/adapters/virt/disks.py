@@ -9,6 +9,8 @@ from berth.adapters.virt.processes import run
 from berth.domain.errors import BuildError, DriverError
 
 _PROGRAM = "qemu-img"
+_IDLE_S = 60.0
+"""A copy that does nothing for so long has lost whoever offers the disk."""
 _BYTES_PER_GB = 1024**3
 _BYTES_PER_MB = 1024**2
 
@@ -66,7 +68,8 @@ async def grow(path: Path, size_gb: int) -> None:
 
 async def copy(source: str, target: Path, *, source_format: str = "qcow2") -> None:
     """Copy a disk, with what it rests on, from a file or an NBD address into a new file."""
-    await run(_PROGRAM, "convert", "-q", "-f", source_format, "-O", "qcow2", source, str(target))
+    words = ("-f", source_format, "-O", "qcow2", source, str(target))
+    await run(_PROGRAM, "convert", "-q", *words, idle_s=_IDLE_S)
 
 
 async def virtual_bytes(source: str, source_format: str) -> int:

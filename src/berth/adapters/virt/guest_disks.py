@@ -54,11 +54,21 @@ async def copy_disks(folder: GuestFolder, sources: Mapping[str, str]) -> tuple[s
     return tuple(name for name in _DISKS if name in sources)
 
 
-async def grow_root(folder: GuestFolder, names: tuple[str, ...], size: Size) -> None:
-    """Make the root disk as large as it is to be; disks only grow.
+async def fit_disks(folder: GuestFolder, names: tuple[str, ...], size: Size) -> tuple[str, ...]:
+    """Give a guest that is off the disks of its size, and return their names.
+
+    The root disk grows, and those that are missing are made; none becomes smaller, or less.
 
     Raises:
         DriverError: qemu-img failed.
     """
     if ROOT in names and size.root_gb:
         await disks.grow(folder.disk(ROOT), size.root_gb)
+    missing = {
+        name: size_bytes
+        for name, size_bytes in disks.rest_bytes(size.ephemeral_gb, size.swap_mb).items()
+        if name not in names
+    }
+    for name, size_bytes in missing.items():
+        await disks.make_blank(folder.disk(name), size_bytes)
+    return tuple(name for name in _DISKS if name in names or name in missing)

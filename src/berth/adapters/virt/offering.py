@@ -8,6 +8,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from berth.adapters.virt import processes
+from berth.adapters.virt.greeting import greeted
 from berth.adapters.virt.guest_folder import GuestFolder
 from berth.adapters.virt.processes import Process
 from berth.domain.errors import DriverError
@@ -16,6 +17,7 @@ SCHEME = "nbd"
 BEGUN = "nbd:"
 """Stands for an address while there is none yet."""
 _PROGRAM = "qemu-storage-daemon"
+_START_S = 10.0
 _END_S = 5.0
 
 
@@ -38,8 +40,12 @@ async def offer(folder: GuestFolder, names: Sequence[str], host: str) -> str:
         except OSError as error:
             raise DriverError(f"{_PROGRAM} cannot be started: {error.strerror}") from error
         port = int(listening.getsockname()[1])
-    if await process.wait(0.0):
-        raise DriverError(f"{_PROGRAM}: {folder.last_error()}")
+    try:
+        await greeted(host, port, within_s=_START_S)
+    except DriverError as error:
+        process.kill()
+        await process.wait(_END_S)
+        raise DriverError(f"{_PROGRAM}: {folder.last_error() or error}") from error
     bracketed = f"[{host}]" if ":" in host else host
     return f"{SCHEME}://{bracketed}:{port}/?{urlencode({'disks': ','.join(names)})}"
 

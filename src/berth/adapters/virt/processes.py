@@ -20,6 +20,7 @@ _PROC = Path("/proc")
 _POLL_S = 0.01
 _FIRST_FREE_FD = 3
 _ERROR_CHARS = 500
+_KILLED_S = 5.0
 _STARTING_LOOKS = 5
 _STARTING_S = 0.002
 
@@ -144,11 +145,16 @@ def _state_of(pid: int) -> tuple[str, int] | None:
     return fields[0], int(fields[19])
 
 
-async def run(*words: str) -> bytes:
+async def run(*words: str, idle_s: float | None = None) -> bytes:
     """Run a program to its end and return what it writes; it ends when nobody waits any more.
 
+    Args:
+        words: the program and its arguments.
+        idle_s: when it has not used its processor for so long it is ended: nothing comes from
+            whoever it waits for.
+
     Raises:
-        DriverError: it is not installed, or it fails.
+        DriverError: it is not installed, or it fails, or it was ended for doing nothing.
     """
     try:
         process = await asyncio.create_subprocess_exec(
@@ -159,13 +165,42 @@ async def run(*words: str) -> bytes:
         )
     except OSError as error:
         raise DriverError(f"{words[0]} cannot be started: {error.strerror}") from error
+    talking = asyncio.ensure_future(process.communicate())
     try:
-        output, errors = await process.communicate()
-    except asyncio.CancelledError:
-        process.kill()
-        await process.wait()
-        raise
+        await _watch(talking, process.pid, idle_s)
+        if not talking.done():
+            raise DriverError(f"{words[0]} {words[1]} has done nothing for {idle_s} s")
+        output, errors = await talking
+    finally:
+        if not talking.done():
+            process.kill()
+            # Not for ever: it may wait for a disk that does not answer.
+            await asyncio.wait({talking}, timeout=_KILLED_S)
+            talking.cancel()
     if process.returncode:
         text = errors.decode(errors="replace").strip()
         raise DriverError(f"{words[0]} {words[1]} failed: {text[-_ERROR_CHARS:]}")
     return output
+
+
+async def _watch(
+    talking: "asyncio.Future[tuple[bytes, bytes]]", pid: int, idle_s: float | None
+) -> None:
+    """Wait for the end of a process, or until it has done nothing for too long."""
+    used: int | None = None
+    while not talking.done():
+        await asyncio.wait({talking}, timeout=idle_s)
+        now = _ticks_of(pid)
+        if now == used:
+            return
+        used = now
+
+
+def _ticks_of(pid: int) -> int:
+    """Return how much of the processors a process has used, in clock ticks."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text()
+    except OSError:
+        return 0
+    fields = text.rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])

@@ -1,7 +1,12 @@
 """The operations of the compute API beside the placing of servers: tags, limits, empty lists."""
 
 from berth.api.compute.handlers import emptiness, extensions, limits, quotas, server_tags
-from berth.api.compute.schemas.emptiness import InterfacesAnswer, KeypairsAnswer, VolumesAnswer
+from berth.api.compute.schemas.emptiness import (
+    AddressesAnswer,
+    InterfacesAnswer,
+    KeypairsAnswer,
+    VolumesAnswer,
+)
 from berth.api.compute.schemas.extensions import ExtensionAnswer, ExtensionsAnswer
 from berth.api.compute.schemas.limits import LimitsAnswer, LimitsQuery
 from berth.api.compute.schemas.quotas import (
@@ -85,6 +90,8 @@ _REST = (
     Operation(
         "GET", f"{_SERVER}/os-interface", emptiness.list_interfaces, answers=InterfacesAnswer
     ),
+    Operation("GET", f"{_SERVER}/ips", emptiness.list_addresses, answers=AddressesAnswer),
+    Operation("GET", _SERVER + "/ips/{network}", emptiness.show_addresses, answers=AddressesAnswer),
     Operation("GET", "/v2.1/extensions", extensions.list_extensions, answers=ExtensionsAnswer),
     Operation(
         "GET", "/v2.1/extensions/{alias}", extensions.show_extension, answers=ExtensionAnswer

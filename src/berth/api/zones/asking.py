@@ -3,30 +3,35 @@
 import re
 from collections.abc import Sequence
 from typing import Final, cast
+from urllib.parse import quote
 
 from berth.api.codec import decode
 from berth.api.errors import HttpError
 from berth.api.limits import check_depth
 from berth.api.links import COMPUTE
-from berth.api.microversion import text_of
+from berth.api.microversion import text_of as version_text
 from berth.api.root_url import root_url
 from berth.api.routing import Call
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zone import Zone
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest
+from berth.services.zoning.message_parts import read_marks, text_of
 
 Json = dict[str, object]
 
 TIME_HEADER: Final = b"x-berth-zone-time-ms"
 """How long the parent that asks is going to wait."""
+MARKS_HEADER: Final = b"x-berth-zone-marks"
+"""Marks of the zones that a list has come through; see `RingMarks`."""
 _TIME: Final = re.compile(r"[0-9]{1,6}")
 _SHARE_BELOW: Final = 0.8
 """How much of its time a zone gives to its children, so that it still answers without them."""
 _HREF: Final = re.compile(
     r"https?://[^/?#]+(?:/[A-Za-z0-9._~\-]+)*?"
-    r"(?P<path>(?:/v2\.1)?/(?:servers|flavors|images)/[A-Za-z0-9._~%\-/]+)"
+    r"(?P<path>(?:/v2\.1)?/(?:servers|flavors|images)/)[A-Za-z0-9._~%\-/]+"
 )
 _HREF_MAX: Final = 2048
+_ID_MAX: Final = 255
 _RELATIONS: Final = frozenset({"self", "bookmark"})
 
 
@@ -38,6 +43,16 @@ def time_left_s(call: Call, most_s: float) -> float:
     return min(most_s, int(text) / 1000)
 
 
+def marks_of(call: Call) -> tuple[bytes, ...]:
+    """Return the marks that a parent's request bears.
+
+    Raises:
+        InvalidInputError: they are no marks, or more than there could be.
+    """
+    text = call.header(MARKS_HEADER) if call.identity.parent is not None else None
+    return read_marks(MARKS_HEADER.decode(), text.split(",") if text else ())
+
+
 async def ask_child(
     call: Call,
     zone: Zone,
@@ -45,8 +60,11 @@ async def ask_child(
     *,
     tenant: tuple[str, str],
     within_s: float,
+    marks: Sequence[bytes] = (),
 ) -> ForwardedAnswer:
     """Ask a child in the name of a tenant, in the version of the API that was negotiated here.
+
+    One that is disabled is asked, too: it has servers from before, and their owners keep them.
 
     Args:
         call: the request that it is asked for.
@@ -54,20 +72,23 @@ async def ask_child(
         request: method, path and body.
         tenant: project and user.
         within_s: how long this zone itself has.
+        marks: of the zones that it came through, this one among them, where it could come back.
 
     Raises:
-        UnavailableError: the child is not asked, does not answer, or does not let this zone in.
+        UnavailableError: the child does not answer, or does not let this zone in.
     """
     parts = call.parts.zones
-    if parts is None or not zone.is_enabled:
+    if parts is None:
         raise UnavailableError(f"zone {zone.name} is not asked at present")
     timeout_s = within_s * _SHARE_BELOW
     headers = {
-        "OpenStack-API-Version": f"compute {text_of(call.version)}",
+        "OpenStack-API-Version": f"compute {version_text(call.version)}",
         TIME_HEADER.decode(): str(max(1, int(timeout_s * 1000))),
     }
     if request.body:
         headers["Content-Type"] = "application/json"
+    if marks:
+        headers[MARKS_HEADER.decode()] = ",".join(map(text_of, marks))
     project_id, user_id = tenant
     answer = await parts.children.forward(
         zone,
@@ -103,15 +124,22 @@ def odd(call: Call, zone: Zone) -> UnavailableError:
 
 
 def _with_links_here(value: object, root: str) -> object:
-    """Return JSON whose links lead to this zone; its children's addresses are for it alone."""
+    """Return JSON whose links lead to this zone; its children's addresses are for it alone.
+
+    The links of what has an id lead to that, whatever the child says that they lead to.
+    """
     if isinstance(value, list):
         return [_with_links_here(one, root) for one in cast("list[object]", value)]
     if not isinstance(value, dict):
         return value
     found: Json = {}
+    key = cast("Json", value).get("id")
     for name, one in cast("Json", value).items():
         links = _links_of(name, one)
-        found[name] = _with_links_here(one, root) if links is None else _links_here(links, root)
+        if links is None:
+            found[name] = _with_links_here(one, root)
+        else:
+            found[name] = _links_here(links, root, key)
     return found
 
 
@@ -124,15 +152,17 @@ def _links_of(name: str, value: object) -> Sequence[Json] | None:
     return cast("list[Json]", links) if all(isinstance(one, dict) for one in links) else None
 
 
-def _links_here(links: Sequence[Json], root: str) -> list[Json]:
+def _links_here(links: Sequence[Json], root: str, key: object) -> list[Json]:
     here: list[Json] = []
+    if not isinstance(key, str) or not 0 < len(key) <= _ID_MAX or not key.strip("."):
+        return here
     for link in links:
         href, relation = link.get("href"), link.get("rel")
         if not isinstance(href, str) or len(href) > _HREF_MAX or not isinstance(relation, str):
             continue
         match = _HREF.fullmatch(href)
-        if match is not None and relation in _RELATIONS and "/.." not in match["path"]:
-            here.append({"rel": relation, "href": f"{root}{match['path']}"})
+        if match is not None and relation in _RELATIONS and "/.." not in href:
+            here.append({"rel": relation, "href": f"{root}{match['path']}{quote(key, safe='')}"})
     return here
 
 

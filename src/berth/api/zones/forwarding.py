@@ -11,12 +11,13 @@ from berth.api.errors import Header, HttpError
 from berth.api.root_url import root_url
 from berth.api.routing import Answer, Call, Operation
 from berth.api.zones.asking import Json, ask_child, odd, read_answer, server_path, time_left_s
+from berth.api.zones.named_actions import body_below
 from berth.api.zones.orders import UUID
 from berth.api.zones.stating import Stated
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from berth.domain.instance import Instance, Status
 from berth.domain.record import Kind
-from berth.domain.write import Remove
+from berth.domain.write import Put, Remove
 from berth.domain.zone import Errand, ErrandStage, Zone
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest
 from berth.services.saving import save
@@ -25,6 +26,9 @@ from berth.services.zoning.releasing import withdrawn_ms
 _Handler = Callable[[Call], Awaitable[Answer]]
 
 _SERVERS: Final = server_path()
+_SERVER: Final = f"{_SERVERS}/{{server_id}}"
+_SHOWING: Final = frozenset({"GET", "PUT"})
+"""Methods on one server that are answered with it."""
 _SUCCESSES: Final = frozenset({200, 201, 202, 204})
 _NO_CONTENT: Final = 204
 _NOT_FOUND: Final = 404
@@ -98,13 +102,16 @@ async def _forward(call: Call, errand: Errand) -> Answer:
     answer = await ask_child(
         call,
         zone,
-        ForwardedRequest(_method(call), _path(call), body=call.raw_body),
+        ForwardedRequest(_method(call), _path(call), body=await body_below(call)),
         tenant=(errand.project_id, user_id),
         within_s=time_left_s(call, most_s),
     )
     if answer.status in _SUCCESSES:
-        return _success(call, zone, errand, answer)
-    if answer.status == _NOT_FOUND and call.operation.path == f"{_SERVERS}/{{server_id}}":
+        shown = _success(call, zone, errand, answer)
+        if call.operation.path == _SERVER and _method(call) == "DELETE":
+            await _count_no_more(call, errand)
+        return shown
+    if answer.status == _NOT_FOUND and call.operation.path == _SERVER:
         await _forget(call, errand)
         raise NotFoundError("instance", errand.instance_uuid)
     if answer.status in _REFUSALS:
@@ -115,11 +122,12 @@ async def _forward(call: Call, errand: Errand) -> Answer:
 def _success(call: Call, zone: Zone, errand: Errand, answer: ForwardedAnswer) -> Answer:
     """Return a child's answer when it is about the server that was asked for."""
     uuid = errand.instance_uuid
-    if answer.status == _NO_CONTENT or not answer.body:
+    is_view = call.operation.path == _SERVER and _method(call) in _SHOWING
+    if not is_view and (answer.status == _NO_CONTENT or not answer.body):
         return Answer(status=answer.status)
     body = read_answer(call, zone, answer)
-    server = body.get("server")
-    if server is not None and not is_theirs(server, uuid, errand.project_id):
+    has_server = is_view or "server" in body
+    if has_server and not is_theirs(body.get("server"), uuid, errand.project_id):
         raise odd(call, zone)
     headers: tuple[Header, ...] = ()
     if "location" in answer.headers:
@@ -142,6 +150,16 @@ async def _zone_of(call: Call, errand: Errand) -> Zone:
     if zone is None:
         raise UnavailableError("the zone that has the server is not known here any more")
     return zone
+
+
+async def _count_no_more(call: Call, errand: Errand) -> None:
+    """Have a server that is deleted count no more; who looks when it is gone has it forgotten."""
+    if errand.counts_as is None:
+        return
+    try:
+        await save(call.parts.ledger, Put(replace(errand, counts_as=None)))
+    except ConflictError:
+        return  # somebody else was faster
 
 
 async def _forget(call: Call, errand: Errand) -> None:

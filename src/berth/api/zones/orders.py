@@ -23,8 +23,8 @@ from berth.services.zoning.naming_hosts import names_hosts
 from berth.services.zoning.zone_messages import BuildMessage, ReleaseMessage, SelectMessage
 
 UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_ID: Final = re.compile(r"[!-~]{1,255}")
-_NAME: Final = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,300}")
+ID: Final = re.compile(r"[!-~]{1,255}")
+NAME: Final = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,300}")
 """A name with its number among those that were asked for together."""
 _OWN_HINTS: Final = "_nova_"
 _ANY: Final = ("any",)
@@ -60,14 +60,14 @@ async def build_order(call: Call) -> BuildOrder:
     message = decode(call.raw_body, BuildMessage)
     await _check_request(call, message.request, message.group)
     extra = _check_texts(message.request, message.metadata, message.extra)
-    _match(_ID, message.reservation_id, "reservation_id")
+    _match(ID, message.reservation_id, "reservation_id")
     _check_uuids((one.uuid for one in message.instances), "instances.uuid")
     for one in message.instances:
-        _match(_NAME, one.name, "instances.name")
+        _match(NAME, one.name, "instances.name")
         _check_range(one.sent_ms, _SENT_MS_MAX, "instances.sent_ms")
         _check_range(one.launch_index, COUNT_MAX, "instances.launch_index")
     if message.requested_zone is not None:
-        _match(_NAME, message.requested_zone, "requested_zone")
+        _match(NAME, message.requested_zone, "requested_zone")
     message = replace(message, extra=extra)
     return message.order(_parent(call), call.parts.clock.now_s())
 
@@ -100,14 +100,14 @@ async def _check_request(call: Call, request: RequestMessage, group: GroupMessag
     identity = call.identity
     if (request.project_id, request.user_id) != (identity.project_id, identity.user_id):
         raise HttpError(403, "The request is for another tenant than its statement.")
-    _match(_ID, request.request_id, "request.request_id")
+    _match(ID, request.request_id, "request.request_id")
     naming = names_hosts(request.request(_ANY))
     if naming is not None:
         reason = "names a host, which no zone answers another; leave it out"
         raise InvalidInputError(f"request.{naming}", reason)
-    _match(_ID, request.flavor.flavor_id or "-", "request.flavor.flavor_id")
+    _match(ID, request.flavor.flavor_id or "-", "request.flavor.flavor_id")
     if request.availability_zone is not None:
-        _match(_NAME, request.availability_zone, "request.availability_zone")
+        _match(NAME, request.availability_zone, "request.availability_zone")
     if request.group_uuid != (None if group is None else group.uuid):
         raise InvalidInputError("group", "must be the group that the request names")
     if group is not None:
@@ -117,7 +117,7 @@ async def _check_request(call: Call, request: RequestMessage, group: GroupMessag
 async def _check_group(call: Call, group: GroupMessage) -> None:
     """Refuse groups of other projects, here as well as there, as if they were not there."""
     _match(UUID, group.uuid, "group.uuid")
-    _match(_NAME, group.name, "group.name")
+    _match(NAME, group.name, "group.name")
     if not 1 <= group.max_server_per_host <= _POSITION_MAX:
         raise InvalidInputError("group.max_server_per_host", "must be 1 or more")
     known = await call.parts.ledger.get(ServerGroup, group.uuid)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from berth.ports.zones import ForwardsToZones
+from berth.services.zoning.ring_marks import RingMarks
 from berth.services.zoning.statements import StatementReader
 from berth.services.zoning.telling_capabilities import TellingCapabilities
 from berth.services.zoning.watching import ZoneWatch
@@ -19,6 +20,7 @@ class ZoneParts:
         watch: tells which of them are up.
         info: what the zone tells of itself.
         statements: believes what trusted parents state.
+        marks: knows lists that come back here.
         children: passes requests on to children.
         select_timeout_s: longest time that a select of a parent may take.
         build_timeout_s: longest time that a build or a release may take.
@@ -29,6 +31,7 @@ class ZoneParts:
     watch: ZoneWatch
     info: TellingCapabilities
     statements: StatementReader
+    marks: RingMarks
     children: ForwardsToZones
     select_timeout_s: float
     build_timeout_s: float

@@ -8,16 +8,24 @@ it has sent others.
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 from urllib.parse import urlencode
 
 from berth.api.compute.schemas.servers import ServersQuery
 from berth.api.errors import Header
 from berth.api.routing import Call
-from berth.api.zones.asking import Json, ask_child, odd, read_answer, server_path, time_left_s
+from berth.api.zones.asking import (
+    Json,
+    ask_child,
+    marks_of,
+    odd,
+    read_answer,
+    server_path,
+    time_left_s,
+)
 from berth.api.zones.forwarding import is_theirs
 from berth.domain.errors import UnavailableError
-from berth.domain.zone import Errand, Zone
+from berth.domain.zone import Errand, ErrandStage, Zone
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest
 
 MISSING: Final = b"x-berth-zones-missing"
@@ -32,10 +40,14 @@ _OK: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """Where servers of a list are, beside this zone: by instance, and by child in their order."""
+    """Where servers of a list are, beside this zone: by instance, and by child in their order.
+
+    `marks` are of the zones that the list came through, and of this one.
+    """
 
     errands: Mapping[str, Errand]
     project_id: str
+    marks: tuple[bytes, ...]
 
     def zone_of(self, marker: str | None) -> int | None:
         """Return the child in which a list goes on after a marker; None for this zone itself."""
@@ -70,14 +82,19 @@ async def below_of(call: Call, asked: ServersQuery, project_id: str | None) -> B
         return None
     if project_id is None and not asked.reservation_id:
         return None
+    marks = marks_of(call)
+    if call.parts.zones.marks.is_among(marks):
+        return None  # whoever asks asks for this zone's own list, where they are already
     found = await call.parts.ledger.errands(
         project_id=project_id, reservation_id=asked.reservation_id or None
     )
+    # What is being taken back is nobody's any more, whether the child has it still or not.
+    found = [one for one in found if one.stage is not ErrandStage.WITHDRAWING]
     if not found:
         return None
     owner = found[0].project_id
     errands = {one.instance_uuid: one for one in found if one.project_id == owner}
-    return Below(errands, owner)
+    return Below(errands, owner, (*marks, call.parts.zones.marks.new()))
 
 
 async def page_below(call: Call, below: Below, *, limit: int, marker: str | None) -> BelowPage:
@@ -94,7 +111,7 @@ async def page_below(call: Call, below: Below, *, limit: int, marker: str | None
             for zone_id in asked
         )
     )
-    page = _joined(answers, limit)
+    page = _joined([one for one in answers if one is not None], limit)
     parts = call.parts.zones
     if page.unanswered and parts is not None and call.identity.parent is not None:
         page.unanswered = [parts.name]  # parents do not learn which zones are below
@@ -111,13 +128,15 @@ class _Answer:
     is_whole: bool = True
 
 
-async def _ask(call: Call, below: Below, zone_id: int, limit: int, marker: str | None) -> _Answer:
+async def _ask(
+    call: Call, below: Below, zone_id: int, limit: int, marker: str | None
+) -> _Answer | None:
     parts = call.parts.zones
     zone = None if parts is None else parts.watch.zone_of(zone_id)
     if parts is None or zone is None:
-        return _Answer(f"zone {zone_id}")
+        return None  # it was removed: that its servers are missing is no news, and mends itself not
     state = parts.watch.states().get(zone_id)
-    if state is not None and not state.is_active:
+    if state is not None and not state.is_up:  # one that is disabled has servers all the same
         return _Answer(zone.name)
     try:
         answer = await ask_child(
@@ -126,8 +145,9 @@ async def _ask(call: Call, below: Below, zone_id: int, limit: int, marker: str |
             ForwardedRequest("GET", _path(call, limit, marker)),
             tenant=(below.project_id, call.identity.user_id),
             within_s=time_left_s(call, parts.select_timeout_s),
+            marks=below.marks,
         )
-        return _read(call, below, zone, answer, limit)
+        return _read(call, below, zone, answer, _Asked(limit, marker))
     except UnavailableError as error:
         call.parts.telemetry.failure("zone_list_failed", error, zone=zone.name)
         return _Answer(zone.name)
@@ -142,8 +162,18 @@ def _path(call: Call, limit: int, marker: str | None) -> str:
     return f"{path}?{urlencode(items)}"
 
 
-def _read(call: Call, below: Below, zone: Zone, answer: ForwardedAnswer, limit: int) -> _Answer:
-    """Believe of a child's answer what this zone has sent there, for that project, each once."""
+class _Asked(NamedTuple):
+    """What page a child was asked for."""
+
+    limit: int
+    marker: str | None
+
+
+def _read(call: Call, below: Below, zone: Zone, answer: ForwardedAnswer, asked: _Asked) -> _Answer:
+    """Believe of a child's answer what this zone has sent there, for that project, each once.
+
+    The server that the page comes after is not on it, or the next page would be the same.
+    """
     if answer.status != _OK:
         raise UnavailableError(f"zone {zone.name} answered a list with {answer.status}")
     body = read_answer(call, zone, answer)
@@ -152,14 +182,14 @@ def _read(call: Call, below: Below, zone: Zone, answer: ForwardedAnswer, limit: 
         raise odd(call, zone)
     servers = cast("list[object]", listed)
     found: dict[str, Json] = {}
-    for server in servers[:limit]:
+    for server in servers[: asked.limit]:
         uuid = _sent_there(server, below, zone)
-        if uuid is not None:
+        if uuid is not None and uuid != asked.marker:
             found[uuid] = cast("Json", server)
     return _Answer(
         zone.name,
         list(found.values()),
-        has_more="servers_links" in body or len(servers) > limit,
+        has_more="servers_links" in body or len(servers) > asked.limit,
         is_whole=MISSING.decode() not in answer.headers,
     )
 

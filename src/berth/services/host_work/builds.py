@@ -145,6 +145,9 @@ async def offload(bench: Bench, instance: Instance) -> Result:
     try:
         if instance.disks is None:
             return await _stored(bench, instance, name, began_s)
+        if any(guest.instance_uuid == instance.uuid for guest in await bench.driver.guests()):
+            # What is stored may be of an earlier time; the very same is not copied again.
+            await bench.driver.store_disks(instance.uuid)
         await bench.driver.destroy(instance.uuid)
     except DriverError as error:
         text = "The shelved instance could not leave its host."
@@ -214,13 +217,15 @@ async def drop_disks(bench: Bench, instance: Instance) -> Result | None:
     """Delete the stored disks of an instance that has them on its host by now.
 
     Raises:
-        BuildError: the guest could not be started with them.
-        DriverError: they could not be deleted.
+        DriverError: the guest could not be started with them, or they could not be deleted.
     """
     if instance.disks is None or Verb.DISKS not in bench.driver.verbs:
         return None
-    await bench.driver.fetch_disks(instance, instance.disks)
-    await bench.driver.spawn(instance)
+    try:
+        await bench.driver.fetch_disks(instance, instance.disks)
+        await bench.driver.spawn(instance)
+    except BuildError as error:
+        raise DriverError(str(error)) from error  # the instance is built, and this is tried again
     await bench.driver.drop_stored(instance.disks)
     return Result((Put(revised(instance, disks=None, updated_at_s=bench.clock.now_s())),))
 

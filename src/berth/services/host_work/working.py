@@ -200,7 +200,9 @@ class HostWork:
             return None
         if migration.kind is MoveKind.EVACUATION and migration.stage is Stage.ARRIVING:
             return await cold_moves.arrive_from_the_dead(self._bench, instance, migration)
-        return await _STAGES[migration.stage](self._bench, instance, migration)
+        step = _STAGES.get(migration.stage)
+        # One that was given up since the instance was read is cleared away in its own turn.
+        return None if step is None else await step(self._bench, instance, migration)
 
     async def _read(self, uuid: str) -> Instance | None:
         return await self._bench.ledger.get(Instance, uuid)

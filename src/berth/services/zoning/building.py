@@ -7,7 +7,7 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 
 from berth.domain.decision import Decision, Verdict
-from berth.domain.errors import ConflictError
+from berth.domain.errors import ConflictError, QuotaExceededError
 from berth.domain.instance import Instance, Status
 from berth.domain.offer import (
     ChildTerms,
@@ -19,6 +19,7 @@ from berth.domain.offer import (
     OnGone,
 )
 from berth.domain.request import Destination, Request
+from berth.domain.write import Within
 from berth.domain.zone import Errand
 from berth.domain.zone_orders import BuildItem, BuildOrder, BuildOutcome
 from berth.ports.clock import Clock
@@ -65,6 +66,7 @@ class Building:
         clock: tells the time.
         on_gone: what becomes of offers without a hold.
         holders: reaches other schedulers of this zone; without it there are none.
+        limits: returns what keeps a project within its limits; nobody has any without it.
     """
 
     def __init__(  # noqa: PLR0913 - one part each
@@ -80,6 +82,7 @@ class Building:
         clock: Clock,
         on_gone: OnGone = OnGone.TAKE,
         holders: Builder | None = None,
+        limits: Callable[[str], Within | None] | None = None,
     ) -> None:
         self._ledger = ledger
         self._replica = replica
@@ -91,6 +94,7 @@ class Building:
         self._clock = clock
         self._on_gone = on_gone
         self._holders = holders
+        self._limits = limits
 
     async def build(self, order: BuildOrder) -> tuple[BuildOutcome, ...]:
         """Build each item whose offer holds; one outcome each, in their order.
@@ -171,6 +175,8 @@ class Building:
             decision = await self._place(order, sent_ms)
         except ConflictError:
             return await self._why(instance, key)
+        except QuotaExceededError:
+            return OfferFlaw.GONE  # which is all that the parent learns of it
         if decision.verdict is Verdict.REFUSED:
             return OfferFlaw.GONE
         return None if decision.placements[0].instance_uuid == instance.uuid else OfferFlaw.USED
@@ -210,7 +216,8 @@ class Building:
             destination=Destination(host, node) if is_bound else None,
             alternates=() if is_bound else ((host, node),),
         )
-        return PlaceOrder(wanted, (instance,), offer=True, offered=offered)
+        within = None if self._limits is None else self._limits(instance.project_id)
+        return PlaceOrder(wanted, (instance,), offer=True, offered=offered, within=within)
 
     async def _why(self, instance: Instance, key: OfferKey) -> OfferFlaw | None:
         """Tell why an instance could not be saved: it is there already, or was released before."""

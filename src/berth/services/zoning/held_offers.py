@@ -63,7 +63,7 @@ class HeldOffers:
 
     @property
     def next_end_s(self) -> float | None:
-        """The Unix time when the next hold ends; None without any."""
+        """The Unix time before which no hold ends; None without any."""
         return self._ends[0][0] if self._ends else None
 
     def hold(
@@ -138,7 +138,8 @@ class HeldOffers:
     def expire(self, now_s: float) -> int:
         """End the holds whose time is over; return how many."""
         ended = 0
-        while self._ends and self._ends[0][0] <= now_s:
+        # Those that were released or taken long ago have no end that is worth waking for.
+        while self._ends and (self._ends[0][0] <= now_s or self._ends[0][1] not in self._selects):
             _, select_id = heapq.heappop(self._ends)
             select = self._selects.pop(select_id, None)
             if select is not None:

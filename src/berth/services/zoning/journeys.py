@@ -14,6 +14,7 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
 from berth.services.commands import PlaceOrder
+from berth.services.limiting import check_excess
 
 _TRIES = 3
 
@@ -65,12 +66,15 @@ class Journeys:
 
         Raises:
             ConflictError: the instances have changed meanwhile.
+            QuotaExceededError: the project would have more than it may.
             UnavailableError: the ledger cannot be reached.
         """
         now_s = self._clock.now_s()
         pending = PendingRequest(order.request, now_s, self._scheduler, now_s + self._lease_s)
-        unit = (Put(pending), *(Put(one) for one in order.instances))
+        limits = () if order.within is None else (order.within,)
+        unit = (Put(pending), *(Put(one) for one in order.instances), *limits)
         (outcome,) = await self._ledger.commit([unit])
+        check_excess(outcome)
         if isinstance(outcome, Rejected):
             raise ConflictError(outcome.conflict or "the instances have changed meanwhile")
         stored = (replace(one, revision=one.revision + 1) for one in order.instances)
@@ -119,7 +123,9 @@ class Journeys:
             taken_until_s=until_s,
             is_given_up=pending.is_given_up or is_given_up,
         )
-        (outcome,) = await self._ledger.commit([(Guard(_guard(request_id), seen), Put(mine))])
+        (outcome,) = await self._ledger.commit(
+            [(Guard(journey_guard(request_id), seen), Put(mine))]
+        )
         if isinstance(outcome, Rejected):
             raise ConflictError(f"request {request_id} was taken by another scheduler")
         return mine
@@ -152,5 +158,6 @@ class Journeys:
                 self._telemetry.failure("zone_lease_failed", error, request_id=request_id)
 
 
-def _guard(request_id: str) -> str:
+def journey_guard(request_id: str) -> str:
+    """Return the guard of a request that a scheduler may have in its hands."""
     return f"journey {request_id}"

@@ -1,7 +1,7 @@
 """Message parts: what several zone messages have in common, and how bytes are written in them."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from berth.domain.errors import InvalidInputError
@@ -11,9 +11,12 @@ from berth.domain.offer import SELECT_ID_BYTES
 from berth.domain.request import COUNT_MAX, Request
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.domain.zone_orders import Surplus
+from berth.services.zoning.ring_marks import MARK_BYTES
 
 NAMES_MAX = 20_000
 """Most instances or selects that one message may name."""
+_MARKS_MAX = 64
+"""More than layers fit into the longest blob."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,19 @@ def bytes_of(name: str, text: str) -> bytes:
         return urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
     except ValueError as error:
         raise InvalidInputError(name, "must be base64 in the characters of URLs") from error
+
+
+def read_marks(name: str, texts: Sequence[str]) -> tuple[bytes, ...]:
+    """Read the marks of zones; see `RingMarks`.
+
+    Raises:
+        InvalidInputError: they are no marks, or more than there could be; `name` is their field.
+    """
+    check_range(name, len(texts), 0, _MARKS_MAX)
+    marks = tuple(bytes_of(name, one) for one in texts)
+    if any(len(one) != MARK_BYTES for one in marks):
+        raise InvalidInputError(name, f"must be marks of zones, of {MARK_BYTES} bytes each")
+    return marks
 
 
 def check_range(name: str, value: int, least: int, most: int) -> None:

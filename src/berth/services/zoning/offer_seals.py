@@ -31,6 +31,7 @@ _FORM: Final = 1
 _OF_HOST: Final = 0
 _OF_CHILD: Final = 1
 
+_STEP_BYTES: Final = 64
 LAYER_BYTES: Final = OVERHEAD_BYTES + _HEAD.size + _CHILD.size
 """How much shorter a child's blob has to be than the one that it is sealed into."""
 
@@ -92,6 +93,18 @@ class OfferSeals:
             ends_at_s=ends_at_s,
             where=_where(kind, content),
         )
+
+
+def blob_bytes_of(levels: int) -> int:
+    """Return how long blobs have to be that so many levels of zones seal, one in another.
+
+    Raises:
+        ValueError: no blob may be as long.
+    """
+    least = BLOB_BYTES_MIN + (levels - 1) * LAYER_BYTES
+    if not BLOB_BYTES_MIN <= least <= BLOB_BYTES_MAX:
+        raise ValueError(f"{levels} levels of zones do not fit into one offer")
+    return -(-least // _STEP_BYTES) * _STEP_BYTES
 
 
 def child_blob_bytes(blob_bytes: int) -> int | None:

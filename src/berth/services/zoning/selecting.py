@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from berth.domain.decision import Decision
 from berth.domain.errors import BerthError
-from berth.domain.offer import ChildTerms, HostTerms, OfferKey, OfferTerms
+from berth.domain.offer import SELECT_ID_BYTES, ChildTerms, HostTerms, OfferKey, OfferTerms
 from berth.domain.request import Request
 from berth.domain.zone import Zone
 from berth.domain.zone_orders import Offers, SelectOrder, Surplus
@@ -22,11 +22,15 @@ from berth.services.zoning.offer_seals import OfferSeals, child_blob_bytes
 from berth.services.zoning.offering import HostOffers
 from berth.services.zoning.releases_below import ReleasesBelow
 from berth.services.zoning.request_digests import digest_of
+from berth.services.zoning.ring_marks import RingMarks
 
 _OWN_S = 0.005
 """What a zone keeps for itself of the time that it has: to merge and to seal."""
 _OWN_EACH_S = 0.00005
 _ALL = 10**9
+_NOTHING = bytes(SELECT_ID_BYTES)
+"""The select of no offers: nobody has anything of it to release."""
+_TELL_AGAIN_S = 60.0
 
 
 class LocalOffers(Protocol):
@@ -105,6 +109,7 @@ class Selecting:
         children: asks them.
         homes: knows where groups are.
         seals: seals what is offered to a parent.
+        marks: knows orders that come back here.
         clock: tells the time.
         telemetry: is told of children that did not answer.
         scheduler: names this process, in eight bytes.
@@ -120,6 +125,7 @@ class Selecting:
         children: ChildZones,
         homes: GroupHomes,
         seals: OfferSeals,
+        marks: RingMarks,
         clock: Clock,
         telemetry: Telemetry,
         scheduler: bytes,
@@ -131,6 +137,7 @@ class Selecting:
         self._children = children
         self._homes = homes
         self._seals = seals
+        self._marks = marks
         self._clock = clock
         self._telemetry = telemetry
         self._scheduler = scheduler
@@ -140,14 +147,22 @@ class Selecting:
         self._given: dict[bytes, _Given] = {}
         """By select, oldest first."""
         self._releases: set[asyncio.Task[bool]] = set()
+        self._told_s: dict[tuple[str, str], float] = {}
+        """When operators were told what, of which parent."""
 
     async def offers(self, order: SelectOrder) -> Offers:
         """Return what is offered to a parent, sealed for it.
+
+        Nothing is, where the parent asks for what this zone has begun to ask for: all of it is
+        in the plan already.
 
         Raises:
             InvalidInputError: flavor or image hold a spec that cannot be read.
             UnavailableError: the ledger cannot be reached.
         """
+        if self._marks.is_among(order.marks):
+            self._tell("zone_in_a_ring", order.audience)
+            return Offers(_NOTHING)
         selection = await self.select(order)
         if selection.spares and order.hold:
             surplus = Surplus(selection.select_id, len(selection.choices))
@@ -181,7 +196,9 @@ class Selecting:
         group = self._homes.known(order.group)
         if group is not order.group:
             order = replace(order, group=group)
-        asked = [asyncio.create_task(self._ask(zone, order)) for zone in self._zones_for(order)]
+        zones = self._zones_for(order)
+        below = replace(order, marks=(*order.marks, self._marks.new())) if zones else order
+        asked = [asyncio.create_task(self._ask(zone, below)) for zone in zones]
         try:
             await asyncio.sleep(0)  # the children work while this zone does
             mine = await self._local.offer(order)
@@ -202,10 +219,19 @@ class Selecting:
             return ()
         if names_hosts(request) is not None:
             return ()
-        if child_blob_bytes(order.blob_bytes) is None:
-            return ()
         home = home_of(order.group)
-        return [one for one in self._zones.active() if home is None or one.zone_id == home]
+        zones = [one for one in self._zones.active() if home is None or one.zone_id == home]
+        if zones and child_blob_bytes(order.blob_bytes) is None:
+            self._tell("zone_too_deep", order.audience)
+            return ()
+        return zones
+
+    def _tell(self, name: str, parent: str) -> None:
+        """Tell operators what each select of a parent meets, now and then."""
+        now_s = self._clock.now_s()
+        if now_s >= self._told_s.get((name, parent), 0.0) + _TELL_AGAIN_S:
+            self._told_s[name, parent] = now_s
+            self._telemetry.event(name, parent=parent)
 
     async def _ask(self, zone: Zone, order: SelectOrder) -> _Source | None:
         blob_bytes = child_blob_bytes(order.blob_bytes)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from berth.domain.errors import ConflictError, UnavailableError
 from berth.domain.instance import Instance
@@ -12,7 +12,7 @@ from berth.domain.offer import OfferFlaw
 from berth.domain.record import Kind
 from berth.domain.request import Request
 from berth.domain.server_group import ServerGroup
-from berth.domain.write import Put, Remove, Write
+from berth.domain.write import Put, Rejected, Remove, Within, Write
 from berth.domain.zone import Errand, ErrandStage, Zone
 from berth.domain.zone_orders import BuildItem, BuildOrder, ReleaseOrder, Withdrawal
 from berth.ports.clock import Clock
@@ -48,6 +48,9 @@ class Settled(NamedTuple):
     back: frozenset[str]
 
 
+_UNSETTLED: Final = Settled(frozenset(), frozenset())
+
+
 class Sending:
     """Sends instances to children, and takes them back.
 
@@ -59,6 +62,7 @@ class Sending:
         telemetry: is told of children that do not answer.
         zone: the name of this zone.
         timeout_s: how long a child may take.
+        limits: returns what keeps a project within its limits; nobody has any without it.
     """
 
     def __init__(  # noqa: PLR0913 - one part each
@@ -71,6 +75,7 @@ class Sending:
         telemetry: Telemetry,
         zone: str,
         timeout_s: float,
+        limits: Callable[[str], Within | None] | None = None,
     ) -> None:
         self._ledger = ledger
         self._zone_of = zone_of
@@ -79,6 +84,7 @@ class Sending:
         self._telemetry = telemetry
         self._zone = zone
         self._timeout_s = timeout_s
+        self._limits = limits
 
     def name_of(self, zone_id: int) -> str:
         """Return what a child is called, or this zone for 0; one that is gone has its number."""
@@ -112,7 +118,14 @@ class Sending:
         zone = self._zone_of(zone_id)
         if zone is None:
             return dict.fromkeys((one.instance.uuid for one in parcels), OfferFlaw.GONE)
-        await save(self._ledger, *(Put(self._errand(one, zone_id)) for one in parcels))
+        unit: list[Write] = [Put(self._errand(one, zone_id)) for one in parcels]
+        within = None if self._limits is None else self._limits(request.project_id)
+        if within is not None:
+            unit.append(within)
+        (outcome,) = await self._ledger.commit([tuple(unit)])
+        if isinstance(outcome, Rejected):
+            # More than the project may have here; the parent learns no more than that it is gone.
+            return dict.fromkeys((one.instance.uuid for one in parcels), OfferFlaw.GONE)
         marked = frozenset[str]() if withdrawn is None else await withdrawn(parcels)
         for uuid in marked:
             await self._forget(uuid)
@@ -180,22 +193,21 @@ class Sending:
         self, zone_id: int, errands: Sequence[Errand], *, keeps_built: bool
     ) -> Settled:
         zone, uuids = self._zone_of(zone_id), frozenset(one.instance_uuid for one in errands)
-        there = frozenset[str]()
-        if zone is not None:
-            order = ReleaseOrder(
-                self._zone,
-                withdrawn=tuple(Withdrawal(one.instance_uuid, one.sent_ms) for one in errands),
-                project_id=errands[0].project_id,
-                keeps_built=keeps_built,
-            )
-            try:
-                told = await self._children.release(zone, order, timeout_s=self._timeout_s)
-            except UnavailableError as error:
-                self._telemetry.failure(
-                    "zone_unsettled", error, zone=zone.name, instances=len(uuids)
-                )
-                return Settled(there, there)
-            there = told & uuids
+        if zone is None:
+            # It was removed, and runs what it runs: it is asked when it is added again.
+            return _UNSETTLED
+        order = ReleaseOrder(
+            self._zone,
+            withdrawn=tuple(Withdrawal(one.instance_uuid, one.sent_ms) for one in errands),
+            project_id=errands[0].project_id,
+            keeps_built=keeps_built,
+        )
+        try:
+            told = await self._children.release(zone, order, timeout_s=self._timeout_s)
+        except UnavailableError as error:
+            self._telemetry.failure("zone_unsettled", error, zone=zone.name, instances=len(uuids))
+            return _UNSETTLED
+        there = told & uuids
         writes: list[Write] = [
             Put(replace(one, stage=ErrandStage.THERE))
             if one.instance_uuid in there
@@ -241,6 +253,7 @@ class Sending:
             sent_ms=parcel.sent_ms,
             created_at_s=now_s,
             updated_at_s=now_s,
+            counts_as=(instance.flavor.vcpus, instance.flavor.memory_mb),
         )
 
 

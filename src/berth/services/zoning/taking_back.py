@@ -1,7 +1,8 @@
 """Taking back: instances that children may have, and that nobody wants any more.
 
 A request ends although a child has not said what came of some of its instances. Their errands are
-kept as withdrawing, and the child is asked until it answers: then it has none of them.
+kept as withdrawing, and the child is asked until it answers: then it has none of them. What was
+left in another way is looked for now and then; see `Leftovers`.
 """
 
 import asyncio
@@ -13,11 +14,16 @@ from berth.domain.errors import BerthError
 from berth.domain.zone import Errand, ErrandStage
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
+from berth.ports.measures import ZONE_INSTANCES_UNWANTED
+from berth.ports.metrics import Reading
 from berth.ports.telemetry import Telemetry
+from berth.services.zoning.leftovers import Leftovers
 from berth.services.zoning.sending import Sending
 
 _PAUSE_S = 5.0
 _PAUSE_MAX_S = 60.0
+_LOOK_S = 300.0
+"""How often what was left is looked for."""
 
 _PROJECT_OF = attrgetter("project_id")
 
@@ -41,6 +47,7 @@ class TakingBack:
         self._sending = sending
         self._clock = clock
         self._telemetry = telemetry
+        self._leftovers = Leftovers(ledger)
         self._left: set[str] = set()
         self._came = asyncio.Event()
 
@@ -50,18 +57,34 @@ class TakingBack:
         if self._left:
             self._came.set()
 
-    async def run(self) -> None:
-        """Ask until nothing is left, for ever; with what was left before this process began.
+    def read(self) -> list[Reading]:
+        """Take the reading for monitoring."""
+        return [Reading(ZONE_INSTANCES_UNWANTED, len(self._left))]
 
-        Raises:
-            UnavailableError: the ledger cannot be reached at the start.
-        """
-        errands = await self._ledger.errands()
-        self.note(one.instance_uuid for one in errands if one.stage is ErrandStage.WITHDRAWING)
+    async def run(self) -> None:
+        """Ask until nothing is left, for ever; with what was left before this process began."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._look_again())
+            while True:
+                await self._came.wait()
+                self._came.clear()
+                await self._ask_until_done()
+
+    async def _look_again(self) -> None:
         while True:
-            await self._came.wait()
-            self._came.clear()
-            await self._ask_until_done()
+            try:
+                await self._look()
+                pause_s = _LOOK_S
+            except BerthError as error:
+                self._telemetry.failure("zone_taking_back_failed", error)
+                pause_s = _PAUSE_S
+            await self._clock.sleep(pause_s)
+
+    async def _look(self) -> None:
+        found = await self._leftovers.find()
+        if found.left_behind:
+            self._telemetry.event("zone_instances_left_behind", instances=len(found.left_behind))
+        self.note(found.left_behind | found.known)
 
     async def _ask_until_done(self) -> None:
         pause_s = _PAUSE_S
@@ -73,7 +96,14 @@ class TakingBack:
                 self._telemetry.failure("zone_taking_back_failed", error)
             if self._left:
                 pause_s = _PAUSE_S if len(self._left) < before else min(pause_s * 2, _PAUSE_MAX_S)
-                await self._clock.sleep(pause_s)
+                await self._rest(pause_s)
+
+    async def _rest(self, pause_s: float) -> None:
+        """Wait until it is time to ask again; what comes meanwhile does not wait for the rest."""
+        until_s = self._clock.now_s() + pause_s
+        while self._clock.now_s() < until_s and not self._came.is_set():
+            await self._clock.sleep(_PAUSE_S)
+        self._came.clear()
 
     async def _ask(self) -> None:
         """Ask each child once; a release is for one tenant."""

@@ -25,6 +25,7 @@ from berth.services.zoning.building import Building
 from berth.services.zoning.group_homes import GroupHomes, home_at, home_of, is_together
 from berth.services.zoning.journey_ends import JourneyEnds
 from berth.services.zoning.journeys import Journey, Journeys
+from berth.services.zoning.offer_seals import LAYER_BYTES, blob_bytes_of
 from berth.services.zoning.releasing import Deletes
 from berth.services.zoning.selecting import ActiveZones, Choice, Selecting, Selection
 from berth.services.zoning.sending import Parcel, Sending
@@ -39,12 +40,14 @@ class TreeSettings:
     """How requests are placed over a tree.
 
     `select_s` is how long a select may take, `attempts_max` how often one is made for a request,
-    and `settle_s` how long a child that did not answer is asked what came of it.
+    and `settle_s` how long a child that did not answer is asked what came of it. `levels_max`
+    is how many levels of zones below this one are asked.
     """
 
     select_s: float = 2.0
     attempts_max: int = 3
     settle_s: float = 60.0
+    levels_max: int = 4
 
 
 class _Place(NamedTuple):
@@ -313,7 +316,9 @@ class TreePlacing:
         if waiting is not None:
             wanted = replace(request, instance_uuids=tuple(waiting))
         deadline_s = self._clock.now_s() + self._settings.select_s
-        order = SelectOrder(wanted, self._zone, deadline_s, group=group)
+        # This zone's own layer is never sealed, as nobody is above it.
+        blob_bytes = blob_bytes_of(self._settings.levels_max) + LAYER_BYTES
+        order = SelectOrder(wanted, self._zone, deadline_s, blob_bytes, group)
         return await self._selecting.select(order)
 
     async def _release(self, selection: Selection, *, keep: int = 0) -> None:

@@ -50,10 +50,14 @@ class _Sight:
 
 @dataclass(frozen=True, slots=True)
 class ZoneState:
-    """A child as operators see it: `seen_s` is when it last answered, None for never."""
+    """A child as operators see it: `seen_s` is when it last answered, None for never.
+
+    One that `is_active` is up and enabled: requests for new instances go to it.
+    """
 
     zone: Zone
     is_active: bool
+    is_up: bool
     failures: int
     info: ZoneInfo | None
     seen_s: float | None
@@ -91,7 +95,7 @@ class ZoneWatch:
 
     def load(self, snapshot: Snapshot) -> None:
         """See `Subscriber.load`."""
-        known = {zone.zone_id: zone for zone in snapshot.zones}
+        known = {zone.zone_id: zone for zone in snapshot.zones if not zone.is_removed}
         for zone_id in self._sights.keys() - known.keys():
             del self._sights[zone_id]
         for zone in known.values():
@@ -101,6 +105,8 @@ class ZoneWatch:
         """See `Subscriber.apply`."""
         for change in changes:
             match change.event:
+                case Zone(is_removed=True) as zone:
+                    self._sights.pop(zone.zone_id, None)
                 case Zone():
                     self._put(change.event)
                 case Gone(Kind.ZONE, key):
@@ -134,7 +140,12 @@ class ZoneWatch:
         """Return what is known of each child, by its number."""
         return {
             zone_id: ZoneState(
-                sight.zone, self._is_active(sight), sight.failures, sight.info, sight.seen_s
+                zone=sight.zone,
+                is_active=self._is_active(sight),
+                is_up=self._is_up(sight),
+                failures=sight.failures,
+                info=sight.info,
+                seen_s=sight.seen_s,
             )
             for zone_id, sight in sorted(self._sights.items())
         }
@@ -145,7 +156,10 @@ class ZoneWatch:
         return [Reading(CHILD_ZONES, states[one], (one,)) for one in (_ACTIVE, _OFFLINE, _DISABLED)]
 
     def _is_active(self, sight: _Sight) -> bool:
-        return sight.zone.is_enabled and sight.failures < self._settings.failures_to_offline
+        return sight.zone.is_enabled and self._is_up(sight)
+
+    def _is_up(self, sight: _Sight) -> bool:
+        return sight.failures < self._settings.failures_to_offline
 
     # ---- asking ---------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from berth.services.zoning.message_parts import (
     SurplusMessage,
     bytes_of,
     check_range,
+    read_marks,
     text_of,
 )
 
@@ -37,7 +38,8 @@ DEADLINE_MS_MAX = 60_000
 class SelectMessage:
     """A request for offers; the time that is left, not the time of day, as clocks differ.
 
-    `surplus` are offers of before that are let go on this occasion, which saves a message.
+    `surplus` are offers of before that are let go on this occasion, which saves a message. `marks`
+    say nothing but to the zones that made them, each of which the select came through.
     """
 
     request: RequestMessage
@@ -47,6 +49,7 @@ class SelectMessage:
     group: GroupMessage | None = None
     hold: bool = True
     surplus: tuple[SurplusMessage, ...] = ()
+    marks: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, order: SelectOrder, now_s: float) -> "SelectMessage":
@@ -60,6 +63,7 @@ class SelectMessage:
             group=GroupMessage.of(order.group),
             hold=order.hold,
             surplus=tuple(map(SurplusMessage.of, order.surplus)),
+            marks=tuple(map(text_of, order.marks)),
         )
 
     def order(self, audience: str, now_s: float) -> SelectOrder:
@@ -85,6 +89,7 @@ class SelectMessage:
             group=None if self.group is None else self.group.group,
             hold=self.hold,
             surplus=tuple(one.surplus for one in self.surplus),
+            marks=read_marks("marks", self.marks),
         )
 
 

@@ -1,12 +1,14 @@
 """Zones: the records of child zones, and the passwords in them."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Final
 from urllib.parse import urlsplit
 
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.domain.record import Kind
-from berth.domain.write import Add, Put, Remove, Unit
+from berth.domain.write import Add, Put, Unit
 from berth.domain.zone import Zone, check_zone_name
 from berth.ports.ledger import Ledger
 from berth.services.saving import save_guarded
@@ -16,6 +18,10 @@ _GUARD = "zones"
 ZONES_MAX = 1_000
 URL_MAX = 2_048
 _PASSWORD_MAX = 1_024
+_ODD: Final = re.compile(r"[\s\\]|%[01]|%7f", re.IGNORECASE)
+"""What has no place in a URL, and control characters in other words."""
+_PATH: Final = re.compile(r"(?:/(?!\.\.?(?:/|$))[A-Za-z0-9._~\-]+)*/?")
+"""Segments in which no server between the two zones could see something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,7 @@ class Zones:
         self._zone = zone
 
     async def create(self, new: NewZone) -> Zone:
-        """Keep a new child.
+        """Keep a new child. One that was removed before has the number that it had.
 
         Raises:
             InvalidInputError: a field is wrong.
@@ -68,32 +74,37 @@ class Zones:
         check_zone_name(new.name, "name")
         if new.name == self._zone:
             raise InvalidInputError("name", f"{new.name!r} is this zone itself")
-        zone_id = await self._ledger.next_id(Kind.ZONE)
         zone = Zone(
-            zone_id=zone_id,
+            zone_id=await self._ledger.next_id(Kind.ZONE),
             name=new.name,
             api_url=new.api_url.rstrip("/"),
             username=new.username,
-            sealed_password=self._sealed(zone_id, new.password),
             weight_offset=new.weight_offset,
             weight_scale=new.weight_scale,
             is_enabled=new.is_enabled,
         )
+        kept: list[Zone] = []
 
         async def read() -> Unit:
-            others = await self.all()
-            if any(other.name == zone.name for other in others):
+            others = await self._ledger.all(Zone)
+            children = [other for other in others if not other.is_removed]
+            if any(other.name == zone.name for other in children):
                 raise ConflictError(f"zone with name {zone.name} already exists")
-            if len(others) >= ZONES_MAX:
+            if len(children) >= ZONES_MAX:
                 raise ConflictError(f"a zone has at most {ZONES_MAX} children")
-            return (Add(zone),)
+            earlier = next((other for other in others if other.name == zone.name), None)
+            zone_id = zone.zone_id if earlier is None else earlier.zone_id
+            sealed = self._sealed(zone_id, new.password)
+            kept[:] = [replace(zone, zone_id=zone_id, sealed_password=sealed)]
+            return (Add(kept[0]) if earlier is None else Put(kept[0]),)
 
         await save_guarded(self._ledger, _GUARD, read)
-        return zone
+        return kept[0]
 
     async def all(self) -> list[Zone]:
         """Return all children by number."""
-        return sorted(await self._ledger.all(Zone), key=lambda zone: zone.zone_id)
+        children = [one for one in await self._ledger.all(Zone) if not one.is_removed]
+        return sorted(children, key=lambda zone: zone.zone_id)
 
     async def get(self, zone_id: int) -> Zone:
         """Return a child.
@@ -102,20 +113,20 @@ class Zones:
             NotFoundError: there is none.
         """
         zone = await self._ledger.get(Zone, str(zone_id))
-        if zone is None:
+        if zone is None or zone.is_removed:
             raise NotFoundError("zone", str(zone_id))
         return zone
 
     async def delete(self, zone_id: int) -> None:
-        """Forget a child; what it runs goes on running there.
+        """Forget a child but for its name and number; what it runs goes on running there.
 
         Raises:
             NotFoundError: there is none.
         """
 
         async def read() -> Unit:
-            await self.get(zone_id)
-            return (Remove(Kind.ZONE, str(zone_id)),)
+            zone = await self.get(zone_id)
+            return (Put(Zone(zone_id, zone.name, "", is_enabled=False, is_removed=True)),)
 
         await save_guarded(self._ledger, _GUARD, read)
 
@@ -196,6 +207,14 @@ def check_url(url: str) -> None:
     except ValueError as error:
         raise InvalidInputError("api_url", f"is no URL: {error}") from error
     del port
+    # The parser leaves out line breaks, so it is the text itself that is looked at.
+    if not (url.isascii() and url.isprintable()) or _ODD.search(url):
+        raise InvalidInputError(
+            "api_url", "must be ASCII without blanks, backslashes and control characters"
+        )
+    if _PATH.fullmatch(parts.path) is None:
+        reason = "must have a path of letters, digits and - . _ ~, without /../ and %"
+        raise InvalidInputError("api_url", reason)
     if len(url) > URL_MAX or parts.scheme not in {"http", "https"} or not parts.hostname:
         raise InvalidInputError("api_url", "must be http://HOST[:PORT][/PATH] or https://...")
     if parts.username or parts.password:

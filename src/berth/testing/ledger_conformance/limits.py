@@ -10,6 +10,7 @@ from berth.domain.instance import Instance, Status
 from berth.domain.quota import Quota
 from berth.domain.record import Kind
 from berth.domain.write import Committed, Put, Remove, Unit, Within
+from berth.domain.zone import Errand, ErrandStage
 from berth.ports.ledger import Ledger
 from berth.testing.builders import make_flavor, make_fleet, make_instance, make_take
 from berth.testing.ledger_conformance.fixtures import (
@@ -37,6 +38,12 @@ def _sized(number: int, vcpus: int, memory_mb: int = 512) -> Instance:
     return replace(make_instance(number), flavor=make_flavor(vcpus=vcpus, memory_mb=memory_mb))
 
 
+def _errand(number: int, vcpus: int, *, is_old: bool = False) -> Errand:
+    uuid = make_instance(number).uuid
+    counts_as = None if is_old else (vcpus, 512)
+    return Errand(uuid, 1, ErrandStage.THERE, _PROJECT, "u", "r-1", "req-1", counts_as=counts_as)
+
+
 class LimitTests(LedgerFixtures):
     """What `Within` refuses, and what `project_footprint` tells."""
 
@@ -49,6 +56,38 @@ class LimitTests(LedgerFixtures):
         assert await ledger.get(Instance, make_instance(3).uuid) is None
         await commit(ledger, (Put(make_instance(3)), within))
         assert await _footprint(ledger) == (3, 3, 3 * 512)
+
+    async def test_what_child_zones_have_counts(self, ledger: Ledger) -> None:
+        """Once, as long as it stands here as well; and not when it is being taken back."""
+        within = _limits(instances=2)
+        here, errand = _sized(1, vcpus=2), _errand(1, vcpus=2)
+        await commit(ledger, (Put(here), Put(errand), within))
+        assert await _footprint(ledger) == (1, 2, 512)
+        await commit(ledger, (Remove(Kind.INSTANCE, here.uuid),))
+        assert await _footprint(ledger) == (1, 2, 512)
+        await commit(ledger, (Put(_sized(2, vcpus=1)), within))
+        refusal = await refused(ledger, (Put(_errand(3, vcpus=1)), within))
+        assert refusal.excess == (Excess("instances", asked=1, used=2, limit=2),)
+        await commit(ledger, (Put(replace(errand, stage=ErrandStage.WITHDRAWING)),))
+        assert await _footprint(ledger) == (1, 1, 512)
+        await commit(ledger, (Put(_errand(3, vcpus=1)), within))
+        await commit(ledger, (Remove(Kind.ERRAND, _errand(3, vcpus=1).instance_uuid),))
+        await commit(ledger, (Put(_sized(4, vcpus=1)), within))
+        assert await _footprint(ledger) == (2, 2, 1_024)
+
+    async def test_what_child_zones_have_counts_from_the_start(
+        self, ledger: Ledger, open_ledger: LedgerFactory
+    ) -> None:
+        """For a process that has written none of it, or is asked for the first time."""
+        await commit(ledger, (Put(_sized(1, vcpus=1)), Put(_errand(1, vcpus=1))))
+        await commit(ledger, (Put(_errand(2, vcpus=3)), Put(_errand(3, vcpus=1, is_old=True))))
+        within = _limits(instances=2)
+        assert (await refused(ledger, (Put(_sized(4, vcpus=1)), within))).excess
+        second = await open_ledger()
+        for door in [ledger] if not await _is_shared(ledger, second) else [ledger, second]:
+            assert await _footprint(door) == (2, 4, 1_024)
+            assert (await refused(door, (Put(_sized(4, vcpus=1)), within))).excess
+        await second.close()
 
     async def test_everything_that_is_too_much_is_named(self, ledger: Ledger) -> None:
         """All limits are compared, in the units of flavors; -1 limits nothing."""

@@ -92,6 +92,7 @@ HYPERVISORS: tuple[Command, ...] = (
         state="up",
         status="enabled",
     ),
+    shows("--os-compute-api-version 2.53 hypervisor show fake-00001", state="up"),
     refused("hypervisor show nope", "No Hypervisor found for nope"),
     usual(shows("hypervisor stats show", count=4, vcpus=128, memory_mb=524288)),
     usual(refused("host list", "os-hypervisors and os-services")),

@@ -90,7 +90,7 @@ REFUSALS: tuple[Command, ...] = (
     refused("server create --flavor m1.tiny --image huge --nic none x", "memory is too small"),
     refused(f"{CREATE} --min 2 --max 1 x", "min instances should be <= max instances"),
     refused(f"{CREATE} --min 20000 --max 20000 x", "max_count.*20000"),
-    refused(f"{CREATE} --availability-zone nope x", "'nope' is not there"),
+    refused(f"{CREATE} --availability-zone nope x", "'nope' is not available"),
     refused(f"{CREATE} --host nope x", "nope"),
     refused("server create --flavor m1.tiny --image cirros --network net1 x", "networks?"),
     refused("server create --flavor m1.tiny --volume vol1 --nic none x", "[Vv]olume"),

@@ -1,5 +1,6 @@
 """The connection to libvirtd, without one."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import cast
@@ -43,3 +44,22 @@ async def test_a_build_that_libvirtd_does_not_answer_took_too_long(
         assert cause_of(error) is FailureCause.TIMEOUT
     finally:
         hung.answers.set()
+
+
+async def test_long_calls_keep_no_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether somebody waits for them or has given them up."""
+    monkeypatch.setattr(connection, "_CALL_S", 5.0)
+    hung, go_on = Hung(), threading.Event()
+    hung.answers.set()
+    calls = [
+        asyncio.ensure_future(hung.call(lambda _: go_on.wait(), is_long=True)) for _ in range(9)
+    ]
+    try:
+        await asyncio.sleep(0.01)
+        for call in calls[:8]:
+            call.cancel()
+        assert await hung.call(lambda _: 7) == 7
+        assert await hung.call(lambda _: 8, is_long=True) == 8
+    finally:
+        go_on.set()
+    await asyncio.gather(*calls, return_exceptions=True)

@@ -4,10 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from berth.adapters.virt.libvirt.binding import ErrorCode
+from berth.adapters.virt.libvirt.binding import FROM_RPC, ErrorCode, VirtError
 from berth.adapters.virt.libvirt.inventory import cpu_models_of, instances_of
 from berth.adapters.virt.libvirt.moving import address_of, target_of
-from berth.adapters.virt.libvirt.refusals import told
+from berth.adapters.virt.libvirt.refusals import (
+    RefusedError,
+    UnreachableError,
+    refusal_of,
+    told,
+)
 from berth.adapters.virt.libvirt.states import hint_of, is_moving, power_of
 from berth.domain.errors import DriverError
 from berth.ports.virt import Power
@@ -99,6 +104,35 @@ def test_errors_say_what_to_do() -> None:
     assert "Failed to connect socket" in text
     assert told(ErrorCode.SYSTEM_ERROR, "Cannot get interface\nMTU") == "Cannot get interface MTU"
     assert told(9999, "") == "libvirt's error 9999"
+
+
+class BrokenError(VirtError):
+    """A call that did not get through to libvirtd."""
+
+    def __init__(self, domain: int) -> None:
+        self.domain = domain
+
+    def get_error_domain(self) -> int:
+        """Return the part of libvirt that complains."""
+        return self.domain
+
+    def get_error_code(self) -> int:
+        """Return the code."""
+        return ErrorCode.SYSTEM_ERROR
+
+    def get_error_message(self) -> str:
+        """Return the message."""
+        return "Cannot write data: Broken pipe"
+
+
+def test_a_call_that_does_not_get_through_says_so() -> None:
+    """Its code is that of any other call of the system; who complains tells them apart."""
+    cut_off, other = refusal_of(BrokenError(FROM_RPC)), refusal_of(BrokenError(FROM_RPC + 1))
+    assert isinstance(cut_off, UnreachableError)
+    assert "libvirtd" in str(cut_off)
+    assert "Broken pipe" in str(cut_off)
+    assert isinstance(other, RefusedError)
+    assert str(other) == "Cannot write data: Broken pipe"
 
 
 def test_an_address_says_where_everything_is() -> None:

@@ -12,6 +12,7 @@ from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.libvirt import record as records
 from berth.adapters.virt.libvirt.devices import devices_of
 from berth.adapters.virt.libvirt.domain_xml import Destination, domain_xml, moved_xml, name_of
+from berth.adapters.virt.libvirt.floating import ANYWHERE, Floating
 from berth.adapters.virt.libvirt.hardware_xml import (
     check_devices,
     check_hardware,
@@ -45,10 +46,13 @@ CELLS = (
 
 
 def described(
-    record: Record = RECORD, image: ImageFile = DISK, accelerator: Accelerator = Accelerator.TCG
+    record: Record = RECORD,
+    image: ImageFile = DISK,
+    accelerator: Accelerator = Accelerator.TCG,
+    floating: Floating = ANYWHERE,
 ) -> ET.Element:
     """Return a description, read back."""
-    text = domain_xml(HOST, accelerator, record, image)
+    text = domain_xml(HOST, accelerator, record, image, floating=floating)
     return ET.fromstring(text)  # noqa: S314 - made here
 
 
@@ -161,8 +165,40 @@ def test_a_moved_description_differs_in_files_only() -> None:
 def test_a_guest_without_a_part_of_the_host_floats() -> None:
     """Nothing is said of CPUs, cells, pages or devices."""
     domain = described()
+    assert attributes(domain.find("vcpu")) == {"placement": "static"}
     for tag in ("cputune", "numatune", "memoryBacking", "cpu/numa", "devices/hostdev"):
         assert domain.find(tag) is None
+
+
+def test_a_guest_floats_over_what_is_nobodys_own() -> None:
+    """Also its hypervisor's threads, which libvirt has follow `vcpu`."""
+    floating = Floating(frozenset({0, 1, 3}))
+    vcpu = described(floating=floating).find("vcpu")
+    assert attributes(vcpu) == {"placement": "static", "cpuset": "0,1,3"}
+    moved = described(floating=floating)
+    there = Destination(Path("/there"), Path("/img"), None, "/bin/qemu", "5,6")
+    text = ET.tostring(moved, encoding="unicode")
+    for destination, cpus in [(there, "5,6"), (replace(there, cpus=""), None)]:
+        domain = ET.fromstring(moved_xml(text, destination, RECORD))  # noqa: S314 - made here
+        assert attributes(domain.find("vcpu")).get("cpuset") == cpus
+
+
+def test_what_floats_in_a_cell_stays_on_its_cpus() -> None:
+    """Those that are pinned stay pinned; a cell all of whose CPUs are pinned to says nothing."""
+    both = (replace(CELLS[0], shared_cpus=1), CELLS[1])
+    record = msgspec.structs.replace(RECORD, size=Size(5, 512), cells=both)
+    floating = Floating(frozenset({0, 1, 7}), {0: frozenset({0, 1}), 1: frozenset({7})})
+    pins = described(record, floating=floating).findall("cputune/vcpupin")
+    assert {pin.get("vcpu"): pin.get("cpuset") for pin in pins} == {
+        "0": "4",
+        "1": "7",
+        "2": "5",
+        "3": "0,1",
+        "4": "0,1",
+    }
+    floating = Floating(frozenset({7}), {0: frozenset(), 1: frozenset({7})})
+    pins = described(record, floating=floating).findall("cputune/vcpupin")
+    assert sorted(pin.get("vcpu", "") for pin in pins) == ["0", "1", "2"]
 
 
 def test_cells_have_their_cpus_and_memory_on_the_host() -> None:

@@ -108,3 +108,14 @@ async def test_a_program_ends_when_nobody_waits_for_it() -> None:
     while processes.find(marked):
         assert time.monotonic() < deadline_s
         await asyncio.sleep(0.01)
+
+
+async def test_a_program_that_does_nothing_is_ended() -> None:
+    """One that works is not, however little it says."""
+    begun_s = time.monotonic()
+    with pytest.raises(DriverError, match="has done nothing"):
+        await processes.run("sleep", "600", MARK, idle_s=0.5)
+    assert time.monotonic() - begun_s < 60
+    assert processes.find(marked) == {}
+    busy = "end=$(($(date +%s) + 3)); while [ $(date +%s) -lt $end ]; do :; done"
+    assert await processes.run("sh", "-c", busy, idle_s=1.0) == b""

@@ -67,12 +67,40 @@ async def test_administrators_see_all_on_demand(some: Stack) -> None:
         ("changes-since=2027-01-15T08:00:02Z", ["c", "b"]),
         ("sort_key=name&sort_dir=asc", ["c", "b", "a2", "a1"]),
         ("unknown=1", ["c", "b", "a2", "a1"]),
+        ("vm_state=error", ["b"]),
+        ("vm_state=building", ["c", "a2", "a1"]),
+        ("task_state=deleting", []),
+        ("power_state=1", []),
+        ("power_state=0", ["c", "b", "a2", "a1"]),
+        ("availability_zone=nowhere", []),
+        ("key_name=mine", []),
+        ("uuid=none", []),
         ("limit=0", []),
     ],
 )
 async def test_filters(some: Stack, query: str, expected: list[str]) -> None:
     """Each takes away what it does not name; those that are not known are ignored."""
     assert await names(some, f"all_tenants=1&{query}") == expected
+
+
+async def test_later_versions_know_more_and_refuse_the_rest(some: Stack) -> None:
+    """So that nobody takes all servers for some; what Nova has beside it is refused in each."""
+    (locked,) = (await ask(some, "all_tenants=1&name=b")).body["servers"]
+    await some.ask("POST", f"/v2.1/servers/{locked['id']}/action", {"lock": None})
+
+    async def found(query: str, version: str = "2.96") -> list[str]:
+        path = f"/v2.1/servers?all_tenants=1&{query}"
+        answer = await some.ask("GET", path, version=version)
+        assert answer.status == 200, answer.body
+        return [server["name"] for server in answer.body["servers"]]
+
+    assert await found("locked=true") == ["b"]
+    assert await found("locked=false") == ["c", "a2", "a1"]
+    assert len(await found("locked=true", "2.1")) == 4
+    assert await found("changes-before=2027-01-15T08:00:01Z") == ["a2", "a1"]
+    for query, version in (("unknown=1", "2.75"), ("ip=1", "2.1"), ("created_at=1", "2.96")):
+        answer = await some.ask("GET", f"/v2.1/servers/detail?{query}", version=version)
+        assert answer.status == 400, answer.body
 
 
 async def test_the_host_filter_finds_those_on_it(some: Stack) -> None:

@@ -144,12 +144,65 @@ async def test_max_count_servers_are_made(stack: Stack, counts: Json, number: in
         ({"security_groups": ["default"]}, "server.security_groups"),
         ({"nonsense": 1}, "server"),
         ({"user_data": "x" * 65_536}, "server.user_data"),
+        ({"user_data": "x"}, "server.user_data"),
+        ({"name": " "}, "server.name"),
+        ({"name": "vm "}, "server.name"),
+        ({"OS-DCF:diskConfig": "SOMEHOW"}, "server.OS-DCF:diskConfig"),
+        ({"accessIPv4": "::1"}, "server.accessIPv4"),
+        ({"accessIPv6": ""}, "server.accessIPv6"),
+        ({"key_name": "mine"}, "server.key_name"),
+        ({"networks": [{"uuid": "x"}]}, "server.networks[0]"),
+        ({"networks": [{"port": "x"}]}, "server.networks[0]"),
+        ({"block_device_mapping": [{"volume_id": "v"}]}, "server.block_device_mapping[0]"),
+        (
+            {"block_device_mapping_v2": [{"source_type": "volume", "uuid": "v", "boot_index": 0}]},
+            "server.block_device_mapping_v2[0]",
+        ),
+        (
+            {
+                "block_device_mapping_v2": [
+                    {"source_type": "image", "destination_type": "local", "uuid": IMAGE},
+                    {"source_type": "blank", "destination_type": "volume"},
+                ]
+            },
+            "server.block_device_mapping_v2[1]",
+        ),
     ],
 )
 async def test_a_bad_request_is_told_its_field(stack: Stack, values: Json, field: str) -> None:
     """By the path that the client wrote."""
     assert reason(await create(stack, **values)).startswith(f"{field}")
     assert (await stack.ask("GET", "/v2.1/servers?all_tenants=1")).body["servers"] == []
+
+
+@pytest.mark.parametrize(
+    ("version", "values"),
+    [
+        ("2.93", {"hostname": "a.b"}),
+        ("2.94", {"hostname": "a."}),
+        ("2.90", {"hostname": "-a"}),
+        ("2.90", {"hostname": "a_b"}),
+        ("2.90", {"hostname": "abc", "max_count": 2}),
+        ("2.90", {"trusted_image_certificates": []}),
+        ("2.90", {"trusted_image_certificates": ["x", "x"]}),
+    ],
+)
+async def test_newer_values_are_checked_too(stack: Stack, version: str, values: Json) -> None:
+    """As Nova does."""
+    (name, *_) = values
+    answer = await create(stack, version, networks="none", **values)
+    assert reason(answer).startswith(f"server.{name}")
+
+
+async def test_local_disks_are_taken(stack: Stack) -> None:
+    """What clients send for the image, for ephemeral disks and for swap."""
+    local = {"source_type": "blank", "destination_type": "local", "boot_index": -1}
+    devices = [
+        {"source_type": "image", "destination_type": "local", "uuid": IMAGE, "boot_index": 0},
+        {**local, "guest_format": "swap", "volume_size": 1},
+        local,
+    ]
+    assert (await create(stack, block_device_mapping_v2=devices)).status == 202
 
 
 @pytest.mark.parametrize(
@@ -177,7 +230,8 @@ async def test_networks_are_asked_for_from_2_37_on(stack: Stack) -> None:
     """And may then be a word."""
     assert reason(await create(stack, "2.37")).startswith("server.networks: is required")
     assert reason(await create(stack, "2.37", networks="many")).startswith("server.networks")
-    for networks in ("none", "auto", [], [{"uuid": "x"}]):
+    usual: tuple[object, ...] = ("none", "auto", [])
+    for networks in usual:
         assert (await create(stack, "2.37", networks=networks)).status == 202
     assert (await create(stack, "2.36")).status == 202
 

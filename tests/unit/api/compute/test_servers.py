@@ -43,7 +43,6 @@ async def test_a_server_is_shown_in_full(stack: Stack) -> None:
     """With every field that the newest version has."""
     uuid = await stack.server(
         metadata={"a": "b"},
-        key_name="key",
         description="mine",
         tags=["x", "y"],
         hostname="vm-1",
@@ -88,7 +87,7 @@ async def test_a_server_is_shown_in_full(stack: Stack) -> None:
         "OS-SRV-USG:launched_at": "2027-01-15T08:00:00.000000",
         "OS-SRV-USG:terminated_at": None,
         "config_drive": "True",
-        "key_name": "key",
+        "key_name": None,
         "security_groups": [{"name": "web"}],
         "accessIPv4": "",
         "accessIPv6": "",

@@ -96,6 +96,28 @@ async def test_what_there_is_none_of_is_an_empty_list(stack: Stack, end: str, ke
     assert (await stack.ask("POST", path, {})).status == 403
 
 
+async def test_a_server_has_no_addresses(stack: Stack) -> None:
+    """It is on no network."""
+    path = f"/v2.1/servers/{await stack.server()}/ips"
+    assert (await stack.ask("GET", path)).body == {"addresses": {}}
+    assert (await stack.ask("GET", f"{path}/private")).status == 404
+    assert (await stack.ask("GET", "/v2.1/servers/none/ips")).status == 404
+
+
+async def test_a_deleted_group_is_not_shown(stack: Stack) -> None:
+    """The server stays."""
+    group = {"server_group": {"name": "g", "policy": "affinity"}}
+    made = await stack.ask("POST", "/v2.1/os-server-groups", group, version="2.64")
+    uuid = made.body["server_group"]["id"]
+    server = {"name": "vm", "flavorRef": "small", "networks": "none"}
+    body = {"server": server, "os:scheduler_hints": {"group": uuid}}
+    created = await stack.ask("POST", "/v2.1/servers", body, version="2.71")
+    path = f"/v2.1/servers/{created.body['server']['id']}"
+    assert (await stack.ask("GET", path, version="2.71")).body["server"]["server_groups"] == [uuid]
+    await stack.ask("DELETE", f"/v2.1/os-server-groups/{uuid}")
+    assert (await stack.ask("GET", path, version="2.71")).body["server"]["server_groups"] == []
+
+
 async def test_extensions_are_named(stack: Stack) -> None:
     """Those that clients look for."""
     listed = (await stack.ask("GET", "/v2.1/extensions")).body["extensions"]
@@ -113,6 +135,7 @@ async def test_extensions_are_named(stack: Stack) -> None:
         ("os-volumes", "volumes"),
         ("servers/x/remote-consoles", "consoles"),
         ("os-hosts/fake", "os-hypervisors"),
+        ("os-hypervisors/1/uptime", "has been up"),
         ("os-simple-tenant-usage/web", "usage"),
         ("flavors/1/action", "private flavors"),
         ("os-keypairs/mine", "key pairs"),

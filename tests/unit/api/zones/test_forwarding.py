@@ -114,13 +114,16 @@ async def test_metadata_called_links_is_no_link(root: ZoneStack, far: str) -> No
 
 
 async def test_a_deleted_server_is_forgotten(net: Net, root: ZoneStack, far: str) -> None:
-    """It is deleted where it is; once it is gone there, no zone on the way knows it any more."""
+    """It counts no more; once it is gone there, no zone on the way knows it any more."""
+    assert (await root.ledger.project_footprint("p")).instances
     answer = await root.ask("DELETE", f"/v2.1/servers/{far}", token="u:p")
     assert (answer.status, answer.body) == (204, None)
     deep = net.zones["deep"]
     stored = await deep.ledger.get(Instance, far)
     assert stored is not None
     assert stored.task is Task.DELETING
+    before = (await root.ledger.project_footprint("p")).instances
+    assert before == len(await root.ledger.errands(project_id="p")) - 1
     await deep.ledger.commit([(Put(replace(stored, status=Status.DELETED, task=None)),)])
     gone = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")
     assert gone.status == 404
@@ -161,12 +164,69 @@ async def test_a_child_that_does_not_answer_is_named(net: Net, root: ZoneStack, 
         assert "east" in answer.body["serviceUnavailable"]["message"]
 
 
-async def test_a_child_that_is_disabled_is_not_asked(net: Net, root: ZoneStack, far: str) -> None:
-    """Whom an operator has disabled is sent nothing, not by this way either."""
+async def test_a_child_that_is_disabled_keeps_its_servers(
+    net: Net, root: ZoneStack, far: str
+) -> None:
+    """They are shown, listed, changed and deleted as before; nothing new goes there."""
     answer = await root.ask("PUT", "/zones/2", {"zone": {"is_enabled": False}})
     assert answer.status == 200
     await root.follower.catch_up()
-    assert (await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")).status == 503
+    assert [one.name for one in root.watch.active()] == ["west"]
+    assert (await show(root, far))["id"] == far
+    listed = await root.ask("GET", "/v2.1/servers", token="u:p")
+    assert [one["id"] for one in listed.body["servers"]] == [far]
+    assert "x-berth-zones-missing" not in listed.headers
+    path = f"/v2.1/servers/{far}"
+    await net.zones["deep"].activate(far)
+    stop = await root.ask("POST", f"{path}/action", {"os-stop": None}, token="u:p")
+    assert stop.status == 202
+    assert (await root.ask("DELETE", path, token="u:p")).status == 204
+
+
+async def test_a_child_that_is_disabled_takes_back_what_it_has(
+    net: Net, root: ZoneStack, far: str
+) -> None:
+    """What nobody wants of it is released there, enabled or not."""
+    await root.ask("PUT", "/zones/2", {"zone": {"is_enabled": False}})
+    await root.follower.catch_up()
+    root.house.children = [one.zone for one in root.watch.states().values()]
+    sent = await root.ledger.get(Errand, far)
+    assert sent is not None
+    settled = await root.house.sending.settle([sent], keeps_built=False)
+    assert settled.back == {far}
+    stored = await net.zones["deep"].ledger.get(Instance, far)
+    assert stored is not None
+    assert stored.task is Task.DELETING
+
+
+async def test_a_child_that_is_removed_and_added_again(net: Net, root: ZoneStack, far: str) -> None:
+    """Its servers are out of reach meanwhile, and no list tells of that for ever."""
+    assert (await root.ask("DELETE", "/zones/2")).status == 204
+    await root.follower.catch_up()
+    net.seen.clear()
+    gone = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")
+    assert gone.status == 503
+    listed = await root.ask("GET", "/v2.1/servers", token="u:p")
+    assert (listed.status, listed.body["servers"]) == (200, [])
+    assert "x-berth-zones-missing" not in listed.headers
+    assert not net.seen
+    assert (await root.ask("GET", "/berth/v1/state")).body["zones"][0]["name"] == "west"
+    assert len((await root.ask("GET", "/berth/v1/state")).body["zones"]) == 1
+    await root.adopt(net.zones["east"])
+    assert (await root.ask("GET", "/zones/2")).body["zone"]["name"] == "east"
+    assert (await show(root, far))["id"] == far
+
+
+async def test_a_server_that_is_taken_back_is_in_no_list(
+    net: Net, root: ZoneStack, far: str
+) -> None:
+    """Nobody wants it, so its child is not asked for it."""
+    sent = await root.ledger.get(Errand, far)
+    assert sent is not None
+    await root.ledger.commit([(Put(replace(sent, stage=ErrandStage.WITHDRAWING)),)])
+    net.seen.clear()
+    listed = await root.ask("GET", "/v2.1/servers", token="u:p")
+    assert listed.body["servers"] == []
     assert not net.seen
 
 
@@ -175,6 +235,10 @@ async def test_a_child_that_is_disabled_is_not_asked(net: Net, root: ZoneStack, 
     [
         ForwardedAnswer(200, {}, encode({"server": {"id": UUID, "tenant_id": "p"}})),
         ForwardedAnswer(200, {}, encode({"server": "x"})),
+        ForwardedAnswer(200, {}, encode({"server": None})),
+        ForwardedAnswer(200, {}, b"{}"),
+        ForwardedAnswer(200, {}, b""),
+        ForwardedAnswer(204, {}, b""),
         ForwardedAnswer(200, {}, b"<script>"),
         ForwardedAnswer(200, {}, b"[]"),
         ForwardedAnswer(200, {}, b'{"a":' * 5000 + b"1" + b"}" * 5000),
@@ -184,7 +248,22 @@ async def test_a_child_that_is_disabled_is_not_asked(net: Net, root: ZoneStack, 
         ForwardedAnswer(500, {}, b'{"x": {"message": "host-7 burns"}}'),
         ForwardedAnswer(999, {}, b""),
     ],
-    ids=["other", "text", "html", "list", "deep", "long", "redirect", "401", "500", "999"],
+    ids=[
+        "other",
+        "text",
+        "null",
+        "none",
+        "empty",
+        "204",
+        "html",
+        "list",
+        "deep",
+        "long",
+        "redirect",
+        "401",
+        "500",
+        "999",
+    ],
 )
 async def test_what_is_no_answer_is_not_passed_on(
     net: Net, root: ZoneStack, far: str, lie: ForwardedAnswer
@@ -231,6 +310,31 @@ async def test_headers_and_links_of_a_child_stay_there(net: Net, root: ZoneStack
     assert answer.headers["location"] == f"http://berth.test/v2.1/servers/{far}"
     assert "set-cookie" not in answer.headers
     assert "10.0.0.7" not in json.dumps(answer.body)
+
+
+async def test_links_lead_to_what_was_asked_for(net: Net, root: ZoneStack, far: str) -> None:
+    """Whatever server a child says that they lead to; those of a flavor to that flavor."""
+    there = "http://10.0.0.7/v2.1"
+    server = {
+        "id": far,
+        "links": [
+            {"rel": "self", "href": f"{there}/servers/{UUID}"},
+            {"rel": "bookmark", "href": f"http://10.0.0.7/servers/{UUID}/action"},
+        ],
+        "flavor": {"id": "a b", "links": [{"rel": "bookmark", "href": f"{there}/flavors/x"}]},
+        "image": {"id": "..", "links": [{"rel": "bookmark", "href": f"{there}/images/x"}]},
+        "x": {"links": [{"rel": "self", "href": f"{there}/servers/{UUID}"}]},
+    }
+    net.lies["east", "GET"] = ForwardedAnswer(200, {}, encode({"server": server}))
+    shown = await show(root, far)
+    here = "http://berth.test"
+    assert shown["links"] == [
+        {"rel": "self", "href": f"{here}/v2.1/servers/{far}"},
+        {"rel": "bookmark", "href": f"{here}/servers/{far}"},
+    ]
+    assert shown["flavor"]["links"] == [{"rel": "bookmark", "href": f"{here}/v2.1/flavors/a%20b"}]
+    assert shown["image"]["links"] == []
+    assert shown["x"]["links"] == []
 
 
 async def test_a_refusal_is_told_in_bounds(net: Net, root: ZoneStack, far: str) -> None:

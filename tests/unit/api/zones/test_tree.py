@@ -3,12 +3,14 @@
 import json
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
 from berth.api.codec import encode
 from berth.domain.instance import Instance
 from berth.domain.zone import Errand
-from berth.ports.zones import ForwardedAnswer
+from berth.ports.zones import STATEMENT_HEADER, ForwardedAnswer
 from tests.unit.api.cloud import Json
-from tests.unit.api.zones.tree import Net, ZoneStack
+from tests.unit.api.zones.tree import Net, ZoneStack, open_ring
 
 MISSING = "x-berth-zones-missing"
 
@@ -85,6 +87,36 @@ async def test_a_repeat_makes_nothing_anew(net: Net, root: ZoneStack) -> None:
     assert len(ids) == 1
     assert [one["id"] for one in await listed(root)] == [*ids]
     assert sum([len(await own_instances(zone)) for zone in net.zones.values()]) == 1
+
+
+@pytest.mark.parametrize("names", [("east", "west"), ("east", "north", "west")])
+async def test_a_list_does_not_go_round_in_a_ring(names: tuple[str, ...]) -> None:
+    """Zones that are children of each other are each asked once on each way."""
+    net = await open_ring(*names)
+    try:
+        made = [(zone, await make(zone, 6)) for zone in net.zones.values()]
+        for zone, reservation in made:
+            assert await zone.ledger.errands(project_id="p")
+            mine = {one["id"] for one in await listed(zone, f"reservation_id={reservation}")}
+            assert len(mine) == 6
+            net.seen.clear()
+            assert mine <= {one["id"] for one in await listed(zone)}
+            assert len(net.seen) == {2: 2, 3: 10}[len(names)]
+    finally:
+        for zone in net.zones.values():
+            await zone.ledger.close()
+
+
+@pytest.mark.parametrize("marks", ["x", "AAAA", ",".join(["A" * 44] * 65)])
+async def test_marks_that_are_none_are_refused(net: Net, marks: str) -> None:
+    """A parent has no use for others."""
+    west, path = net.zones["west"], "/v2.1/servers"
+    headers = {
+        STATEMENT_HEADER: west.statement("GET", path),
+        "X-Berth-Zone-Marks": marks,
+    }
+    answer = await west.ask("GET", path, token="root", headers=headers)
+    assert answer.status == 400, answer.body
 
 
 async def test_a_list_has_the_callers_own_alone(root: ZoneStack, west: ZoneStack) -> None:
@@ -250,6 +282,21 @@ async def test_a_child_cannot_keep_a_list_from_ending(net: Net, root: ZoneStack)
     answer = await root.ask("GET", "/v2.1/servers", token="u:p")
     assert "servers_links" not in answer.body
     assert answer.body["servers"]
+
+
+async def test_a_child_cannot_have_a_page_come_again(net: Net, root: ZoneStack) -> None:
+    """One that answers each page with the server that it comes after."""
+    await make(root, 8)
+    west_own = next(one.instance_uuid for one in await root.ledger.all(Errand) if one.zone_id == 1)
+    links = [{"rel": "next", "href": "http://west/"}]
+    said = {"servers": [{"id": west_own, "tenant_id": "p"}], "servers_links": links}
+    net.lies["west", "GET"] = ForwardedAnswer(200, {}, encode(said))
+    net.away.add("east")
+    first = await root.ask("GET", "/v2.1/servers?limit=1", token="u:p")
+    assert [one["id"] for one in first.body["servers"]] == [west_own]
+    (link,) = first.body["servers_links"]
+    second = await root.ask("GET", link["href"].removeprefix("http://berth.test"), token="u:p")
+    assert second.body == {"servers": []}
 
 
 async def test_filters_go_down_and_rights_do_not(net: Net, root: ZoneStack) -> None:

@@ -18,6 +18,7 @@ from berth.ports.zones import STATEMENT_HEADER, ForwardedAnswer, ForwardedReques
 from berth.services.commands import PLACE
 from berth.services.sealing import KEY_BYTES, Sealer
 from berth.services.zoning.asking_children import AskingChildren
+from berth.services.zoning.ring_marks import RingMarks
 from berth.services.zoning.statements import Asked, StatementReader, StatementWriter
 from berth.services.zoning.telling_capabilities import TellingCapabilities
 from berth.services.zoning.watching import WatchSettings, ZoneWatch
@@ -157,6 +158,7 @@ class ZoneStack(Stack):
                 clock=self.clock,
             ),
             statements=StatementReader(name, lambda: trusted, self.clock.now_s),
+            marks=RingMarks(sealer),
             children=self.children,
             select_timeout_s=2.0,
             build_timeout_s=30.0,
@@ -216,6 +218,21 @@ def _fresh(length: int) -> bytes:
 def key_of(name: str) -> Ed25519PrivateKey:
     """Return the private key of a zone."""
     return Ed25519PrivateKey.from_private_bytes(name.encode().ljust(32, b"\0"))
+
+
+async def open_ring(*names: str) -> Net:
+    """Open zones of one host each that are all children of one another."""
+    net = Net()
+    zones = [
+        ZoneStack(net, name, number=number, parents=tuple(one for one in names if one != name))
+        for number, name in enumerate(names, start=1)
+    ]
+    for zone in zones:
+        await zone.start(1)
+        await zone.flavor()
+    for zone in zones:
+        await zone.adopt(*(one for one in zones if one is not zone))
+    return net
 
 
 async def open_tree() -> Net:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from berth.domain.errors import UnavailableError
+from berth.domain.footprint import Footprint
 from berth.domain.instance import Instance
 from berth.domain.offer import OnGone
 from berth.domain.request import Request
+from berth.domain.write import Within
 from berth.domain.zone import Zone, ZoneInfo
 from berth.domain.zone_orders import (
     BuildItem,
@@ -36,6 +38,7 @@ from berth.services.zoning.offer_seals import OfferSeals
 from berth.services.zoning.offering import Offering
 from berth.services.zoning.releases_below import ReleasesBelow
 from berth.services.zoning.releasing import Releasing
+from berth.services.zoning.ring_marks import RingMarks
 from berth.services.zoning.selecting import Selecting
 from berth.services.zoning.sending import Sending
 from berth.services.zoning.serving import ZoneServing
@@ -96,6 +99,9 @@ class House:
     holder: bytes = b"schedule"
     bus: Bus | None = None
     is_alone: bool = False
+    levels_max: int = 4
+    limits: dict[str, Footprint] = field(default_factory=dict[str, Footprint])
+    """What projects may have here at most."""
     gathers: bool = False
     """Whether what children are to let go is gathered, for as long as the test goes."""
 
@@ -117,7 +123,8 @@ class House:
             clock=desk.clock,
         )
         self.keys = FixedKeys(self.name.encode().ljust(KEY_BYTES, b"\0"))
-        self.seals = OfferSeals(self.name, Sealer(self.keys, random_bytes))
+        sealer = Sealer(self.keys, random_bytes)
+        self.seals = OfferSeals(self.name, sealer)
         homes = GroupHomes(desk.ledger, desk.replica)
         self.held = HeldOffers(desk.replica, share_max=1.0)
         self.offering = Offering(
@@ -137,6 +144,7 @@ class House:
             children=self.near,
             homes=homes,
             seals=self.seals,
+            marks=RingMarks(sealer),
             clock=desk.clock,
             telemetry=desk.told,
             scheduler=self.holder,
@@ -156,6 +164,7 @@ class House:
             telemetry=desk.told,
             zone=self.name,
             timeout_s=30.0,
+            limits=self.within,
         )
         self.building = Building(
             ledger=desk.ledger,
@@ -168,6 +177,7 @@ class House:
             clock=desk.clock,
             on_gone=self.on_gone,
             holders=Holders(bus, self.holder),
+            limits=self.within,
         )
         letting_go = LettingGo(self.selecting, bus, desk.told)
         self.releasing = Releasing(
@@ -198,13 +208,18 @@ class House:
             ),
             clock=desk.clock,
             zone=self.name,
-            settings=TreeSettings(),
+            settings=TreeSettings(levels_max=self.levels_max),
             withdrawn=self.taking_back.note,
         )
         self.serving = ZoneServing(
             self.selecting, self.building, self.releasing, letting_go, self.holder
         )
         self.near.houses[self.name] = self
+
+    def within(self, project_id: str) -> Within | None:
+        """Return what keeps a project within its limits."""
+        limits = self.limits.get(project_id)
+        return None if limits is None else Within(project_id, limits)
 
     def active(self) -> Sequence[Zone]:
         """Return the children that may be asked."""
@@ -278,18 +293,26 @@ class NearZones:
 
 
 async def open_house(
-    name: str, near: NearZones, *, hosts: int = 2, vcpus: int = 4, gathers: bool = False
+    name: str,
+    near: NearZones,
+    *,
+    hosts: int = 2,
+    vcpus: int = 4,
+    gathers: bool = False,
+    levels_max: int = 4,
 ) -> House:
     """Make a zone with some hosts."""
     desk = await open_desk(Fleet(hosts=hosts, vcpus=vcpus))
-    return House(name, desk, near, gathers=gathers)
+    return House(name, desk, near, gathers=gathers, levels_max=levels_max)
 
 
-async def open_tree(*, gathers: bool = False) -> House:
+async def open_tree(*, gathers: bool = False, levels_max: int = 4) -> House:
     """Make a root with two children, of which the second has a child of its own."""
     near = NearZones()
     root, west, east, deep = [
-        await open_house(name, near, hosts=hosts, vcpus=vcpus, gathers=gathers)
+        await open_house(
+            name, near, hosts=hosts, vcpus=vcpus, gathers=gathers, levels_max=levels_max
+        )
         for name, hosts, vcpus in (("root", 1, 2), ("west", 2, 4), ("east", 1, 8), ("deep", 3, 4))
     ]
     root.adopt(west, east)

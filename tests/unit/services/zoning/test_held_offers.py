@@ -84,6 +84,17 @@ def test_a_parent_releases_its_own() -> None:
     assert used(replica) == 1
 
 
+def test_nothing_wakes_for_holds_that_are_gone() -> None:
+    """A parent that selects a hundred times a second has as many ends a second else."""
+    offers = HeldOffers(replica_of(8))
+    held(offers, FIRST, "a", ends=10)
+    held(offers, SECOND, "a", ends=20)
+    offers.release(FIRST, "root")
+    assert (offers.expire(1), offers.next_end_s) == (0, 20)
+    offers.take(OfferKey(SECOND, 0))
+    assert (offers.expire(2), offers.next_end_s) == (0, None)
+
+
 def test_one_parent_may_have_a_share_of_what_is_free() -> None:
     """What it has counts, and what others have is not taken from its share."""
     replica = replica_of(8)

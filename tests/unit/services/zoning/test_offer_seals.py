@@ -15,8 +15,14 @@ from berth.domain.offer import (
     OfferRefusedError,
     OfferTerms,
 )
+from berth.domain.zone_orders import OFFER_BYTES
 from berth.services.sealing import KEY_BYTES, Sealer
-from berth.services.zoning.offer_seals import LAYER_BYTES, OfferSeals, child_blob_bytes
+from berth.services.zoning.offer_seals import (
+    LAYER_BYTES,
+    OfferSeals,
+    blob_bytes_of,
+    child_blob_bytes,
+)
 
 DIGEST = b"d" * 16
 UUID = "11111111-2222-4333-8444-555555555555"
@@ -162,3 +168,24 @@ def _changed(chance: random.Random, blobs: list[bytes]) -> bytes:
         case _:
             blob[place:] = chance.choice(blobs)[place:]
     return bytes(blob)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 4, 32])
+def test_an_offer_is_as_long_as_so_many_levels_need(levels: int) -> None:
+    """No level more fits, and four are what is asked for by itself."""
+    left: int | None = blob_bytes_of(levels)
+    assert left is not None
+    assert left % 64 == 0
+    for _ in range(levels - 1):
+        assert left is not None
+        left = child_blob_bytes(left)
+    assert left is not None
+    assert child_blob_bytes(left) is None
+    assert blob_bytes_of(4) == OFFER_BYTES
+
+
+def test_more_levels_than_fit_are_refused() -> None:
+    """And none are no tree."""
+    for levels in (0, 100):
+        with pytest.raises(ValueError, match="do not fit"):
+            blob_bytes_of(levels)

@@ -60,6 +60,39 @@ async def test_a_zone_below_the_last_layer_is_not_asked() -> None:
     offers = await root.selecting.offers(order)
     assert len(offers.blobs) == PLACES - 12
     assert ("deep", "select") not in root.near.asked
+    assert root.near.houses["east"].desk.told.events == ["zone_too_deep"]
+
+
+async def ring_of(*names: str) -> House:
+    """Make zones of two places each, all children of one another, and return the first."""
+    near = NearZones()
+    houses = [await open_house(name, near, hosts=1, vcpus=2) for name in names]
+    for house in houses:
+        house.adopt(*(one for one in houses if one is not house))
+    return houses[0]
+
+
+@pytest.mark.parametrize("names", [("east", "west"), ("east", "west", "north")])
+async def test_zones_that_are_children_of_each_other_ask_each_other_once(
+    names: tuple[str, ...],
+) -> None:
+    """On each way: no zone offers to itself, and no room is offered that is not there."""
+    east = await ring_of(*names)
+    offers = await east.selecting.offers(east.select_order(request_of(40)))
+    assert len(offers.weights) == 2 * len(names)
+    assert east.desk.told.events == ["zone_in_a_ring"] * (len(names) - 1)
+    assert len(east.near.asked) == {2: 2, 3: 10}[len(names)]
+
+
+async def test_operators_are_told_of_a_ring_once_a_minute() -> None:
+    """Not at each select."""
+    east = await ring_of("east", "west")
+    for _ in range(3):
+        await east.selecting.offers(east.select_order(request_of(1)))
+    assert east.desk.told.events == ["zone_in_a_ring"]
+    await east.desk.clock.sleep(60.0)
+    await east.selecting.offers(east.select_order(request_of(1)))
+    assert east.desk.told.events == ["zone_in_a_ring"] * 2
 
 
 async def test_the_best_zone_wins() -> None:

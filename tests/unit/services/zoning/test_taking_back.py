@@ -5,12 +5,14 @@ from dataclasses import replace
 from berth.domain.decision import Verdict
 from berth.domain.errors import UnavailableError
 from berth.domain.instance import Instance, Task
+from berth.domain.write import Put
 from berth.domain.zone import Errand, ErrandStage
 from tests.unit.services.wiring import order_of, running
 from tests.unit.services.zoning.houses import House, open_tree, request_of
 
 COUNT = 12
 LONG_S = 200.0
+UUID = "99999999-0000-4000-8000-000000000000"
 
 
 async def failed() -> House:
@@ -87,6 +89,42 @@ async def test_what_is_wanted_is_left_alone() -> None:
         await root.desk.clock.sleep(LONG_S)
     assert await errands(root) == there
     assert await running_below(root) == 2
+
+
+async def test_a_child_that_was_removed_is_asked_when_it_is_added_again() -> None:
+    """What it has is not forgotten meanwhile."""
+    root = await failed()
+    root.near.silent.clear()
+    left, children = await errands(root), list(root.children)
+    async with running(root.taking_back.run):
+        root.children.clear()
+        await root.desk.clock.sleep(LONG_S)
+        assert await errands(root) == left
+        root.children[:] = children
+        await root.desk.clock.sleep(LONG_S)
+    assert await errands(root) == []
+    assert await running_below(root) == 0
+
+
+async def test_what_comes_meanwhile_does_not_wait() -> None:
+    """However long a child that does not answer is left in peace by then."""
+    root = await failed()
+    root.children[:] = [*root.children, replace(root.children[0], zone_id=9, name="gone")]
+    root.near.silent.clear()
+    async with running(root.taking_back.run):
+        await root.desk.clock.sleep(1.0)
+        assert await errands(root) == []
+        sample = Errand("lost", 9, ErrandStage.WITHDRAWING, "p", "u", "r-1", "req-2")
+        root.near.away.add("gone")
+        await root.desk.ledger.commit([(Put(sample),)])
+        root.taking_back.note(["lost"])
+        await root.desk.clock.sleep(LONG_S)
+        asked = len(root.near.asked)
+        await root.desk.ledger.commit([(Put(replace(sample, instance_uuid=UUID, zone_id=1)),)])
+        root.taking_back.note([UUID])
+        await root.desk.clock.sleep(6.0)
+        assert ("west", "release") in root.near.asked[asked:]
+        assert [one.instance_uuid for one in await errands(root)] == ["lost"]
 
 
 async def test_a_ledger_that_is_away_is_asked_again() -> None:

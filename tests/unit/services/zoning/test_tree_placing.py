@@ -61,6 +61,27 @@ async def test_instances_go_to_the_best_places_of_the_tree() -> None:
     assert held(root) == 0
 
 
+@pytest.mark.parametrize(("levels", "verdict"), [(1, Verdict.REFUSED), (2, Verdict.PLACED)])
+async def test_so_many_levels_of_zones_are_asked(levels: int, verdict: Verdict) -> None:
+    """As the settings say; what only fits with the zone further down is refused."""
+    root = await open_tree(levels_max=levels)
+    assert (await root.tree.place(order_of(request_of(PLACES)))).verdict is verdict
+
+
+async def test_zones_may_be_children_of_each_other() -> None:
+    """Then each places on all, as the zones beside it do."""
+    root = await open_tree()
+    for house in root.near.houses.values():
+        if house is not root:
+            house.adopt(root)
+    deep = root.near.houses["deep"]
+    decision = await deep.tree.place(order_of(request_of(PLACES)))
+    assert decision.verdict is Verdict.PLACED
+    placed = [uuid for some in (await live(root)).values() for uuid in some]
+    assert sorted(placed) == list(request_of(PLACES).instance_uuids)
+    assert held(root) == 0
+
+
 async def test_the_decision_says_which_zones_have_how_many() -> None:
     """What is below a child counts as the child's, as this zone knows no more."""
     root = await open_tree()

@@ -139,3 +139,15 @@ async def test_children_are_counted_by_state() -> None:
     assert world.counts == {"active": 1, "offline": 1, "disabled": 0}
     world.watch.apply([Change(2, replace(EAST, is_enabled=False))])
     assert world.counts == {"active": 0, "offline": 1, "disabled": 1}
+
+
+def test_a_child_that_was_removed_is_none() -> None:
+    """Its record stays for its number alone, whether it was there at the start or not."""
+    world = World()
+    gone = Zone(2, "east", "", is_enabled=False, is_removed=True)
+    world.watch.apply([Change(2, gone)])
+    assert world.watch.zone_of(2) is None
+    world.watch.load(Snapshot(1, 0.0, zones=(EAST,)))
+    assert world.watch.zone_of(2) == EAST
+    world.watch.load(Snapshot(1, 0.0, zones=(gone,)))
+    assert not world.watch.states()

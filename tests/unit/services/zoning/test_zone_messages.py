@@ -22,6 +22,7 @@ from berth.domain.zone_orders import (
 )
 from berth.services.zoning.message_parts import bytes_of, text_of
 from berth.services.zoning.request_digests import digest_of
+from berth.services.zoning.ring_marks import MARK_BYTES
 from berth.services.zoning.zone_messages import (
     BuildMessage,
     OffersMessage,
@@ -47,14 +48,21 @@ def test_a_select_arrives() -> None:
     """For as many instances, with the time that is left, and the same digest."""
     request = replace(request_of(3), hints={"a": ("1",)}, group_uuid="g")
     order = SelectOrder(
-        request, "root", NOW_S + 1.5, 700, GROUP, hold=False, surplus=(Surplus(b"s" * 16, 3),)
+        request,
+        "root",
+        NOW_S + 1.5,
+        700,
+        GROUP,
+        hold=False,
+        surplus=(Surplus(b"s" * 16, 3),),
+        marks=(b"m" * MARK_BYTES,),
     )
     got = sent(SelectMessage.of(order, NOW_S)).order("root", 5000.0)
     assert len(got.request.instance_uuids) == 3
     assert got.deadline_s == 5001.5
     assert (got.audience, got.blob_bytes, got.hold) == ("root", 700, False)
     assert got.group == replace(GROUP, zone_id=None)
-    assert got.surplus == order.surplus
+    assert (got.surplus, got.marks) == (order.surplus, order.marks)
     assert digest_of(got.request) == digest_of(request)
 
 
@@ -103,9 +111,11 @@ def test_offers_outcomes_and_releases_arrive() -> None:
         {"deadline_ms": 10**9},
         {"blob_bytes": 1},
         {"blob_bytes": 10**6},
+        {"marks": ("AAAA",)},
+        {"marks": ("A" * 44,) * 65},
     ],
 )
-def test_what_is_out_of_bounds_is_named(message: dict[str, int]) -> None:
+def test_what_is_out_of_bounds_is_named(message: dict[str, object]) -> None:
     """Before anything is done."""
     good = SelectMessage.of(SelectOrder(request_of(1), "root", NOW_S + 1), NOW_S)
     (name,) = message

@@ -55,6 +55,24 @@ async def test_a_child_is_changed_and_forgotten() -> None:
         await mine.get(zone.zone_id)
 
 
+async def test_a_child_that_is_added_again_has_its_number() -> None:
+    """By that errands and groups know it; of its account nothing is left."""
+    mine = zones()
+    west = await mine.create(NewZone("west", "http://west", "parent", "secret"))
+    await mine.delete(west.zone_id)
+    assert await mine.all() == []
+    for refused in (mine.delete(west.zone_id), mine.change(west.zone_id, ZoneChange())):
+        with pytest.raises(NotFoundError):
+            await refused
+    east = await mine.create(NewZone("east", "http://east"))
+    again = await mine.create(NewZone("west", "http://west.new", weight_scale=2.0))
+    assert again == Zone(west.zone_id, "west", "http://west.new", weight_scale=2.0)
+    assert mine.password(again) == ""
+    assert await mine.all() == [again, east]
+    with pytest.raises(ConflictError):
+        await mine.create(NewZone("west", "http://west"))
+
+
 async def test_passwords_outlive_the_keys_that_sealed_them() -> None:
     """When they are sealed anew between two rotations; a second time changes nothing."""
     ledger, keys = TappedLedger(), FixedKeys(b"k")
@@ -94,6 +112,18 @@ async def test_names_are_unique() -> None:
         NewZone("west", "http://west:port"),
         NewZone("west", "http://user:word@west"),
         NewZone("west", "http://west?x=1"),
+        NewZone("west", "http://we\nst"),
+        NewZone("west", "http://west\r\nx: y"),
+        NewZone("west", "http://west/a b"),
+        NewZone("west", "http://west\\@east"),
+        NewZone("west", "http://w\u00e4st"),
+        NewZone("west", "http://west%0d%0ax"),
+        NewZone("west", "http://west/%0D%0Ax"),
+        NewZone("west", "http://west/%2e%2e/zones"),
+        NewZone("west", "http://west/.."),
+        NewZone("west", "http://west/./a"),
+        NewZone("west", "http://west/..;/zones"),
+        NewZone("west", "http://west//zones"),
         NewZone("west", "http://west", password="p" * 2000),
         NewZone("west", "http://west", weight_scale=0.0),
         NewZone("west", "http://west", weight_scale=float("nan")),
@@ -106,3 +136,22 @@ async def test_what_is_wrong_is_named(new: NewZone) -> None:
     with pytest.raises(InvalidInputError):
         await mine.create(new)
     assert await mine.all() == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://west/",
+        "https://w-1.example:8774/a/b.c/~d",
+        "http://[::1]:8774",
+        "http://10.0.0.1/..a",
+    ],
+)
+async def test_addresses_that_there_are(url: str) -> None:
+    """With a port, a path, or numbers."""
+    mine = zones()
+    zone = await mine.create(NewZone("west", url))
+    assert zone.api_url == url.rstrip("/")
+    assert await mine.change(zone.zone_id, ZoneChange(api_url=url)) == zone
+    with pytest.raises(InvalidInputError):
+        await mine.change(zone.zone_id, ZoneChange(api_url=f"{url}/%0a"))

@@ -7,7 +7,9 @@ written by a Berth that does not know them, the body tells.
 from functools import cache
 from typing import Final
 
+from berth.adapters.ledger.counting import ERRAND
 from berth.adapters.ledger.sql.queries import DialectName, Statement
+from berth.domain.zone import ErrandStage
 
 _NAMES: Final = ("vcpus", "memory_mb")
 _FROM_BODY: Final[dict[DialectName, str]] = {
@@ -18,6 +20,14 @@ _FROM_BODY: Final[dict[DialectName, str]] = {
         "CAST(coalesce(CAST(body AS json) #>> '{{counts_as,{at}}}',"
         " CAST(body AS json) #>> '{{flavor,{name}}}') AS bigint)"
     ),
+}
+_BELOW: Final[dict[DialectName, str]] = {
+    "sqlite": "json_extract(body, '$.counts_as[{at}]')",
+    "postgresql": "CAST(CAST(body AS json) #>> '{{counts_as,{at}}}' AS bigint)",
+}
+_STAGE: Final[dict[DialectName, str]] = {
+    "sqlite": "json_extract(body, '$.stage')",
+    "postgresql": "CAST(body AS json) #>> '{stage}'",
 }
 _GATHER: Final[dict[DialectName, str]] = {
     "sqlite": "json_group_array(json_array({columns}))",
@@ -36,27 +46,44 @@ _KEY: Final[dict[DialectName, str]] = {"sqlite": "?1", "postgresql": "$1"}
 
 @cache
 def counting_statement(dialect: DialectName) -> str:
-    """Write what yields one text: `[project, uuid, vcpus, memory_mb]` of each instance.
+    """Write what yields one text: `[project, key, vcpus, memory_mb]` of each instance and errand.
 
-    Of those that are not deleted, in the projects that are bound.
+    Of those that count, in the projects that are bound; see `Counted`.
     """
-    columns = f"project_id, uuid, {_sizes(dialect)}"
-    found = _GATHER[dialect].format(columns=columns)
-    return f"SELECT {found} FROM instances WHERE {_where(_AMONG[dialect])}"  # noqa: S608 - own names
+    found = _GATHER[dialect].format(columns="project_id, item_key, vcpus, memory_mb")
+    rows = _counting(dialect, _AMONG[dialect])
+    return f"SELECT {found} FROM ({rows}) AS counted"  # noqa: S608 - own names
 
 
 @cache
 def footprint_statement(dialect: DialectName) -> Statement:
-    """Write what yields `[vcpus, memory_mb]` of each instance of the project :key."""
-    item = _ITEM[dialect].format(columns=_sizes(dialect))
-    where = _where(f"= {_KEY[dialect]}")
-    return Statement(f"SELECT {item} AS item FROM instances WHERE {where}", ("key",), {})  # noqa: S608 - own names
+    """Write what yields `[vcpus, memory_mb]` of each instance of the project :key, once."""
+    item = _ITEM[dialect].format(columns="vcpus, memory_mb")
+    only = (
+        " AND NOT EXISTS (SELECT 1 FROM instances WHERE uuid = errands.instance_uuid"
+        " AND status <> 'DELETED')"
+    )
+    rows = _counting(dialect, f"= {_KEY[dialect]}", only)
+    return Statement(f"SELECT {item} AS item FROM ({rows}) AS counted", ("key",), {})  # noqa: S608 - own names
+
+
+def _counting(dialect: DialectName, is_asked: str, only: str = "") -> str:
+    """Write what finds instances, and those errands of which more is so."""
+    here = f"SELECT project_id, uuid AS item_key, {_sizes(dialect)} FROM instances"  # noqa: S608
+    vcpus, memory_mb = (_BELOW[dialect].format(at=at) for at in range(len(_NAMES)))
+    below = (
+        f"SELECT project_id, '{ERRAND}' || instance_uuid AS item_key, {vcpus} AS vcpus,"  # noqa: S608
+        f" {memory_mb} AS memory_mb FROM errands"
+        f" WHERE project_id {is_asked} AND {vcpus} IS NOT NULL"
+        f" AND {_STAGE[dialect]} <> '{ErrandStage.WITHDRAWING}'{only}"
+    )
+    return f"{here} WHERE {_where(is_asked)} UNION ALL {below}"
 
 
 def _sizes(dialect: DialectName) -> str:
     told = [_FROM_BODY[dialect].format(name=name, at=at) for at, name in enumerate(_NAMES)]
     return ", ".join(
-        f"CASE WHEN counted_revision = revision THEN {name} ELSE {from_body} END"
+        f"CASE WHEN counted_revision = revision THEN {name} ELSE {from_body} END AS {name}"
         for name, from_body in zip(_NAMES, told, strict=True)
     )
 

@@ -29,6 +29,9 @@ XML_INACTIVE = 2
 XML_MIGRATABLE = 8
 DOMAIN_PERSISTENT = 1
 
+FROM_RPC = 7
+"""Domain of errors: the part of libvirt that carries calls to its daemon."""
+
 
 class MigrateFlag(IntEnum):
     """How a guest is moved."""
@@ -64,6 +67,10 @@ class ErrorCode(IntEnum):
 
 class VirtError(Exception):
     """What `libvirtError` looks like; never raised."""
+
+    def get_error_domain(self) -> int | None:
+        """Return the part of libvirt that complains."""
+        raise NotImplementedError
 
     def get_error_code(self) -> int:
         """Return the code."""

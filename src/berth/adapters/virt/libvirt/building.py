@@ -12,6 +12,7 @@ from berth.adapters.virt.libvirt import devices, moving
 from berth.adapters.virt.libvirt.binding import Connect, Domain
 from berth.adapters.virt.libvirt.connection import Connection
 from berth.adapters.virt.libvirt.domain_xml import domain_xml
+from berth.adapters.virt.libvirt.floating import Floating, floating_for
 from berth.adapters.virt.libvirt.hardware_xml import check_hardware
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import Record
@@ -64,10 +65,12 @@ class Builder:
         image = image_of(instance, self._images)
         folder, size = self._roster.folder(instance.uuid), Size.of(instance.flavor)
         if disks_at is not None:
-            names = await guest_disks.copy_disks(folder, disks_at)
-            await guest_disks.grow_root(folder, names, size)
+            folder.make_private(disks_at)  # while they are copied, too
+            copied = await guest_disks.copy_disks(folder, disks_at)
+            names = await guest_disks.fit_disks(folder, copied, size)
         else:
             names = await guest_disks.make_disks(folder, image, size, is_blank=waits)
+        folder.make_private(names)
         made = Record(
             instance.uuid,
             self._host.name,
@@ -79,9 +82,12 @@ class Builder:
             power=Power.STOPPED,
             needs_image=not image.is_disk or image.direct_kernel is not None,
             waits=waits,
-            address=moving.address_of(self._host, instance.uuid, image) if waits else "",
             cells=check_hardware(instance),
         )
+        if waits:
+            floating = await self._floating(made)
+            address = moving.address_of(self._host, made.uuid, image, floating)
+            made = _changed(made, address=address)
         # Until it is described nobody sees which devices a guest has.
         async with self._choosing:
             chosen = await self._connection.call(
@@ -122,18 +128,23 @@ class Builder:
         if known.size == known.wanted:
             return known
         folder = self._roster.folder(known.uuid)
-        await guest_disks.grow_root(folder, known.disks, known.wanted)
-        known = _changed(known, size=known.wanted)
+        names = await guest_disks.fit_disks(folder, known.disks, known.wanted)
+        folder.make_private(name for name in names if name not in known.disks)
+        known = _changed(known, size=known.wanted, disks=names)
         await self._roster.write(known)
         return known
 
     async def _define(self, known: Record, image: ImageFile) -> None:
-        xml = domain_xml(self._host, await self.accelerator(), known, image)
+        accelerator, floating = await self.accelerator(), await self._floating(known)
+        xml = domain_xml(self._host, accelerator, known, image, floating=floating)
 
         def define(connect: Connect) -> None:
             connect.defineXML(xml)
 
         await self._connection.call(define)
+
+    async def _floating(self, known: Record) -> Floating:
+        return await asyncio.to_thread(floating_for, known, self._host.dedicated_cpus)
 
     def _image(self, known: Record) -> ImageFile:
         """Return what a guest boots; one with a disk of its own no longer needs the image."""

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from berth.adapters.virt.libvirt import binding, domain_xml, states
 from berth.adapters.virt.libvirt.binding import Connect, Domain, ErrorCode
-from berth.adapters.virt.libvirt.refusals import RefusedError, refusal_of
+from berth.adapters.virt.libvirt.refusals import RefusedError, UnreachableError, refusal_of
 from berth.adapters.virt.threads import Threads
 from berth.domain.errors import DriverError
 from berth.ports.virt import GuestEvent
@@ -27,6 +27,10 @@ _OPEN_S = 20.0
 _CALL_S = 300.0
 """Saving a large memory takes its time; keepalive finds most connections that hang before that."""
 _AGAIN_S = 1.0
+_LONG_MAX = 64
+"""Most long calls at once, with those that libvirtd has not ended since they were given up."""
+_OPEN_MAX = 4
+"""Most connections that are opened at once, with those that nobody waits for any more."""
 _KEEPALIVE_S = 5
 _KEEPALIVE_COUNT = 3
 
@@ -48,12 +52,14 @@ class Connection:
 
         Args:
             uri: of libvirtd.
-            calls_max: most calls at once.
+            calls_max: most calls at once, without the long ones.
             tell: is told what events say.
             returned: is called when it has been opened again after it was lost.
         """
         self._uri = uri
-        self._threads = Threads(calls_max)
+        # Threads of their own, since those that last, or hang, keep others out.
+        self._short, self._long = Threads(calls_max), Threads(_LONG_MAX)
+        self._openers = Threads(_OPEN_MAX)
         self._tell = tell
         self._returned = returned
         self._connect: Connect | None = None
@@ -75,16 +81,16 @@ class Connection:
 
         Raises:
             RefusedError: libvirt refused, or failed.
-            DriverError: libvirtd cannot be reached.
+            UnreachableError: libvirtd cannot be reached, or was lost, or does not answer.
+            DriverError: the driver is closed.
         """
         await self._get()
         lost = self._lost
-        threads = self._threads
 
         def do() -> _T:
             return _guarded(lambda: self._do(work))
 
-        calling = asyncio.ensure_future(threads.run(do) if is_long else threads.finish(do))
+        calling = asyncio.ensure_future(self._long.run(do) if is_long else self._short.finish(do))
         calling.add_done_callback(seen)
         timeout_s = None if is_long else _CALL_S
         try:
@@ -96,10 +102,10 @@ class Connection:
                 await _ends(calling, lost, timeout_s)
             raise
         if not is_done and lost.is_set():
-            raise DriverError(f"the connection to libvirtd at {self._uri} was lost meanwhile")
+            raise UnreachableError(f"the connection to libvirtd at {self._uri} was lost meanwhile")
         if not is_done:
             reason = f"libvirtd at {self._uri} has not answered for {_CALL_S:.0f} s"
-            raise DriverError(reason) from TimeoutError()
+            raise UnreachableError(reason) from TimeoutError()
         return await calling
 
     async def on(
@@ -120,11 +126,11 @@ class Connection:
             await asyncio.wait({self._opening})
         connect, self._connect = self._connect, None
         if connect is not None:
-            with contextlib.suppress(RefusedError):
-                await self._threads.run(lambda: _guarded(self._hang_up, connect, self._event_id))
+            with contextlib.suppress(DriverError):
+                await self._openers.run(lambda: _guarded(self._hang_up, connect, self._event_id))
         idle, self._idle = self._idle, []
         for one in idle:
-            await self._threads.run(partial(_close, one))
+            await self._openers.run(partial(_close, one))
 
     def _do(self, work: Callable[[Connect], _T]) -> _T:
         """Do something with a connection of its own, in a thread."""
@@ -170,11 +176,11 @@ class Connection:
         loop, is_late = asyncio.get_running_loop(), threading.Event()
         try:
             async with asyncio.timeout(_OPEN_S):
-                self._connect = await self._threads.run(lambda: self._open(loop, lost, is_late))
+                self._connect = await self._openers.run(lambda: self._open(loop, lost, is_late))
         except TimeoutError as error:
             is_late.set()
             reason = f"libvirtd at {self._uri} does not answer in {_OPEN_S:.0f} s"
-            raise DriverError(reason) from error
+            raise UnreachableError(reason) from error
         return self._connect
 
     def _open(
@@ -197,7 +203,7 @@ class Connection:
             event_id = connect.domainEventRegisterAny(None, binding.LIFECYCLE, on_event, None)
             if is_late.is_set():
                 self._hang_up(connect, event_id)  # nobody has waited for it
-                raise DriverError(f"libvirtd at {self._uri} has answered too late")
+                raise UnreachableError(f"libvirtd at {self._uri} has answered too late")
             self._event_id = event_id
             return connect
 

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 from berth.adapters.virt.accelerating import Accelerator
 from berth.adapters.virt.guest_folder import GuestFolder
 from berth.adapters.virt.images import ImageFile, ImageFormat
+from berth.adapters.virt.libvirt.floating import ANYWHERE, Floating, listed
 from berth.adapters.virt.libvirt.hardware_xml import hardware_of
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import NAMESPACE, PREFIX, Record, to_element
@@ -27,7 +28,12 @@ def name_of(uuid: str) -> str:
 
 
 def domain_xml(
-    host: LibvirtHost, accelerator: Accelerator, record: Record, image: ImageFile
+    host: LibvirtHost,
+    accelerator: Accelerator,
+    record: Record,
+    image: ImageFile,
+    *,
+    floating: Floating = ANYWHERE,
 ) -> str:
     """Return the description of a guest.
 
@@ -42,6 +48,7 @@ def domain_xml(
     ET.SubElement(domain, "metadata").append(to_element(record))
     _text(domain, "memory", str(record.size.memory_mb), unit="MiB")
     _text(domain, "vcpu", str(record.size.vcpus), placement="static")
+    _set_cpus(domain, listed(floating.everywhere))
     domain.append(_boot(record.machine, image, accelerator))
     features = ET.SubElement(domain, "features")
     for name in ("acpi", "apic"):
@@ -59,7 +66,7 @@ def domain_xml(
     devices.append(_serial(folder))
     ET.SubElement(devices, "memballoon", {"model": "none"})
     ET.SubElement(devices, "panic", {"model": "isa"})
-    for element in hardware_of(record):
+    for element in hardware_of(record, floating):
         if element.tag == "hostdev":
             devices.append(element)
         elif (there := domain.find(element.tag)) is not None:
@@ -77,6 +84,8 @@ class Destination:
     image: Path
     initrd: Path | None
     binary: str
+    cpus: str = ""
+    """Those of that host that the guest floats over; all, where nothing is said."""
 
 
 def moved_xml(xml: str, destination: Destination, record: Record) -> str:
@@ -106,6 +115,7 @@ def moved_xml(xml: str, destination: Destination, record: Record) -> str:
             line.remove(source)  # a terminal of the other host
         line.attrib.pop("tty", None)
     _set_text(domain, "devices/emulator", destination.binary)
+    _set_cpus(domain, destination.cpus)
     set_record(domain, record)
     return ET.tostring(domain, encoding="unicode")
 
@@ -118,6 +128,14 @@ def set_record(domain: ET.Element, record: Record) -> None:
     for old in metadata.findall(f"{{{NAMESPACE}}}guest"):
         metadata.remove(old)
     metadata.append(to_element(record))
+
+
+def _set_cpus(domain: ET.Element, cpus: str) -> None:
+    """Say which CPUs of a host a guest floats over, or nothing of that."""
+    if (vcpu := domain.find("vcpu")) is not None:
+        vcpu.attrib.pop("cpuset", None)
+        if cpus:
+            vcpu.set("cpuset", cpus)
 
 
 def _boot(machine: str, image: ImageFile, accelerator: Accelerator) -> ET.Element:

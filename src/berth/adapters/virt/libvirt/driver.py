@@ -113,12 +113,17 @@ class LibvirtDriver:
                 return
             if seen.record.waits:
                 raise DriverError(f"guest {instance_uuid} waits for a live migration")
+            is_free, is_written = True, seen.record.power is Power.STOPPED
+            stopped = _changed(seen.record, power=Power.STOPPED, reason="")
             if seen.power[0] is Power.RUNNING:
-                await press(self._connection, self._clock, instance_uuid, grace_s)
-            # Before it ends, or it would have crashed should both daemons die in between.
-            if seen.record.power is not Power.STOPPED:
-                await self._roster.write(_changed(seen.record, power=Power.STOPPED, reason=""))
+                is_free = await press(self._connection, self._clock, instance_uuid, grace_s)
+            # Before it ends, or it would have crashed should both daemons die in between; but
+            # while QEMU hangs libvirt writes nothing down.
+            if is_free and not is_written:
+                is_written = await self._roster.try_to_write(stopped)
             await self._connection.on(instance_uuid, cut_off)
+            if not is_written:
+                await self._roster.write(stopped)
             self._hints.tell(GuestEvent(instance_uuid, Power.STOPPED))
 
     async def reset(self, instance_uuid: str) -> None:
@@ -188,27 +193,38 @@ class LibvirtDriver:
             return seen.record.address
 
     async def hand_over(self, instance_uuid: str, address: str) -> None:
-        """Have libvirtd move the guest, then clear away what is left here."""
+        """Have libvirtd move the guest, then clear away what is left here.
+
+        Whoever hears that it stays destroys it there, so libvirt has to have it here.
+        """
         folder = self._roster.folder(instance_uuid)
-        try:
-            async with self._asked(instance_uuid, *_LIVE) as (_, known):
-                move = Move(self._connection, known)
-                self._moves[instance_uuid] = move
-                folder.leave(leaves=True)
-                try:
-                    await move.run(address)
-                except DriverError:
-                    if await self._is_here(instance_uuid):
-                        folder.leave(leaves=False)
-                        raise
-                finally:
-                    del self._moves[instance_uuid]
+        async with self._lock(instance_uuid):
+            has_begun = folder.is_leaving
+            try:
+                _, known = await self._known(instance_uuid, *_LIVE)
+                has_begun = True
+                await self._move(known, address)
+            except (DriverError, OSError) as error:
+                if await self._is_here(instance_uuid) or not has_begun:
+                    raise MigrationError(f"guest {instance_uuid} stays: {error}") from error
+            try:
                 await self._roster.clear(instance_uuid)
-        except MigrationError:
+            except (DriverError, OSError) as error:
+                reason = f"guest {instance_uuid} has moved, and not all of it is cleared away here"
+                raise UnavailableError(f"{reason}: {error}") from error
+
+    async def _move(self, known: Record, address: str) -> None:
+        folder, move = self._roster.folder(known.uuid), Move(self._connection, known)
+        self._moves[known.uuid] = move
+        try:
+            folder.leave(leaves=True)
+            await move.run(address)
+        except DriverError:
+            if await self._is_here(known.uuid):
+                folder.leave(leaves=False)
             raise
-        except (DriverError, OSError) as error:
-            await self._is_here(instance_uuid)
-            raise MigrationError(f"guest {instance_uuid} stays: {error}") from error
+        finally:
+            del self._moves[known.uuid]
 
     async def _is_here(self, instance_uuid: str) -> bool:
         """Tell whether a guest that was to move is here still.
@@ -317,7 +333,7 @@ class LibvirtDriver:
         try:
             if await self._roster.look(instance.uuid) is not None:
                 raise BuildError(f"guest {instance.uuid} runs here, and there is no record of it")
-            self._roster.folder(instance.uuid).make()
+            await self._roster.make_folder(instance.uuid)
         except (DriverError, OSError) as error:
             raise BuildError(str(error)) from error
         return await self._or_nothing(
@@ -357,17 +373,21 @@ class LibvirtDriver:
     ) -> AsyncGenerator[tuple[Seen, Record]]:
         """Work on a guest that must be here, doing one of these things."""
         async with self._lock(instance_uuid):
-            seen = await self._roster.find(instance_uuid)
-            if seen is None or seen.record is None:
-                raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
-            if seen.record.waits:
-                raise DriverError(f"guest {instance_uuid} waits for a live migration")
-            power, reason = seen.power
-            if powers and power not in powers:
-                told = f" ({reason})" if reason else ""
-                wanted = " or ".join(powers)
-                raise DriverError(f"guest {instance_uuid} is {power}{told}; it must be {wanted}")
-            yield seen, seen.record
+            yield await self._known(instance_uuid, *powers)
+
+    async def _known(self, instance_uuid: str, *powers: Power) -> tuple[Seen, Record]:
+        """Return a guest, which must be here; nobody else may work on it."""
+        seen = await self._roster.find(instance_uuid)
+        if seen is None or seen.record is None:
+            raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
+        if seen.record.waits:
+            raise DriverError(f"guest {instance_uuid} waits for a live migration")
+        power, reason = seen.power
+        if powers and power not in powers:
+            told = f" ({reason})" if reason else ""
+            wanted = " or ".join(powers)
+            raise DriverError(f"guest {instance_uuid} is {power}{told}; it must be {wanted}")
+        return seen, seen.record
 
 
 def _guest_of(seen: Seen) -> Guest:

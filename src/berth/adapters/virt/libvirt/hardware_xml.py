@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
+from berth.adapters.virt.libvirt.floating import Floating, listed
 from berth.adapters.virt.libvirt.record import Record
 from berth.domain.build_failure import FailureCause
 from berth.domain.errors import BuildError, DriverError
@@ -12,10 +13,10 @@ from berth.domain.instance import Instance
 _KB_PER_MB = 1024
 
 
-def hardware_of(record: Record) -> Iterator[ET.Element]:
+def hardware_of(record: Record, floating: Floating) -> Iterator[ET.Element]:
     """Yield the elements that a description gets for what its guest has of the host."""
     if record.cells:
-        yield from _cells(record)
+        yield from _cells(record, floating)
     for address in record.devices:
         yield _device(address)
 
@@ -79,11 +80,11 @@ def guest_cpus(cells: tuple[CellShare, ...]) -> list[list[int]]:
     ]
 
 
-def _cells(record: Record) -> Iterator[ET.Element]:
+def _cells(record: Record, floating: Floating) -> Iterator[ET.Element]:
     cells, cpus = record.cells, guest_cpus(record.cells)
-    yield _tuning(cells)
+    yield _tuning(cells, cpus, floating)
     memory = ET.Element("numatune")
-    nodes = _listed(cell.host_cell for cell in cells)
+    nodes = listed(cell.host_cell for cell in cells)
     ET.SubElement(memory, "memory", {"mode": "strict", "nodeset": nodes})
     numa = ET.Element("numa")
     for number, (cell, own) in enumerate(zip(cells, cpus, strict=True)):
@@ -91,7 +92,7 @@ def _cells(record: Record) -> Iterator[ET.Element]:
         ET.SubElement(memory, "memnode", where)
         given = {
             "id": str(number),
-            "cpus": _listed(own),
+            "cpus": listed(own),
             "memory": str(cell.memory_mb * _KB_PER_MB),
         }
         ET.SubElement(numa, "cell", {**given, "unit": "KiB"})
@@ -103,16 +104,20 @@ def _cells(record: Record) -> Iterator[ET.Element]:
         yield _pages(cells)
 
 
-def _tuning(cells: tuple[CellShare, ...]) -> ET.Element:
+def _tuning(cells: tuple[CellShare, ...], cpus: list[list[int]], floating: Floating) -> ET.Element:
     tuning = ET.Element("cputune")
-    for cell in cells:
-        for guest, host in cell.pinned:
-            ET.SubElement(tuning, "vcpupin", {"vcpu": str(guest), "cpuset": str(host)})
-    own = frozenset(cpu for cell in cells for cpu in cell.emulator_cpus)
+    for cell, own in zip(cells, cpus, strict=True):
+        pins = {guest: str(host) for guest, host in cell.pinned}
+        # Where a cell has no CPU to float over, they float over the host's.
+        if there := listed(floating.of_cells.get(cell.host_cell, ())):
+            pins = dict.fromkeys(own, there) | pins
+        for guest, host in pins.items():
+            ET.SubElement(tuning, "vcpupin", {"vcpu": str(guest), "cpuset": host})
+    threads = frozenset(cpu for cell in cells for cpu in cell.emulator_cpus)
     pinned = frozenset(host for cell in cells for _, host in cell.pinned)
     # QEMU's own threads work for the guest, so they stay where its CPUs are.
-    if where := own or pinned:
-        ET.SubElement(tuning, "emulatorpin", {"cpuset": _listed(where)})
+    if where := threads or pinned:
+        ET.SubElement(tuning, "emulatorpin", {"cpuset": listed(where)})
     return tuning
 
 
@@ -135,7 +140,3 @@ def _device(address: str) -> ET.Element:
     given = {"domain": domain, "bus": bus, "slot": slot, "function": function}
     ET.SubElement(source, "address", {name: f"0x{digits}" for name, digits in given.items()})
     return device
-
-
-def _listed(numbers: Iterator[int] | frozenset[int] | list[int]) -> str:
-    return ",".join(str(number) for number in sorted(set(numbers)))

@@ -15,7 +15,8 @@ class LibvirtHost:
     `storage_dir` is where shelved disks go, in a file system that all hosts share. Other hosts
     reach `move_address` for guests' memory and disks, which go there unencrypted.
 
-    `machine` names a version, since guests that run keep theirs when they move.
+    `machine` names a version, since guests that run keep theirs when they move. Nothing runs on
+    `dedicated_cpus` but the CPUs of guests that have them for themselves.
     """
 
     name: str
@@ -28,5 +29,6 @@ class LibvirtHost:
     binary: str = "/usr/bin/qemu-system-x86_64"
     machine: str = "pc-q35-7.2"
     cpu_model: str = ""
+    dedicated_cpus: frozenset[int] = frozenset()
     calls_max: int = 8
-    """Most calls to libvirtd at once; it takes five of one client unless it is told otherwise."""
+    """Most calls to libvirtd at once, without the long ones: moves, and the power button."""

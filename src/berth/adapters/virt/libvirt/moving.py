@@ -6,6 +6,7 @@ with that when the agent dies.
 """
 
 import asyncio
+import time
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -17,11 +18,12 @@ from berth.adapters.virt.libvirt import binding
 from berth.adapters.virt.libvirt.binding import Domain, ErrorCode, MigrateFlag
 from berth.adapters.virt.libvirt.connection import Connection, is_gone, seen, tolerant
 from berth.adapters.virt.libvirt.domain_xml import Destination, moved_xml
+from berth.adapters.virt.libvirt.floating import ANYWHERE, Floating, listed
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import Record
-from berth.adapters.virt.libvirt.refusals import RefusedError
+from berth.adapters.virt.libvirt.refusals import RefusedError, UnreachableError
 from berth.adapters.virt.libvirt.roster import has_job
-from berth.domain.errors import DriverError
+from berth.domain.errors import DriverError, UnavailableError
 from berth.ports.virt import Power
 
 _SCHEME = "libvirt"
@@ -37,6 +39,8 @@ _FLAGS = (
 _RUNNING = 1
 _PATIENCE = 50
 """How often a cancelled migration is looked at, before nobody waits for the other host."""
+_AWAY_S = 5.0
+"""How long libvirtd may be away in the midst of a migration before the turn is given up."""
 
 
 class Target(NamedTuple):
@@ -49,7 +53,9 @@ class Target(NamedTuple):
     files: Destination
 
 
-def address_of(host: LibvirtHost, uuid: str, image: ImageFile) -> str:
+def address_of(
+    host: LibvirtHost, uuid: str, image: ImageFile, floating: Floating = ANYWHERE
+) -> str:
     """Return the address of a guest that waits here."""
     boots = image.direct_kernel or image.file
     given = {
@@ -59,6 +65,7 @@ def address_of(host: LibvirtHost, uuid: str, image: ImageFile) -> str:
         "binary": host.binary,
         "image": str(boots.absolute()),
         "initrd": "" if image.initrd is None else str(image.initrd.absolute()),
+        "cpus": listed(floating.everywhere),
     }
     return f"{_SCHEME}://{_bracketed(host.move_address)}/{uuid}?{urlencode(given)}"
 
@@ -87,6 +94,7 @@ def target_of(address: str, uuid: str) -> Target:
         Path(given["image"]),
         Path(initrd) if initrd else None,
         given["binary"],
+        given.get("cpus", ""),
     )
     return Target(given["host"], given["uri"], parts.hostname, files)
 
@@ -123,8 +131,10 @@ class Move:
         """
         try:
             if await self._is_under_way():
-                await self._follow()
-                return
+                if await self._has_left():
+                    return
+                reason = "a migration that was under way has failed; libvirtd's log says why"
+                raise DriverError(reason)
             if self._known.cells or self._known.devices:
                 raise DriverError("it has NUMA cells or PCI devices of this host; move it cold")
             target = target_of(address, self._known.uuid)
@@ -149,7 +159,12 @@ class Move:
             giving_up.cancel()
         if not moving.done():
             raise DriverError("it was cancelled; the other host's libvirtd has not answered since")
-        await moving
+        try:
+            await moving
+        except UnreachableError:
+            # libvirtd goes on with it without us, or could not reach the other host's.
+            if not await self._has_left():
+                raise
 
     async def _abort(self) -> bool:
         """Have libvirt give it up, and tell whether there was something to give up."""
@@ -185,17 +200,28 @@ class Move:
     async def _is_under_way(self) -> bool:
         return await self._connection.on(self._known.uuid, has_job)
 
-    async def _follow(self) -> None:
-        """Wait for the end of a migration that another agent has begun."""
-        try:
-            while await self._is_under_way():  # noqa: ASYNC110 - it may be another agent's
-                await asyncio.sleep(_POLL_S)
-            await self._connection.on(self._known.uuid, lambda domain: domain.isActive())
-        except RefusedError as error:
-            if is_gone(error):
-                return
-            raise
-        raise DriverError("a migration that was under way has failed; libvirtd's log says why")
+    async def _has_left(self) -> bool:
+        """Wait for the end of a migration that nobody waits for, and tell how it has ended.
+
+        Raises:
+            UnavailableError: libvirtd is away for long; it may go on with it.
+        """
+        uuid, give_up_s = self._known.uuid, time.monotonic() + _AWAY_S
+        while True:
+            try:
+                if not await self._is_under_way():
+                    return False
+                give_up_s = time.monotonic() + _AWAY_S
+            except RefusedError as error:
+                if is_gone(error):
+                    return True
+                raise
+            except UnreachableError as error:
+                # Whoever says that it stays may be wrong, and then it would run twice.
+                if time.monotonic() > give_up_s:
+                    reason = f"nobody can say whether guest {uuid} has moved: {error}"
+                    raise UnavailableError(reason) from error
+            await asyncio.sleep(_POLL_S)
 
 
 async def abort(connection: Connection, uuid: str) -> bool:

@@ -2,16 +2,17 @@
 
 import re
 
-from berth.adapters.virt.libvirt.binding import ErrorCode, VirtError
+from berth.adapters.virt.libvirt.binding import FROM_RPC, ErrorCode, VirtError
 from berth.domain.errors import DriverError
 
 _TOLD_CHARS = 500
 _QEMU_SAID = re.compile(
     r"(?:process exited while connecting to monitor|unexpectedly closed the monitor):?"
 )
+_NOT_THERE = "no libvirtd can be spoken to: is it running, and is its address (virt.uri) right?"
 _WHAT_TO_DO = {
-    ErrorCode.NO_CONNECT: "libvirtd is not there: is it running, and is virt.uri its address?",
-    ErrorCode.RPC: "libvirtd cannot be spoken to",
+    ErrorCode.NO_CONNECT: _NOT_THERE,
+    ErrorCode.RPC: _NOT_THERE,
     ErrorCode.CONFIG_UNSUPPORTED: "this host's QEMU cannot give the guest what it asks for",
     ErrorCode.OPERATION_TIMEOUT: "libvirtd is still busy with the guest; try again later",
     ErrorCode.OPERATION_ABORTED: "it was cancelled",
@@ -33,9 +34,18 @@ class RefusedError(DriverError):
         self.code = code
 
 
-def refusal_of(error: VirtError) -> RefusedError:
+class UnreachableError(DriverError):
+    """libvirtd cannot be reached, or was lost; nobody knows whether it has done what was asked."""
+
+
+def refusal_of(error: VirtError) -> RefusedError | UnreachableError:
     """Return an error of libvirt as one of ours."""
-    return RefusedError(error.get_error_code(), error.get_error_message())
+    code = error.get_error_code()
+    # What breaks between libvirt's client and its daemon comes with the codes of the system's calls
+    # and of all else ("Cannot write data: Broken pipe"); only the domain tells.
+    if error.get_error_domain() == FROM_RPC:
+        return UnreachableError(told(ErrorCode.RPC, error.get_error_message()))
+    return RefusedError(code, error.get_error_message())
 
 
 def told(code: int, message: str) -> str:

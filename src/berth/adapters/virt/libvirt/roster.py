@@ -1,7 +1,9 @@
 """The roster: the guests of a host, as libvirt's descriptions and their folders say."""
 
 import asyncio
+import contextlib
 import shutil
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from berth.domain.errors import DriverError
 from berth.ports.virt import Power
 
 _NO_JOB = 0
+_PASSABLE = 0o711
+_PRIVATE = 0o600
 _UNFINISHED = ".unfinished"
 _LEAVING = ".leaving"
 _MARKS = (_UNFINISHED, _LEAVING)
@@ -65,11 +69,18 @@ class Folder(GuestFolder):
         Raises:
             DriverError: there is one, with files of a guest that libvirt knows nothing of.
         """
-        self.path.mkdir(mode=0o711, parents=True, exist_ok=True)
+        make_passable(self.path)
         if any(path.name not in _MARKS for path in self.path.iterdir()):
             reason = "libvirt knows no guest of these files; move them away, or destroy it"
             raise DriverError(f"{self.path}: {reason}")
         self.mark(_UNFINISHED)
+
+    def make_private(self, names: Iterable[str]) -> None:
+        """Let nobody else read these disks; libvirt gives them to QEMU's user while it runs."""
+        for name in names:
+            path = self.disk(name)
+            path.touch(mode=_PRIVATE)
+            path.chmod(_PRIVATE)
 
     def finish(self) -> None:
         """Have it hold a guest from now on."""
@@ -99,13 +110,27 @@ class Folder(GuestFolder):
 
     def mark(self, name: str) -> None:
         """Make a file that says something."""
-        (self.path / name).touch(mode=0o600)
+        (self.path / name).touch(mode=_PRIVATE)
 
     def remove(self) -> None:
         """Delete it with all that is in it, the marks last."""
-        for path in self.path.glob("*"):
-            path.unlink(missing_ok=True)
+        for path in sorted(self.path.glob("*"), key=lambda path: path.name in _MARKS):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def make_passable(path: Path) -> None:
+    """Make a folder, and those above it, that another user gets through; one that is there stays.
+
+    The mode is set when the folder is there, since a unit's umask takes from the one it is made
+    with.
+    """
+    for one in reversed([one for one in (path, *path.parents) if not one.exists()]):
+        one.mkdir(exist_ok=True)
+        one.chmod(_PASSABLE)
 
 
 class Roster:
@@ -121,11 +146,24 @@ class Roster:
         """Return the folder of a guest, which may not be there."""
         return Folder(self._host.state_dir, instance_uuid)
 
+    async def make_folder(self, instance_uuid: str) -> None:
+        """Make the folder of a new guest; what is left there of one that has moved goes first.
+
+        Raises:
+            DriverError: there are files of a guest that libvirt knows nothing of.
+        """
+        folder = self.folder(instance_uuid)
+        if folder.is_leaving:
+            await self.clear(instance_uuid)
+        folder.make()
+
     async def seen(self) -> list[Seen]:
         """Return all guests of this host, and orphans, but none that is being made."""
         await self._adopt()
         found = await self._connection.call(_list)
-        return [one for one in found if self._is_mine(one)]
+        mine = [one for one in found if self._is_mine(one)]
+        await asyncio.to_thread(self._trim_consoles, mine)
+        return mine
 
     async def find(self, instance_uuid: str) -> Seen | None:
         """Return a guest that has a record here; None when there is none.
@@ -169,6 +207,16 @@ class Roster:
 
         await self._connection.on(changed.uuid, change)
 
+    async def try_to_write(self, changed: Record) -> bool:
+        """Change the record of a guest, and tell whether libvirt was not too busy with it."""
+        try:
+            await self.write(changed)
+        except RefusedError as error:
+            if error.code != ErrorCode.OPERATION_TIMEOUT:
+                raise
+            return False
+        return True
+
     async def clear(self, instance_uuid: str) -> None:
         """End a guest, if there is one, and delete all of it."""
         folder = self.folder(instance_uuid)
@@ -181,6 +229,12 @@ class Roster:
         await offering.withdraw(folder)
         await asyncio.to_thread(folder.remove)
 
+    def _trim_consoles(self, guests: Sequence[Seen]) -> None:
+        """Keep consoles from filling the disk; libvirt and its log daemon append to the files."""
+        for one in guests:
+            with contextlib.suppress(OSError):  # not this user's, or it has just gone
+                self.folder(one.uuid).trim_console()
+
     def _is_mine(self, one: Seen) -> bool:
         if self.folder(one.uuid).is_unfinished:
             return False
@@ -191,7 +245,7 @@ class Roster:
             if self._has_adopted:
                 return
             state_dir = self._host.state_dir
-            state_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+            make_passable(state_dir)
             own(state_dir, self._host.name)
             for path in await asyncio.to_thread(_marked, state_dir):
                 folder = self.folder(path.name)

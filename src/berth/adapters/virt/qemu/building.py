@@ -130,8 +130,8 @@ class Builder:
         spec = machine.spec
         if spec.size == spec.wanted:
             return
-        await guest_disks.grow_root(machine.folder, spec.disks, spec.wanted)
-        machine.record(size=spec.wanted)
+        names = await guest_disks.fit_disks(machine.folder, spec.disks, spec.wanted)
+        machine.record(size=spec.wanted, disks=names)
 
     async def _wake(self, machine: Machine, image: ImageFile) -> None:
         try:
@@ -139,8 +139,11 @@ class Builder:
         except OSError as error:
             raise DriverError(f"the memory of {machine.spec.uuid} cannot be read") from error
         try:
-            await machine.start(image, await self.accelerator(), memory=memory)
-            await machine.wait_for(_LOADING)
+            # On what it was suspended on: its memory says nothing of that, and would be read.
+            known = machine.spec.accelerator
+            accelerator = Accelerator(known) if known else await self.accelerator()
+            await machine.start(image, accelerator, memory=memory)
+            await _loaded(machine)
             # Before it goes on: from then on its memory no longer goes with its disks.
             machine.record(power=Power.RUNNING)
             machine.folder.memory.unlink(missing_ok=True)
@@ -160,3 +163,14 @@ class Builder:
             reason = f"this host has no file of image {spec.image_id!r}"
             raise BuildError(reason, cause=FailureCause.IMAGE)
         return ImageFile(spec.image_id, self._host.state_dir, ImageFormat.QCOW2)
+
+
+async def _loaded(machine: Machine) -> None:
+    """Wait until QEMU has read a guest's memory.
+
+    Raises:
+        DriverError: it has ended over that.
+    """
+    if not await machine.wait_for(_LOADING):
+        told = machine.folder.last_error() or "QEMU has ended"
+        raise DriverError(f"the memory of {machine.spec.uuid} was not read: {told}")

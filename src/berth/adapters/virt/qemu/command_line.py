@@ -36,7 +36,7 @@ def command_line(
         host.binary,
         *("-name", f"guest={spec.uuid}", "-uuid", spec.uuid),
         *mark(host.name),
-        *("-machine", spec.machine, *_processor(host, accelerator)),
+        *("-machine", spec.machine, *_processor(host, accelerator, spec.cpu_model)),
         *("-m", f"{spec.size.memory_mb}M", "-smp", str(spec.size.vcpus)),
         *("-nodefaults", "-no-user-config", "-display", "none", "-sandbox", _SANDBOX),
         # When the guest turns itself off QEMU stays and says so, also to an agent that comes later.
@@ -72,10 +72,10 @@ def quoted(value: str | Path) -> str:
     return str(value).replace(",", ",,")
 
 
-def _processor(host: QemuHost, accelerator: Accelerator) -> list[str]:
+def _processor(host: QemuHost, accelerator: Accelerator, cpu_model: str) -> list[str]:
     if accelerator is Accelerator.KVM:
-        return ["-accel", "kvm", "-cpu", host.cpu_model or "host"]
-    return ["-accel", f"tcg,tb-size={host.translation_mb}", "-cpu", host.cpu_model or "qemu64"]
+        return ["-accel", "kvm", "-cpu", cpu_model or "host"]
+    return ["-accel", f"tcg,tb-size={host.translation_mb}", "-cpu", cpu_model or "qemu64"]
 
 
 def _serial(fd: int, console: Path) -> str:

@@ -18,7 +18,7 @@ from berth.adapters.virt.qemu.machine import ARRIVED, Machine
 from berth.adapters.virt.qemu.roster import Roster
 from berth.adapters.virt.sizes import Size
 from berth.adapters.virt.storing import Storage
-from berth.domain.errors import BuildError, DriverError, MigrationError
+from berth.domain.errors import BuildError, DriverError, MigrationError, UnavailableError
 from berth.domain.instance import Instance
 from berth.ports.clock import Clock
 from berth.ports.virt import Guest, GuestEvent, Leftover, Power, Report, Verb
@@ -195,18 +195,24 @@ class QemuDriver:
 
     async def hand_over(self, instance_uuid: str, address: str) -> None:
         """Move the guest to another process, then clear away what is left here."""
+        has_left = False
         try:
             async with self._asked(instance_uuid, *_LIVE) as machine:
                 move = moving.Move(machine, self._clock)
                 self._moves[instance_uuid] = move
                 try:
                     await move.run(address)
+                    has_left = True
                 finally:
                     del self._moves[instance_uuid]
                 await self._drop(machine)
         except MigrationError:
             raise
-        except DriverError as error:
+        except (DriverError, OSError) as error:
+            if has_left:
+                # Nobody may take it for one that stays: the other host would clear it away.
+                reason = f"guest {instance_uuid} has moved, and is not cleared away here: {error}"
+                raise UnavailableError(reason) from error
             raise MigrationError(str(error)) from error
 
     async def cancel_hand_over(self, instance_uuid: str) -> None:

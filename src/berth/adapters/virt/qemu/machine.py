@@ -71,6 +71,8 @@ class Machine:
             DriverError: QEMU cannot be started, or complains and ends.
         """
         self.folder.errors.unlink(missing_ok=True)
+        if memory is None or not self.spec.accelerator:
+            self.record(accelerator=accelerator.value, cpu_model=self._host.cpu_model)
         with ExitStack() as stack:
             listening = [stack.enter_context(self.folder.listening(n)) for n in ("qmp", "serial")]
             fds = [*listening, *([] if memory is None else [memory])]
@@ -177,10 +179,15 @@ class Machine:
         """Press the power button until the guest has turned itself off, or the time is over."""
         now_ns = press_ns = self._clock.ticks_ns()
         until_ns = now_ns + int(grace_s * 1e9)
-        while now_ns < until_ns and await self.status() == "running":
-            if now_ns >= press_ns:
-                await self.execute("system_powerdown")
-                press_ns += _PRESS_NS
+        while now_ns < until_ns:
+            try:
+                if await self.status() != "running":
+                    return
+                if now_ns >= press_ns:
+                    await self.execute("system_powerdown", timeout_s=_ANSWER_S)
+                    press_ns += _PRESS_NS
+            except QmpError:
+                press_ns = now_ns  # a process that hangs may go on before the time is over
             await self._clock.sleep(_POLL_S)
             now_ns = self._clock.ticks_ns()
 
@@ -260,12 +267,29 @@ class Machine:
         if not await self.status():
             self.give_up_saving()
             return
+        if await self._has_saved():
+            await self.end_saving()
+            return
+        self.give_up_saving()
+        if self.spec.power is Power.RUNNING:
+            await self.execute("cont")
+
+    async def _has_saved(self) -> bool:
+        """Wait for the end of what may be being written, and tell whether it is the memory.
+
+        A guest that has come here by a migration says of it for ever that it is completed.
+
+        Raises:
+            QmpError: the process does not answer.
+        """
         try:
             await self._wait_for_memory()
-        except DriverError:
-            self.give_up_saving()
-        else:
-            await self.end_saving()
+            is_written = self.folder.memory.stat().st_size > 0
+        except QmpError:
+            raise
+        except (DriverError, OSError):
+            return False
+        return is_written and await self.status() == "postmigrate"
 
     async def set_capabilities(self, wanted: Mapping[str, bool]) -> None:
         """Say what a migration is to do, before it begins."""

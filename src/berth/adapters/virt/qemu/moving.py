@@ -11,8 +11,10 @@ from contextlib import asynccontextmanager
 from typing import cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from berth.adapters.virt.greeting import greeted
 from berth.adapters.virt.qemu.machine import Machine
-from berth.domain.errors import DriverError, MigrationError
+from berth.adapters.virt.qemu.qmp import QmpError
+from berth.domain.errors import DriverError, MigrationError, UnavailableError
 from berth.ports.clock import Clock
 
 _SCHEME = "qemu"
@@ -35,6 +37,7 @@ async def expect(machine: Machine, address: str) -> str:
     ports: dict[str, str | int] = {}
     if machine.spec.disks:
         ports["disks"] = await _export_disks(machine, address)
+        ports["names"] = ",".join(machine.spec.disks)
     await machine.execute("migrate-incoming", {"uri": f"tcp:{_bracketed(address)}:0"})
     state = await machine.ask("query-migrate")
     (listening, *_) = cast("list[dict[str, str]]", state["socket-address"])
@@ -51,7 +54,8 @@ async def arrive(machine: Machine) -> bool:
         state = (await machine.ask("query-migrate")).get("status")
         if state != "completed":
             return False
-        await machine.execute("nbd-server-stop")
+        with contextlib.suppress(QmpError):  # it has, and then something came in between
+            await machine.execute("nbd-server-stop")
         await machine.execute("cont")
     machine.record(waits=False)
     return True
@@ -78,6 +82,7 @@ class Move:
 
         Raises:
             MigrationError: it goes on here.
+            UnavailableError: QEMU does not say whether it has moved.
         """
         machine = self._machine
         ran = await machine.status() == "running"
@@ -88,6 +93,8 @@ class Move:
             else:
                 await self._begin(address)
         except DriverError as error:
+            if await self._has_left():
+                return
             await self._go_on(ran=ran)
             uuid = machine.spec.uuid
             raise MigrationError(f"guest {uuid} stays: {error}") from error
@@ -96,13 +103,16 @@ class Move:
         parts = urlsplit(address)
         if parts.scheme != _SCHEME or not parts.hostname or parts.port is None:
             raise DriverError(f"{address[:200]!r} is no address of a QEMU driver")
-        host = parts.hostname
+        host, query = parts.hostname, parse_qs(parts.query)
         has_disks = bool(self._machine.spec.disks)
+        if has_disks and query.get("names") != [",".join(self._machine.spec.disks)]:
+            # QEMU would take the one for the other where both have as many.
+            raise DriverError("the target has other disks; the guest's size is yet to be settled")
         if has_disks and await self._machine.status() != "running":
             raise DriverError("a paused guest with disks cannot move; let it go on first")
         capabilities = {**_BOTH, "pause-before-switchover": has_disks}
         await self._machine.set_capabilities(capabilities)
-        async with self._mirrors(host, parse_qs(parts.query).get("disks", [""])[0]):
+        async with self._mirrors(host, query.get("disks", [""])[0]):
             self._check()
             uri = f"tcp:{_bracketed(host)}:{parts.port}"
             await self._machine.execute("migrate", {"uri": uri})
@@ -128,6 +138,10 @@ class Move:
         disks = self._machine.spec.disks
         if disks and not port:
             raise DriverError("the target takes no disks, and this guest has some")
+        if disks:
+            # QEMU itself would stand still, with its guest, until somebody is there.
+            await greeted(host, int(port))
+            await self._clear_mirrors()  # of an agent that has died meanwhile
         try:
             for name in disks:
                 await self._mirror(name, host, port)
@@ -138,10 +152,15 @@ class Move:
                 raise DriverError("a disk could not be copied")
             yield
         finally:
+            await self._clear_mirrors()
+
+    async def _clear_mirrors(self) -> None:
+        """End all copying, whatever comes of it."""
+        with contextlib.suppress(DriverError):
+            await self._end_mirrors(force=True)
+        for name in self._machine.spec.disks:
             with contextlib.suppress(DriverError):
-                await self._end_mirrors(force=True)
-                for name in disks:
-                    await self._machine.execute("blockdev-del", {"node-name": f"move-{name}"})
+                await self._machine.execute("blockdev-del", {"node-name": f"move-{name}"})
 
     async def _mirror(self, name: str, host: str, port: str) -> None:
         server = {"type": "inet", "host": host, "port": port}
@@ -166,6 +185,28 @@ class Move:
     def _check(self) -> None:
         if self._is_cancelled:
             raise DriverError("it was cancelled")
+
+    async def _has_left(self) -> bool:
+        """Have a move that has failed come to its end, and tell whether the guest has gone.
+
+        Raises:
+            UnavailableError: QEMU does not answer. Nor does its silence say that the move has
+                failed: it leads it, and may have gone on with it.
+        """
+        machine = self._machine
+        try:
+            while status := await machine.status():
+                state = (await machine.ask("query-migrate")).get("status")
+                if status == "postmigrate" and state == "completed":
+                    return True
+                if state not in (*_UNDER_WAY, "cancelling"):
+                    return False
+                await machine.execute("migrate_cancel")
+                await self._clock.sleep(_POLL_S)
+        except DriverError as error:
+            reason = f"nobody can say whether guest {machine.spec.uuid} has moved: {error}"
+            raise UnavailableError(reason) from error
+        return False
 
     async def _go_on(self, *, ran: bool) -> None:
         """Let the guest go on here after a failure, if QEMU has not done so itself."""

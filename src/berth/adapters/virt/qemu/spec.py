@@ -44,6 +44,10 @@ class Spec(msgspec.Struct, frozen=True):
     """It is the target of a live migration that has not come to its end."""
     address: str = ""
     """Where that live migration arrives."""
+    accelerator: str = ""
+    """What it runs on since its last start, or is going to where it has not been started."""
+    cpu_model: str = ""
+    """The processor that it sees since then; empty for the accelerator's own."""
 
 
 class Folder(GuestFolder):

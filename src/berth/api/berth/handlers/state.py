@@ -15,7 +15,9 @@ _CHUNK = 256
 async def show_state(call: Call) -> Answer:
     """Show the whole state as of one version of the ledger, without passwords of child zones."""
     snapshot = await call.parts.ledger.snapshot(call.parts.clock.now_s())
-    zones = tuple(replace(zone, sealed_password="") for zone in snapshot.zones)
+    zones = tuple(
+        replace(zone, sealed_password="") for zone in snapshot.zones if not zone.is_removed
+    )
     snapshot = replace(snapshot, zones=zones)
     return Answer(chunks=_chunks(snapshot))
 

@@ -1,9 +1,15 @@
 """What Berth has none of: clients that list it learn so, and whoever makes some is told."""
 
 from berth.api.compute.handlers.servers import server_of
-from berth.api.compute.schemas.emptiness import InterfacesAnswer, KeypairsAnswer, VolumesAnswer
+from berth.api.compute.schemas.emptiness import (
+    AddressesAnswer,
+    InterfacesAnswer,
+    KeypairsAnswer,
+    VolumesAnswer,
+)
 from berth.api.errors import HttpError
 from berth.api.routing import Answer, Call
+from berth.domain.errors import NotFoundError
 
 
 async def list_keypairs(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
@@ -20,6 +26,18 @@ async def list_volumes(call: Call) -> Answer:
     """List the volumes of a server, of which there are none."""
     await server_of(call)
     return Answer(VolumesAnswer(attachments=[]))
+
+
+async def list_addresses(call: Call) -> Answer:
+    """List the addresses of a server, of which there are none."""
+    await server_of(call)
+    return Answer(AddressesAnswer(addresses={}))
+
+
+async def show_addresses(call: Call) -> Answer:
+    """Say that a server is on no such network."""
+    await server_of(call)
+    raise NotFoundError("network", call.key("network"))
 
 
 async def list_interfaces(call: Call) -> Answer:

@@ -1,13 +1,13 @@
 """Lists of servers: filters and pages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from berth.api.codec import UNSET, UnsetType
-from berth.api.compute.handlers.name_patterns import pattern_of
+from berth.api.compute.handlers.server_filters import Accepts, accepts, check_parameters
 from berth.api.compute.schemas.server_views import ServerLinesAnswer, ServersAnswer
 from berth.api.compute.schemas.servers import ServersQuery
-from berth.api.compute.views.servers import ServerWriter, extra_of
+from berth.api.compute.views.servers import ServerWriter
 from berth.api.errors import HttpError
 from berth.api.links import Link, limit_of, next_page
 from berth.api.routing import Answer, Call
@@ -18,7 +18,6 @@ from berth.domain.instance import Instance, Status, Task
 from berth.domain.lifecycle import status_shown
 from berth.ports.ledger import InstanceQuery
 
-Accepts = Callable[[Instance], bool]
 Links = tuple[Link, ...] | UnsetType
 
 _FETCHED_AT_LEAST = 100
@@ -68,6 +67,7 @@ async def _page(call: Call) -> _Page:
     asked = call.query(ServersQuery)
     if asked.sort_dir not in _SORT_DIRS:
         raise InvalidInputError("sort_dir", "must be asc or desc")
+    check_parameters(call)
     limit = limit_of(call, asked.limit)
     words = _status_words(call)
     statuses = _statuses(words)
@@ -77,7 +77,7 @@ async def _page(call: Call) -> _Page:
     below = await below_of(call, asked, query.project_id)
     found: list[Instance] = []
     if below is None or below.zone_of(asked.marker) is None:
-        found = await _find(call, query, _accepts(asked, words), limit + 1)
+        found = await _find(call, query, accepts(call, asked, words), limit + 1)
     if len(found) > limit or (below is not None and len(found) == limit):
         # As far as this zone's own go children need not be asked.
         return _Page(found[:limit], next_page(call, found[limit - 1].uuid, limit))
@@ -159,7 +159,8 @@ def _deleted(
         return True
     if statuses and Status.DELETED in statuses:
         return None
-    return None if since_s is not None and asked.deleted is None else False
+    is_of_period = since_s is not None or asked.changes_before is not None
+    return None if is_of_period and asked.deleted is None else False
 
 
 def _status_words(call: Call) -> set[str] | None:
@@ -176,51 +177,3 @@ def _statuses(asked: set[str] | None) -> set[Status] | None:
     for status in Status:
         shown |= {status for task in Task if status_shown(status, task) in asked}
     return shown
-
-
-def _accepts(asked: ServersQuery, words: set[str] | None) -> Accepts | None:
-    """Make the test for what the ledger does not select by; None when there is nothing."""
-    tests: list[Accepts] = []
-    if asked.name:
-        tests.append(_named(pattern_of(asked.name)))
-    if words is not None:
-        tests.append(lambda instance: status_shown(instance.status, instance.task) in words)
-    if asked.image:
-        tests.append(lambda instance: bool(instance.image) and _image_id(instance) == asked.image)
-    if asked.flavor:
-        tests.append(lambda instance: instance.flavor.flavor_id == asked.flavor)
-    if asked.user_id:
-        tests.append(lambda instance: instance.user_id == asked.user_id)
-    tests += _tag_tests(asked)
-    if not tests:
-        return None
-    return lambda instance: all(test(instance) for test in tests)
-
-
-def _tag_tests(asked: ServersQuery) -> list[Accepts]:
-    tests: list[Accepts] = []
-    if asked.tags:
-        wanted = set(asked.tags.split(","))
-        tests.append(lambda instance: wanted <= _tags(instance))
-    if asked.tags_any:
-        some = set(asked.tags_any.split(","))
-        tests.append(lambda instance: bool(some & _tags(instance)))
-    if asked.not_tags:
-        together = set(asked.not_tags.split(","))
-        tests.append(lambda instance: not together <= _tags(instance))
-    if asked.not_tags_any:
-        unwanted = set(asked.not_tags_any.split(","))
-        tests.append(lambda instance: not unwanted & _tags(instance))
-    return tests
-
-
-def _tags(instance: Instance) -> set[str]:
-    return set(extra_of(instance).get("tags", ()))
-
-
-def _named(matches: Callable[[str], bool]) -> Accepts:
-    return lambda instance: matches(instance.name)
-
-
-def _image_id(instance: Instance) -> str | None:
-    return instance.image.image_id if instance.image else None

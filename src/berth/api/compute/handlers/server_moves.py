@@ -14,14 +14,19 @@ from berth.api.compute.schemas.server_actions import (
     Evacuate,
     Migrate,
     MigrateLive,
-    Resize,
     Unshelve,
 )
 from berth.api.errors import HttpError
+from berth.api.fleet import zones_of
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
 from berth.api.values import flag
-from berth.domain.errors import InstanceStateError, InvalidInputError, NotFoundError
+from berth.api.zones.named_actions import flavor_called, stated_flavor
+from berth.domain.errors import (
+    ConflictError,
+    InstanceStateError,
+    InvalidInputError,
+)
 from berth.domain.instance import Instance
 from berth.services.moving import Target
 
@@ -37,13 +42,8 @@ _UNSHELVE_HOST: Final = (2, 91)
 
 async def resize(call: Call, instance: Instance, args: object) -> Answer:
     """Give a server another flavor."""
-    key = str(read(args, Resize, "resize").flavor_ref)
-    try:
-        flavor = await call.parts.flavors.get(key)
-    except NotFoundError:
-        flavor = None
-    if flavor is None or not (flavor.is_public or call.identity.is_admin):
-        raise InvalidInputError("resize.flavorRef", f"flavor {key[:80]!r} could not be found")
+    is_stated = call.identity.parent is not None
+    flavor = stated_flavor(args) if is_stated else await flavor_called(call, args)
     await call.parts.operations.resize(instance.uuid, flavor, caller_of(call))
     return Answer()
 
@@ -142,6 +142,7 @@ async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
     # Before 2.77 nothing was read, whatever was sent.
     if call.version >= _UNSHELVE_ZONE and args is not None:
         target = _where_to_unshelve(call, read(args, Unshelve, "unshelve"))
+        await _check_place(call, instance, target)
     await call.parts.operations.unshelve(instance.uuid, target, caller_of(call))
     return Answer()
 
@@ -154,3 +155,22 @@ def _where_to_unshelve(call: Call, asked: Unshelve) -> Target:
     if asked.host:
         check_admin(call, "Naming a host")
     return Target(host=asked.host or None, zone=None if zone is UNSET else zone or "")
+
+
+async def _check_place(call: Call, instance: Instance, target: Target) -> None:
+    """Refuse a place that no scheduler could find, before anything of the instance is changed.
+
+    Raises:
+        InvalidInputError: there is no such zone.
+        ConflictError: the host is not in the zone that is asked for, or pinned.
+    """
+    await call.parts.instances.check_zone(target.zone or None)
+    zone = instance.requested_zone if target.zone is None else target.zone or None
+    if target.host is None or zone is None:
+        return
+    hosts = call.parts.replica.hosts
+    # A host that nobody knows is refused where the unshelve is accepted.
+    for row in hosts.rows_of_folded_name(target.host.casefold()):
+        if zone not in zones_of(call.parts, hosts.name(row)):
+            text = f"host {target.host[:80]!r} is not in the availability zone {zone[:80]!r}"
+            raise ConflictError(text)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from berth.api.codec import UNSET, UnsetType
+from berth.api.compute.handlers.server_values import check_attachments, check_values
 from berth.api.compute.schemas.servers import BlockDevice, NewServer, NewServerBody
 from berth.api.compute.views.servers import Extra
 from berth.api.errors import HttpError
@@ -66,6 +67,8 @@ async def read_order(
     server = body.server
     if version is not None:
         _check_version(server, version)
+    check_values(server, "server", version)
+    check_attachments(server)
     request_id, may_repeat = _request_id(call)
     hints = _hints(body)
     flavor_id = str(server.flavor_ref).rstrip("/").rpartition("/")[2]
@@ -163,6 +166,8 @@ def _count(server: NewServer) -> int:
         raise InvalidInputError("server.min_count", "must be less than or equal to max_count")
     if count > COUNT_MAX:
         raise InvalidInputError(field, f"{count} must be 1 to {COUNT_MAX}")
+    if count > 1 and server.hostname is not UNSET:
+        raise InvalidInputError("server.hostname", "is for one server, and more are asked for")
     return count
 
 

@@ -6,6 +6,7 @@ from typing import Final
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.action_arguments import caller_of, check_since, read
 from berth.api.compute.handlers.server_orders import image_called
+from berth.api.compute.handlers.server_values import check_values
 from berth.api.compute.schemas.server_actions import Rebuild
 from berth.api.compute.schemas.server_views import ServerAnswer
 from berth.api.compute.views.servers import ServerWriter, extra_of
@@ -13,6 +14,7 @@ from berth.api.links import COMPUTE, linker_of
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
 from berth.api.values import flag
+from berth.api.zones.named_actions import stated_image
 from berth.domain.errors import ConflictError, InvalidInputError
 from berth.domain.image import Image
 from berth.domain.instance import Instance
@@ -33,14 +35,18 @@ _KEPT: Final = ("description", "key_name", "user_data", "trusted_image_certifica
 
 async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
     """Make a server anew of an image, where it is."""
+    stated = None
+    if call.identity.parent is not None:
+        stated, args = stated_image(args)
     asked = read(args, Rebuild, "rebuild")
     for field, since in _SINCE.items():
         check_since(getattr(asked, field), f"rebuild.{field}", call.version, since)
+    check_values(asked, "rebuild", call.version)
     if asked.personality is not UNSET and call.version >= _USER_DATA:
         raise InvalidInputError("rebuild.personality", "is gone since microversion 2.57")
     if asked.preserve_ephemeral is not UNSET:
         flag(asked.preserve_ephemeral, "rebuild.preserve_ephemeral")
-    image = image_called(call, asked.image_ref, "rebuild.imageRef")
+    image = stated or image_called(call, asked.image_ref, "rebuild.imageRef")
     _check_image(call, instance, image)
     fields = _fields(instance, asked)
     await call.parts.operations.rebuild(instance.uuid, image, caller_of(call), **fields)

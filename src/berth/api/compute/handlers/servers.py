@@ -6,6 +6,7 @@ from dataclasses import replace
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.action_arguments import caller_of
 from berth.api.compute.handlers.server_orders import Asked, named_as_sent, read_order
+from berth.api.compute.handlers.server_values import check_values
 from berth.api.compute.schemas.server_views import (
     CreatedAnswer,
     CreatedServer,
@@ -63,6 +64,8 @@ async def create_servers(call: Call) -> Answer:
 async def show_server(call: Call) -> Answer:
     """Show a server."""
     instance = await server_of(call)
+    if instance.group_uuid is not None:
+        await call.parts.follower.catch_up()  # the group may be new, or deleted since
     return Answer(ServerAnswer(server=ServerWriter(call).view(instance, alone=True)))
 
 
@@ -70,6 +73,7 @@ async def update_server(call: Call) -> Answer:
     """Change the name or description of a server."""
     change = call.body(ServerChangeBody).server
     _check_version(call, change)
+    check_values(change, "server", call.version)
     instance = await changed(call, lambda old: _apply(old, change))
     return Answer(ServerAnswer(server=ServerWriter(call).view(instance, alone=True)))
 

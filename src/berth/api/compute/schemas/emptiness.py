@@ -15,6 +15,12 @@ class VolumesAnswer(View, rename={"attachments": "volumeAttachments"}):
     attachments: list[str]
 
 
+class AddressesAnswer(View):
+    """No addresses."""
+
+    addresses: dict[str, str]
+
+
 class InterfacesAnswer(View, rename={"attachments": "interfaceAttachments"}):
     """No interfaces."""
 

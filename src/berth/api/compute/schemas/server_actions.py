@@ -6,14 +6,12 @@ from berth.api.codec import UNSET, Meta, Model, Name, UnsetType
 from berth.api.compute.schemas.servers import (
     ITEMS_MAX,
     Description,
+    DiskConfig,
     File,
     Metadata,
     ShortText,
 )
 from berth.api.values import Flag, Text
-
-DiskConfig = Literal["AUTO", "MANUAL"]
-"""Who may change the partitions; kept by nobody."""
 
 
 class Reboot(Model):

@@ -1,6 +1,6 @@
 """Servers as clients of the compute API ask for them."""
 
-from typing import Annotated, cast
+from typing import Annotated, Literal, cast
 
 from berth.api.codec import UNSET, Meta, Model, Name, UnsetType
 from berth.api.values import Flag, Limit, Text, Whole
@@ -17,6 +17,8 @@ Hints = Annotated[
     Meta(max_length=64),
 ]
 ITEMS_MAX = 64
+DiskConfig = Literal["AUTO", "MANUAL"]
+"""Who may change the partitions; kept by nobody."""
 
 
 class SecurityGroup(Model):
@@ -102,7 +104,7 @@ class NewServer(
         Annotated[list[BlockDevice], Meta(max_length=ITEMS_MAX)] | UnsetType
     ) = UNSET
     admin_pass: ShortText | UnsetType = UNSET
-    disk_config: ShortText | UnsetType = UNSET
+    disk_config: DiskConfig | UnsetType = UNSET
     access_ipv4: ShortText | UnsetType = UNSET
     access_ipv6: ShortText | UnsetType = UNSET
     personality: Annotated[list[File], Meta(max_length=ITEMS_MAX)] | UnsetType = UNSET
@@ -139,7 +141,7 @@ class ServerChange(
     name: Name | UnsetType = UNSET
     description: Description | UnsetType | None = UNSET
     hostname: Name | UnsetType = UNSET
-    disk_config: ShortText | UnsetType = UNSET
+    disk_config: DiskConfig | UnsetType = UNSET
     access_ipv4: ShortText | UnsetType = UNSET
     access_ipv6: ShortText | UnsetType = UNSET
 
@@ -154,6 +156,7 @@ class ServersQuery(
     Model,
     rename={
         "changes_since": "changes-since",
+        "changes_before": "changes-before",
         "tags_any": "tags-any",
         "not_tags": "not-tags",
         "not_tags_any": "not-tags-any",
@@ -169,6 +172,14 @@ class ServersQuery(
     image: str | None = None
     flavor: str | None = None
     changes_since: str | None = None
+    changes_before: str | None = None
+    vm_state: str | None = None
+    task_state: str | None = None
+    power_state: Annotated[int, Meta(ge=0, le=7)] | None = None
+    locked: str | None = None
+    availability_zone: str | None = None
+    key_name: str | None = None
+    uuid: str | None = None
     all_tenants: str | None = None
     project_id: str | None = None
     tenant_id: str | None = None

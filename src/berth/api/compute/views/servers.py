@@ -54,6 +54,11 @@ _HOSTNAME_MAX = 63
 _SERVER_ERROR = 500
 
 
+def power_state(status: Status) -> int:
+    """Return the number by which clients know whether a guest runs."""
+    return _POWER_STATES.get(status, _NO_STATE)
+
+
 class Extra(TypedDict, total=False):
     """What `Instance.extra` may hold: kept for the client, read by no rule."""
 
@@ -131,8 +136,8 @@ class ServerWriter:
             links=self._linker.of("servers", instance.uuid),
             task_state=None if instance.task is None else instance.task.value,
             vm_state=vm_state(status),
-            power_state=_POWER_STATES.get(status, _NO_STATE),
-            availability_zone=self._zone(instance),
+            power_state=power_state(status),
+            availability_zone=self.zone(instance),
             launched_at=None
             if instance.launched_at_s is None
             else naive_time(instance.launched_at_s),
@@ -159,7 +164,7 @@ class ServerWriter:
         if version >= _CERTIFICATES:
             later["trusted_image_certificates"] = extra.get("trusted_image_certificates")
         if version >= _GROUPS and alone:
-            later["server_groups"] = [instance.group_uuid] if instance.group_uuid else []
+            later["server_groups"] = self._groups(instance)
         if version >= _LOCKED_REASON:
             later["locked_reason"] = cast("str", instance.extra.get(LOCKED, "")) or None
         if version >= _HOSTNAME:
@@ -170,7 +175,13 @@ class ServerWriter:
             later["scheduler_hints"] = {key: list(texts) for key, texts in instance.hints.items()}
         return later
 
-    def _zone(self, instance: Instance) -> str:
+    def _groups(self, instance: Instance) -> list[str]:
+        """Return the group of an instance, which may have been deleted since."""
+        group = instance.group_uuid
+        return [group] if group in self._call.parts.replica.hosts.server_groups else []
+
+    def zone(self, instance: Instance) -> str:
+        """Return the availability zone of an instance, as it is shown."""
         host = instance.host
         if host is None:
             return instance.requested_zone or ""

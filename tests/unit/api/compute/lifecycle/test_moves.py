@@ -173,6 +173,32 @@ async def test_what_unshelving_takes(
     assert answer.status == status, answer.body
 
 
+async def test_a_shelved_server_is_not_sent_where_no_host_is(cloud: Staffed) -> None:
+    """An unknown zone is 400, a host outside of the zone 409, and the server stays as it is."""
+    uuid = await cloud.built()
+    await cloud.done(uuid, "shelve")
+    for args, status in (
+        ({"availability_zone": "nowhere"}, 400),
+        ({"availability_zone": "nova", "host": "host-1"}, 202),
+    ):
+        before = await cloud.show(uuid)
+        await _zone(cloud, "east", "host-2")
+        wrong = {"availability_zone": "east", "host": "host-1"}
+        assert (await cloud.act(uuid, "unshelve", wrong)).status == 409
+        assert await cloud.show(uuid) == before
+        answer = await cloud.act(uuid, "unshelve", args)
+        assert answer.status == status, answer.body
+
+
+async def _zone(cloud: Staffed, name: str, host: str) -> None:
+    """Make an availability zone of one host, if it is not there."""
+    body: dict[str, object] = {"aggregate": {"name": name, "availability_zone": name}}
+    made = await cloud.ask("POST", "/v2.1/os-aggregates", body)
+    if made.status == 200:
+        path = f"/v2.1/os-aggregates/{made.body['aggregate']['id']}/action"
+        assert (await cloud.ask("POST", path, {"add_host": {"host": host}})).status == 200
+
+
 async def test_a_server_that_has_not_left_is_not_told_where_to_go(
     make_staffed: MakeStaffed,
 ) -> None:

@@ -1,0 +1,157 @@
+"""How good plans over zones are, beside one scheduler's that sees all of their hosts.
+
+Policies whose scores mean the same in every zone have to make the very plan that it makes, also
+where one zone has much larger hosts than another. Those that put values between the least and
+the greatest of the hosts at hand are measured over zones that are alike, and over others for
+information.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.alone import alone
+from bench.cases import ZoneCases
+from bench.errors import BenchError
+from bench.fleet import NOW_S, FleetMember, fleet, request, snapshot_of
+from berth.config.policy_file import load_policy
+from berth.domain.decision import Placement
+from berth.domain.request import Request
+from berth.scheduling.choosing import Chance
+from berth.scheduling.merging import merge
+from berth.scheduling.planning import Manner, plan_instances
+from berth.scheduling.policy import Policy
+from berth.scheduling.ranking import Ranked, Ranking
+from berth.scheduling.rule import Query
+from berth.scheduling.weighing import weigh
+from berth.services.zoning.comparing import why_incomparable
+from berth.tables.bitsets import Rows
+from berth.tables.following import table_of
+from berth.tables.hosts import HostTable
+
+_SCALES = (1, 2, 3, 4)
+"""How much larger the hosts of zones are by turns, where zones are not alike."""
+_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanQuality:
+    """How much total weight a merged plan lacks of one scheduler's, in percent.
+
+    The one that sees all gives the weights, each with those before it placed. `compares` says that
+    zones can compare scores of the policy.
+    """
+
+    policy: str
+    compares: bool
+    zones_alike: bool
+    short_pct: float
+
+
+def measure_zone_plans(cases: ZoneCases) -> tuple[PlanQuality, ...]:
+    """Measure in a process of its own."""
+    return alone(measure, cases)
+
+
+def measure(cases: ZoneCases) -> tuple[PlanQuality, ...]:
+    """Measure every policy over unlike zones, and over alike ones where scores do not compare.
+
+    Raises:
+        BenchError: the fleet is too small for what is asked.
+    """
+    policies = {name: load_policy(Path(name)) for name in cases.policies}
+    unlike, alike = _Fleet(cases, _SCALES), _Fleet(cases, (1,))
+    found: list[PlanQuality] = []
+    for name, policy in policies.items():
+        compares = why_incomparable(policy) is None
+        for zones, zones_alike in ((unlike, False), (alike, True)):
+            if not (compares and zones_alike):
+                found.append(PlanQuality(name, compares, zones_alike, zones.short_pct(policy)))
+    return tuple(found)
+
+
+def plan_measures(found: Sequence[PlanQuality]) -> dict[str, float]:
+    """Name the figures that floors are about: the worst policies."""
+    equal = [one.short_pct for one in found if one.compares]
+    others = [one.short_pct for one in found if not one.compares and one.zones_alike]
+    named = {"zones.plan_short_pct": equal, "zones.plan_short_others_pct": others}
+    return {name: max(values) for name, values in named.items() if values}
+
+
+def plan_lines(found: Sequence[PlanQuality]) -> Iterator[str]:
+    """Tell of the figures in words."""
+    for one in found:
+        zones = "alike" if one.zones_alike else "unlike"
+        compared = "" if one.compares else ", whose scores do not compare,"
+        yield (
+            f"Plan over zones, policy {one.policy}{compared} zones {zones}: {one.short_pct:.4f} % "
+            "less weight than one scheduler's with all hosts"
+        )
+
+
+class _Fleet:
+    """Some zones, and one table of all their hosts; hosts go to the zones by turns."""
+
+    def __init__(self, cases: ZoneCases, scales: Sequence[int]) -> None:
+        members = [
+            _scaled(one, scales[index % cases.zones % len(scales)])
+            for index, one in enumerate(fleet(cases.zones * cases.plan_hosts))
+        ]
+        self._whole = table_of(snapshot_of(members))
+        self._zones = [
+            table_of(snapshot_of(members[number :: cases.zones])) for number in range(cases.zones)
+        ]
+        self._rows = {self._whole.name(row): row for row in range(len(self._whole))}
+        self._asked = request("quality", cases.plan_instances)
+
+    def short_pct(self, policy: Policy) -> float:
+        """Compare the two plans of a policy."""
+        policy = replace(policy, alternates=0, runners_up=0)
+        best = _total(_plan(self._whole, self._asked, policy))
+        offers = [_plan(zone, self._asked, policy) for zone in self._zones]
+        weights = [[one.chosen.score for one in each] for each in offers]
+        merged = merge(weights, len(self._asked.instance_uuids))
+        rows = [self._rows[offers[one.source][one.place].host] for one in merged]
+        got = _total(_replayed(self._whole, self._asked, policy, rows))
+        # What sums of many numbers differ by is no difference.
+        return round(100 * (best - got) / abs(best), 6) + 0.0
+
+
+def _scaled(member: FleetMember, scale: int) -> FleetMember:
+    if scale == 1:
+        return member
+    inventories = {
+        name: replace(one, total=one.total * scale)
+        for name, one in member.provider.inventories.items()
+    }
+    return replace(member, provider=replace(member.provider, inventories=inventories))
+
+
+def _plan(hosts: HostTable, asked: Request, policy: Policy) -> Sequence[Placement]:
+    plan = policy.driver.plan(hosts, asked, policy, now_s=NOW_S, seed=_SEED)
+    if plan.refusal is not None:
+        raise BenchError(f"policy {policy.name}: {plan.refusal.message}")
+    return plan.placements
+
+
+def _replayed(
+    hosts: HostTable, asked: Request, policy: Policy, rows: Sequence[int]
+) -> Sequence[Placement]:
+    """Place instances on given hosts, one after another, and weigh each as one of all hosts."""
+    wanted = iter(rows)
+
+    def rank(table: HostTable, query: Query, passed: Rows) -> Ranking:
+        return weigh(table, query, passed, policy.weighers, policy.normalisation)
+
+    def pick(ranked: Ranked, _: Chance) -> tuple[int, list[int]]:
+        number = ranked.find(next(wanted))
+        if number is None:
+            raise BenchError(f"policy {policy.name}: a zone took a host that all would not take")
+        return number, []
+
+    manner = Manner(rank, pick)
+    return plan_instances(hosts, asked, policy, manner, now_s=NOW_S, seed=_SEED).placements
+
+
+def _total(placements: Sequence[Placement]) -> float:
+    return sum(one.chosen.score for one in placements)

@@ -1,0 +1,147 @@
+"""Filters of lists of servers beside those that the ledger selects by."""
+
+from collections.abc import Callable
+from typing import Final
+
+from berth.api.compute.handlers.name_patterns import pattern_of
+from berth.api.compute.handlers.periods import period_of
+from berth.api.compute.schemas.servers import ServersQuery
+from berth.api.compute.views.servers import ServerWriter, extra_of, power_state
+from berth.api.routing import Call
+from berth.api.values import flag
+from berth.domain.errors import InvalidInputError
+from berth.domain.instance import Instance
+from berth.domain.lifecycle import status_shown
+from berth.services.permitting import LOCKED, vm_state
+
+Accepts = Callable[[Instance], bool]
+
+_STRICT: Final = (2, 75)
+_LOCKED: Final = (2, 73)
+_BEFORE: Final = (2, 66)
+_TAKEN: Final = frozenset(
+    {
+        "access_ip_v4",
+        "access_ip_v6",
+        "auto_disk_config",
+        "config_drive",
+        "created_at",
+        "description",
+        "display_description",
+        "display_name",
+        "hostname",
+        "image_ref",
+        "instance_uuid",
+        "ip",
+        "ip6",
+        "kernel_id",
+        "launch_index",
+        "launched_at",
+        "locked_by",
+        "node",
+        "pinned_availability_zone",
+        "progress",
+        "ramdisk_id",
+        "root_device_name",
+        "soft_deleted",
+        "terminated_at",
+    }
+)
+"""Parameters that Nova knows, and that cannot narrow a list here."""
+_KNOWN = frozenset(ServersQuery.__struct_encode_fields__)
+
+
+def check_parameters(call: Call) -> None:
+    """Refuse parameters that would be passed over, so that nobody takes all servers for some.
+
+    Those that Nova knows and Berth does not are refused in every version, others from 2.75 on.
+
+    Raises:
+        InvalidInputError: naming one.
+    """
+    for name, _ in call.query_items():
+        if name in _TAKEN:
+            raise InvalidInputError(name, "is no filter that Berth has; leave it out")
+        if name not in _KNOWN and call.version >= _STRICT:
+            raise InvalidInputError(name, "is no parameter of this list; leave it out")
+
+
+def _state_tests(asked: ServersQuery) -> list[Accepts]:
+    tests: list[Accepts] = []
+    if (wanted := asked.vm_state) is not None:
+        tests.append(lambda instance: vm_state(instance.status) == wanted.lower())
+    if (task := asked.task_state) is not None:
+        tests.append(lambda instance: instance.task is not None and instance.task.value == task)
+    if (power := asked.power_state) is not None:
+        tests.append(lambda instance: power_state(instance.status) == power)
+    if (uuid := asked.uuid) is not None:
+        tests.append(lambda instance: instance.uuid == uuid)
+    return tests
+
+
+def _place_tests(call: Call, asked: ServersQuery) -> list[Accepts]:
+    tests: list[Accepts] = []
+    if (zone := asked.availability_zone) is not None:
+        writer = ServerWriter(call)
+        tests.append(lambda instance: writer.zone(instance) == zone)
+    if (key := asked.key_name) is not None:
+        tests.append(lambda instance: extra_of(instance).get("key_name") == key)
+    if asked.locked is not None and call.version >= _LOCKED:
+        is_locked = flag(asked.locked, "locked")
+        tests.append(lambda instance: (LOCKED in instance.extra) is is_locked)
+    _, before_s = period_of(asked, is_paged=True, has_end=call.version >= _BEFORE)
+    if before_s is not None:
+        tests.append(lambda instance: instance.updated_at_s <= before_s)
+    return tests
+
+
+def accepts(call: Call, asked: ServersQuery, words: set[str] | None) -> Accepts | None:
+    """Make the test for what the ledger does not select by; None when there is nothing.
+
+    Raises:
+        InvalidInputError: a parameter cannot be read.
+    """
+    tests: list[Accepts] = []
+    if asked.name:
+        tests.append(_named(pattern_of(asked.name)))
+    if words is not None:
+        tests.append(lambda instance: status_shown(instance.status, instance.task) in words)
+    if asked.image:
+        tests.append(lambda instance: bool(instance.image) and _image_id(instance) == asked.image)
+    if asked.flavor:
+        tests.append(lambda instance: instance.flavor.flavor_id == asked.flavor)
+    if asked.user_id:
+        tests.append(lambda instance: instance.user_id == asked.user_id)
+    tests += [*_state_tests(asked), *_place_tests(call, asked), *_tag_tests(asked)]
+    if not tests:
+        return None
+    return lambda instance: all(test(instance) for test in tests)
+
+
+def _tag_tests(asked: ServersQuery) -> list[Accepts]:
+    tests: list[Accepts] = []
+    if asked.tags:
+        wanted = set(asked.tags.split(","))
+        tests.append(lambda instance: wanted <= _tags(instance))
+    if asked.tags_any:
+        some = set(asked.tags_any.split(","))
+        tests.append(lambda instance: bool(some & _tags(instance)))
+    if asked.not_tags:
+        together = set(asked.not_tags.split(","))
+        tests.append(lambda instance: not together <= _tags(instance))
+    if asked.not_tags_any:
+        unwanted = set(asked.not_tags_any.split(","))
+        tests.append(lambda instance: not unwanted & _tags(instance))
+    return tests
+
+
+def _tags(instance: Instance) -> set[str]:
+    return set(extra_of(instance).get("tags", ()))
+
+
+def _named(matches: Callable[[str], bool]) -> Accepts:
+    return lambda instance: matches(instance.name)
+
+
+def _image_id(instance: Instance) -> str | None:
+    return instance.image.image_id if instance.image else None

@@ -1,0 +1,122 @@
+"""Values of servers that no schema can check: how texts are formed, what Berth has none of."""
+
+import base64
+import binascii
+import re
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address
+from typing import Final
+
+from berth.api.codec import UNSET
+from berth.api.compute.schemas.server_actions import Rebuild
+from berth.api.compute.schemas.servers import BlockDevice, NewServer, ServerChange
+from berth.api.microversion import Version
+from berth.domain.errors import InvalidInputError
+
+_FULL_HOSTNAMES: Final = (2, 94)
+_LABEL_MAX: Final = 63
+_LABEL: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9-]*")
+_NAMES: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9.-]*")
+_LOCAL: Final = "local"
+
+
+def check_values(
+    asked: NewServer | ServerChange | Rebuild, prefix: str, version: Version | None
+) -> None:
+    """Refuse values that Nova refuses.
+
+    Args:
+        asked: what a client wrote.
+        prefix: names it (`server`, `rebuild`).
+        version: of the compute API; None for the newest.
+
+    Raises:
+        InvalidInputError: naming the field and what is wrong with it.
+    """
+    if asked.name is not UNSET and asked.name.strip() != asked.name:
+        raise InvalidInputError(f"{prefix}.name", "must not begin or end with white space")
+    if asked.hostname is not UNSET:
+        _check_hostname(asked.hostname, f"{prefix}.hostname", version)
+    # An empty address takes one away that was set before.
+    may_be_empty = isinstance(asked, ServerChange)
+    for text, field, kind in (
+        (asked.access_ipv4, "accessIPv4", IPv4Address),
+        (asked.access_ipv6, "accessIPv6", IPv6Address),
+    ):
+        if text is not UNSET and not (may_be_empty and not text):
+            _check_address(text, f"{prefix}.{field}", kind)
+    if isinstance(asked, ServerChange):
+        return
+    if asked.user_data is not UNSET and asked.user_data is not None:
+        _check_base64(asked.user_data, f"{prefix}.user_data")
+    if isinstance(asked, NewServer) and asked.key_name is not UNSET and asked.key_name:
+        raise InvalidInputError(f"{prefix}.key_name", "is not there: Berth keeps no key pairs")
+    certificates = asked.trusted_image_certificates
+    if certificates is not UNSET and certificates is not None:
+        _check_certificates(certificates, f"{prefix}.trusted_image_certificates")
+
+
+def check_attachments(server: NewServer) -> None:
+    """Refuse volumes, networks and ports, which would be missing in the server without a word.
+
+    Raises:
+        InvalidInputError: naming the field that asks for some.
+    """
+    if server.networks is not UNSET and not isinstance(server.networks, str):
+        for index, network in enumerate(server.networks):
+            if any(
+                text is not UNSET and text
+                for text in (network.uuid, network.port, network.fixed_ip)
+            ):
+                reason = "is not there: Berth has no networks; ask for none or auto"
+                raise InvalidInputError(f"server.networks[{index}]", reason)
+    if server.block_device_mapping is not UNSET:
+        for index, old in enumerate(server.block_device_mapping):
+            if old.volume_id or old.snapshot_id:
+                _refuse_volume(f"server.block_device_mapping[{index}]")
+    if server.block_device_mapping_v2 is not UNSET:
+        for index, device in enumerate(server.block_device_mapping_v2):
+            if _is_volume(device):
+                _refuse_volume(f"server.block_device_mapping_v2[{index}]")
+
+
+def _is_volume(device: BlockDevice) -> bool:
+    """Tell whether a device is a volume; a blank or an image is one unless it says `local`."""
+    if device.volume_id or device.snapshot_id or device.source_type in {"volume", "snapshot"}:
+        return True
+    return device.destination_type not in {None, "", _LOCAL}
+
+
+def _refuse_volume(field: str) -> None:
+    raise InvalidInputError(field, "asks for a volume, and Berth has no volumes")
+
+
+def _check_hostname(text: str, field: str, version: Version | None) -> None:
+    may_be_full = version is None or version >= _FULL_HOSTNAMES
+    pattern = _NAMES if may_be_full else _LABEL
+    is_short = may_be_full or len(text) <= _LABEL_MAX
+    if not (is_short and pattern.fullmatch(text) and text[-1].isalnum()):
+        what = "a host name" if may_be_full else f"one label of at most {_LABEL_MAX} characters"
+        reason = f"must be {what}: letters and digits, with hyphens between them"
+        raise InvalidInputError(field, reason)
+
+
+def _check_address(text: str, field: str, kind: type[IPv4Address | IPv6Address]) -> None:
+    try:
+        kind(text)
+    except ValueError as error:
+        raise InvalidInputError(field, f"{text[:80]!r} is no address") from error
+
+
+def _check_base64(text: str, field: str) -> None:
+    try:
+        base64.b64decode(text.encode())
+    except (binascii.Error, ValueError) as error:
+        raise InvalidInputError(field, "must be base64") from error
+
+
+def _check_certificates(ids: Sequence[str], field: str) -> None:
+    if not ids or "" in ids:
+        raise InvalidInputError(field, "must name one at least, or be null")
+    if len(set(ids)) != len(ids):
+        raise InvalidInputError(field, "names one more than once")

@@ -1,0 +1,118 @@
+"""Actions on servers of child zones that name a flavor or an image of this one."""
+
+import json
+
+import pytest
+
+from berth.domain.instance import Instance, Task
+from berth.domain.record import PendingRequest
+from tests.unit.api.cloud import Json
+from tests.unit.api.zones.tree import Net, ZoneStack
+
+IMAGE = "11111111-2222-4333-8444-555555555555"
+
+
+@pytest.fixture
+async def far(net: Net, root: ZoneStack, deep: ZoneStack) -> str:
+    """A server that runs two zones below the root; `big` is another flavor in each zone."""
+    for zone, vcpus in ((root, 4), (net.zones["east"], 5), (deep, 6)):
+        await zone.flavor("big", vcpus=vcpus)
+    await deep.flavor("theirs", vcpus=7)
+    net.away.add("west")
+    uuid = await root.server(token="u:p")
+    net.away.clear()
+    await deep.activate(uuid)
+    net.seen.clear()
+    return uuid
+
+
+async def act(zone: ZoneStack, uuid: str, action: Json, *, version: str = "2.26") -> int:
+    """Ask for an action, and return the status of the answer."""
+    path = f"/v2.1/servers/{uuid}/action"
+    return (await zone.ask("POST", path, action, token="u:p", version=version)).status
+
+
+async def test_a_resize_is_to_the_flavor_of_the_zone_that_was_asked(
+    net: Net, root: ZoneStack, deep: ZoneStack, far: str
+) -> None:
+    """Not to those that zones below call so."""
+    assert await act(root, far, {"resize": {"flavorRef": "big"}}) == 202
+    (pending,) = await deep.ledger.all(PendingRequest)
+    assert (pending.request.flavor.flavor_id, pending.request.flavor.vcpus) == ("big", 4)
+    assert [one.zone for one in net.seen] == ["east", "deep"]
+
+
+async def test_a_flavor_that_only_a_child_has(net: Net, root: ZoneStack, far: str) -> None:
+    """Is none here, and no child is asked."""
+    assert await act(root, far, {"resize": {"flavorRef": "theirs"}}) == 400
+    assert await act(root, far, {"resize": {"flavorRef": "big", "flavor": {}}}) == 400
+    assert not net.seen
+
+
+async def test_a_private_flavor(net: Net, root: ZoneStack, far: str) -> None:
+    """Is for administrators, wherever the server is."""
+    await root.flavor("private", vcpus=3, **{"os-flavor-access:is_public": False})
+    assert await act(root, far, {"resize": {"flavorRef": "private"}}) == 400
+    assert not net.seen
+
+
+async def test_a_flavor_that_names_hosts_goes_nowhere(net: Net, root: ZoneStack, far: str) -> None:
+    """As no request that does so goes to another zone."""
+    await root.flavor("spy", vcpus=4)
+    specs = {"extra_specs": {"capabilities:host": "host-1"}}
+    answer = await root.ask("POST", "/v2.1/flavors/spy/os-extra_specs", specs)
+    assert answer.status == 200
+    assert await act(root, far, {"resize": {"flavorRef": "spy"}}) == 400
+    assert not net.seen
+
+
+async def test_a_rebuild_is_of_the_image_of_the_zone_that_was_asked(
+    root: ZoneStack, deep: ZoneStack, far: str
+) -> None:
+    """With all else that the tenant has said."""
+    rebuild = {"imageRef": IMAGE, "name": "new", "metadata": {"a": "b"}}
+    assert await act(root, far, {"rebuild": rebuild}) == 202
+    stored = await deep.ledger.get(Instance, far)
+    assert stored is not None
+    assert stored.image is not None
+    assert (stored.image.image_id, stored.name, stored.task) == (IMAGE, "new", Task.REBUILDING)
+    assert stored.metadata == {"a": "b"}
+
+
+FLAVOR = {"flavor_id": "big", "name": "big", "vcpus": 3, "memory_mb": 4096, "root_gb": 20}
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"resize": {"flavorRef": "big"}},
+        {"resize": None},
+        {"resize": {"flavor": "big"}},
+        {"resize": {"flavor": {**FLAVOR, "vcpus": -1}}},
+        {"resize": {"flavor": {**FLAVOR, "flavor_id": "b\ng"}}},
+        {"resize": {"flavor": {**FLAVOR, "extra_specs": {"capabilities:host": "h"}}}},
+        {"resize": {"flavor": FLAVOR, "force": True}},
+        {"rebuild": {"imageRef": IMAGE}},
+        {"rebuild": {"image": IMAGE}},
+        {"rebuild": {"image": {"image_id": "a\nb"}}},
+    ],
+)
+@pytest.mark.parametrize("name", ["east", "deep"])
+async def test_a_parent_says_what_it_means(net: Net, far: str, name: str, action: Json) -> None:
+    """A name is refused at each zone on the way, and so is what could not be."""
+    body = json.dumps(action).encode()
+    path = f"/v2.1/servers/{far}/action"
+    parent = "root" if name == "east" else "east"
+    answer = await net.zones[name].stated("POST", path, body, parent=parent)
+    assert answer.status == 400, answer.body
+    assert not net.seen
+    assert await net.zones["deep"].ledger.all(PendingRequest) == []
+
+
+async def test_nobody_but_a_parent_says_what_a_flavor_is(deep: ZoneStack, far: str) -> None:
+    """A tenant of the zone itself names one that is there."""
+    assert await act(deep, far, {"resize": {"flavor": FLAVOR}}) == 400
+    assert await act(deep, far, {"rebuild": {"image": {"image_id": IMAGE}}}) == 400
+    assert await act(deep, far, {"resize": {"flavorRef": "big"}}) == 202
+    (pending,) = await deep.ledger.all(PendingRequest)
+    assert pending.request.flavor.vcpus == 6

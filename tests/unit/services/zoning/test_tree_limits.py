@@ -1,0 +1,70 @@
+"""What projects may have at most, where their instances are in several zones."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.decision import Verdict
+from berth.domain.errors import QuotaExceededError
+from berth.domain.footprint import UNLIMITED, Footprint
+from berth.domain.write import Within
+from berth.services.commands import PlaceOrder
+from tests.unit.services.wiring import order_of
+from tests.unit.services.zoning.houses import House, open_tree, request_of
+from tests.unit.services.zoning.test_tree_placing import live
+
+
+def order(count: int, number: int, *, limit: int) -> PlaceOrder:
+    """Return an order of a project that may have so many instances; their uuids are its own."""
+    request = request_of(count, request_id=f"req-{number}")
+    uuids = tuple(f"{index:08}-{number:04}-4000-8000-000000000000" for index in range(count))
+    within = Within("p", Footprint(limit, UNLIMITED, UNLIMITED))
+    return replace(order_of(replace(request, instance_uuids=uuids)), within=within)
+
+
+async def footprint(house: House) -> int:
+    """Return how many instances of the project count in a zone."""
+    return (await house.desk.ledger.project_footprint("p")).instances
+
+
+async def test_what_is_in_other_zones_counts() -> None:
+    """As it does where all of it is here; what is deleted does not."""
+    root = await open_tree()
+    assert (await root.tree.place(order(20, 1, limit=20))).verdict is Verdict.PLACED
+    assert await footprint(root) == 20
+    with pytest.raises(QuotaExceededError):
+        await root.tree.place(order(1, 2, limit=20))
+    assert (await root.tree.place(order(1, 3, limit=21))).verdict is Verdict.PLACED
+
+
+async def test_a_request_for_more_than_there_may_be_asks_nobody_to_build() -> None:
+    """Nothing of it stays anywhere."""
+    root = await open_tree()
+    with pytest.raises(QuotaExceededError):
+        await root.tree.place(order(5, 1, limit=4))
+    assert await footprint(root) == 0
+    assert ("west", "build") not in root.near.asked
+
+
+async def test_what_was_refused_does_not_count() -> None:
+    """Neither here nor there."""
+    root = await open_tree()
+    decision = await root.tree.place(order(40, 1, limit=50))
+    assert decision.verdict is Verdict.REFUSED
+    for house in root.near.houses.values():
+        # What is in ERROR counts where it was asked for, until its owner deletes it.
+        assert await footprint(house) == (40 if house is root else 0)
+
+
+async def test_the_limits_of_a_child_hold_there() -> None:
+    """Its own, and those of what it has passed on; the rest goes elsewhere."""
+    root = await open_tree()
+    for name, limit in (("west", 2), ("east", 5)):
+        house = root.near.houses[name]
+        house.limits["p"] = Footprint(limit, UNLIMITED, UNLIMITED)
+    decision = await root.tree.place(order_of(request_of(9)))
+    assert decision.verdict is Verdict.PLACED
+    places = {name: len(uuids) for name, uuids in (await live(root)).items()}
+    assert places.get("west", 0) <= 2
+    assert places.get("east", 0) + places.get("deep", 0) <= 5
+    assert sum(places.values()) == 9
