@@ -22,6 +22,7 @@ pytest.register_assert_rewrite(
     "berth.testing.ledger_conformance",
     "berth.testing.bus_conformance",
     "berth.testing.driver_conformance",
+    "tests.e2e.outages.tenants",
 )
 
 _POSTGRES_URL = "postgresql://postgres@127.0.0.1:5432/postgres"
