@@ -8,7 +8,10 @@ hosts alone, so this is what one scheduler would choose that sees the hosts of a
 import heapq
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_WEIGHT_MAX: Final = 1e300
+"""Sums of as many as a request may have are still numbers."""
 
 
 class Taken(NamedTuple):
@@ -65,5 +68,8 @@ def _goodness(taken: Sequence[Taken], source: int) -> tuple[int, float, int]:
 
 
 def adjusted(weight: float, offset: float, scale: float) -> float:
-    """Return what a child's weight counts for its parent (nova.md 1.3, D1)."""
-    return offset + scale * weight
+    """Return what a child's weight counts for its parent (nova.md 1.3, D1); always a number.
+
+    Zones above scale it again, so it must not grow out of what can be told and summed.
+    """
+    return max(-_WEIGHT_MAX, min(_WEIGHT_MAX, offset + scale * weight))

@@ -2,6 +2,8 @@
 
 import math
 
+import pytest
+
 from berth.scheduling.merging import Taken, adjusted, merge, merge_from_one
 
 
@@ -42,3 +44,11 @@ def test_none_has_enough() -> None:
 def test_weights_of_children_are_put_on_the_parents_scale() -> None:
     """By the offset and the scale of the zone's record."""
     assert adjusted(0.5, 10.0, 2.0) == 11.0
+
+
+@pytest.mark.parametrize("weight", [1e308, -1e308])
+def test_scaled_weights_stay_numbers(weight: float) -> None:
+    """However often they are scaled, and summed."""
+    again = adjusted(adjusted(weight, 0.0, 1e9), -1e9, 1e9)
+    assert math.isfinite(again)
+    assert len(merge_from_one([[again] * 1000, [0.5]], 1000)) == 1000

@@ -25,8 +25,10 @@ from berth.services.zoning.request_digests import digest_of
 from berth.services.zoning.ring_marks import RingMarks
 
 _OWN_S = 0.005
-"""What a zone keeps for itself of the time that it has: to merge and to seal."""
+"""What a zone keeps for itself of the time that it has: to merge, to seal and to answer."""
 _OWN_EACH_S = 0.00005
+_OWN_SHARE = 0.1
+"""The least that it keeps, as a part of that time: a child that is late must not make it late."""
 _ALL = 10**9
 _NOTHING = bytes(SELECT_ID_BYTES)
 """The select of no offers: nobody has anything of it to release."""
@@ -66,7 +68,7 @@ class Selection:
 
     `choices` are as many as were asked for, or as there are, best first; `spares` are those that
     came after them, to be used when one of them fails. `late` counts the children that did not
-    answer. `children` has the select of each child that did.
+    answer.
     """
 
     select_id: bytes
@@ -237,9 +239,9 @@ class Selecting:
         blob_bytes = child_blob_bytes(order.blob_bytes)
         group = None if order.group is None else replace(order.group, zone_id=None)
         count = len(order.request.instance_uuids)
-        own_s = _OWN_S + _OWN_EACH_S * count
-        deadline_s = order.deadline_s - own_s
-        timeout_s = deadline_s - self._clock.now_s()
+        now_s = self._clock.now_s()
+        left_s = order.deadline_s - now_s
+        timeout_s = left_s - max(_OWN_S + _OWN_EACH_S * count, _OWN_SHARE * left_s)
         if blob_bytes is None or timeout_s <= 0:
             return None
         unused = self._below.take(zone)
@@ -247,7 +249,7 @@ class Selecting:
             order,
             request=abroad(order.request),
             audience=self._zone,
-            deadline_s=deadline_s,
+            deadline_s=now_s + timeout_s,
             blob_bytes=blob_bytes,
             group=group,
             surplus=unused,

@@ -9,7 +9,7 @@ from berth.domain.offer import BLOB_BYTES_MIN, ChildTerms, HostTerms
 from berth.domain.request import Destination
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.domain.zone import Zone
-from berth.domain.zone_orders import OFFER_BYTES, Surplus
+from berth.domain.zone_orders import OFFER_BYTES, Offers, SelectOrder, Surplus
 from berth.services.zoning.offer_seals import LAYER_BYTES
 from berth.services.zoning.selecting import Selection
 from tests.unit.services.zoning.houses import (
@@ -192,6 +192,29 @@ async def test_a_child_that_is_slow_is_left_out(monkeypatch: pytest.MonkeyPatch)
     order = replace(root.select_order(request_of(40)), deadline_s=root.desk.clock.now_s() + 0.05)
     selection = await root.selecting.select(order)
     assert (len(selection.choices), selection.late) == (PLACES - 20, 1)
+
+
+async def test_each_zone_keeps_a_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A zone whose child is late can still answer before it is late itself."""
+    root, asked = await open_tree(), dict[str, SelectOrder]()
+
+    def hear(name: str) -> None:
+        house = root.near.houses[name].selecting
+        answer = house.offers
+
+        async def heard(order: SelectOrder) -> Offers:
+            asked[name] = order
+            return await answer(order)
+
+        monkeypatch.setattr(house, "offers", heard)
+
+    for name in ("east", "deep"):
+        hear(name)
+    order = root.select_order(request_of(1))
+    now_s = root.desk.clock.now_s()
+    await root.selecting.select(order)
+    left_s = [one.deadline_s - now_s for one in (order, asked["east"], asked["deep"])]
+    assert left_s == pytest.approx([2.0, 1.8, 1.62])
 
 
 async def test_a_child_that_answers_oddly_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
