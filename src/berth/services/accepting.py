@@ -33,5 +33,11 @@ def accepted(order: PlaceOrder, now_s: float, *, one_by_one: bool = False) -> Un
 
 def _each(request: Request) -> Iterator[Request]:
     """Return a request for each instance; repeated, they have the same ids again."""
-    for number, uuid in enumerate(request.instance_uuids, start=1):
-        yield replace(request, request_id=f"{request.request_id}.{number}", instance_uuids=(uuid,))
+    for index, uuid in enumerate(request.instance_uuids):
+        request_id = request_id_of_one(request.request_id, index)
+        yield replace(request, request_id=request_id, instance_uuids=(uuid,))
+
+
+def request_id_of_one(request_id: str, index: int) -> str:
+    """Return the id of the request for one instance of an order, where each has its own."""
+    return f"{request_id}.{index + 1}"

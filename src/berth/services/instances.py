@@ -34,6 +34,7 @@ from berth.services.endings import deletion, departure
 from berth.services.following import Follower
 from berth.services.limiting import Limiting, Terms, check_excess
 from berth.services.permitting import check_size
+from berth.services.repeating import may_be_repeat, sent_below
 from berth.services.replica import Replica
 
 _PLACE_TIMEOUT_S = 60.0
@@ -118,9 +119,12 @@ class Instances:
             UnavailableError: it is not known whether the order was accepted; repeat it with the
                 same request id.
         """
-        earlier = await self._earlier(order) if await self._may_be_repeat(order) else None
-        if earlier is not None:
-            return earlier
+        if order.may_repeat and await may_be_repeat(
+            self._ledger, order.request_id, one_by_one=order.one_by_one
+        ):
+            earlier = await self._earlier(order)
+            if earlier is not None:
+                return earlier
         wanted = order
         while True:
             try:
@@ -234,23 +238,22 @@ class Instances:
             return departure(instance, now_s)
         return deletion(instance, migration, now_s)
 
-    async def _may_be_repeat(self, order: Order) -> bool:
-        """Tell quickly whether an order may have been accepted before."""
-        if not order.may_repeat:
-            return False
-        first = instance_uuid_of(order.request_id, 0)
-        return await self._ledger.get(Instance, first) is not None
-
     async def _earlier(self, order: Order) -> Accepted | None:
         query = InstanceQuery(
             request_id=order.request_id, project_id=order.project_id, deleted=None, limit=COUNT_MAX
         )
-        found = await self._ledger.instances(query)
-        if not found:
+        found = {one.launch_index: one for one in await self._ledger.instances(query)}
+        below = await sent_below(
+            self._ledger, order.request_id, order.project_id, here=found, count=order.count
+        )
+        if not found and not below:
             return None
-        found.sort(key=lambda instance: instance.launch_index)
-        decision = await self._ledger.get(Decision, order.request_id)
-        return Accepted(found[0].reservation_id, tuple(found), decision)
+        if below:
+            _, as_sent = await self._records(replace(order, count=max(below) + 1))
+            found |= {index: as_sent[index] for index in below}
+        instances = tuple(one for _, one in sorted(found.items()))
+        decided = await self._ledger.get(Decision, order.request_id)
+        return Accepted(instances[0].reservation_id, instances, decided)
 
     async def _ask_scheduler(self, order: PlaceOrder) -> Decision | None:
         """Have an order placed at once; None when no scheduler has answered."""

@@ -1,0 +1,128 @@
+"""Orders that come again when their instances are in child zones."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.decision import Verdict
+from berth.domain.instance import Instance
+from berth.domain.record import Kind, PendingRequest
+from berth.domain.request import instance_uuid_of
+from berth.domain.write import Remove
+from berth.domain.zone import Errand
+from berth.services.commands import PLACE, PlaceOrder
+from berth.services.instances import Accepted, Order
+from tests.unit.services.zoning.houses import House, open_tree
+
+ORDER = Order("req-1", "web", "1", "p", "u", count=3, may_repeat=True)
+
+
+async def open_root(weight_offset: float = 100.0) -> House:
+    """Make a tree whose root rather uses its children, or rather does not."""
+    root = await open_tree()
+    root.children[:] = [replace(one, weight_offset=weight_offset) for one in root.children]
+    return root
+
+
+def serve(root: House) -> Callable[[], None]:
+    """Have the scheduler of the root answer its API."""
+    return root.desk.bus.serve(PLACE, root.tree.place)
+
+
+async def take_up(root: House) -> None:
+    """Place what is pending, as a scheduler does that comes later."""
+    await root.desk.follower.catch_up()
+    for pending in await root.desk.ledger.all(PendingRequest):
+        instances = [
+            await root.desk.ledger.get(Instance, uuid) for uuid in pending.request.instance_uuids
+        ]
+        there = tuple(one for one in instances if one is not None)
+        order = PlaceOrder(pending.request, there, accepted=True)
+        assert (await root.tree.place(order)).verdict is Verdict.PLACED
+
+
+def uuids(accepted: Accepted) -> list[str]:
+    """Return what an order came to."""
+    return [one.uuid for one in accepted.instances]
+
+
+async def check_nothing_new(root: House) -> None:
+    """Check that a repeat has left nothing here but what was there."""
+    assert await root.desk.ledger.all(PendingRequest) == []
+    here = {one.uuid for one in await root.desk.ledger.all(Instance)}
+    assert here.isdisjoint(one.instance_uuid for one in await root.desk.ledger.all(Errand))
+
+
+@pytest.mark.parametrize("has_scheduler", [True, False])
+async def test_the_answer_is_the_same(*, has_scheduler: bool) -> None:
+    """Also when no scheduler is there to say that it has placed it before."""
+    root = await open_root()
+    stop = serve(root)
+    first = await root.desk.instances.create(ORDER)
+    if not has_scheduler:
+        stop()
+    again = await root.desk.instances.create(ORDER)
+    assert (uuids(again), again.reservation_id) == (uuids(first), first.reservation_id)
+    assert again.decision == first.decision
+    assert len(await root.desk.ledger.all(Errand)) == ORDER.count
+    await check_nothing_new(root)
+
+
+async def test_some_are_here() -> None:
+    """Those and the others are told together, in their order."""
+    root = await open_root(weight_offset=0.0)
+    order = replace(ORDER, count=20)
+    stop = serve(root)
+    first = await root.desk.instances.create(order)
+    stop()
+    assert 0 < len(await root.desk.ledger.all(Errand)) < order.count
+    assert uuids(await root.desk.instances.create(order)) == uuids(first)
+    await check_nothing_new(root)
+
+
+async def test_they_are_deleted_by_now() -> None:
+    """Then nothing is made anew for them, as in a zone without children."""
+    root = await open_root()
+    stop = serve(root)
+    first = await root.desk.instances.create(ORDER)
+    stop()
+    for errand in await root.desk.ledger.all(Errand):
+        await root.desk.ledger.write(Remove(Kind.ERRAND, errand.instance_uuid))
+    assert uuids(await root.desk.instances.create(ORDER)) == uuids(first)
+    await check_nothing_new(root)
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_each_by_itself(*, is_deleted: bool) -> None:
+    """The single shot has a request for each."""
+    root = await open_root()
+    order = replace(ORDER, one_by_one=True)
+    first = await root.desk.instances.create(order)
+    await take_up(root)
+    if is_deleted:
+        for errand in await root.desk.ledger.all(Errand):
+            await root.desk.ledger.write(Remove(Kind.ERRAND, errand.instance_uuid))
+    assert uuids(await root.desk.instances.create(order)) == uuids(first)
+    await check_nothing_new(root)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+async def test_another_number_is_another_order(count: int) -> None:
+    """What was accepted is told, so that whoever asked sees that it is not the same."""
+    root = await open_root()
+    stop = serve(root)
+    first = await root.desk.instances.create(ORDER)
+    stop()
+    again = await root.desk.instances.create(replace(ORDER, count=count))
+    assert uuids(again) == uuids(first)
+
+
+async def test_what_is_new_is_made() -> None:
+    """An order of another key."""
+    root = await open_root()
+    serve(root)
+    await root.desk.instances.create(ORDER)
+    made = await root.desk.instances.create(replace(ORDER, request_id="req-2"))
+    assert uuids(made) == [instance_uuid_of("req-2", index) for index in range(ORDER.count)]
+    assert len(await root.desk.ledger.all(Errand)) == 2 * ORDER.count
