@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, cast
 from urllib.parse import urlencode
 
-from berth.api.compute.schemas.servers import ServersQuery
 from berth.api.errors import Header
 from berth.api.routing import Call
 from berth.api.zones.asking import (
@@ -24,18 +23,23 @@ from berth.api.zones.asking import (
     time_left_s,
 )
 from berth.api.zones.forwarding import is_theirs
+from berth.api.zones.orders import UUID
 from berth.domain.errors import UnavailableError
 from berth.domain.zone import Errand, ErrandStage, Zone
+from berth.ports.ledger import InstanceQuery
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest
 
 MISSING: Final = b"x-berth-zones-missing"
 """Names the children whose servers are missing in a list, or some of whose are."""
 
 _OWN_PARAMETERS: Final = frozenset(
-    {"limit", "marker", "all_tenants", "project_id", "tenant_id", "host", "deleted"}
+    {"limit", "marker", "all_tenants", "project_id", "tenant_id", "host"}
 )
 """Parameters that are not for children: what is asked of them is for one tenant, page by page."""
 _OK: Final = 200
+_READ_ON: Final = 1000
+_PAGES_MAX: Final = 10
+"""Most pages, of that many servers, that are read of a child for one that has any from here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +75,23 @@ class BelowPage:
         return ((MISSING, ", ".join(self.unanswered).encode()),)
 
 
-async def below_of(call: Call, asked: ServersQuery, project_id: str | None) -> Below | None:
+async def below_of(call: Call, query: InstanceQuery) -> Below | None:
     """Return which servers of a list children may have; None when there are none.
 
     Children are asked for one project alone: an administrator who lists those of all projects
-    sees this zone's own, but for a reservation, which is of one project.
+    sees this zone's own, but for a reservation, which is of one project. Hosts, and what was
+    deleted, are told by each zone of its own alone.
     """
-    is_own_alone = asked.host or asked.deleted or _lists_deleted(call)
+    is_own_alone = query.host is not None or query.deleted or _lists_deleted(call)
     if call.parts.zones is None or is_own_alone:
         return None
-    if project_id is None and not asked.reservation_id:
+    if query.project_id is None and query.reservation_id is None:
         return None
     marks = marks_of(call)
     if call.parts.zones.marks.is_among(marks):
         return None  # whoever asks asks for this zone's own list, where they are already
     found = await call.parts.ledger.errands(
-        project_id=project_id, reservation_id=asked.reservation_id or None
+        project_id=query.project_id, reservation_id=query.reservation_id
     )
     # What is being taken back is nobody's any more, whether the child has it still or not.
     found = [one for one in found if one.stage is not ErrandStage.WITHDRAWING]
@@ -139,18 +144,42 @@ async def _ask(
     if state is not None and not state.is_up:  # one that is disabled has servers all the same
         return _Answer(zone.name)
     try:
-        answer = await ask_child(
-            call,
-            zone,
-            ForwardedRequest("GET", _path(call, limit, marker)),
-            tenant=(below.project_id, call.identity.user_id),
-            within_s=time_left_s(call, parts.select_timeout_s),
-            marks=below.marks,
-        )
-        return _read(call, below, zone, answer, _Asked(limit, marker))
-    except UnavailableError as error:
+        async with asyncio.timeout(time_left_s(call, parts.select_timeout_s)):
+            return await _read_on(call, below, zone, _Asked(limit, marker))
+    except (UnavailableError, TimeoutError) as error:
         call.parts.telemetry.failure("zone_list_failed", error, zone=zone.name)
         return _Answer(zone.name)
+
+
+async def _read_on(call: Call, below: Below, zone: Zone, first: "_Asked") -> _Answer:
+    """Read a child's list until a server comes that was sent from here, or it ends.
+
+    The child may have others of the same project, which were made there without this zone.
+
+    Raises:
+        UnavailableError: the child does not answer, or answers nothing that could be believed.
+    """
+    asked = first
+    for _ in range(_PAGES_MAX):
+        page = await _ask_page(call, below, zone, asked)
+        if page.answer.servers or not page.answer.has_more or page.last in {None, asked.marker}:
+            return page.answer
+        asked = _Asked(_READ_ON, page.last)
+    raise UnavailableError(f"zone {zone.name} has a long list with nothing from here")
+
+
+async def _ask_page(call: Call, below: Below, zone: Zone, asked: "_Asked") -> "_ChildPage":
+    parts = call.parts.zones
+    most_s = 0.0 if parts is None else parts.select_timeout_s
+    answer = await ask_child(
+        call,
+        zone,
+        ForwardedRequest("GET", _path(call, asked.limit, asked.marker)),
+        tenant=(below.project_id, call.identity.user_id),
+        within_s=time_left_s(call, most_s),
+        marks=below.marks,
+    )
+    return _read(call, below, zone, answer, asked)
 
 
 def _path(call: Call, limit: int, marker: str | None) -> str:
@@ -169,7 +198,16 @@ class _Asked(NamedTuple):
     marker: str | None
 
 
-def _read(call: Call, below: Below, zone: Zone, answer: ForwardedAnswer, asked: _Asked) -> _Answer:
+class _ChildPage(NamedTuple):
+    """A page of a child, and the id of the last server on it, whoever has made that."""
+
+    answer: _Answer
+    last: str | None
+
+
+def _read(
+    call: Call, below: Below, zone: Zone, answer: ForwardedAnswer, asked: _Asked
+) -> _ChildPage:
     """Believe of a child's answer what this zone has sent there, for that project, each once.
 
     The server that the page comes after is not on it, or the next page would be the same.
@@ -186,12 +224,20 @@ def _read(call: Call, below: Below, zone: Zone, answer: ForwardedAnswer, asked: 
         uuid = _sent_there(server, below, zone)
         if uuid is not None and uuid != asked.marker:
             found[uuid] = cast("Json", server)
-    return _Answer(
+    read = _Answer(
         zone.name,
         list(found.values()),
         has_more="servers_links" in body or len(servers) > asked.limit,
         is_whole=MISSING.decode() not in answer.headers,
     )
+    return _ChildPage(read, _id_of(servers[: asked.limit]))
+
+
+def _id_of(servers: Sequence[object]) -> str | None:
+    if not servers or not isinstance(servers[-1], dict):
+        return None
+    uuid = cast("Json", servers[-1]).get("id")
+    return uuid if isinstance(uuid, str) and UUID.fullmatch(uuid) else None
 
 
 def _sent_there(server: object, below: Below, zone: Zone) -> str | None:

@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from berth.api.codec import encode
+from berth.api.zones import tree_lists
 from berth.domain.instance import Instance
 from berth.domain.zone import Errand
 from berth.ports.zones import STATEMENT_HEADER, ForwardedAnswer
@@ -170,19 +171,61 @@ async def test_pages_go_through_the_whole_tree(root: ZoneStack) -> None:
     await make(root, 20)
     wanted = {one["id"] for one in await listed(root)}
     for limit in (1, 3, 7, 19, 20):
-        found: list[str] = []
-        path = f"/v2.1/servers?limit={limit}"
-        while path:
-            answer = await root.ask("GET", path, token="u:p")
-            assert answer.status == 200, answer.body
-            page = answer.body["servers"]
-            assert len(page) <= limit
-            found += [one["id"] for one in page]
-            links = answer.body.get("servers_links", [])
-            href: str = links[0]["href"] if links else ""
-            path = f"/v2.1/servers?{urlsplit(href).query}" if links else ""
+        found = await pages(root, limit)
         assert len(found) == 20
         assert set(found) == wanted
+
+
+async def pages(root: ZoneStack, limit: int) -> list[str]:
+    """Return the ids on all pages of a list, followed by its links."""
+    found: list[str] = []
+    path = f"/v2.1/servers?limit={limit}"
+    while path:
+        answer = await root.ask("GET", path, token="u:p")
+        assert answer.status == 200, answer.body
+        assert MISSING not in answer.headers
+        page = answer.body["servers"]
+        assert len(page) <= limit
+        found += [one["id"] for one in page]
+        links = answer.body.get("servers_links", [])
+        href: str = links[0]["href"] if links else ""
+        path = f"/v2.1/servers?{urlsplit(href).query}" if links else ""
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 20])
+async def test_what_a_child_has_besides_does_not_end_a_list(
+    net: Net, root: ZoneStack, limit: int
+) -> None:
+    """The project may have made servers in the child by itself: those of the root come after."""
+    await make(root, 4)
+    wanted = {one["id"] for one in await listed(root)}
+    await net.clock.sleep(1.0)
+    for _ in range(3):
+        await net.zones["west"].server(token="v:p")
+    found = await pages(root, limit)
+    assert (len(found), set(found)) == (len(wanted), wanted)
+
+
+async def test_a_list_reads_on_only_so_far(
+    net: Net, root: ZoneStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the child is named, rather than that what it has is silently left out."""
+    await make(root, 4)
+    await net.clock.sleep(1.0)
+    for _ in range(6):
+        await net.zones["west"].server(token="v:p")
+    monkeypatch.setattr(tree_lists, "_READ_ON", 1)
+    monkeypatch.setattr(tree_lists, "_PAGES_MAX", 5)
+    answer = await root.ask("GET", "/v2.1/servers?limit=1", token="u:p")
+    assert answer.headers[MISSING] == "west"
+
+
+@pytest.mark.parametrize("query", ["deleted=False", "deleted=0", "host=host-1"])
+async def test_parameters_without_effect_hide_no_zone(root: ZoneStack, query: str) -> None:
+    """What asks for those that are not deleted, and hosts, which are not a tenant's to name."""
+    await make(root, 20)
+    assert len(await listed(root, query)) == 20
 
 
 async def test_a_page_of_this_zones_own_asks_nobody(net: Net, west: ZoneStack) -> None:

@@ -74,7 +74,7 @@ async def _page(call: Call) -> _Page:
     if limit == 0 or statuses == set():
         return _Page()
     query = _query(call, asked, statuses)
-    below = await below_of(call, asked, query.project_id)
+    below = await below_of(call, query)
     found: list[Instance] = []
     if below is None or below.zone_of(asked.marker) is None:
         found = await _find(call, query, accepts(call, asked, words), limit + 1)
