@@ -27,6 +27,11 @@ from tests.unit.api.zones.tree import Net, ZoneStack
 
 Json = dict[str, Any]
 
+
+def _stated_flavor(name: str, memory_mb: int, *, vcpus: int = 1) -> Json:
+    return {"flavor_id": name, "name": name, "vcpus": vcpus, "memory_mb": memory_mb, "root_gb": 1}
+
+
 _AWAY: Final = 0.1
 """How often the zone at the bottom does not answer the one above it."""
 _CHILDREN: Final = ("west", "east", "deep")
@@ -37,6 +42,12 @@ _ACTIONS: Final[Sequence[Json]] = (
     {"os-getVNCConsole": {"type": "novnc"}},
     {"resize": {"flavorRef": "huge"}},
     {"resize": {"flavorRef": "none"}},
+    # As parents say it, who name nothing that may be another thing here.
+    {"resize": {"flavor": _stated_flavor("small", 4096)}},
+    {"resize": {"flavor": _stated_flavor("huge", FLAVORS["huge"])}},
+    {"resize": {"flavor": _stated_flavor("many", 4096, vcpus=4096)}},
+    {"rebuild": {"image": {"image_id": "11111111-2222-4333-8444-555555555555"}}},
+    {"rebuild": {"image": {"image_id": "other", "min_ram_mb": 2**40}}},
     {"migrate": None},
     {"os-migrateLive": {"host": "elsewhere", "block_migration": "auto"}},
     {"evacuate": {"host": "elsewhere"}},
