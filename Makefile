@@ -247,9 +247,10 @@ differential-placement: $(INSTALLED) $(PLACEMENT)/.dependencies ## send Berth an
 		$(BIN)/pytest -q -n $(WORKERS) tests/differential/placement tests/differential/placement_writes \
 		$(PYTEST_ARGS)
 
-fuzz: $(INSTALLED) ## the property tests on EXAMPLES new random examples each; every find is a bug
-	$(say) fuzz "tests/property, $(EXAMPLES) examples a test"
-	@BERTH_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q -n $(WORKERS) tests/property $(PYTEST_ARGS)
+fuzz: $(INSTALLED) ## the property tests on EXAMPLES new random examples each, and as many walks; every find is a bug
+	$(say) fuzz "tests/property, $(EXAMPLES) examples a test, and $(EXAMPLES) walks through the life of servers"
+	@BERTH_FUZZ_EXAMPLES=$(EXAMPLES) BERTH_WALKS=$(EXAMPLES) \
+		$(BIN)/pytest -q -n $(WORKERS) tests/property tests/unit/lifecycle/test_walks.py $(PYTEST_ARGS)
 
 bench: $(INSTALLED) kernel $(NOVA)/.dependencies placement-peer ## measure Berth and its peers; BENCH_ARGS goes to python -m bench
 	$(say) bench "python -m bench $(BENCH_ARGS)"

@@ -43,15 +43,19 @@ class Town:
         self.machines = {name: FakeMachine(name) for name in fakes}
         self.fakes = dict(fakes)
         self.offloads = settings.pop("offloads", True)
-        self.operations = Operations(
-            ledger=desk.ledger,
-            replica=desk.replica,
-            clock=desk.clock,
-            resizes_in_place=settings.pop("resizes_in_place", False),
-        )
+        self.resizes_in_place = settings.pop("resizes_in_place", False)
         assert not settings
+        self.operations = self._operations()
         self.drivers: dict[str, FakeDriver] = {}
         self.pool = self._pool(fakes)
+
+    def _operations(self) -> Operations:
+        return Operations(
+            ledger=self.ledger,
+            replica=self.desk.replica,
+            clock=self.desk.clock,
+            resizes_in_place=self.resizes_in_place,
+        )
 
     def _pool(self, fakes: Mapping[str, FakeHost]) -> AgentPool:
         agents: dict[str, Agent] = {}
@@ -138,9 +142,7 @@ class Town:
         """End the agents and start those of some hosts, on machines that went on."""
         await self.pool.close()
         self.desk = Desk(self.ledger)
-        self.operations = Operations(
-            ledger=self.ledger, replica=self.desk.replica, clock=self.desk.clock
-        )
+        self.operations = self._operations()
         self.pool = self._pool(fakes)
         await self.desk.follower.start()
         await self.pool.adopt()
