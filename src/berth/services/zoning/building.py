@@ -235,31 +235,40 @@ class Building:
         flaws: dict[str, OfferFlaw | None] = {}
         parcels: list[Parcel] = []
         for one in some:
-            instance = one.item.instance
-            if await self._is_foreign(instance):
-                flaws[instance.uuid] = OfferFlaw.USED
+            parcel = Parcel(one.item.instance, _inner_blob(one), one.item.sent_ms)
+            flaw = await self._flaw_of(parcel)
+            if flaw is None:
+                parcels.append(parcel)
             else:
-                parcels.append(Parcel(instance, _inner_blob(one), one.item.sent_ms))
+                flaws[parcel.instance.uuid] = flaw
         if parcels:
             flaws |= await self._sending.send(
                 order.request, order.group, zone_id, parcels, withdrawn=self._withdrawn
             )
         return list(flaws.items())
 
+    async def _flaw_of(self, parcel: Parcel) -> OfferFlaw | None:
+        """Tell why an instance is not to be passed on, before its errand takes another's place.
+
+        It is another project's; or the order comes late, and the instance was sent again since.
+        """
+        errand = await self._ledger.get(Errand, parcel.instance.uuid)
+        if errand is not None and errand.project_id != parcel.instance.project_id:
+            return OfferFlaw.USED
+        is_late = errand is not None and errand.sent_ms > parcel.sent_ms
+        return OfferFlaw.WITHDRAWN if is_late or await self._is_past(parcel) else None
+
     async def _withdrawn(self, parcels: Sequence[Parcel]) -> frozenset[str]:
         """Tell which were released here since they were sent, and are not to be passed on."""
-        found: set[str] = set()
-        for one in parcels:
-            stored = await self._ledger.get(Instance, one.instance.uuid)
-            marked_ms = None if stored is None else withdrawn_ms(stored)
-            if marked_ms is not None and one.sent_ms <= marked_ms:
-                found.add(one.instance.uuid)
-        return frozenset(found)
+        return frozenset([one.instance.uuid for one in parcels if await self._is_past(one)])
 
-    async def _is_foreign(self, instance: Instance) -> bool:
-        """Tell whether an instance of another project has the uuid, whose errand is to stay."""
-        errand = await self._ledger.get(Errand, instance.uuid)
-        return errand is not None and errand.project_id != instance.project_id
+    async def _is_past(self, parcel: Parcel) -> bool:
+        """Tell whether an instance was released here since it was sent, or has come here itself."""
+        stored = await self._ledger.get(Instance, parcel.instance.uuid)
+        if stored is None:
+            return False
+        marked_ms = withdrawn_ms(stored)
+        return marked_ms is None or parcel.sent_ms <= marked_ms
 
 
 def _inner_blob(one: _Opened) -> bytes:

@@ -127,13 +127,25 @@ class Sending:
             # More than the project may have here; the parent learns no more than that it is gone.
             return dict.fromkeys((one.instance.uuid for one in parcels), OfferFlaw.GONE)
         marked = frozenset[str]() if withdrawn is None else await withdrawn(parcels)
-        for uuid in marked:
-            await self._forget(uuid)
-        left = [one for one in parcels if one.instance.uuid not in marked]
+        left: list[Parcel] = []
+        for one in parcels:
+            if one.instance.uuid not in marked:
+                left.append(one)
+            elif await self._is_latest(one):
+                await self._forget(one.instance.uuid)
         flaws: dict[str, OfferFlaw | None] = dict.fromkeys(marked, OfferFlaw.WITHDRAWN)
         if left:
-            flaws |= await self._send(request, group, zone, left)
+            told = await self._send(request, group, zone, left)
+            if withdrawn is not None:
+                left = [one for one in left if await self._is_latest(one)]
+            await self._note(left, zone.zone_id, told)
+            flaws |= told
         return flaws
+
+    async def _is_latest(self, parcel: Parcel) -> bool:
+        """Tell whether an instance was not sent again meanwhile, by whoever has sent it here."""
+        errand = await self._ledger.get(Errand, parcel.instance.uuid)
+        return errand is None or errand.sent_ms <= parcel.sent_ms
 
     async def _send(
         self, request: Request, group: ServerGroup | None, zone: Zone, parcels: Sequence[Parcel]
@@ -148,15 +160,12 @@ class Sending:
         try:
             outcomes = await self._children.build(zone, order, timeout_s=self._timeout_s)
         except NotAskedError:
-            flaws: Flaws = dict.fromkeys(uuids, OfferFlaw.GONE)
+            return dict.fromkeys(uuids, OfferFlaw.GONE)
         except UnavailableError:
             # The errands stay: whoever asks for these instances is sent on, until a release.
             return dict.fromkeys(uuids, OfferFlaw.UNSETTLED)
-        else:
-            told = {one.instance_uuid: one.flaw for one in outcomes}
-            flaws = {uuid: told.get(uuid, OfferFlaw.UNSETTLED) for uuid in uuids}
-        await self._note(parcels, zone.zone_id, flaws)
-        return flaws
+        told = {one.instance_uuid: one.flaw for one in outcomes}
+        return {uuid: told.get(uuid, OfferFlaw.UNSETTLED) for uuid in uuids}
 
     async def _forget(self, uuid: str) -> None:
         try:

@@ -311,6 +311,45 @@ async def test_what_was_released_is_not_passed_on_late() -> None:
     assert flaws(await root.building.build(anew)) == [None] * 3
 
 
+@pytest.mark.parametrize("offset", [100.0, -100.0])
+async def test_an_order_that_comes_after_its_successor_changes_nothing(offset: float) -> None:
+    """What was sent again is where it went then, here or below, and is found there."""
+    root = await open_tree()
+    request = request_of(2)
+    late = await late_below(root, request)
+    await root.releasing.release(withdrawal(*request.instance_uuids, sent_ms=1000))
+    root.children[:] = [replace(one, weight_offset=offset) for one in root.children]
+    offers = await root.selecting.offers(root.select_order(request))
+    order = build_order(request, offers.blobs)
+    anew = replace(order, items=tuple(replace(one, sent_ms=1001) for one in order.items))
+    assert flaws(await root.building.build(anew)) == [None] * 2
+    before = await built(root), await root.desk.ledger.errands()
+    assert flaws(await root.building.build(late)) == [OfferFlaw.WITHDRAWN] * 2
+    assert (await built(root), await root.desk.ledger.errands()) == before
+
+
+async def test_a_late_answer_does_not_end_what_was_sent_since() -> None:
+    """A child says that it has not built, when the instance was sent again and is there."""
+    root = await open_tree()
+    request = request_of(1)
+    order = await late_below(root, request)
+    (uuid,) = request.instance_uuids
+    right = root.near.build
+
+    async def answer_late(*_: object, **__: object) -> tuple[BuildOutcome, ...]:
+        root.near.build = right  # type: ignore[method-assign]
+        assert await root.releasing.release(withdrawal(uuid, sent_ms=1000)) == frozenset()
+        anew = replace(order, items=tuple(replace(one, sent_ms=1001) for one in order.items))
+        assert flaws(await root.building.build(anew)) == [None]
+        return (BuildOutcome(uuid, OfferFlaw.GONE),)
+
+    root.near.build = answer_late  # type: ignore[method-assign]
+    assert flaws(await root.building.build(order)) == [OfferFlaw.GONE]
+    (errand,) = await root.desk.ledger.errands()
+    assert (errand.instance_uuid, errand.stage) == (uuid, ErrandStage.THERE)
+    assert [one.uuid for some in (await built(root)).values() for one in some] == [uuid]
+
+
 async def test_what_is_passed_on_during_its_release_is_settled() -> None:
     """Whichever of the two comes first: what a release says is not there will not be."""
     root = await open_tree()
