@@ -189,7 +189,7 @@ class Driver(Protocol):
         ...
 
     async def resize(self, instance: Instance) -> bool:
-        """Give the guest the size of the instance's flavor; disks only grow.
+        """Give the guest the size of the instance's flavor; no disk but swap shrinks.
 
         Returns:
             True when it has that size now, False when it will have it at its next start.

@@ -124,7 +124,7 @@ class Builder:
             raise
 
     async def settle_size(self, known: Record) -> Record:
-        """Give a guest that is off the size that it is to have; disks only grow."""
+        """Give a guest that is off the size that it is to have."""
         if known.size == known.wanted:
             return known
         folder = self._roster.folder(known.uuid)

@@ -126,7 +126,7 @@ class Builder:
         machine.set_power(Power.RUNNING)
 
     async def settle_size(self, machine: Machine) -> None:
-        """Give a guest without a process the size that it is to have; disks only grow."""
+        """Give a guest without a process the size that it is to have."""
         spec = machine.spec
         if spec.size == spec.wanted:
             return

@@ -1,0 +1,97 @@
+"""The disks of guests of the QEMU driver, over resizes and moves, as qemu-img finds them."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from berth.adapters.virt.disks import virtual_bytes
+from berth.adapters.virt.qemu.driver import QemuDriver
+from berth.domain.image import Image
+from berth.domain.instance import Instance
+from berth.ports.virt import Power
+from berth.testing.driver_conformance.rig import HERE, THERE, clean, powers, start, stub_instance
+from tests.conformance.qemu_rig import STUB, QemuRig, require_qemu
+
+GB = 1024**3
+MB = 1024**2
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncGenerator[QemuRig]:
+    """Two hosts."""
+    require_qemu()
+    rig = QemuRig(tmp_path)
+    async with clean(rig):
+        yield rig
+
+
+@pytest.fixture
+async def driver(rig: QemuRig) -> QemuDriver:
+    """The driver of the first one."""
+    return await rig.open()
+
+
+@pytest.fixture
+def instance() -> Instance:
+    """An instance of the stub guest, with a disk of each kind."""
+    instance = stub_instance(Image(STUB))
+    return sized(instance, root_gb=1, ephemeral_gb=1, swap_mb=16)
+
+
+def sized(instance: Instance, **changes: int) -> Instance:
+    """Return an instance with a flavor of another size."""
+    flavor = replace(instance.flavor, **changes)  # type: ignore[arg-type]
+    return replace(instance, flavor=flavor)
+
+
+async def sizes(rig: QemuRig, instance: Instance, host: int = HERE) -> dict[str, int]:
+    """Return how large the disks of a guest are, by name."""
+    folder = rig.hosts[host].state_dir / instance.uuid
+    files = sorted(folder.glob("*.qcow2"))
+    return {file.stem: await virtual_bytes(str(file), "qcow2") for file in files}
+
+
+async def test_all_disks_grow_with_the_flavor(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """A server gets what its claim holds for it, and not for the root disk alone."""
+    await start(driver, instance)
+    await driver.stop(instance.uuid, grace_s=0)
+    larger = sized(instance, root_gb=2, ephemeral_gb=3, swap_mb=32)
+    assert await driver.resize(larger)
+    assert await sizes(rig, larger) == {"root": 2 * GB, "ephemeral": 3 * GB, "swap": 32 * MB}
+
+
+@pytest.mark.parametrize("swap_mb", [0, 8])
+async def test_swap_shrinks_with_the_flavor(
+    rig: QemuRig, driver: QemuDriver, instance: Instance, swap_mb: int
+) -> None:
+    """Nothing on it is worth keeping, and a server may not keep what it holds no room for."""
+    await start(driver, instance)
+    await driver.stop(instance.uuid, grace_s=0)
+    smaller = sized(instance, swap_mb=swap_mb)
+    assert await driver.resize(smaller)
+    assert (await sizes(rig, smaller)).get("swap", 0) == swap_mb * MB
+    await driver.spawn(smaller)
+    there = await rig.open(THERE)
+    address = await there.take_in(smaller)
+    await driver.hand_over(smaller.uuid, address)
+    assert await powers(there) == {smaller.uuid: Power.RUNNING}
+
+
+async def test_a_guest_moves_live_after_it_has_grown(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """The other host makes disks as large as the flavor says."""
+    await start(driver, instance)
+    await driver.stop(instance.uuid, grace_s=0)
+    larger = sized(instance, ephemeral_gb=2, swap_mb=32)
+    await driver.resize(larger)
+    await driver.spawn(larger)
+    there = await rig.open(THERE)
+    address = await there.take_in(larger)
+    await driver.hand_over(larger.uuid, address)
+    assert await powers(there) == {larger.uuid: Power.RUNNING}
+    assert (await sizes(rig, larger, THERE))["ephemeral"] == 2 * GB
