@@ -227,7 +227,9 @@ class Driver(Protocol):
         ...
 
     async def offer_disks(self, instance_uuid: str) -> str:
-        """Let another host fetch the disks of a stopped guest, until it starts or is destroyed.
+        """Let another host fetch the disks of a stopped guest.
+
+        Until it starts, is to stop again, gets another size, or is destroyed.
 
         Returns:
             The address for `fetch_disks`.

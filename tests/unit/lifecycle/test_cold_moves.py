@@ -131,6 +131,27 @@ async def test_without_room_the_instance_stays_as_it_was() -> None:
     await town.assert_settled()
 
 
+async def test_nobody_reads_the_disks_of_a_stopped_server_that_stays_where_it_was() -> None:
+    """Neither after a revert nor after a move that failed."""
+    town = await open_town()
+    vm = await town.create()
+    await town.operations.begin(vm.uuid, lifecycle.STOP, caller())
+    await town.work()
+    machine = town.machines[vm.host or ""]
+    now = await resized(town, vm)
+    assert machine.guests[vm.uuid].offered
+    await town.operations.revert(now.uuid, caller(2), service_down_time_s=DOWN_S)
+    await town.work()
+    assert (await town.get(vm.uuid)).status is Status.SHUTOFF
+    assert not machine.guests[vm.uuid].offered
+    for name in town.machines.keys() - {vm.host}:
+        town.drivers[name]._fake = FakeHost(name, faults=Faults(share={"fetch_disks": 1.0}))
+    now = await resized(town, vm)
+    assert (now.status, now.host) == (Status.SHUTOFF, vm.host)
+    assert not machine.guests[vm.uuid].offered
+    await town.assert_settled()
+
+
 @pytest.mark.parametrize("verb", ["offer_disks", "fetch_disks"])
 async def test_a_move_that_fails_everywhere_leaves_it_running_where_it_was(verb: str) -> None:
     """The guest is started again, all room but its own is free, nothing is left elsewhere."""

@@ -113,8 +113,9 @@ class LibvirtDriver:
                 return
             if seen.record.waits:
                 raise DriverError(f"guest {instance_uuid} waits for a live migration")
-            is_free, is_written = True, seen.record.power is Power.STOPPED
-            stopped = _changed(seen.record, power=Power.STOPPED, reason="")
+            known = await self._builder.withdraw(seen.record)
+            is_free, is_written = True, known.power is Power.STOPPED
+            stopped = _changed(known, power=Power.STOPPED, reason="")
             if seen.power[0] is Power.RUNNING:
                 is_free = await press(self._connection, self._clock, instance_uuid, grace_s)
             # Before it ends, or it would have crashed should both daemons die in between; but
@@ -171,7 +172,7 @@ class LibvirtDriver:
             changed = _changed(known, wanted=Size.of(instance.flavor), cells=cells)
             await self._roster.write(changed)
             if seen.power[0] in (Power.STOPPED, Power.CRASHED):
-                changed = await self._builder.settle_size(changed)
+                changed = await self._builder.settle_size(await self._builder.withdraw(changed))
             return changed.size == changed.wanted
 
     async def console(self, instance_uuid: str, *, bytes_max: int) -> str:

@@ -119,6 +119,7 @@ class QemuDriver:
                 machine.set_power(Power.STOPPED)
             await machine.quit()
             machine.folder.memory.unlink(missing_ok=True)
+            await self._builder.withdraw(machine)
 
     async def reset(self, instance_uuid: str) -> None:
         """Reset the machine that the guest sees."""
@@ -171,6 +172,7 @@ class QemuDriver:
         async with self._asked(instance.uuid) as machine:
             machine.record(wanted=Size.of(instance.flavor))
             if (await machine.power())[0] in (Power.STOPPED, Power.CRASHED):
+                await self._builder.withdraw(machine)  # nobody may grow disks that others read
                 await self._builder.settle_size(machine)
             return machine.spec.size == machine.spec.wanted
 
