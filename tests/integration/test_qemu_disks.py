@@ -1,5 +1,6 @@
 """The disks of guests of the QEMU driver, over resizes and moves, as qemu-img finds them."""
 
+import errno
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +9,19 @@ import pytest
 
 from berth.adapters.virt.disks import virtual_bytes
 from berth.adapters.virt.qemu.driver import QemuDriver
+from berth.domain.errors import DriverError
 from berth.domain.image import Image
 from berth.domain.instance import Instance
 from berth.ports.virt import Power
-from berth.testing.driver_conformance.rig import HERE, THERE, clean, powers, start, stub_instance
+from berth.testing.driver_conformance.rig import (
+    HERE,
+    THERE,
+    clean,
+    eventually,
+    powers,
+    start,
+    stub_instance,
+)
 from tests.conformance.qemu_rig import STUB, QemuRig, require_qemu
 
 GB = 1024**3
@@ -51,6 +61,86 @@ async def sizes(rig: QemuRig, instance: Instance, host: int = HERE) -> dict[str,
     folder = rig.hosts[host].state_dir / instance.uuid
     files = sorted(folder.glob("*.qcow2"))
     return {file.stem: await virtual_bytes(str(file), "qcow2") for file in files}
+
+
+def fill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no file of a guest be written any more, as on a disk that is full."""
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fails)
+
+
+@pytest.mark.parametrize("verb", ["pause", "suspend", "offer_disks", "stop"])
+async def test_a_full_disk_fails_what_is_asked_and_the_guest_goes_on(
+    rig: QemuRig,
+    driver: QemuDriver,
+    instance: Instance,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+) -> None:
+    """It is an error of the driver, so the server stays as it is, and its history tells why."""
+    await start(driver, instance)
+    if verb == "offer_disks":
+        await driver.stop(instance.uuid, grace_s=0)
+    before = await powers(driver)
+    with monkeypatch.context() as patch:
+        fill(patch)
+        with pytest.raises(DriverError, match="No space left"):
+            await (
+                driver.stop(instance.uuid, grace_s=0)
+                if verb == "stop"
+                else getattr(driver, verb)(instance.uuid)
+            )
+        assert verb == "pause" or await powers(driver) == before
+    driver = await rig.open()
+    assert verb == "pause" or await powers(driver) == before
+    await driver.stop(instance.uuid, grace_s=0)
+    assert await powers(driver) == {instance.uuid: Power.STOPPED}
+
+
+async def test_a_guest_can_be_destroyed_on_a_full_disk(
+    driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is what makes room there."""
+    await start(driver, instance)
+    fill(monkeypatch)
+    await driver.destroy(instance.uuid)
+    assert await powers(driver) == {}
+
+
+async def test_one_guest_that_ends_on_a_full_disk_hides_no_other(
+    rig: QemuRig, driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is what it was until that can be written down; nobody takes it for crashed."""
+    await start(driver, instance)
+    fill(monkeypatch)
+    await rig.type(instance.uuid, "p")
+    process = rig.process(instance.uuid)
+
+    async def is_off() -> bool:
+        (found,) = await driver.guests()
+        return "No space left" in found.reason
+
+    await eventually(is_off)
+    assert await powers(driver) == {instance.uuid: Power.RUNNING}
+    monkeypatch.undo()
+    assert await powers(driver) == {instance.uuid: Power.STOPPED}
+    assert not process.is_alive()
+
+
+async def test_disks_that_cannot_be_stored_are_an_error(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """The folder that all hosts share may be away, or another user's."""
+    await start(driver, instance)
+    await driver.stop(instance.uuid, grace_s=0)
+    (rig.folder / "stored").write_text("no folder")
+    with pytest.raises(DriverError, match="stored"):
+        await driver.store_disks(instance.uuid)
+    (rig.folder / "stored").unlink()
+    await driver.drop_stored(await driver.store_disks(instance.uuid))
 
 
 async def test_all_disks_grow_with_the_flavor(

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from berth.adapters.virt import offering
-from berth.adapters.virt.guest_folder import tail
+from berth.adapters.virt.guest_folder import tail, writing
 from berth.adapters.virt.hints import Hints
 from berth.adapters.virt.images import Images
 from berth.adapters.virt.inventory import Stock, report_of
@@ -363,10 +363,7 @@ class LibvirtDriver:
             await self._builder.start(seen, seen.record)
 
     def _lock(self, instance_uuid: str) -> asyncio.Lock:
-        lock = self._locks.get(instance_uuid)
-        if lock is None:
-            lock = self._locks[instance_uuid] = asyncio.Lock()
-        return lock
+        return self._locks.setdefault(instance_uuid, asyncio.Lock())
 
     @asynccontextmanager
     async def _asked(
@@ -374,7 +371,9 @@ class LibvirtDriver:
     ) -> AsyncGenerator[tuple[Seen, Record]]:
         """Work on a guest that must be here, doing one of these things."""
         async with self._lock(instance_uuid):
-            yield await self._known(instance_uuid, *powers)
+            known = await self._known(instance_uuid, *powers)
+            with writing():
+                yield known
 
     async def _known(self, instance_uuid: str, *powers: Power) -> tuple[Seen, Record]:
         """Return a guest, which must be here; nobody else may work on it."""
