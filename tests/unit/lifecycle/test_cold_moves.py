@@ -206,6 +206,23 @@ async def test_what_makes_no_sense_is_refused(step: Step, error: type[Exception]
         await town.operations.resize(vm.uuid, replace(LARGER, root_gb=0), caller())
 
 
+@pytest.mark.parametrize("forced", [False, True])
+async def test_a_target_may_be_written_in_any_case(*, forced: bool) -> None:
+    """It is that host all the same, and refused when the server is there."""
+    town = await open_town()
+    vm = await town.create()
+    assert vm.host is not None
+    with pytest.raises(InvalidInputError, match="already"):
+        await town.operations.migrate(vm.uuid, Target(vm.host.upper(), forced=forced), caller())
+    with pytest.raises(InvalidInputError, match="'HOST-9' could not be found"):
+        await town.operations.migrate(vm.uuid, Target("HOST-9", forced=forced), caller())
+    there = next(name for name in town.machines if name != vm.host)
+    await town.operations.live_migrate(vm.uuid, Target(there.upper(), forced=forced), caller())
+    await town.work()
+    assert (await town.get(vm.uuid)).host == there
+    await town.assert_settled()
+
+
 async def test_a_lone_member_of_an_affinity_group_can_be_moved() -> None:
     """Its own place does not hold it; anti-affinity keeps it off the others'."""
     town = await open_town()
