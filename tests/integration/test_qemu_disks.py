@@ -9,7 +9,7 @@ import pytest
 
 from berth.adapters.virt.disks import virtual_bytes
 from berth.adapters.virt.qemu.driver import QemuDriver
-from berth.domain.errors import DriverError
+from berth.domain.errors import BuildError, DriverError
 from berth.domain.image import Image
 from berth.domain.instance import Instance
 from berth.ports.virt import Power
@@ -141,6 +141,43 @@ async def test_disks_that_cannot_be_stored_are_an_error(
         await driver.store_disks(instance.uuid)
     (rig.folder / "stored").unlink()
     await driver.drop_stored(await driver.store_disks(instance.uuid))
+
+
+async def test_stored_disks_that_cannot_be_deleted_are_not_forgotten(
+    rig: QemuRig, driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would find them any more."""
+    await start(driver, instance)
+    await driver.stop(instance.uuid, grace_s=0)
+    address = await driver.store_disks(instance.uuid)
+    await driver.destroy(instance.uuid)
+    with monkeypatch.context() as patch:
+        patch.setattr("berth.adapters.virt.storing.shutil.rmtree", lambda *_, **__: None)
+        with pytest.raises(DriverError, match="cannot be deleted"):
+            await driver.drop_stored(address)
+    (found,) = await driver.leftovers()
+    assert found.address == address
+    await driver.drop_stored(address)
+    assert not list((rig.folder / "stored").iterdir())
+
+
+async def test_stored_disks_that_cannot_be_looked_at_fail_the_build(
+    driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder that all hosts share may have gone away under this one."""
+    await start(driver, instance)
+    await driver.stop(instance.uuid, grace_s=0)
+    address = await driver.store_disks(instance.uuid)
+    await driver.destroy(instance.uuid)
+
+    def fails(_: Path) -> bool:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "is_dir", fails)
+        with pytest.raises(BuildError, match="Stale"):
+            await driver.fetch_disks(instance, address)
+    await driver.drop_stored(address)
 
 
 async def test_all_disks_grow_with_the_flavor(

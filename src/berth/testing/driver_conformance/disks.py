@@ -153,7 +153,9 @@ class DiskTests(RigFixtures):
                 await driver.store_disks(with_disk.uuid)
             await driver.spawn(with_disk)
 
-    @pytest.mark.parametrize("wrong", ["", "nothing://like.that/", "stored:../x", "file:/etc"])
+    @pytest.mark.parametrize(
+        "wrong", ["", "nothing://like.that/", "stored:../x", f"stored:{300 * 'x'}", "file:/etc"]
+    )
     async def test_disks_come_from_proper_addresses_only(
         self, driver: Driver, with_disk: Instance, wrong: str
     ) -> None:
