@@ -37,4 +37,5 @@ def errands() -> st.SearchStrategy[Errand]:
         sent_ms=counts,
         created_at_s=seconds,
         updated_at_s=seconds,
+        group_uuid=st.none() | texts,
     )

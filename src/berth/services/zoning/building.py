@@ -26,7 +26,7 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.commands import PlaceOrder, Places
 from berth.services.replica import Replica
-from berth.services.zoning.group_homes import GroupHomes
+from berth.services.zoning.group_homes import GroupHomes, home_of
 from berth.services.zoning.held_offers import HeldOffers
 from berth.services.zoning.offer_seals import OfferSeals
 from berth.services.zoning.releasing import withdrawn_ms
@@ -123,8 +123,14 @@ class Building:
             else:
                 here.append(opened)
         first = next((one.terms.where for one in (*here, *chain(*below.values()))), None)
-        if first is not None:
-            await self._homes.bind(order.group, first)
+        home = None if first is None else home_of(await self._homes.bind(order.group, first))
+        if home is not None:
+            # Where its group is since the offers were made, it may go to that zone alone.
+            elsewhere = [one for one in here if home]
+            elsewhere += chain(*(some for zone_id, some in below.items() if zone_id != home))
+            flaws.update((one.item.instance.uuid, OfferFlaw.GONE) for one in elsewhere)
+            here = [] if home else here
+            below = {zone_id: some for zone_id, some in below.items() if zone_id == home}
         found = await asyncio.gather(
             *(self._build_here(order.request, one) for one in here),
             *(self._build_below(order, zone_id, some) for zone_id, some in below.items()),

@@ -12,7 +12,7 @@ from berth.domain.offer import OfferFlaw
 from berth.domain.record import Kind
 from berth.domain.request import Request
 from berth.domain.server_group import ServerGroup
-from berth.domain.write import Put, Rejected, Remove, Within, Write
+from berth.domain.write import Guard, Put, Rejected, Remove, Within, Write
 from berth.domain.zone import Errand, ErrandStage, Zone
 from berth.domain.zone_orders import BuildItem, BuildOrder, ReleaseOrder, Withdrawal
 from berth.ports.clock import Clock
@@ -20,6 +20,7 @@ from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones, NotAskedError
 from berth.services.saving import save
+from berth.services.zoning.group_homes import home_guard, home_of, is_together
 from berth.services.zoning.selecting import abroad
 
 Flaws = Mapping[str, OfferFlaw | None]
@@ -122,9 +123,16 @@ class Sending:
         within = None if self._limits is None else self._limits(request.project_id)
         if within is not None:
             unit.append(within)
+        if group is not None and is_together(group):
+            seen = await self._ledger.version()
+            stored = await self._ledger.get(ServerGroup, group.uuid)
+            if home_of(stored) not in {None, zone_id}:
+                return dict.fromkeys((one.instance.uuid for one in parcels), OfferFlaw.GONE)
+            unit.append(Guard(home_guard(group.uuid), seen, is_shared=True))
         (outcome,) = await self._ledger.commit([tuple(unit)])
         if isinstance(outcome, Rejected):
-            # More than the project may have here; the parent learns no more than that it is gone.
+            # More than the project may have here, or its group has just gone to another zone; the
+            # parent learns no more than that it is gone.
             return dict.fromkeys((one.instance.uuid for one in parcels), OfferFlaw.GONE)
         marked = frozenset[str]() if withdrawn is None else await withdrawn(parcels)
         for uuid in marked:
@@ -254,6 +262,7 @@ class Sending:
             created_at_s=now_s,
             updated_at_s=now_s,
             counts_as=(instance.flavor.vcpus, instance.flavor.memory_mb),
+            group_uuid=instance.group_uuid or "",
         )
 
 

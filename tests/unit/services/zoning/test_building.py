@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -11,6 +12,7 @@ from berth.domain.offer import OfferFlaw, OfferKey, OnGone
 from berth.domain.request import Request
 from berth.domain.resources import VCPU
 from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.write import Put
 from berth.domain.zone import Errand, ErrandStage
 from berth.domain.zone_orders import BuildOrder, BuildOutcome
 from tests.unit.services.zoning.houses import (
@@ -333,3 +335,16 @@ async def test_what_is_passed_on_during_its_release_is_settled() -> None:
     assert kept == (frozenset({uuid}) if passed[0].flaw is None else frozenset())
     there = [one.uuid for some in (await built(root)).values() for one in some]
     assert frozenset(there) == kept
+
+
+async def test_a_group_that_has_gone_elsewhere_since_the_offer() -> None:
+    """Its members are built in the zone where it is, and nowhere else."""
+    root = await open_tree()
+    group = ServerGroup(str(UUID(int=7)), "g", GroupPolicy.AFFINITY, "p")
+    request = replace(request_of(1), group_uuid=group.uuid)
+    order = replace(root.select_order(request), group=group)
+    offers = await root.selecting.offers(order)
+    await root.desk.ledger.write(Put(replace(group, zone_id=99)))
+    (outcome,) = await root.building.build(replace(build_order(request, offers.blobs), group=group))
+    assert outcome.flaw is OfferFlaw.GONE
+    assert await root.desk.ledger.errands() == []
