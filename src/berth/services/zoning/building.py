@@ -20,7 +20,7 @@ from berth.domain.offer import (
 )
 from berth.domain.request import Destination, Request
 from berth.domain.write import Within
-from berth.domain.zone import Errand
+from berth.domain.zone import Errand, ErrandStage
 from berth.domain.zone_orders import BuildItem, BuildOrder, BuildOutcome
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
@@ -240,16 +240,28 @@ class Building:
     ) -> Sequence[tuple[str, OfferFlaw | None]]:
         flaws: dict[str, OfferFlaw | None] = {}
         parcels: list[Parcel] = []
+        earlier: dict[str, Errand] = {}
         for one in some:
             instance = one.item.instance
-            if await self._is_foreign(instance):
+            errand = await self._ledger.get(Errand, instance.uuid)
+            if errand is not None and _is_elsewhere(errand, instance, zone_id):
                 flaws[instance.uuid] = OfferFlaw.USED
-            else:
-                parcels.append(Parcel(instance, _inner_blob(one), one.item.sent_ms))
+                continue
+            if errand is not None:
+                earlier[instance.uuid] = errand
+            parcels.append(Parcel(instance, _inner_blob(one), one.item.sent_ms))
         if parcels:
             flaws |= await self._sending.send(
-                order.request, order.group, zone_id, parcels, withdrawn=self._withdrawn
+                order.request,
+                order.group,
+                zone_id,
+                parcels,
+                withdrawn=self._withdrawn,
+                earlier=earlier,
             )
+        for uuid, errand in earlier.items():
+            if flaws[uuid] is not None and errand.stage is not ErrandStage.THERE:
+                flaws[uuid] = OfferFlaw.UNSETTLED  # what was sent first may have it there
         return list(flaws.items())
 
     async def _withdrawn(self, parcels: Sequence[Parcel]) -> frozenset[str]:
@@ -262,10 +274,10 @@ class Building:
                 found.add(one.instance.uuid)
         return frozenset(found)
 
-    async def _is_foreign(self, instance: Instance) -> bool:
-        """Tell whether an instance of another project has the uuid, whose errand is to stay."""
-        errand = await self._ledger.get(Errand, instance.uuid)
-        return errand is not None and errand.project_id != instance.project_id
+
+def _is_elsewhere(errand: Errand, instance: Instance, zone_id: int) -> bool:
+    """Tell whether the uuid is in another child, or another project's, whose errand is to stay."""
+    return errand.zone_id != zone_id or errand.project_id != instance.project_id
 
 
 def _inner_blob(one: _Opened) -> bytes:

@@ -102,6 +102,7 @@ class Sending:
         parcels: Sequence[Parcel],
         *,
         withdrawn: Withdrawn | None = None,
+        earlier: Mapping[str, Errand] | None = None,
     ) -> Flaws:
         """Have a child build instances; tell of each what came of it.
 
@@ -112,6 +113,8 @@ class Sending:
             parcels: what it is to build.
             withdrawn: tells which of them are not to be sent any more. It is asked when their
                 errands stand, so that a release sees them, or its mark is seen.
+            earlier: errands of those that the child was sent before; they stand again for those
+                that it refuses now, as it may have them by what came first.
 
         Raises:
             UnavailableError: the ledger here cannot be reached.
@@ -140,11 +143,16 @@ class Sending:
         left = [one for one in parcels if one.instance.uuid not in marked]
         flaws: dict[str, OfferFlaw | None] = dict.fromkeys(marked, OfferFlaw.WITHDRAWN)
         if left:
-            flaws |= await self._send(request, group, zone, left)
+            flaws |= await self._send(request, group, zone, left, earlier or {})
         return flaws
 
     async def _send(
-        self, request: Request, group: ServerGroup | None, zone: Zone, parcels: Sequence[Parcel]
+        self,
+        request: Request,
+        group: ServerGroup | None,
+        zone: Zone,
+        parcels: Sequence[Parcel],
+        earlier: Mapping[str, Errand],
     ) -> Flaws:
         uuids = [one.instance.uuid for one in parcels]
         order = BuildOrder(
@@ -163,7 +171,7 @@ class Sending:
         else:
             told = {one.instance_uuid: one.flaw for one in outcomes}
             flaws = {uuid: told.get(uuid, OfferFlaw.UNSETTLED) for uuid in uuids}
-        await self._note(parcels, zone.zone_id, flaws)
+        await self._note(parcels, zone.zone_id, flaws, earlier)
         return flaws
 
     async def _forget(self, uuid: str) -> None:
@@ -234,6 +242,7 @@ class Sending:
         parcels: Sequence[Parcel],
         zone_id: int,
         flaws: Flaws,
+        earlier: Mapping[str, Errand],
     ) -> None:
         """Write down which instances are there, and forget those that the child has refused."""
         writes: list[Write] = []
@@ -243,6 +252,8 @@ class Sending:
             if flaw is None:
                 errand = self._errand(one, zone_id)
                 writes.append(Put(replace(errand, stage=ErrandStage.THERE)))
+            elif uuid in earlier:
+                writes.append(Put(earlier[uuid]))
             elif flaw is not OfferFlaw.UNSETTLED:
                 writes.append(Remove(Kind.ERRAND, uuid))
         if writes:

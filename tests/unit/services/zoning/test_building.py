@@ -348,3 +348,24 @@ async def test_a_group_that_has_gone_elsewhere_since_the_offer() -> None:
     (outcome,) = await root.building.build(replace(build_order(request, offers.blobs), group=group))
     assert outcome.flaw is OfferFlaw.GONE
     assert await root.desk.ledger.errands() == []
+
+
+@pytest.mark.parametrize("other", ["west", "east"])
+async def test_an_instance_that_is_there_is_not_built_by_another_offer(other: str) -> None:
+    """Of this child or of its sibling: where it is stays known, and it is in one zone."""
+    root = await open_tree()
+    request = request_of(1)
+    children = {one.name: one for one in root.children}
+    root.children[:] = [replace(children["west"], weight_offset=100.0)]
+    first = await root.selecting.offers(root.select_order(request))
+    assert flaws(await root.building.build(build_order(request, first.blobs))) == [None]
+    root.children[:] = [children["west"], children["east"]]
+    root.children[:] = [
+        replace(one, weight_offset=100.0 if one.name == other else 0.0) for one in root.children
+    ]
+    second = await root.selecting.offers(root.select_order(request))
+    assert flaws(await root.building.build(build_order(request, second.blobs))) == [OfferFlaw.USED]
+    errand = await root.desk.ledger.get(Errand, request.instance_uuids[0])
+    assert errand is not None
+    assert (errand.zone_id, errand.stage) == (1, ErrandStage.THERE)
+    assert {name for name, some in (await built(root)).items() if some} == {"west"}
