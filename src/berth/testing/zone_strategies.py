@@ -41,4 +41,5 @@ def errands() -> st.SearchStrategy[Errand]:
         updated_at_s=seconds,
         counts_as=st.none() | _SIZES,
         resize=st.none() | st.tuples(_SIZES, _SIZES),
+        group_uuid=st.none() | texts,
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -11,6 +12,7 @@ from berth.domain.offer import OfferFlaw, OfferKey, OnGone
 from berth.domain.request import Request
 from berth.domain.resources import VCPU
 from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.write import Put
 from berth.domain.zone import Errand, ErrandStage
 from berth.domain.zone_orders import BuildOrder, BuildOutcome
 from tests.unit.services.zoning.houses import (
@@ -372,3 +374,37 @@ async def test_what_is_passed_on_during_its_release_is_settled() -> None:
     assert kept == (frozenset({uuid}) if passed[0].flaw is None else frozenset())
     there = [one.uuid for some in (await built(root)).values() for one in some]
     assert frozenset(there) == kept
+
+
+async def test_a_group_that_has_gone_elsewhere_since_the_offer() -> None:
+    """Its members are built in the zone where it is, and nowhere else."""
+    root = await open_tree()
+    group = ServerGroup(str(UUID(int=7)), "g", GroupPolicy.AFFINITY, "p")
+    request = replace(request_of(1), group_uuid=group.uuid)
+    order = replace(root.select_order(request), group=group)
+    offers = await root.selecting.offers(order)
+    await root.desk.ledger.write(Put(replace(group, zone_id=99)))
+    (outcome,) = await root.building.build(replace(build_order(request, offers.blobs), group=group))
+    assert outcome.flaw is OfferFlaw.GONE
+    assert await root.desk.ledger.errands() == []
+
+
+@pytest.mark.parametrize("other", ["west", "east"])
+async def test_an_instance_that_is_there_is_not_built_by_another_offer(other: str) -> None:
+    """Of this child or of its sibling: where it is stays known, and it is in one zone."""
+    root = await open_tree()
+    request = request_of(1)
+    children = {one.name: one for one in root.children}
+    root.children[:] = [replace(children["west"], weight_offset=100.0)]
+    first = await root.selecting.offers(root.select_order(request))
+    assert flaws(await root.building.build(build_order(request, first.blobs))) == [None]
+    root.children[:] = [children["west"], children["east"]]
+    root.children[:] = [
+        replace(one, weight_offset=100.0 if one.name == other else 0.0) for one in root.children
+    ]
+    second = await root.selecting.offers(root.select_order(request))
+    assert flaws(await root.building.build(build_order(request, second.blobs))) == [OfferFlaw.USED]
+    errand = await root.desk.ledger.get(Errand, request.instance_uuids[0])
+    assert errand is not None
+    assert (errand.zone_id, errand.stage) == (1, ErrandStage.THERE)
+    assert {name for name, some in (await built(root)).items() if some} == {"west"}
