@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from berth.bootstrap_process import Loop, make_folder
 from berth.config.settings import Settings
 from berth.config.zone_keys import ParentsFile, ZoneKeyFile
 from berth.config.zone_settings import ZoneSettings
+from berth.domain.write import Within
 from berth.ports.zones import ChildZones, ForwardsToZones
 from berth.services.commands import Places
 from berth.services.instances import Instances
@@ -21,6 +22,7 @@ from berth.services.sealing import Sealer
 from berth.services.zoning.asking_children import AskingChildren
 from berth.services.zoning.building import Building
 from berth.services.zoning.comparing import why_incomparable
+from berth.services.zoning.counting_below import CountingBelow
 from berth.services.zoning.group_homes import GroupHomes
 from berth.services.zoning.held_offers import HeldOffers
 from berth.services.zoning.holders import Holders, LettingGo
@@ -150,6 +152,7 @@ def zone_parts(core: Core, zone: OpenZone | None) -> ZoneParts | None:
         statements=StatementReader(settings.name, zone.parents.trusted, core.clock.now_s),
         marks=RingMarks(Sealer(zone.keys.offers, os.urandom)),
         children=zone.forwards,
+        counting=CountingBelow(core.ledger, _limits(core)),
         select_timeout_s=settings.select_timeout_s,
         build_timeout_s=settings.build_timeout_s,
     )
@@ -174,7 +177,7 @@ class ZoneScheduler:
         self._seals = OfferSeals(zone.settings.name, sealer)
         self._marks = RingMarks(sealer)
         self._scheduler = os.urandom(_SCHEDULER_BYTES)
-        self._limits = Limiting(core.replica, core.settings.quota.limits).within
+        self._limits = _limits(core)
         self.name = core.ids.uuid()
         self._instances = Instances(
             ledger=core.ledger,
@@ -329,3 +332,7 @@ class ZoneScheduler:
             ),
             withdrawn=self._taking_back.note,
         )
+
+
+def _limits(core: Core) -> Callable[[str], Within | None]:
+    return Limiting(core.replica, core.settings.quota.limits).within

@@ -67,6 +67,10 @@ def _builds() -> Iterator[tuple[State, State]]:
     # Guests that end by themselves are found to be off.
     for status in (Status.ACTIVE, Status.PAUSED, Status.SUSPENDED):
         yield (status, None), (Status.SHUTOFF, None)
+    # And those that are suspended, whatever was said of them, or resumed, to be that.
+    for status in (Status.ACTIVE, Status.PAUSED):
+        yield (status, None), (Status.SUSPENDED, None)
+    yield (Status.SUSPENDED, None), ACTIVE
 
 
 def _moves() -> Iterator[tuple[State, State]]:

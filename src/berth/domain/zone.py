@@ -95,7 +95,9 @@ class Errand:
 
     `sent_ms` is when it was sent from the zone that was asked, in milliseconds of Unix time.
     `counts_as` are the virtual CPUs and MiB of memory that it counts for in its project, from when
-    no record of the instance stands here any more.
+    no record of the instance stands here any more. While it is resized that is the larger of two
+    sizes, and `resize` has the one before and the one after. `group_uuid` is its server group,
+    empty without one; None is of before this was noted.
     """
 
     instance_uuid: str
@@ -109,3 +111,5 @@ class Errand:
     created_at_s: float = 0.0
     updated_at_s: float = 0.0
     counts_as: tuple[int, int] | None = None
+    resize: tuple[tuple[int, int], tuple[int, int]] | None = None
+    group_uuid: str | None = None

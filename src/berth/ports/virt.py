@@ -189,7 +189,7 @@ class Driver(Protocol):
         ...
 
     async def resize(self, instance: Instance) -> bool:
-        """Give the guest the size of the instance's flavor; disks only grow.
+        """Give the guest the size of the instance's flavor; no disk but swap shrinks.
 
         Returns:
             True when it has that size now, False when it will have it at its next start.
@@ -227,7 +227,9 @@ class Driver(Protocol):
         ...
 
     async def offer_disks(self, instance_uuid: str) -> str:
-        """Let another host fetch the disks of a stopped guest, until it starts or is destroyed.
+        """Let another host fetch the disks of a stopped guest.
+
+        Until it starts, is to stop again, gets another size, or is destroyed.
 
         Returns:
             The address for `fetch_disks`.

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from berth.domain.errors import InvalidInputError
 from berth.domain.record import PendingRequest
 from berth.domain.request import Request
 from berth.domain.write import Add, Unit
@@ -41,3 +42,14 @@ def _each(request: Request) -> Iterator[Request]:
 def request_id_of_one(request_id: str, index: int) -> str:
     """Return the id of the request for one instance of an order, where each has its own."""
     return f"{request_id}.{index + 1}"
+
+
+def split_zone(text: str | None) -> tuple[str | None, str | None, str | None]:
+    """Split `ZONE[:HOST[:NODE]]`; an empty zone means any."""
+    if text is None:
+        return None, None, None
+    zone, _, rest = text.partition(":")
+    host, _, node = rest.partition(":")
+    if ":" in node:
+        raise InvalidInputError("availability_zone", "must be ZONE, ZONE:HOST or ZONE:HOST:NODE")
+    return zone or None, host or None, node or None

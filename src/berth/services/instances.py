@@ -28,7 +28,7 @@ from berth.domain.write import Committed, Put, Unit
 from berth.ports.bus import Bus
 from berth.ports.clock import Clock
 from berth.ports.ledger import InstanceQuery, Ledger
-from berth.services.accepting import accepted
+from berth.services.accepting import accepted, split_zone
 from berth.services.commands import PLACE, PlaceOrder
 from berth.services.endings import deletion, departure
 from berth.services.following import Follower
@@ -278,7 +278,7 @@ class Instances:
         flavor = await self._flavor(order.flavor_id)
         if order.image is not None:
             check_size(flavor, order.image)
-        zone, host, node = _split_zone(order.zone)
+        zone, host, node = split_zone(order.zone)
         await self.check_zone(zone)
         await self._check_host(host, "availability_zone")
         if order.destination is not None:
@@ -388,14 +388,3 @@ def _is_about(decision: Decision, request: Request) -> bool:
     if decision.driver == OVER_TREE:
         return True  # it names no places, as each zone knows its own alone
     return {one.instance_uuid for one in decision.placements} == set(request.instance_uuids)
-
-
-def _split_zone(text: str | None) -> tuple[str | None, str | None, str | None]:
-    """Split `ZONE[:HOST[:NODE]]`; an empty zone means any."""
-    if text is None:
-        return None, None, None
-    zone, _, rest = text.partition(":")
-    host, _, node = rest.partition(":")
-    if ":" in node:
-        raise InvalidInputError("availability_zone", "must be ZONE, ZONE:HOST or ZONE:HOST:NODE")
-    return zone or None, host or None, node or None

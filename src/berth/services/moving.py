@@ -67,6 +67,21 @@ class Target:
     forced: bool = False
 
 
+def known_target(target: Target, hosts: HostTable) -> Target:
+    """Return a target whose host is called as it calls itself; clients may write it in any case.
+
+    Raises:
+        InvalidInputError: there is no such host.
+    """
+    name = target.host
+    if name is None or hosts.rows_of_name(name):
+        return target
+    rows = hosts.rows_of_folded_name(name.casefold())
+    if not rows:
+        raise InvalidInputError("host", f"compute host {name[:80]!r} could not be found")
+    return replace(target, host=hosts.name(min(rows)))
+
+
 def request_to_move(
     instance: Instance,
     operation: Operation,

@@ -32,7 +32,7 @@ from berth.ports.ledger import Ledger
 from berth.services.endings import cut_short, without_move
 from berth.services.evacuating import check_is_on, look_for
 from berth.services.limiting import Limiting, check_excess, resizing
-from berth.services.moving import AWAITING, Target, ended, request_to_move
+from berth.services.moving import AWAITING, Target, ended, known_target, request_to_move
 from berth.services.permitting import (
     check_lock,
     check_resize,
@@ -130,7 +130,7 @@ class Operations:
 
     async def migrate(self, uuid: str, target: Target, caller: Caller) -> Instance:
         """Have an instance stopped and started on another host."""
-        self._check_host(target)
+        target = known_target(target, self._replica.hosts)
 
         def change(instance: Instance) -> Sequence[Write]:
             return self._moved(instance, Operation.MIGRATE, caller, target)
@@ -139,7 +139,7 @@ class Operations:
 
     async def live_migrate(self, uuid: str, target: Target, caller: Caller) -> Instance:
         """Have an instance moved while it runs."""
-        self._check_host(target)
+        target = known_target(target, self._replica.hosts)
 
         def change(instance: Instance) -> Sequence[Write]:
             return self._moved(instance, Operation.LIVE_MIGRATE, caller, target)
@@ -163,7 +163,7 @@ class Operations:
             InvalidInputError: the host is up, or it is the target.
             ConflictError: it or its guest may be elsewhere.
         """
-        self._check_host(target)
+        target = known_target(target, self._replica.hosts)
         instance = await self._get(uuid)
         if (down := instance.host) is not None and await self._is_up(down, service_down_time_s):
             raise InvalidInputError("host", f"compute service of {down} is still in use")
@@ -182,7 +182,7 @@ class Operations:
 
     async def unshelve(self, uuid: str, target: Target, caller: Caller) -> Instance:
         """Have a shelved instance started again, on its host or, when it has none, on any."""
-        self._check_host(target)
+        target = known_target(target, self._replica.hosts)
 
         def change(instance: Instance) -> Sequence[Write]:
             if instance.status is Status.SHELVED:
@@ -393,8 +393,3 @@ class Operations:
     async def _is_up(self, host: str, service_down_time_s: float) -> bool:
         service = await self._ledger.get(Service, host)
         return service is not None and service.is_up(self._clock.now_s(), service_down_time_s)
-
-    def _check_host(self, target: Target) -> None:
-        name = target.host
-        if name is not None and not self._replica.hosts.rows_of_folded_name(name.casefold()):
-            raise InvalidInputError("host", f"compute host {name[:80]!r} could not be found")

@@ -50,11 +50,12 @@ def check_resize(instance: Instance, flavor: Flavor) -> None:
     """Refuse a size that an instance has, or cannot have.
 
     Raises:
-        InvalidInputError: it has that flavor already, or its disk would have to shrink.
+        InvalidInputError: it has that flavor already, or a disk would have to shrink.
     """
     if instance.flavor.flavor_id == flavor.flavor_id:
         raise InvalidInputError("flavorRef", "the instance has this flavor already")
-    if flavor.root_gb < instance.flavor.root_gb:
+    had = instance.flavor
+    if flavor.root_gb < had.root_gb or flavor.ephemeral_gb < had.ephemeral_gb:
         raise InvalidInputError("flavorRef", "a disk cannot be made smaller")
     if instance.image is not None:
         check_size(flavor, instance.image)

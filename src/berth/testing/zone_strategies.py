@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 from berth.domain.zone import Errand, ErrandStage, Zone
 from berth.testing.value_strategies import counts, names, seconds, texts, uuids
 
+_SIZES = st.tuples(counts, counts)
+
 _weights = st.floats(-1e9, 1e9)
 
 
@@ -37,4 +39,7 @@ def errands() -> st.SearchStrategy[Errand]:
         sent_ms=counts,
         created_at_s=seconds,
         updated_at_s=seconds,
+        counts_as=st.none() | _SIZES,
+        resize=st.none() | st.tuples(_SIZES, _SIZES),
+        group_uuid=st.none() | texts,
     )

@@ -131,6 +131,27 @@ async def test_without_room_the_instance_stays_as_it_was() -> None:
     await town.assert_settled()
 
 
+async def test_nobody_reads_the_disks_of_a_stopped_server_that_stays_where_it_was() -> None:
+    """Neither after a revert nor after a move that failed."""
+    town = await open_town()
+    vm = await town.create()
+    await town.operations.begin(vm.uuid, lifecycle.STOP, caller())
+    await town.work()
+    machine = town.machines[vm.host or ""]
+    now = await resized(town, vm)
+    assert machine.guests[vm.uuid].offered
+    await town.operations.revert(now.uuid, caller(2), service_down_time_s=DOWN_S)
+    await town.work()
+    assert (await town.get(vm.uuid)).status is Status.SHUTOFF
+    assert not machine.guests[vm.uuid].offered
+    for name in town.machines.keys() - {vm.host}:
+        town.drivers[name]._fake = FakeHost(name, faults=Faults(share={"fetch_disks": 1.0}))
+    now = await resized(town, vm)
+    assert (now.status, now.host) == (Status.SHUTOFF, vm.host)
+    assert not machine.guests[vm.uuid].offered
+    await town.assert_settled()
+
+
 @pytest.mark.parametrize("verb", ["offer_disks", "fetch_disks"])
 async def test_a_move_that_fails_everywhere_leaves_it_running_where_it_was(verb: str) -> None:
     """The guest is started again, all room but its own is free, nothing is left elsewhere."""
@@ -183,6 +204,23 @@ async def test_what_makes_no_sense_is_refused(step: Step, error: type[Exception]
         await town.operations.resize(vm.uuid, vm.flavor, caller())
     with pytest.raises(error, match="smaller"):
         await town.operations.resize(vm.uuid, replace(LARGER, root_gb=0), caller())
+
+
+@pytest.mark.parametrize("forced", [False, True])
+async def test_a_target_may_be_written_in_any_case(*, forced: bool) -> None:
+    """It is that host all the same, and refused when the server is there."""
+    town = await open_town()
+    vm = await town.create()
+    assert vm.host is not None
+    with pytest.raises(InvalidInputError, match="already"):
+        await town.operations.migrate(vm.uuid, Target(vm.host.upper(), forced=forced), caller())
+    with pytest.raises(InvalidInputError, match="'HOST-9' could not be found"):
+        await town.operations.migrate(vm.uuid, Target("HOST-9", forced=forced), caller())
+    there = next(name for name in town.machines if name != vm.host)
+    await town.operations.live_migrate(vm.uuid, Target(there.upper(), forced=forced), caller())
+    await town.work()
+    assert (await town.get(vm.uuid)).host == there
+    await town.assert_settled()
 
 
 async def test_a_lone_member_of_an_affinity_group_can_be_moved() -> None:

@@ -8,6 +8,7 @@ import pytest
 from berth.adapters.virt.fake import FakeGuest
 from berth.domain import lifecycle
 from berth.domain.instance import Instance, Status
+from berth.domain.lifecycle import Step
 from berth.domain.write import Put
 from berth.ports.virt import Power
 from berth.testing.builders import make_uuid
@@ -108,15 +109,40 @@ async def test_a_guest_that_crashes_seldom_is_always_started_again() -> None:
     await town.assert_settled()
 
 
-async def test_a_guest_that_should_be_off_is_stopped() -> None:
-    """Somebody started it behind Berth's back."""
+@pytest.mark.parametrize("power", [Power.RUNNING, Power.PAUSED])
+async def test_a_guest_that_should_be_off_is_stopped(power: Power) -> None:
+    """Somebody started it behind Berth's back; paused it would not run after a start either."""
     town = await open_town()
     vm = await town.create()
     await town.operations.begin(vm.uuid, lifecycle.STOP, caller())
     await town.work()
-    town.machines[vm.host or ""].set_power(vm.uuid, Power.RUNNING)
+    town.machines[vm.host or ""].set_power(vm.uuid, power)
     await town.work(LONG_S)
     assert guest_of(town, vm).power is Power.STOPPED
+
+
+@pytest.mark.parametrize("step", [None, lifecycle.PAUSE])
+async def test_a_guest_that_its_host_has_suspended_is_suspended(step: Step | None) -> None:
+    """It does not run, and can be resumed; what its host resumes is active again."""
+    town = await open_town()
+    vm = await town.create()
+    if step is not None:
+        await town.operations.begin(vm.uuid, step, caller())
+        await town.work()
+    machine = town.machines[vm.host or ""]
+    machine.set_power(vm.uuid, Power.SUSPENDED)
+    await town.work(LONG_S)
+    assert (await town.get(vm.uuid)).status is Status.SUSPENDED
+    await town.operations.begin(vm.uuid, lifecycle.RESUME, caller())
+    await town.work()
+    assert (await town.get(vm.uuid)).status is Status.ACTIVE
+    assert (guest_of(town, vm).power, guest_of(town, vm).boots) == (Power.RUNNING, 1)
+    machine.set_power(vm.uuid, Power.SUSPENDED)
+    await town.work(LONG_S)
+    machine.set_power(vm.uuid, Power.RUNNING)
+    await town.work(LONG_S)
+    assert (await town.get(vm.uuid)).status is Status.ACTIVE
+    await town.assert_settled()
 
 
 @pytest.mark.parametrize("is_known", [True, False])

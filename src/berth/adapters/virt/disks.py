@@ -11,6 +11,8 @@ from berth.domain.errors import BuildError, DriverError
 _PROGRAM = "qemu-img"
 _IDLE_S = 60.0
 """A copy that does nothing for so long has lost whoever offers the disk."""
+EPHEMERAL = "ephemeral"
+SWAP = "swap"
 _BYTES_PER_GB = 1024**3
 _BYTES_PER_MB = 1024**2
 
@@ -54,16 +56,21 @@ async def make_blank(path: Path, size_bytes: int) -> bool:
     return bool(size_bytes)
 
 
+def gigabytes(size_gb: int) -> int:
+    """Return a size of so many GiB in bytes."""
+    return size_gb * _BYTES_PER_GB
+
+
 def rest_bytes(ephemeral_gb: int, swap_mb: int) -> dict[str, int]:
     """Return the sizes of the disks beside the root disk, by name."""
-    sizes = {"ephemeral": ephemeral_gb * _BYTES_PER_GB, "swap": swap_mb * _BYTES_PER_MB}
+    sizes = {EPHEMERAL: ephemeral_gb * _BYTES_PER_GB, SWAP: swap_mb * _BYTES_PER_MB}
     return {name: size for name, size in sizes.items() if size}
 
 
-async def grow(path: Path, size_gb: int) -> None:
+async def grow(path: Path, size_bytes: int) -> None:
     """Make a disk larger; one that is as large already stays as it is."""
-    if size_gb * _BYTES_PER_GB > await virtual_bytes(str(path), "qcow2"):
-        await run(_PROGRAM, "resize", "-q", "-f", "qcow2", str(path), f"{size_gb}G")
+    if size_bytes > await virtual_bytes(str(path), "qcow2"):
+        await run(_PROGRAM, "resize", "-q", "-f", "qcow2", str(path), str(size_bytes))
 
 
 async def copy(source: str, target: Path, *, source_format: str = "qcow2") -> None:

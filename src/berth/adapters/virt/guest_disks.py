@@ -1,6 +1,7 @@
 """The disks that a guest has: which ones, and in which order it sees them."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from berth.adapters.virt import disks, offering
@@ -9,7 +10,7 @@ from berth.adapters.virt.images import ImageFile
 from berth.adapters.virt.sizes import Size
 
 ROOT = "root"
-_DISKS = (ROOT, "ephemeral", "swap")
+_DISKS = (ROOT, disks.EPHEMERAL, disks.SWAP)
 
 
 async def make_disks(
@@ -57,18 +58,26 @@ async def copy_disks(folder: GuestFolder, sources: Mapping[str, str]) -> tuple[s
 async def fit_disks(folder: GuestFolder, names: tuple[str, ...], size: Size) -> tuple[str, ...]:
     """Give a guest that is off the disks of its size, and return their names.
 
-    The root disk grows, and those that are missing are made; none becomes smaller, or less.
+    They grow, and those that are missing are made. Swap, on which nothing is worth keeping, is
+    made smaller or taken away, too; no other disk is.
 
     Raises:
         DriverError: qemu-img failed.
     """
     if ROOT in names and size.root_gb:
-        await disks.grow(folder.disk(ROOT), size.root_gb)
-    missing = {
-        name: size_bytes
-        for name, size_bytes in disks.rest_bytes(size.ephemeral_gb, size.swap_mb).items()
-        if name not in names
-    }
-    for name, size_bytes in missing.items():
-        await disks.make_blank(folder.disk(name), size_bytes)
-    return tuple(name for name in _DISKS if name in names or name in missing)
+        await disks.grow(folder.disk(ROOT), disks.gigabytes(size.root_gb))
+    wanted = disks.rest_bytes(size.ephemeral_gb, size.swap_mb)
+    for name, size_bytes in wanted.items():
+        await _fit(folder.disk(name), size_bytes, is_here=name in names, keeps=name != disks.SWAP)
+    kept = [name for name in names if name != disks.SWAP or name in wanted]
+    if disks.SWAP not in wanted:
+        folder.disk(disks.SWAP).unlink(missing_ok=True)
+    return tuple(name for name in _DISKS if name in kept or name in wanted)
+
+
+async def _fit(path: Path, size_bytes: int, *, is_here: bool, keeps: bool) -> None:
+    """Make a disk of a size, or make the one that is here as large; `keeps` what is on it."""
+    if not is_here or (not keeps and size_bytes < await disks.virtual_bytes(str(path), "qcow2")):
+        await disks.make_blank(path, size_bytes)
+    else:
+        await disks.grow(path, size_bytes)

@@ -1,7 +1,11 @@
 """The folder of a guest on its host: what every driver keeps there."""
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+
+from berth.domain.errors import DriverError
 
 CONSOLE_BYTES_MAX = 8 * 1024 * 1024
 _ERROR_BYTES = 2_000
@@ -40,6 +44,19 @@ class GuestFolder:
             os.truncate(path, 0)
             with path.open("a") as file:
                 file.write(end)
+
+
+@contextmanager
+def writing() -> Generator[None]:
+    """Have what a full or broken disk refuses be an error of the driver.
+
+    Raises:
+        DriverError: it has refused something.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise DriverError(str(error)) from error
 
 
 def tail(path: Path, bytes_max: int) -> str:

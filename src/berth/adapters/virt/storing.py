@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 from berth.adapters.virt import disks, offering
-from berth.adapters.virt.guest_folder import GuestFolder
+from berth.adapters.virt.guest_folder import GuestFolder, writing
 from berth.adapters.virt.leftovers import leftover_of
 from berth.domain.build_failure import FailureCause
 from berth.domain.errors import BuildError, DriverError
@@ -66,12 +66,16 @@ class Storage:
         return "\n".join(found)
 
     async def drop(self, address: str) -> None:
-        """Delete stored disks; they may be gone already."""
+        """Delete stored disks; they may be gone already.
+
+        Raises:
+            DriverError: they cannot be deleted now; they are found again.
+        """
         parts = urlsplit(address)
         if parts.scheme != _SCHEME:
             raise DriverError(f"{address[:200]!r} is no address of stored disks")
         for path in (self._of(parts.path), self._new(parts.path)):
-            await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+            await asyncio.to_thread(_delete, path)
         self._unmark(parts.path)
 
     async def mine(self) -> list[Leftover]:
@@ -118,12 +122,14 @@ class Storage:
         if parts.scheme == _SCHEME:
             try:
                 folder = self._of(parts.path)
+                with writing():
+                    is_there, files = folder.is_dir(), sorted(folder.glob("*.qcow2"))
             except DriverError as error:
                 raise BuildError(str(error)) from error
-            if not folder.is_dir():
+            if not is_there:
                 reason = f"nothing is stored at {address[:200]!r}"
                 raise BuildError(reason, cause=FailureCause.NETWORK)
-            return {path.stem: str(path) for path in sorted(folder.glob("*.qcow2"))}
+            return {path.stem: str(path) for path in files}
         if parts.scheme == offering.SCHEME:
             (names, *_) = parse_qs(parts.query).get("disks", [""])
             found = [name for name in names.split(",") if name]
@@ -140,6 +146,13 @@ class Storage:
         if not uuid or "/" in uuid or uuid.startswith("."):
             raise DriverError(f"{uuid[:80]!r} is no uuid of stored disks")
         return self._folder / uuid
+
+
+def _delete(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    with writing():
+        if path.exists():
+            raise DriverError(f"{path} cannot be deleted")
 
 
 def _was_of(target: Path, origin: str) -> bool:

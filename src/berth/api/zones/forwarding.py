@@ -11,15 +11,17 @@ from berth.api.errors import Header, HttpError
 from berth.api.root_url import root_url
 from berth.api.routing import Answer, Call, Operation
 from berth.api.zones.asking import Json, ask_child, odd, read_answer, server_path, time_left_s
-from berth.api.zones.named_actions import body_below
+from berth.api.zones.named_actions import action_asked, body_below, resized_to
 from berth.api.zones.orders import UUID
+from berth.api.zones.parts import ZoneParts
 from berth.api.zones.stating import Stated
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
+from berth.domain.flavor import Flavor
 from berth.domain.instance import Instance, Status
 from berth.domain.record import Kind
-from berth.domain.write import Put, Remove
+from berth.domain.write import Remove
 from berth.domain.zone import Errand, ErrandStage, Zone
-from berth.ports.zones import ForwardedAnswer, ForwardedRequest
+from berth.ports.zones import ForwardedAnswer, ForwardedRequest, NotAskedError
 from berth.services.saving import save
 from berth.services.zoning.releasing import withdrawn_ms
 
@@ -35,6 +37,8 @@ _NOT_FOUND: Final = 404
 _REFUSALS: Final = frozenset({400, 403, 404, 405, 406, 409, 413, 415, 429, 501})
 """Answers that a tenant is told as they are; what else fails is the child's or this zone's."""
 _MESSAGE_MAX: Final = 1000
+_ENDS: Final = {"confirmResize": False, "revertResize": True}
+"""Actions that end a resize, and whether a server has its size of before then."""
 
 
 def over_tree(operations: Iterable[Operation]) -> tuple[Operation, ...]:
@@ -95,21 +99,14 @@ async def _errand_of(call: Call) -> Errand | None:
 
 async def _forward(call: Call, errand: Errand) -> Answer:
     zone = await _zone_of(call, errand)
-    parts = call.parts.zones
-    most_s = 0.0 if parts is None else parts.build_timeout_s
-    is_owner = call.identity.project_id == errand.project_id
-    user_id = call.identity.user_id if is_owner else errand.user_id
-    answer = await ask_child(
-        call,
-        zone,
-        ForwardedRequest(_method(call), _path(call), body=await body_below(call)),
-        tenant=(errand.project_id, user_id),
-        within_s=time_left_s(call, most_s),
-    )
+    body, flavor = await body_below(call), await resized_to(call)
+    if flavor is None:
+        answer = await _ask(call, zone, errand, body)
+    else:
+        answer = await _ask_for_resize(call, zone, errand, body, flavor)
     if answer.status in _SUCCESSES:
         shown = _success(call, zone, errand, answer)
-        if call.operation.path == _SERVER and _method(call) == "DELETE":
-            await _count_no_more(call, errand)
+        await _count_anew(call, errand)
         return shown
     if answer.status == _NOT_FOUND and call.operation.path == _SERVER:
         await _forget(call, errand)
@@ -117,6 +114,47 @@ async def _forward(call: Call, errand: Errand) -> Answer:
     if answer.status in _REFUSALS:
         raise HttpError(answer.status, _message(answer))
     raise UnavailableError(f"zone {zone.name} could not do it; try again")
+
+
+async def _ask_for_resize(
+    call: Call, zone: Zone, errand: Errand, body: bytes, flavor: Flavor
+) -> ForwardedAnswer:
+    """Have a server resized that counts for the larger size from before that on.
+
+    It does so still when the child's answer is lost, or when what it has begun fails there.
+    """
+    counting = _parts(call).counting
+    await counting.begin_resize(errand, flavor)
+    try:
+        answer = await _ask(call, zone, errand, body)
+    except NotAskedError:
+        await counting.undo(errand)
+        raise
+    if answer.status in _REFUSALS:
+        await counting.undo(errand)
+    return answer
+
+
+async def _ask(call: Call, zone: Zone, errand: Errand, body: bytes) -> ForwardedAnswer:
+    is_owner = call.identity.project_id == errand.project_id
+    user_id = call.identity.user_id if is_owner else errand.user_id
+    return await ask_child(
+        call,
+        zone,
+        ForwardedRequest(_method(call), _path(call), body=body),
+        tenant=(errand.project_id, user_id),
+        within_s=time_left_s(call, _parts(call).build_timeout_s),
+    )
+
+
+async def _count_anew(call: Call, errand: Errand) -> None:
+    """Have a server count for what it is by now, when that was just said."""
+    counting, action = _parts(call).counting, action_asked(call)
+    if call.operation.path == _SERVER and _method(call) == "DELETE":
+        # Who looks when it is gone has it forgotten.
+        await counting.count_no_more(errand)
+    elif action in _ENDS:
+        await counting.end_resize(errand, is_reverted=_ENDS[action])
 
 
 def _success(call: Call, zone: Zone, errand: Errand, answer: ForwardedAnswer) -> Answer:
@@ -144,22 +182,19 @@ def is_theirs(server: object, uuid: str, project_id: str) -> bool:
     return shown.get("id") == uuid and shown.get("tenant_id", project_id) == project_id
 
 
+def _parts(call: Call) -> ZoneParts:
+    parts = call.parts.zones
+    if parts is None:
+        raise UnavailableError("the zone that has the server is not asked at present")
+    return parts
+
+
 async def _zone_of(call: Call, errand: Errand) -> Zone:
     parts = call.parts.zones
     zone = None if parts is None else parts.watch.zone_of(errand.zone_id)
     if zone is None:
         raise UnavailableError("the zone that has the server is not known here any more")
     return zone
-
-
-async def _count_no_more(call: Call, errand: Errand) -> None:
-    """Have a server that is deleted count no more; who looks when it is gone has it forgotten."""
-    if errand.counts_as is None:
-        return
-    try:
-        await save(call.parts.ledger, Put(replace(errand, counts_as=None)))
-    except ConflictError:
-        return  # somebody else was faster
 
 
 async def _forget(call: Call, errand: Errand) -> None:

@@ -47,6 +47,30 @@ async def flavor_called(call: Call, args: object) -> Flavor:
     return flavor
 
 
+async def resized_to(call: Call) -> Flavor | None:
+    """Return the flavor that a request for a server of a child is to have it resized to.
+
+    Raises:
+        InvalidInputError: as `body_below` does.
+    """
+    name, args = _action(call)
+    if name != _RESIZE:
+        return None
+    return await flavor_called(call, args) if call.identity.parent is None else stated_flavor(args)
+
+
+def action_asked(call: Call) -> str | None:
+    """Return the name of the action that is asked for; None where it is something else."""
+    return _action(call)[0]
+
+
+def _action(call: Call) -> tuple[str | None, object]:
+    if call.operation.body is not ServerAction:
+        return None, None
+    ((name, args),) = call.body(ServerAction).items()
+    return name, args
+
+
 def stated_flavor(args: object) -> Flavor:
     """Return the flavor that a parent says a server is to have.
 
@@ -78,9 +102,9 @@ async def body_below(call: Call) -> bytes:
         InvalidInputError: it names a flavor or an image that is not there, or that asks for hosts
             by what names them.
     """
-    if call.operation.body is not ServerAction:
+    name, args = _action(call)
+    if name is None:
         return call.raw_body
-    ((name, args),) = call.body(ServerAction).items()
     if call.identity.parent is not None:
         if name == _RESIZE:
             stated_flavor(args)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from berth.ports.zones import ForwardsToZones
+from berth.services.zoning.counting_below import CountingBelow
 from berth.services.zoning.ring_marks import RingMarks
 from berth.services.zoning.statements import StatementReader
 from berth.services.zoning.telling_capabilities import TellingCapabilities
@@ -22,6 +23,7 @@ class ZoneParts:
         statements: believes what trusted parents state.
         marks: knows lists that come back here.
         children: passes requests on to children.
+        counting: knows what servers in children count for here.
         select_timeout_s: longest time that a select of a parent may take.
         build_timeout_s: longest time that a build or a release may take.
     """
@@ -33,5 +35,6 @@ class ZoneParts:
     statements: StatementReader
     marks: RingMarks
     children: ForwardsToZones
+    counting: CountingBelow
     select_timeout_s: float
     build_timeout_s: float

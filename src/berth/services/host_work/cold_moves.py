@@ -1,5 +1,6 @@
 """Moves of guests that are stopped for it: resize, cold migration, evacuation."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 from berth.domain.errors import BuildError, DriverError
@@ -140,6 +141,8 @@ async def restore(bench: Bench, instance: Instance, migration: Migration) -> Res
             await bench.driver.resize(instance)
         if migration.was is Status.ACTIVE:
             await bench.driver.spawn(instance)
+        else:
+            await _take_back_disks(bench, instance)
     except (BuildError, DriverError) as raised:
         error = raised
     event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
@@ -165,6 +168,12 @@ async def restore(bench: Bench, instance: Instance, migration: Migration) -> Res
     units.append(tuple(try_elsewhere(bench, instance, over, event)))
     first, *others = ((Put(over), *unit) for unit in units)
     return Result(first, otherwise=tuple(others))
+
+
+async def _take_back_disks(bench: Bench, instance: Instance) -> None:
+    """Have nobody read the disks of a guest that stays off, as far as that can be had now."""
+    with suppress(DriverError):
+        await bench.driver.stop(instance.uuid, grace_s=0.0)
 
 
 def _go_back(

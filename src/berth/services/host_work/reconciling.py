@@ -7,7 +7,7 @@ A look takes time, and much may be done meanwhile. So it only finds what is odd;
 looked at anew, and mended, while nothing else is done with the instance.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -28,6 +28,13 @@ _OFF = frozenset({Power.STOPPED, Power.CRASHED, None})
 _ON = frozenset({Status.ACTIVE, Status.PAUSED, Status.SUSPENDED})
 _RUNNING = frozenset({Status.ACTIVE, Status.RESIZED})
 _GONE = frozenset({Power.CRASHED, None})
+_LIVE = frozenset({Power.RUNNING, Power.PAUSED})
+_ENDED = (Status.SHUTOFF, "has ended; it is off now")
+_CHANGED: Final[Mapping[Power | None, tuple[Status, str]]] = {
+    Power.SUSPENDED: (Status.SUSPENDED, "was suspended on its host; it can be resumed"),
+    Power.RUNNING: (Status.ACTIVE, "was resumed on its host; it is active now"),
+}
+"""What becomes of an instance whose guest the host's own tools have suspended, or resumed."""
 
 
 class Oddity(NamedTuple):
@@ -138,12 +145,13 @@ async def _mend_here(bench: Bench, instance: Instance, power: Power | None) -> F
     if instance.status is Status.SHUTOFF:
         await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
         return Finding(REMOVED, f"the guest of instance {instance.uuid} ran; stopped, as it is off")
-    off = replace(instance, status=Status.SHUTOFF, updated_at_s=bench.clock.now_s())
-    (outcome,) = await bench.ledger.commit([(Put(off),)])
+    status, text = _CHANGED.get(power, _ENDED)
+    now = replace(instance, status=status, updated_at_s=bench.clock.now_s())
+    (outcome,) = await bench.ledger.commit([(Put(now),)])
     # Refused when the instance has changed: then somebody looks after it.
     if not isinstance(outcome, Committed):
         return None
-    return Finding(ENDED, f"the guest of instance {instance.uuid} has ended; it is off now")
+    return Finding(ENDED, f"the guest of instance {instance.uuid} {text}")
 
 
 def _should_run(instance: Instance) -> bool:
@@ -160,5 +168,6 @@ def _differs(instance: Instance, power: Power | None) -> bool:
     if _should_run(instance) and power in _GONE:
         return False
     if instance.status in _ON:
-        return power in _OFF
-    return instance.status is Status.SHUTOFF and power is Power.RUNNING
+        has_changed = (power is Power.SUSPENDED) != (instance.status is Status.SUSPENDED)
+        return power in _OFF or (has_changed and power in _CHANGED)
+    return instance.status is Status.SHUTOFF and power in _LIVE

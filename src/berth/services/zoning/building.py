@@ -20,13 +20,13 @@ from berth.domain.offer import (
 )
 from berth.domain.request import Destination, Request
 from berth.domain.write import Within
-from berth.domain.zone import Errand
+from berth.domain.zone import Errand, ErrandStage
 from berth.domain.zone_orders import BuildItem, BuildOrder, BuildOutcome
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.commands import PlaceOrder, Places
 from berth.services.replica import Replica
-from berth.services.zoning.group_homes import GroupHomes
+from berth.services.zoning.group_homes import GroupHomes, home_of
 from berth.services.zoning.held_offers import HeldOffers
 from berth.services.zoning.offer_seals import OfferSeals
 from berth.services.zoning.releasing import withdrawn_ms
@@ -123,8 +123,14 @@ class Building:
             else:
                 here.append(opened)
         first = next((one.terms.where for one in (*here, *chain(*below.values()))), None)
-        if first is not None:
-            await self._homes.bind(order.group, first)
+        home = None if first is None else home_of(await self._homes.bind(order.group, first))
+        if home is not None:
+            # Where its group is since the offers were made, it may go to that zone alone.
+            elsewhere = [one for one in here if home]
+            elsewhere += chain(*(some for zone_id, some in below.items() if zone_id != home))
+            flaws.update((one.item.instance.uuid, OfferFlaw.GONE) for one in elsewhere)
+            here = [] if home else here
+            below = {zone_id: some for zone_id, some in below.items() if zone_id == home}
         found = await asyncio.gather(
             *(self._build_here(order.request, one) for one in here),
             *(self._build_below(order, zone_id, some) for zone_id, some in below.items()),
@@ -234,32 +240,59 @@ class Building:
     ) -> Sequence[tuple[str, OfferFlaw | None]]:
         flaws: dict[str, OfferFlaw | None] = {}
         parcels: list[Parcel] = []
+        earlier: dict[str, Errand] = {}
         for one in some:
-            instance = one.item.instance
-            if await self._is_foreign(instance):
-                flaws[instance.uuid] = OfferFlaw.USED
-            else:
-                parcels.append(Parcel(instance, _inner_blob(one), one.item.sent_ms))
+            parcel = Parcel(one.item.instance, _inner_blob(one), one.item.sent_ms)
+            uuid = parcel.instance.uuid
+            errand = await self._ledger.get(Errand, uuid)
+            flaw = await self._flaw_of(parcel, zone_id, errand)
+            if flaw is not None:
+                flaws[uuid] = flaw
+                continue
+            if errand is not None:
+                earlier[uuid] = errand
+            parcels.append(parcel)
         if parcels:
             flaws |= await self._sending.send(
-                order.request, order.group, zone_id, parcels, withdrawn=self._withdrawn
+                order.request,
+                order.group,
+                zone_id,
+                parcels,
+                withdrawn=self._withdrawn,
+                earlier=earlier,
             )
+        for uuid, errand in earlier.items():
+            if flaws[uuid] is not None and errand.stage is not ErrandStage.THERE:
+                flaws[uuid] = OfferFlaw.UNSETTLED  # what was sent first may have it there
         return list(flaws.items())
+
+    async def _flaw_of(
+        self, parcel: Parcel, zone_id: int, errand: Errand | None
+    ) -> OfferFlaw | None:
+        """Tell why an instance is not to be passed on, before its errand takes another's place.
+
+        It is in another child, or another project's; or the order comes late, and the instance was
+        sent again since.
+        """
+        if errand is not None and errand.project_id != parcel.instance.project_id:
+            return OfferFlaw.USED
+        is_late = errand is not None and errand.sent_ms > parcel.sent_ms
+        if is_late or await self._is_past(parcel):
+            return OfferFlaw.WITHDRAWN
+        is_elsewhere = errand is not None and errand.zone_id != zone_id
+        return OfferFlaw.USED if is_elsewhere else None
 
     async def _withdrawn(self, parcels: Sequence[Parcel]) -> frozenset[str]:
         """Tell which were released here since they were sent, and are not to be passed on."""
-        found: set[str] = set()
-        for one in parcels:
-            stored = await self._ledger.get(Instance, one.instance.uuid)
-            marked_ms = None if stored is None else withdrawn_ms(stored)
-            if marked_ms is not None and one.sent_ms <= marked_ms:
-                found.add(one.instance.uuid)
-        return frozenset(found)
+        return frozenset([one.instance.uuid for one in parcels if await self._is_past(one)])
 
-    async def _is_foreign(self, instance: Instance) -> bool:
-        """Tell whether an instance of another project has the uuid, whose errand is to stay."""
-        errand = await self._ledger.get(Errand, instance.uuid)
-        return errand is not None and errand.project_id != instance.project_id
+    async def _is_past(self, parcel: Parcel) -> bool:
+        """Tell whether an instance was released here since it was sent, or has come here itself."""
+        stored = await self._ledger.get(Instance, parcel.instance.uuid)
+        if stored is None:
+            return False
+        marked_ms = withdrawn_ms(stored)
+        return marked_ms is None or parcel.sent_ms <= marked_ms
 
 
 def _inner_blob(one: _Opened) -> bytes:

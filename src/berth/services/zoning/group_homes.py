@@ -1,15 +1,19 @@
 """Group homes: the one zone that members of a group go to who have to be together."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from berth.domain.errors import ConflictError
+from berth.domain.instance import Instance, Task
 from berth.domain.offer import ChildTerms, HostTerms
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.domain.write import Committed, Guard, Put
-from berth.ports.ledger import Ledger
+from berth.domain.zone import Errand, ErrandStage
+from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.replica import Replica
 
 _TRIES = 5
+_MEMBERS_MAX = 10_000
 
 
 class GroupHomes:
@@ -47,7 +51,7 @@ class GroupHomes:
         if group is None:
             return None
         mine = self._replica.hosts.server_groups.get(group.uuid)
-        if mine is not None and (mine.zone_id is not None or not is_together(mine)):
+        if mine is not None and not is_together(mine):
             return mine
         home = home_at(where) if is_together(group) else None
         for _ in range(_TRIES):
@@ -56,11 +60,59 @@ class GroupHomes:
             if stored is not None and (stored.zone_id is not None or home is None):
                 return stored
             bound = replace(stored or group, zone_id=home)
-            guard = Guard(f"zone of server group {group.uuid}", seen)
+            guard = Guard(home_guard(group.uuid), seen)
             (outcome,) = await self._ledger.commit([(guard, Put(bound))])
             if isinstance(outcome, Committed):
                 return bound
         raise ConflictError(f"server group {group.uuid} keeps changing; try again")
+
+    async def leave(self, group: ServerGroup, *, but: Collection[str]) -> ServerGroup | None:
+        """Have a group be in no zone that has no members any more, or none of which took any.
+
+        Args:
+            group: one whose members have to be together.
+            but: instances that are to become members, and are none yet.
+
+        Returns:
+            The group, free to go to any zone; None when it stays where it is.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
+        seen = await self._ledger.version()
+        stored = await self._ledger.get(ServerGroup, group.uuid)
+        if stored is None or stored.zone_id is None:
+            return stored
+        if await self._has_members(stored, but):
+            return None
+        free = replace(stored, zone_id=None)
+        guard = Guard(home_guard(group.uuid), seen)
+        (outcome,) = await self._ledger.commit([(guard, Put(free))])
+        return free if isinstance(outcome, Committed) else None
+
+    async def _has_members(self, group: ServerGroup, but: Collection[str]) -> bool:
+        query = InstanceQuery(group_uuid=group.uuid, limit=_MEMBERS_MAX)
+        here = await self._ledger.instances(query)
+        if any(_is_member(one) for one in here if one.uuid not in but):
+            return True
+        below = await self._ledger.errands(project_id=group.project_id or None)
+        return any(_may_be_member(one, group) for one in below)
+
+
+def home_guard(group_uuid: str) -> str:
+    """Return the guard of what rests on which zone a group is in."""
+    return f"zone of server group {group_uuid}"
+
+
+def _is_member(instance: Instance) -> bool:
+    """Tell whether an instance has a place, or is on its way to one."""
+    return instance.host is not None or instance.task is Task.SCHEDULING
+
+
+def _may_be_member(errand: Errand, group: ServerGroup) -> bool:
+    """Tell whether a child has a member, as far as its owner has not deleted it."""
+    is_wanted = errand.stage is not ErrandStage.WITHDRAWING and errand.counts_as is not None
+    return is_wanted and errand.group_uuid in {None, group.uuid}
 
 
 def is_together(group: ServerGroup | None) -> bool:

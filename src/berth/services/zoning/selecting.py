@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -186,25 +186,40 @@ class Selecting:
         weights = tuple(choice.weight for choice in selection.choices)
         return Offers(selection.select_id, weights, tuple(blobs), selection.late)
 
-    async def select(self, order: SelectOrder) -> Selection:
+    async def select(self, order: SelectOrder, *, without: Collection[int] = ()) -> Selection:
         """Return the best of this zone and of those below it.
 
-        Children that do not answer in time are left out.
+        Children that do not answer in time are left out. A group that has no members where it is
+        may go elsewhere when there is too little room.
+
+        Args:
+            order: what is asked.
+            without: numbers of zones that are left out, 0 for this one.
 
         Raises:
             InvalidInputError: flavor or image hold a spec that cannot be read.
             UnavailableError: the ledger cannot be reached.
         """
-        group = self._homes.known(order.group)
-        if group is not order.group:
-            order = replace(order, group=group)
-        zones = self._zones_for(order)
+        if order.audience != self._zone:
+            order = replace(order, group=self._homes.known(order.group))
+        selection = await self._select(order, without)
+        group, uuids = order.group, order.request.instance_uuids
+        if group is None or home_of(group) is None or len(selection.choices) == len(uuids):
+            return selection
+        free = await self._homes.leave(group, but=uuids)
+        if free is None:
+            return selection
+        await self.release(Surplus(selection.select_id), order.audience)
+        return await self._select(replace(order, group=free), without)
+
+    async def _select(self, order: SelectOrder, without: Collection[int]) -> Selection:
+        zones = [one for one in self._zones_for(order) if one.zone_id not in without]
         below = replace(order, marks=(*order.marks, self._marks.new())) if zones else order
         asked = [asyncio.create_task(self._ask(zone, below)) for zone in zones]
         try:
             await asyncio.sleep(0)  # the children work while this zone does
             mine = await self._local.offer(order)
-            if home_of(order.group):
+            if home_of(order.group) or 0 in without:
                 self._local.release(mine.select_id, order.audience)
                 mine = replace(mine, offers=())
             late = await self._wait(asked, order)

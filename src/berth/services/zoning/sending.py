@@ -12,7 +12,7 @@ from berth.domain.offer import OfferFlaw
 from berth.domain.record import Kind
 from berth.domain.request import Request
 from berth.domain.server_group import ServerGroup
-from berth.domain.write import Put, Rejected, Remove, Within, Write
+from berth.domain.write import Guard, Put, Rejected, Remove, Within, Write
 from berth.domain.zone import Errand, ErrandStage, Zone
 from berth.domain.zone_orders import BuildItem, BuildOrder, ReleaseOrder, Withdrawal
 from berth.ports.clock import Clock
@@ -20,6 +20,7 @@ from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones, NotAskedError
 from berth.services.saving import save
+from berth.services.zoning.group_homes import home_guard, home_of, is_together
 from berth.services.zoning.selecting import abroad
 
 Flaws = Mapping[str, OfferFlaw | None]
@@ -101,6 +102,7 @@ class Sending:
         parcels: Sequence[Parcel],
         *,
         withdrawn: Withdrawn | None = None,
+        earlier: Mapping[str, Errand] | None = None,
     ) -> Flaws:
         """Have a child build instances; tell of each what came of it.
 
@@ -111,6 +113,8 @@ class Sending:
             parcels: what it is to build.
             withdrawn: tells which of them are not to be sent any more. It is asked when their
                 errands stand, so that a release sees them, or its mark is seen.
+            earlier: errands of those that the child was sent before; they stand again for those
+                that it refuses now, as it may have them by what came first.
 
         Raises:
             UnavailableError: the ledger here cannot be reached.
@@ -122,18 +126,37 @@ class Sending:
         within = None if self._limits is None else self._limits(request.project_id)
         if within is not None:
             unit.append(within)
+        if group is not None and is_together(group):
+            seen = await self._ledger.version()
+            stored = await self._ledger.get(ServerGroup, group.uuid)
+            if home_of(stored) not in {None, zone_id}:
+                return dict.fromkeys((one.instance.uuid for one in parcels), OfferFlaw.GONE)
+            unit.append(Guard(home_guard(group.uuid), seen, is_shared=True))
         (outcome,) = await self._ledger.commit([tuple(unit)])
         if isinstance(outcome, Rejected):
-            # More than the project may have here; the parent learns no more than that it is gone.
+            # More than the project may have here, or its group has just gone to another zone; the
+            # parent learns no more than that it is gone.
             return dict.fromkeys((one.instance.uuid for one in parcels), OfferFlaw.GONE)
         marked = frozenset[str]() if withdrawn is None else await withdrawn(parcels)
-        for uuid in marked:
-            await self._forget(uuid)
-        left = [one for one in parcels if one.instance.uuid not in marked]
+        left: list[Parcel] = []
+        for one in parcels:
+            if one.instance.uuid not in marked:
+                left.append(one)
+            elif await self._is_latest(one):
+                await self._forget(one.instance.uuid)
         flaws: dict[str, OfferFlaw | None] = dict.fromkeys(marked, OfferFlaw.WITHDRAWN)
         if left:
-            flaws |= await self._send(request, group, zone, left)
+            told = await self._send(request, group, zone, left)
+            if withdrawn is not None:
+                left = [one for one in left if await self._is_latest(one)]
+            await self._note(left, zone.zone_id, told, earlier or {})
+            flaws |= told
         return flaws
+
+    async def _is_latest(self, parcel: Parcel) -> bool:
+        """Tell whether an instance was not sent again meanwhile, by whoever has sent it here."""
+        errand = await self._ledger.get(Errand, parcel.instance.uuid)
+        return errand is None or errand.sent_ms <= parcel.sent_ms
 
     async def _send(
         self, request: Request, group: ServerGroup | None, zone: Zone, parcels: Sequence[Parcel]
@@ -148,15 +171,12 @@ class Sending:
         try:
             outcomes = await self._children.build(zone, order, timeout_s=self._timeout_s)
         except NotAskedError:
-            flaws: Flaws = dict.fromkeys(uuids, OfferFlaw.GONE)
+            return dict.fromkeys(uuids, OfferFlaw.GONE)
         except UnavailableError:
             # The errands stay: whoever asks for these instances is sent on, until a release.
             return dict.fromkeys(uuids, OfferFlaw.UNSETTLED)
-        else:
-            told = {one.instance_uuid: one.flaw for one in outcomes}
-            flaws = {uuid: told.get(uuid, OfferFlaw.UNSETTLED) for uuid in uuids}
-        await self._note(parcels, zone.zone_id, flaws)
-        return flaws
+        told = {one.instance_uuid: one.flaw for one in outcomes}
+        return {uuid: told.get(uuid, OfferFlaw.UNSETTLED) for uuid in uuids}
 
     async def _forget(self, uuid: str) -> None:
         try:
@@ -226,6 +246,7 @@ class Sending:
         parcels: Sequence[Parcel],
         zone_id: int,
         flaws: Flaws,
+        earlier: Mapping[str, Errand],
     ) -> None:
         """Write down which instances are there, and forget those that the child has refused."""
         writes: list[Write] = []
@@ -235,7 +256,11 @@ class Sending:
             if flaw is None:
                 errand = self._errand(one, zone_id)
                 writes.append(Put(replace(errand, stage=ErrandStage.THERE)))
-            elif flaw is not OfferFlaw.UNSETTLED:
+            elif flaw is OfferFlaw.UNSETTLED:
+                continue  # a release has to name what was sent last
+            elif uuid in earlier:
+                writes.append(Put(earlier[uuid]))
+            else:
                 writes.append(Remove(Kind.ERRAND, uuid))
         if writes:
             await save(self._ledger, *writes)
@@ -254,6 +279,7 @@ class Sending:
             created_at_s=now_s,
             updated_at_s=now_s,
             counts_as=(instance.flavor.vcpus, instance.flavor.memory_mb),
+            group_uuid=instance.group_uuid or "",
         )
 
 

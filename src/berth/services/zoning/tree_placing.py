@@ -6,7 +6,7 @@ in the ledger as pending until the last of its instances is somewhere, or all of
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -141,15 +141,15 @@ class TreePlacing:
             return earlier
         if order.accepted:
             return await self._go_on(order)
-        selection = await self._select(order.request, self._group_of(order.request))
+        selection = await self._select(order.request, await self._group_of(order.request))
         if self._is_local(selection, order):
             return await self._place_here(order, selection)
         return await self._execute(order, selection)
 
     async def _place_here(self, order: PlaceOrder, selection: Selection) -> Decision:
         await self._release(selection)
-        group = self._group_of(order.request)
-        if selection.choices:
+        group = await self._group_of(order.request)
+        if len(selection.choices) == len(order.request.instance_uuids):
             group = await self._homes.bind(group, selection.choices[0].where)
         told = replace(order, told=_told(selection))
         if home_of(group):
@@ -186,7 +186,7 @@ class TreePlacing:
         if pending is None:
             raise ConflictError(f"request {request_id} is not pending any more")
         taken = await self._journeys.take(pending)
-        group = self._group_of(taken.request)
+        group = await self._group_of(taken.request)
         journey = await self._journeys.resume(taken.request, group, order.instances)
         if taken.is_given_up:
             return await self._ends.give_up(journey)
@@ -199,7 +199,7 @@ class TreePlacing:
 
     async def _execute(self, order: PlaceOrder, selection: Selection) -> Decision:
         """Write a request down as pending and taken, and do it."""
-        group = self._group_of(order.request)
+        group = await self._group_of(order.request)
         try:
             journey = await self._journeys.begin(order, group)
         except ConflictError:
@@ -223,11 +223,14 @@ class TreePlacing:
             lease.cancel()
 
     async def _find_places(self, journey: Journey, selection: Selection | None) -> None:
+        without: set[int] = set()
         for attempt in range(self._settings.attempts_max):
             if not journey.waiting or journey.lost:
                 return
             if selection is None or attempt:
-                selection = await self._select(journey.request, journey.group, journey.waiting)
+                selection = await self._select(
+                    journey.request, journey.group, journey.waiting, without=without
+                )
             chosen = selection
             journey.zones_late = chosen.late
             if len(chosen.choices) < len(journey.waiting):
@@ -243,6 +246,18 @@ class TreePlacing:
             if journey.waiting:
                 # What is selected next is not to find its own earlier room taken.
                 await self._release(chosen)
+                without |= await self._left(journey)
+
+    async def _left(self, journey: Journey) -> set[int]:
+        """Return the zone that took no member of a group, which goes to another one now."""
+        home = home_of(journey.group)
+        if journey.group is None or home is None or journey.lost:
+            return set()
+        free = await self._homes.leave(journey.group, but=journey.waiting)
+        if free is None:
+            return set()
+        journey.group = free
+        return {home}
 
     async def _use(self, journey: Journey, selection: Selection) -> None:
         """Build by the entries of a plan, and by its spares where one fails."""
@@ -311,6 +326,8 @@ class TreePlacing:
         request: Request,
         group: ServerGroup | None,
         waiting: Iterable[str] | None = None,
+        *,
+        without: Collection[int] = (),
     ) -> Selection:
         wanted = request
         if waiting is not None:
@@ -319,14 +336,18 @@ class TreePlacing:
         # This zone's own layer is never sealed, as nobody is above it.
         blob_bytes = blob_bytes_of(self._settings.levels_max) + LAYER_BYTES
         order = SelectOrder(wanted, self._zone, deadline_s, blob_bytes, group)
-        return await self._selecting.select(order)
+        return await self._selecting.select(order, without=without)
 
     async def _release(self, selection: Selection, *, keep: int = 0) -> None:
         await self._selecting.release(Surplus(selection.select_id, keep), self._zone)
 
-    def _group_of(self, request: Request) -> ServerGroup | None:
+    async def _group_of(self, request: Request) -> ServerGroup | None:
         uuid = request.group_uuid
-        return None if uuid is None else self._replica.hosts.server_groups.get(uuid)
+        if uuid is None:
+            return None
+        known = self._replica.hosts.server_groups.get(uuid)
+        # It may be newer than the replica: children have to be told of it all the same.
+        return known or await self._ledger.get(ServerGroup, uuid)
 
 
 def _suits(group: ServerGroup | None, selection: Selection) -> bool:

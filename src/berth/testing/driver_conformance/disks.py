@@ -87,6 +87,25 @@ class DiskTests(RigFixtures):
             await there.fetch_disks(with_disk, address)
         assert await powers(there) == {}
 
+    async def test_an_offer_ends_when_its_guest_is_to_be_off_or_of_another_size(
+        self, rig: DriverRig, driver: Driver, with_disk: Instance
+    ) -> None:
+        """A move that was given up leaves nothing behind, and is not in the way of a resize."""
+        needs(driver, Verb.DISKS)
+        there = await rig.open(THERE)
+        await stopped(rig, driver, with_disk, 7)
+        address = await driver.offer_disks(with_disk.uuid)
+        driver = await rig.open()
+        await driver.stop(with_disk.uuid, grace_s=0)
+        with pytest.raises(BuildError):
+            await there.fetch_disks(with_disk, address)
+        address = await driver.offer_disks(with_disk.uuid)
+        flavor = replace(with_disk.flavor, root_gb=with_disk.flavor.root_gb + 1)
+        assert await driver.resize(replace(with_disk, flavor=flavor))
+        with pytest.raises(BuildError):
+            await there.fetch_disks(with_disk, address)
+        assert await rig.read_disk(with_disk.uuid) == 7
+
     async def test_stored_disks_stay_until_they_are_dropped(
         self, rig: DriverRig, driver: Driver, with_disk: Instance
     ) -> None:
@@ -134,7 +153,9 @@ class DiskTests(RigFixtures):
                 await driver.store_disks(with_disk.uuid)
             await driver.spawn(with_disk)
 
-    @pytest.mark.parametrize("wrong", ["", "nothing://like.that/", "stored:../x", "file:/etc"])
+    @pytest.mark.parametrize(
+        "wrong", ["", "nothing://like.that/", "stored:../x", f"stored:{300 * 'x'}", "file:/etc"]
+    )
     async def test_disks_come_from_proper_addresses_only(
         self, driver: Driver, with_disk: Instance, wrong: str
     ) -> None:

@@ -16,8 +16,10 @@ from berth.domain.errors import UnavailableError
 from berth.domain.zone import Zone
 from berth.ports.zones import STATEMENT_HEADER, ForwardedAnswer, ForwardedRequest, NotAskedError
 from berth.services.commands import PLACE
+from berth.services.limiting import Limiting
 from berth.services.sealing import KEY_BYTES, Sealer
 from berth.services.zoning.asking_children import AskingChildren
+from berth.services.zoning.counting_below import CountingBelow
 from berth.services.zoning.ring_marks import RingMarks
 from berth.services.zoning.statements import Asked, StatementReader, StatementWriter
 from berth.services.zoning.telling_capabilities import TellingCapabilities
@@ -160,6 +162,7 @@ class ZoneStack(Stack):
             statements=StatementReader(name, lambda: trusted, self.clock.now_s),
             marks=RingMarks(sealer),
             children=self.children,
+            counting=CountingBelow(self.ledger, Limiting(self.replica).within),
             select_timeout_s=2.0,
             build_timeout_s=30.0,
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -11,6 +12,7 @@ from berth.domain.offer import OfferFlaw, OfferKey, OnGone
 from berth.domain.request import Request
 from berth.domain.resources import VCPU
 from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.write import Put
 from berth.domain.zone import Errand, ErrandStage
 from berth.domain.zone_orders import BuildOrder, BuildOutcome
 from tests.unit.services.zoning.houses import (
@@ -311,6 +313,45 @@ async def test_what_was_released_is_not_passed_on_late() -> None:
     assert flaws(await root.building.build(anew)) == [None] * 3
 
 
+@pytest.mark.parametrize("offset", [100.0, -100.0])
+async def test_an_order_that_comes_after_its_successor_changes_nothing(offset: float) -> None:
+    """What was sent again is where it went then, here or below, and is found there."""
+    root = await open_tree()
+    request = request_of(2)
+    late = await late_below(root, request)
+    await root.releasing.release(withdrawal(*request.instance_uuids, sent_ms=1000))
+    root.children[:] = [replace(one, weight_offset=offset) for one in root.children]
+    offers = await root.selecting.offers(root.select_order(request))
+    order = build_order(request, offers.blobs)
+    anew = replace(order, items=tuple(replace(one, sent_ms=1001) for one in order.items))
+    assert flaws(await root.building.build(anew)) == [None] * 2
+    before = await built(root), await root.desk.ledger.errands()
+    assert flaws(await root.building.build(late)) == [OfferFlaw.WITHDRAWN] * 2
+    assert (await built(root), await root.desk.ledger.errands()) == before
+
+
+async def test_a_late_answer_does_not_end_what_was_sent_since() -> None:
+    """A child says that it has not built, when the instance was sent again and is there."""
+    root = await open_tree()
+    request = request_of(1)
+    order = await late_below(root, request)
+    (uuid,) = request.instance_uuids
+    right = root.near.build
+
+    async def answer_late(*_: object, **__: object) -> tuple[BuildOutcome, ...]:
+        root.near.build = right  # type: ignore[method-assign]
+        assert await root.releasing.release(withdrawal(uuid, sent_ms=1000)) == frozenset()
+        anew = replace(order, items=tuple(replace(one, sent_ms=1001) for one in order.items))
+        assert flaws(await root.building.build(anew)) == [None]
+        return (BuildOutcome(uuid, OfferFlaw.GONE),)
+
+    root.near.build = answer_late  # type: ignore[method-assign]
+    assert flaws(await root.building.build(order)) == [OfferFlaw.GONE]
+    (errand,) = await root.desk.ledger.errands()
+    assert (errand.instance_uuid, errand.stage) == (uuid, ErrandStage.THERE)
+    assert [one.uuid for some in (await built(root)).values() for one in some] == [uuid]
+
+
 async def test_what_is_passed_on_during_its_release_is_settled() -> None:
     """Whichever of the two comes first: what a release says is not there will not be."""
     root = await open_tree()
@@ -333,3 +374,37 @@ async def test_what_is_passed_on_during_its_release_is_settled() -> None:
     assert kept == (frozenset({uuid}) if passed[0].flaw is None else frozenset())
     there = [one.uuid for some in (await built(root)).values() for one in some]
     assert frozenset(there) == kept
+
+
+async def test_a_group_that_has_gone_elsewhere_since_the_offer() -> None:
+    """Its members are built in the zone where it is, and nowhere else."""
+    root = await open_tree()
+    group = ServerGroup(str(UUID(int=7)), "g", GroupPolicy.AFFINITY, "p")
+    request = replace(request_of(1), group_uuid=group.uuid)
+    order = replace(root.select_order(request), group=group)
+    offers = await root.selecting.offers(order)
+    await root.desk.ledger.write(Put(replace(group, zone_id=99)))
+    (outcome,) = await root.building.build(replace(build_order(request, offers.blobs), group=group))
+    assert outcome.flaw is OfferFlaw.GONE
+    assert await root.desk.ledger.errands() == []
+
+
+@pytest.mark.parametrize("other", ["west", "east"])
+async def test_an_instance_that_is_there_is_not_built_by_another_offer(other: str) -> None:
+    """Of this child or of its sibling: where it is stays known, and it is in one zone."""
+    root = await open_tree()
+    request = request_of(1)
+    children = {one.name: one for one in root.children}
+    root.children[:] = [replace(children["west"], weight_offset=100.0)]
+    first = await root.selecting.offers(root.select_order(request))
+    assert flaws(await root.building.build(build_order(request, first.blobs))) == [None]
+    root.children[:] = [children["west"], children["east"]]
+    root.children[:] = [
+        replace(one, weight_offset=100.0 if one.name == other else 0.0) for one in root.children
+    ]
+    second = await root.selecting.offers(root.select_order(request))
+    assert flaws(await root.building.build(build_order(request, second.blobs))) == [OfferFlaw.USED]
+    errand = await root.desk.ledger.get(Errand, request.instance_uuids[0])
+    assert errand is not None
+    assert (errand.zone_id, errand.stage) == (1, ErrandStage.THERE)
+    assert {name for name, some in (await built(root)).items() if some} == {"west"}

@@ -376,3 +376,70 @@ async def test_one_that_its_owner_deletes_meanwhile() -> None:
     await root.tree.place(order_of(request_of(1)))
     assert await live(root) == {}
     assert await root.desk.ledger.get(Errand, uuid) is None
+
+
+def _of_group(request: Request, group: ServerGroup) -> PlaceOrder:
+    order = order_of(replace(request, group_uuid=group.uuid))
+    members = tuple(replace(one, group_uuid=group.uuid) for one in order.instances)
+    return replace(order, instances=members)
+
+
+async def test_a_group_without_members_goes_where_there_is_room() -> None:
+    """A zone that took none of its first members, or has none any more, does not keep it."""
+    root = await open_tree()
+    group = ServerGroup("group-1", "g", GroupPolicy.AFFINITY, "p")
+    await root.desk.ledger.write(Put(group))
+    await root.desk.follower.catch_up()
+    root.children[1] = replace(root.children[1], weight_offset=100.0)
+    for uuid in request_of(50).instance_uuids:
+        await root.near.houses["east"].releasing.release(withdrawal(uuid))
+    decision = await root.tree.place(_of_group(request_of(3), group))
+    assert decision.verdict is Verdict.PLACED
+    assert {name: len(some) for name, some in (await live(root)).items()} == {"west": 3}
+
+
+async def test_a_refused_request_binds_no_group() -> None:
+    """What no zone has room for leaves the group as it was."""
+    root = await open_tree()
+    group = ServerGroup("group-1", "g", GroupPolicy.AFFINITY, "p")
+    await root.desk.ledger.write(Put(group))
+    await root.desk.follower.catch_up()
+    decision = await root.tree.place(_of_group(request_of(PLACES), group))
+    assert decision.verdict is Verdict.REFUSED
+    stored = await root.desk.ledger.get(ServerGroup, group.uuid)
+    assert stored is not None
+    assert stored.zone_id is None
+
+
+async def test_a_group_whose_members_are_deleted_goes_where_there_is_room() -> None:
+    """Its zone has been full, or disabled, since."""
+    root = await open_tree()
+    group = ServerGroup("group-1", "g", GroupPolicy.AFFINITY, "p")
+    await root.desk.ledger.write(Put(group))
+    await root.desk.follower.catch_up()
+    root.children[1] = replace(root.children[1], weight_offset=100.0)
+    await root.tree.place(_of_group(request_of(2), group))
+    await root.desk.follower.catch_up()
+    east = root.children.pop()
+    later = replace(
+        request_of(3), request_id="req-2", instance_uuids=request_of(3).instance_uuids[2:]
+    )
+    decision = await root.tree.place(_of_group(later, group))
+    assert decision.verdict is Verdict.REFUSED
+    root.children.append(east)
+    for errand in await root.desk.ledger.errands():
+        await root.desk.ledger.write(Put(replace(errand, counts_as=None)))
+    root.children.pop()
+    later = replace(later, request_id="req-3", instance_uuids=request_of(4).instance_uuids[3:])
+    decision = await root.tree.place(_of_group(later, group))
+    assert decision.verdict is Verdict.PLACED
+
+
+async def test_a_group_that_is_newer_than_the_table() -> None:
+    """Children are told of it all the same."""
+    root = await open_tree()
+    group = ServerGroup("group-1", "g", GroupPolicy.AFFINITY, "p")
+    await root.desk.ledger.write(Put(group))
+    decision = await root.tree.place(_of_group(request_of(4), group))
+    assert decision.verdict is Verdict.PLACED
+    assert [len(some) for some in (await live(root)).values()] == [4]

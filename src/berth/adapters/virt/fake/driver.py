@@ -86,7 +86,10 @@ class FakeDriver:
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
         """Stop a guest, after the grace when it hangs."""
         guest = self.machine.guests.get(instance_uuid)
-        if guest is None or guest.is_orphan or guest.power is Power.STOPPED:
+        if guest is None or guest.is_orphan:
+            return
+        guest.offered = False
+        if guest.power is Power.STOPPED:
             return
         if guest.waits:
             raise DriverError(f"guest {instance_uuid} waits for a live migration")
@@ -134,7 +137,7 @@ class FakeDriver:
         """Give a guest another size."""
         await self._act("resize")
         guest = self._guest(instance.uuid)
-        guest.wanted = instance.flavor
+        guest.wanted, guest.offered = instance.flavor, False
         if guest.power not in (*_LIVE, Power.SUSPENDED) or Verb.RESIZE_LIVE in self.verbs:
             guest.flavor = instance.flavor
         return guest.flavor == instance.flavor

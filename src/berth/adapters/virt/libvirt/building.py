@@ -106,10 +106,7 @@ class Builder:
         """
         folder = self._roster.folder(known.uuid)
         folder.leave(leaves=False)  # a move that somebody has died over did not take place
-        if known.address:
-            await offering.withdraw(folder)
-            known = _changed(known, address="")
-            await self._roster.write(known)
+        known = await self.withdraw(known)
         if not seen.is_saved:
             known = await self.settle_size(known)
             running = _changed(known, power=Power.RUNNING, reason="")
@@ -123,8 +120,20 @@ class Builder:
             await self._roster.write(known)
             raise
 
+    async def withdraw(self, known: Record) -> Record:
+        """Offer the disks of a guest no more, and return what is known of it then.
+
+        Raises:
+            DriverError: whoever offers them cannot be ended.
+        """
+        if known.address:
+            await offering.withdraw(self._roster.folder(known.uuid))
+            known = _changed(known, address="")
+            await self._roster.write(known)
+        return known
+
     async def settle_size(self, known: Record) -> Record:
-        """Give a guest that is off the size that it is to have; disks only grow."""
+        """Give a guest that is off the size that it is to have."""
         if known.size == known.wanted:
             return known
         folder = self._roster.folder(known.uuid)

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from berth.adapters.virt import offering
-from berth.adapters.virt.guest_folder import tail
+from berth.adapters.virt.guest_folder import tail, writing
 from berth.adapters.virt.hints import Hints
 from berth.adapters.virt.images import Images
 from berth.adapters.virt.inventory import Stock, report_of
@@ -113,8 +113,9 @@ class LibvirtDriver:
                 return
             if seen.record.waits:
                 raise DriverError(f"guest {instance_uuid} waits for a live migration")
-            is_free, is_written = True, seen.record.power is Power.STOPPED
-            stopped = _changed(seen.record, power=Power.STOPPED, reason="")
+            known = await self._builder.withdraw(seen.record)
+            is_free, is_written = True, known.power is Power.STOPPED
+            stopped = _changed(known, power=Power.STOPPED, reason="")
             if seen.power[0] is Power.RUNNING:
                 is_free = await press(self._connection, self._clock, instance_uuid, grace_s)
             # Before it ends, or it would have crashed should both daemons die in between; but
@@ -171,7 +172,7 @@ class LibvirtDriver:
             changed = _changed(known, wanted=Size.of(instance.flavor), cells=cells)
             await self._roster.write(changed)
             if seen.power[0] in (Power.STOPPED, Power.CRASHED):
-                changed = await self._builder.settle_size(changed)
+                changed = await self._builder.settle_size(await self._builder.withdraw(changed))
             return changed.size == changed.wanted
 
     async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
@@ -362,10 +363,7 @@ class LibvirtDriver:
             await self._builder.start(seen, seen.record)
 
     def _lock(self, instance_uuid: str) -> asyncio.Lock:
-        lock = self._locks.get(instance_uuid)
-        if lock is None:
-            lock = self._locks[instance_uuid] = asyncio.Lock()
-        return lock
+        return self._locks.setdefault(instance_uuid, asyncio.Lock())
 
     @asynccontextmanager
     async def _asked(
@@ -373,7 +371,9 @@ class LibvirtDriver:
     ) -> AsyncGenerator[tuple[Seen, Record]]:
         """Work on a guest that must be here, doing one of these things."""
         async with self._lock(instance_uuid):
-            yield await self._known(instance_uuid, *powers)
+            known = await self._known(instance_uuid, *powers)
+            with writing():
+                yield known
 
     async def _known(self, instance_uuid: str, *powers: Power) -> tuple[Seen, Record]:
         """Return a guest, which must be here; nobody else may work on it."""

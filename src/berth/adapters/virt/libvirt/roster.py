@@ -106,7 +106,8 @@ class Folder(GuestFolder):
     def begin_end(self) -> None:
         """Have it be cleared away, should nobody come to the end of that."""
         if self.path.is_dir():
-            self.mark(_UNFINISHED)
+            with contextlib.suppress(OSError):  # a full disk has room again when it is gone
+                self.mark(_UNFINISHED)
 
     def mark(self, name: str) -> None:
         """Make a file that says something."""

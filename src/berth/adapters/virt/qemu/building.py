@@ -114,9 +114,7 @@ class Builder:
         Raises:
             DriverError: it could not be started; it is as it was.
         """
-        if machine.spec.address:
-            await offering.withdraw(machine.folder)
-            machine.record(address="")
+        await self.withdraw(machine)
         image = self._image(machine.spec)
         if machine.spec.power is Power.SUSPENDED:
             await self._wake(machine, image)
@@ -125,8 +123,18 @@ class Builder:
             await machine.start(image, await self.accelerator())
         machine.set_power(Power.RUNNING)
 
+    async def withdraw(self, machine: Machine) -> None:
+        """Offer the disks of a guest no more.
+
+        Raises:
+            DriverError: whoever offers them cannot be ended.
+        """
+        if machine.spec.address:
+            await offering.withdraw(machine.folder)
+            machine.record(address="")
+
     async def settle_size(self, machine: Machine) -> None:
-        """Give a guest without a process the size that it is to have; disks only grow."""
+        """Give a guest without a process the size that it is to have."""
         spec = machine.spec
         if spec.size == spec.wanted:
             return

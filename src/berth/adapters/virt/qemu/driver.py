@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
 from berth.adapters.virt import offering
-from berth.adapters.virt.guest_folder import tail
+from berth.adapters.virt.guest_folder import tail, writing
 from berth.adapters.virt.hints import Hints
 from berth.adapters.virt.images import Images
 from berth.adapters.virt.inventory import Stock, report_of
@@ -16,6 +16,7 @@ from berth.adapters.virt.qemu.building import Builder
 from berth.adapters.virt.qemu.host import QemuHost
 from berth.adapters.virt.qemu.machine import ARRIVED, Machine
 from berth.adapters.virt.qemu.roster import Roster
+from berth.adapters.virt.qemu.spec import UnwrittenError
 from berth.adapters.virt.sizes import Size
 from berth.adapters.virt.storing import Storage
 from berth.domain.errors import BuildError, DriverError, MigrationError, UnavailableError
@@ -119,6 +120,7 @@ class QemuDriver:
                 machine.set_power(Power.STOPPED)
             await machine.quit()
             machine.folder.memory.unlink(missing_ok=True)
+            await self._builder.withdraw(machine)
 
     async def reset(self, instance_uuid: str) -> None:
         """Reset the machine that the guest sees."""
@@ -171,6 +173,7 @@ class QemuDriver:
         async with self._asked(instance.uuid) as machine:
             machine.record(wanted=Size.of(instance.flavor))
             if (await machine.power())[0] in (Power.STOPPED, Power.CRASHED):
+                await self._builder.withdraw(machine)  # nobody may grow disks that others read
                 await self._builder.settle_size(machine)
             return machine.spec.size == machine.spec.wanted
 
@@ -321,7 +324,8 @@ class QemuDriver:
             await self._builder.start(machine)
 
     async def _drop(self, machine: Machine) -> None:
-        machine.record(is_built=False)  # should the agent die now, the next one goes on with it
+        with suppress(UnwrittenError):  # a full disk has room again when it is gone
+            machine.record(is_built=False)  # should the agent die now, the next one goes on with it
         await machine.quit()
         if machine.spec.address:
             await offering.withdraw(machine.folder)
@@ -347,4 +351,5 @@ class QemuDriver:
                 told = f" ({reason})" if reason else ""
                 wanted = " or ".join(powers)
                 raise DriverError(f"guest {instance_uuid} is {power}{told}; it must be {wanted}")
-            yield machine
+            with writing():
+                yield machine

@@ -212,9 +212,14 @@ class Machine:
         self._process = None
 
     def record(self, **changes: object) -> None:
-        """Change the spec, here and on disk."""
-        self.spec = msgspec.structs.replace(self.spec, **changes)
-        self.folder.write(self.spec)
+        """Change the spec, on disk and here.
+
+        Raises:
+            UnwrittenError: the disk does not take it; it is as it was.
+        """
+        changed = msgspec.structs.replace(self.spec, **changes)
+        self.folder.write(changed)
+        self.spec = changed
 
     def set_power(self, power: Power, reason: str = "") -> None:
         """Write down what the guest does, and tell those who follow."""
@@ -236,7 +241,11 @@ class Machine:
         self.record(is_saving=True)
         await self.execute("stop")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        fd = os.open(self.folder.memory, flags, 0o600)
+        try:
+            fd = os.open(self.folder.memory, flags, 0o600)
+        except OSError as error:
+            self.give_up_saving()
+            raise DriverError(f"the memory cannot be written: {error.strerror}") from error
         try:
             # Left over from a migration these would have QEMU read from the file, or wait.
             await self.set_capabilities({"return-path": False, "pause-before-switchover": False})
@@ -245,9 +254,9 @@ class Machine:
             await self.execute("migrate", {"uri": "fd:memory"})
             await self._wait_for_memory()
             os.fsync(fd)
-        except DriverError:
+        except (DriverError, OSError) as error:
             self.give_up_saving()
-            raise
+            raise DriverError(str(error)) from error
         finally:
             os.close(fd)
 

@@ -11,7 +11,7 @@ from berth.adapters.virt.qemu.command_line import guest_of
 from berth.adapters.virt.qemu.host import QemuHost
 from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.qmp import QmpError
-from berth.adapters.virt.qemu.spec import Folder, Spec
+from berth.adapters.virt.qemu.spec import Folder, Spec, UnwrittenError
 from berth.domain.errors import DriverError
 from berth.ports.clock import Clock
 from berth.ports.virt import GuestEvent, Power
@@ -62,7 +62,7 @@ class Roster:
         """Take up what has happened to a guest meanwhile.
 
         Returns:
-            Why its process does not answer, if it does not.
+            Why its process does not answer, or cannot be said to have ended, if that is so.
         """
         machine.folder.trim_console()
         try:
@@ -78,7 +78,7 @@ class Roster:
             elif status == "shutdown":
                 machine.record(power=Power.STOPPED, reason="it turned itself off")
                 await machine.quit()
-        except QmpError as error:
+        except (QmpError, UnwrittenError) as error:
             return str(error)
         return ""
 

@@ -50,6 +50,10 @@ class Spec(msgspec.Struct, frozen=True):
     """The processor that it sees since then; empty for the accelerator's own."""
 
 
+class UnwrittenError(DriverError):
+    """What becomes of a guest could not be written down: its disk is full, or broken."""
+
+
 class Folder(GuestFolder):
     """The folder of one guest. Sockets in it may have longer paths than sockets can."""
 
@@ -90,13 +94,20 @@ class Folder(GuestFolder):
             raise DriverError(f"{self._spec} cannot be read: {error}") from error
 
     def write(self, spec: Spec) -> None:
-        """Write the spec so that a crash leaves the old one or the new one."""
+        """Write the spec so that a crash leaves the old one or the new one.
+
+        Raises:
+            UnwrittenError: the disk does not take it; the old one is there.
+        """
         new = self.path / _NEW_SPEC
-        with new.open("wb") as file:
-            file.write(msgspec.json.encode(spec))
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self._spec)
+        try:
+            with new.open("wb") as file:
+                file.write(msgspec.json.encode(spec))
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self._spec)
+        except OSError as error:
+            raise UnwrittenError(f"{self._spec} cannot be written: {error.strerror}") from error
 
     @contextmanager
     def listening(self, name: str) -> Generator[int]:

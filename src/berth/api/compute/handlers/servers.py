@@ -121,10 +121,9 @@ async def changed(call: Call, change: Callable[[Instance], Instance]) -> Instanc
 def _check_same(asked: Asked, accepted: Accepted) -> None:
     """Refuse an Idempotency-Key that was used for another order."""
     order, first = asked.order, accepted.instances[0]
-    count_min = order.count if order.count_min is None else order.count_min
     image_id = order.image.image_id if order.image else None
     same = (
-        count_min <= len(accepted.instances) <= order.count
+        len(accepted.instances) == order.count
         and first.flavor.flavor_id == order.flavor_id
         and (first.image.image_id if first.image else None) == image_id
     )

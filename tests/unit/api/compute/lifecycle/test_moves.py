@@ -83,6 +83,20 @@ async def test_a_resize_needs_another_flavor(cloud: Staffed, args: object) -> No
     assert (await cloud.states(uuid))[3] is None
 
 
+async def test_no_resize_takes_an_ephemeral_disk_away(cloud: Staffed) -> None:
+    """What is on it would be lost, or would stay without room that is held for it."""
+    disk = "OS-FLV-EXT-DATA:ephemeral"
+    await cloud.flavor("roomy", vcpus=4, **{disk: 5})
+    await cloud.flavor("less", vcpus=4, **{disk: 4})
+    uuid = await cloud.built()
+    await cloud.done(uuid, "resize", {"flavorRef": "roomy"})
+    await cloud.done(uuid, "confirmResize")
+    for flavor in ("less", "large"):
+        answer = await cloud.act(uuid, "resize", {"flavorRef": flavor}, token=OWNER)
+        assert answer.status == 400
+        assert "smaller" in str(answer.body)
+
+
 async def test_a_resize_that_nobody_has_room_for_changes_nothing(cloud: Staffed) -> None:
     """As in Nova it is accepted; the history says that it failed."""
     await cloud.flavor("huge", vcpus=1000)

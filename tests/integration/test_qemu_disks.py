@@ -1,0 +1,224 @@
+"""The disks of guests of the QEMU driver, over resizes and moves, as qemu-img finds them."""
+
+import errno
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from berth.adapters.virt.disks import virtual_bytes
+from berth.adapters.virt.qemu.driver import QemuDriver
+from berth.domain.errors import BuildError, DriverError
+from berth.domain.image import Image
+from berth.domain.instance import Instance
+from berth.ports.virt import Power
+from berth.testing.driver_conformance.rig import (
+    HERE,
+    THERE,
+    clean,
+    eventually,
+    powers,
+    start,
+    stub_instance,
+)
+from tests.conformance.qemu_rig import STUB, QemuRig, require_qemu
+
+GB = 1024**3
+MB = 1024**2
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncGenerator[QemuRig]:
+    """Two hosts."""
+    require_qemu()
+    rig = QemuRig(tmp_path)
+    async with clean(rig):
+        yield rig
+
+
+@pytest.fixture
+async def driver(rig: QemuRig) -> QemuDriver:
+    """The driver of the first one."""
+    return await rig.open()
+
+
+@pytest.fixture
+def instance() -> Instance:
+    """An instance of the stub guest, with a disk of each kind."""
+    instance = stub_instance(Image(STUB))
+    return sized(instance, root_gb=1, ephemeral_gb=1, swap_mb=16)
+
+
+def sized(instance: Instance, **changes: int) -> Instance:
+    """Return an instance with a flavor of another size."""
+    flavor = replace(instance.flavor, **changes)  # type: ignore[arg-type]
+    return replace(instance, flavor=flavor)
+
+
+async def sizes(rig: QemuRig, instance: Instance, host: int = HERE) -> dict[str, int]:
+    """Return how large the disks of a guest are, by name."""
+    folder = rig.hosts[host].state_dir / instance.uuid
+    files = sorted(folder.glob("*.qcow2"))
+    return {file.stem: await virtual_bytes(str(file), "qcow2") for file in files}
+
+
+def fill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no file of a guest be written any more, as on a disk that is full."""
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fails)
+
+
+@pytest.mark.parametrize("verb", ["pause", "suspend", "offer_disks", "stop"])
+async def test_a_full_disk_fails_what_is_asked_and_the_guest_goes_on(
+    rig: QemuRig,
+    driver: QemuDriver,
+    instance: Instance,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+) -> None:
+    """It is an error of the driver, so the server stays as it is, and its history tells why."""
+    await start(driver, instance)
+    if verb == "offer_disks":
+        await driver.stop(instance.uuid, grace_s=0)
+    before = await powers(driver)
+    with monkeypatch.context() as patch:
+        fill(patch)
+        with pytest.raises(DriverError, match="No space left"):
+            await (
+                driver.stop(instance.uuid, grace_s=0)
+                if verb == "stop"
+                else getattr(driver, verb)(instance.uuid)
+            )
+        assert verb == "pause" or await powers(driver) == before
+    driver = await rig.open()
+    assert verb == "pause" or await powers(driver) == before
+    await driver.stop(instance.uuid, grace_s=0)
+    assert await powers(driver) == {instance.uuid: Power.STOPPED}
+
+
+async def test_a_guest_can_be_destroyed_on_a_full_disk(
+    driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is what makes room there."""
+    await start(driver, instance)
+    fill(monkeypatch)
+    await driver.destroy(instance.uuid)
+    assert await powers(driver) == {}
+
+
+async def test_one_guest_that_ends_on_a_full_disk_hides_no_other(
+    rig: QemuRig, driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is what it was until that can be written down; nobody takes it for crashed."""
+    await start(driver, instance)
+    fill(monkeypatch)
+    await rig.type(instance.uuid, "p")
+    process = rig.process(instance.uuid)
+
+    async def is_off() -> bool:
+        (found,) = await driver.guests()
+        return "No space left" in found.reason
+
+    await eventually(is_off)
+    assert await powers(driver) == {instance.uuid: Power.RUNNING}
+    monkeypatch.undo()
+    assert await powers(driver) == {instance.uuid: Power.STOPPED}
+    assert not process.is_alive()
+
+
+async def test_disks_that_cannot_be_stored_are_an_error(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """The folder that all hosts share may be away, or another user's."""
+    await start(driver, instance)
+    await driver.stop(instance.uuid, grace_s=0)
+    (rig.folder / "stored").write_text("no folder")
+    with pytest.raises(DriverError, match="stored"):
+        await driver.store_disks(instance.uuid)
+    (rig.folder / "stored").unlink()
+    await driver.drop_stored(await driver.store_disks(instance.uuid))
+
+
+async def test_stored_disks_that_cannot_be_deleted_are_not_forgotten(
+    rig: QemuRig, driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would find them any more."""
+    await start(driver, instance)
+    await driver.stop(instance.uuid, grace_s=0)
+    address = await driver.store_disks(instance.uuid)
+    await driver.destroy(instance.uuid)
+    with monkeypatch.context() as patch:
+        patch.setattr("berth.adapters.virt.storing.shutil.rmtree", lambda *_, **__: None)
+        with pytest.raises(DriverError, match="cannot be deleted"):
+            await driver.drop_stored(address)
+    (found,) = await driver.leftovers()
+    assert found.address == address
+    await driver.drop_stored(address)
+    assert not list((rig.folder / "stored").iterdir())
+
+
+async def test_stored_disks_that_cannot_be_looked_at_fail_the_build(
+    driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder that all hosts share may have gone away under this one."""
+    await start(driver, instance)
+    await driver.stop(instance.uuid, grace_s=0)
+    address = await driver.store_disks(instance.uuid)
+    await driver.destroy(instance.uuid)
+
+    def fails(_: Path) -> bool:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "is_dir", fails)
+        with pytest.raises(BuildError, match="Stale"):
+            await driver.fetch_disks(instance, address)
+    await driver.drop_stored(address)
+
+
+async def test_all_disks_grow_with_the_flavor(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """A server gets what its claim holds for it, and not for the root disk alone."""
+    await start(driver, instance)
+    await driver.stop(instance.uuid, grace_s=0)
+    larger = sized(instance, root_gb=2, ephemeral_gb=3, swap_mb=32)
+    assert await driver.resize(larger)
+    assert await sizes(rig, larger) == {"root": 2 * GB, "ephemeral": 3 * GB, "swap": 32 * MB}
+
+
+@pytest.mark.parametrize("swap_mb", [0, 8])
+async def test_swap_shrinks_with_the_flavor(
+    rig: QemuRig, driver: QemuDriver, instance: Instance, swap_mb: int
+) -> None:
+    """Nothing on it is worth keeping, and a server may not keep what it holds no room for."""
+    await start(driver, instance)
+    await driver.stop(instance.uuid, grace_s=0)
+    smaller = sized(instance, swap_mb=swap_mb)
+    assert await driver.resize(smaller)
+    assert (await sizes(rig, smaller)).get("swap", 0) == swap_mb * MB
+    await driver.spawn(smaller)
+    there = await rig.open(THERE)
+    address = await there.take_in(smaller)
+    await driver.hand_over(smaller.uuid, address)
+    assert await powers(there) == {smaller.uuid: Power.RUNNING}
+
+
+async def test_a_guest_moves_live_after_it_has_grown(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """The other host makes disks as large as the flavor says."""
+    await start(driver, instance)
+    await driver.stop(instance.uuid, grace_s=0)
+    larger = sized(instance, ephemeral_gb=2, swap_mb=32)
+    await driver.resize(larger)
+    await driver.spawn(larger)
+    there = await rig.open(THERE)
+    address = await there.take_in(larger)
+    await driver.hand_over(larger.uuid, address)
+    assert await powers(there) == {larger.uuid: Power.RUNNING}
+    assert (await sizes(rig, larger, THERE))["ephemeral"] == 2 * GB

@@ -1,0 +1,133 @@
+"""Resizes of servers in child zones, and what they count for in the quota of the zone asked."""
+
+import pytest
+
+from berth.domain.zone import Errand
+from berth.ports.zones import ForwardedAnswer
+from tests.unit.api.cloud import Json
+from tests.unit.api.zones.tree import Net, ZoneStack
+
+SMALL = (2, 4096)
+BIG = (6, 4096)
+
+
+@pytest.fixture
+async def far(net: Net, root: ZoneStack, deep: ZoneStack) -> str:
+    """A server that runs two zones below the root, and a larger flavor at the root."""
+    await root.flavor("big", vcpus=BIG[0])
+    await root.flavor("odd", vcpus=1, ram=8192)
+    net.away.add("west")
+    uuid = await root.server(token="u:p")
+    net.away.clear()
+    await deep.activate(uuid)
+    return uuid
+
+
+async def act(root: ZoneStack, uuid: str, action: Json) -> int:
+    """Ask the root for an action, and return the status of the answer."""
+    return (await root.ask("POST", f"/v2.1/servers/{uuid}/action", action, token="u:p")).status
+
+
+async def resize(root: ZoneStack, uuid: str, flavor: str = "big") -> int:
+    """Ask the root for a resize."""
+    return await act(root, uuid, {"resize": {"flavorRef": flavor}})
+
+
+async def counted(zone: ZoneStack) -> tuple[int, int]:
+    """Return what the project's servers come to in a zone: VCPUs and MiB of memory."""
+    footprint = await zone.ledger.project_footprint("p")
+    return footprint.vcpus, footprint.memory_mb
+
+
+async def limit(zone: ZoneStack, cores: int) -> None:
+    """Set how many cores the project may have in a zone."""
+    answer = await zone.ask("PUT", "/v2.1/os-quota-sets/p", {"quota_set": {"cores": cores}})
+    assert answer.status == 200, answer.body
+
+
+async def test_it_counts_for_the_larger_size_in_each_zone(
+    net: Net, root: ZoneStack, far: str
+) -> None:
+    """As soon as it is asked for."""
+    assert await counted(root) == SMALL
+    assert await resize(root, far) == 202
+    assert await counted(root) == await counted(net.zones["east"]) == BIG
+
+
+async def test_two_sizes_count_by_each_of_their_parts(root: ZoneStack, far: str) -> None:
+    """The larger number of VCPUs, and the larger memory."""
+    assert await resize(root, far, "odd") == 202
+    assert await counted(root) == (2, 8192)
+
+
+async def test_what_is_above_the_quota_is_refused(net: Net, root: ZoneStack, far: str) -> None:
+    """Before the child is asked."""
+    await limit(root, 5)
+    net.seen.clear()
+    assert await resize(root, far) == 403
+    assert not net.seen
+    assert await counted(root) == SMALL
+    await limit(root, 6)
+    assert await resize(root, far) == 202
+
+
+async def test_what_a_zone_on_the_way_refuses_counts_nowhere(
+    net: Net, root: ZoneStack, far: str
+) -> None:
+    """It has a quota of its own for the project."""
+    await limit(net.zones["east"], 5)
+    assert await resize(root, far) == 403
+    assert await counted(root) == await counted(net.zones["east"]) == SMALL
+
+
+@pytest.mark.parametrize(("end", "size"), [("confirmResize", BIG), ("revertResize", SMALL)])
+async def test_the_end_of_a_resize(
+    net: Net, root: ZoneStack, far: str, end: str, size: tuple[int, int]
+) -> None:
+    """Confirmed it counts for its new size, and reverted for its old one."""
+    assert await resize(root, far) == 202
+    net.lies["east", "POST"] = ForwardedAnswer(204 if end == "confirmResize" else 202, {}, b"")
+    assert await act(root, far, {end: None}) in {202, 204}
+    assert await counted(root) == size
+    errand = await root.ledger.get(Errand, far)
+    assert errand is not None
+    assert errand.resize is None
+
+
+async def test_a_smaller_size_counts_once_it_is_confirmed(
+    net: Net, root: ZoneStack, far: str
+) -> None:
+    """Until then the server may go back."""
+    await root.flavor("tiny", vcpus=1, ram=1024)
+    assert await resize(root, far, "tiny") == 202
+    assert await counted(root) == SMALL
+    net.lies["east", "POST"] = ForwardedAnswer(204, {}, b"")
+    await act(root, far, {"confirmResize": None})
+    assert await counted(root) == (1, 1024)
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409])
+async def test_what_the_child_refuses_does_not_count(
+    net: Net, root: ZoneStack, far: str, status: int
+) -> None:
+    """Nor what it was never asked."""
+    net.lies["east", "POST"] = ForwardedAnswer(status, {}, b"{}")
+    assert await resize(root, far) == status
+    assert await counted(root) == SMALL
+    net.away.add("east")
+    assert await resize(root, far) == 503
+    assert await counted(root) == SMALL
+
+
+async def test_what_may_have_been_done_counts(net: Net, root: ZoneStack, far: str) -> None:
+    """An answer that is lost says nothing, so the larger size is counted."""
+    net.lies["east", "POST"] = ForwardedAnswer(500, {}, b"{}")
+    assert await resize(root, far) == 503
+    assert await counted(root) == BIG
+
+
+async def test_a_deleted_server_counts_no_more(root: ZoneStack, far: str) -> None:
+    """Whatever size it was to have."""
+    assert await resize(root, far) == 202
+    assert (await root.ask("DELETE", f"/v2.1/servers/{far}", token="u:p")).status == 204
+    assert await counted(root) == (0, 0)
