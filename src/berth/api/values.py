@@ -55,6 +55,16 @@ def flag(value: Flag | None, field: str) -> bool:
     raise InvalidInputError(field, f"{value[:80]!r} must be true or false")
 
 
+def check_edges(text: object, field: str) -> None:
+    """Refuse a name that begins or ends with white space; what is no text may be left out.
+
+    Raises:
+        InvalidInputError: it does.
+    """
+    if isinstance(text, str) and text.strip() != text:
+        raise InvalidInputError(field, "must not begin or end with white space")
+
+
 def moment(text: str, field: str) -> float:
     """Read an ISO 8601 time into Unix seconds; without a zone it is UTC.
 

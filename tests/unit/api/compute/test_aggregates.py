@@ -129,3 +129,30 @@ async def test_bad_actions_are_refused(stack: Stack, action: Json) -> None:
     await create(stack)
     assert (await act(stack, action)).status == 400
     assert (await stack.ask("PUT", f"{PATH}/1", {"aggregate": {}})).status == 400
+
+
+@pytest.mark.parametrize("name", ["  ", " rack", "rack ", "\N{NO-BREAK SPACE}"])
+@pytest.mark.parametrize(
+    ("path", "noun", "values"),
+    [
+        (PATH, "aggregate", {}),
+        ("/v2.1/flavors", "flavor", {"vcpus": 1, "ram": 1, "disk": 0}),
+        ("/v2.1/os-server-groups", "server_group", {"policies": ["affinity"]}),
+    ],
+)
+async def test_names_have_no_white_space_around(
+    stack: Stack, path: str, noun: str, values: Json, name: str
+) -> None:
+    """Nobody would find them by what is shown; it is the same for flavors and server groups."""
+    answer = await stack.ask("POST", path, {noun: {**values, "name": name}})
+    assert answer.status == 400
+    assert f"{noun}.name: must not begin or end" in answer.body["badRequest"]["message"]
+
+
+async def test_zones_have_no_white_space_around(stack: Stack) -> None:
+    """When an aggregate is made, and when it is changed."""
+    assert (await create(stack, zone="east ")).status == 400
+    assert (await create(stack, zone="east")).status == 200
+    for change in ({"availability_zone": " east"}, {"name": "rack "}):
+        assert (await stack.ask("PUT", f"{PATH}/1", {"aggregate": change})).status == 400
+    assert (await stack.ask("PUT", f"{PATH}/1", {"aggregate": {"name": "row"}})).status == 200

@@ -11,7 +11,7 @@ from berth.api.compute.schemas.aggregates import (
 )
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
-from berth.api.values import naive_time
+from berth.api.values import check_edges, naive_time
 from berth.domain.aggregate import AZ_KEY, Aggregate
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 
@@ -28,6 +28,8 @@ async def list_aggregates(call: Call) -> Answer:
 async def create_aggregate(call: Call) -> Answer:
     """Make an aggregate without hosts."""
     new = call.body(NewAggregateBody).aggregate
+    check_edges(new.name, "aggregate.name")
+    check_edges(new.availability_zone, "aggregate.availability_zone")
     metadata = {} if new.availability_zone is None else {AZ_KEY: new.availability_zone}
     aggregate = await call.parts.aggregates.create(new.name, metadata)
     # Nova's answer has neither hosts nor metadata here, and clients know it so.
@@ -46,6 +48,8 @@ async def update_aggregate(call: Call) -> Answer:
     name, zone = change.name, change.availability_zone
     if name is UNSET and zone is UNSET:
         raise InvalidInputError("aggregate", "name a new name or availability_zone")
+    check_edges(name, "aggregate.name")
+    check_edges(zone, "aggregate.availability_zone")
     aggregates = call.parts.aggregates
     aggregate = await aggregates.get(aggregate_id)
     if name is not UNSET:

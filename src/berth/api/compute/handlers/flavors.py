@@ -18,7 +18,7 @@ from berth.api.compute.schemas.flavors import (
 from berth.api.links import Link, Linker, limit_of, linker_of, next_page, page_of
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
-from berth.api.values import flag, whole
+from berth.api.values import check_edges, flag, whole
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.flavor import Flavor
 
@@ -76,6 +76,7 @@ async def show_flavor(call: Call) -> Answer:
 async def create_flavor(call: Call) -> Answer:
     """Make a flavor."""
     new = call.body(NewFlavorBody).flavor
+    check_edges(new.name, "flavor.name")
     if new.description is not UNSET and call.version < _DESCRIPTION:
         raise InvalidInputError("flavor.description", "is there from microversion 2.55 on")
     flavor = Flavor(

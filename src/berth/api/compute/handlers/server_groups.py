@@ -12,7 +12,7 @@ from berth.api.compute.schemas.server_groups import (
 from berth.api.links import limit_of
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
-from berth.api.values import whole
+from berth.api.values import check_edges, whole
 from berth.domain.errors import InvalidInputError
 from berth.domain.server_group import GroupPolicy, ServerGroup
 
@@ -37,6 +37,7 @@ async def list_server_groups(call: Call) -> Answer:
 async def create_server_group(call: Call) -> Answer:
     """Make a server group."""
     new = call.body(NewServerGroupBody).server_group
+    check_edges(new.name, "server_group.name")
     policy = _policy(new, call.version)
     group = ServerGroup(
         uuid=call.parts.ids.uuid(),

@@ -11,6 +11,7 @@ from berth.api.codec import UNSET
 from berth.api.compute.schemas.server_actions import Rebuild
 from berth.api.compute.schemas.servers import BlockDevice, NewServer, ServerChange
 from berth.api.microversion import Version
+from berth.api.values import check_edges
 from berth.domain.errors import InvalidInputError
 
 _FULL_HOSTNAMES: Final = (2, 94)
@@ -33,8 +34,7 @@ def check_values(
     Raises:
         InvalidInputError: naming the field and what is wrong with it.
     """
-    if asked.name is not UNSET and asked.name.strip() != asked.name:
-        raise InvalidInputError(f"{prefix}.name", "must not begin or end with white space")
+    check_edges(asked.name, f"{prefix}.name")
     if asked.hostname is not UNSET:
         _check_hostname(asked.hostname, f"{prefix}.hostname", version)
     # An empty address takes one away that was set before.
