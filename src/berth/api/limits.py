@@ -4,7 +4,7 @@ import asyncio
 import re
 from dataclasses import dataclass
 
-from starlette.types import Message, Receive, Scope
+from starlette.types import Receive, Scope
 
 from berth.api.errors import Header, HttpError
 from berth.api.header_fields import fields_of
@@ -59,15 +59,10 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
     length = fields_of(scope).get(b"content-length")
     if length is not None and _is_above(length, limits.body_bytes_max):
         raise _too_long(limits)
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if message["type"] == "http.request" and not message.get("more_body", False):
-        if len(body) > limits.body_bytes_max:
-            raise _too_long(limits)
-        return body
     try:
+        # The first piece, too, may never come.
         async with asyncio.timeout(limits.body_timeout_s):
-            return await _read_on(message, receive, limits)
+            return await _read_all(receive, limits)
     except TimeoutError as error:
         raise HttpError(408, f"The body did not come in {limits.body_timeout_s:g} s.") from error
 
@@ -90,10 +85,11 @@ def check_depth(body: bytes, depth_max: int) -> None:
             raise HttpError(400, f"body: lists and objects are nested deeper than {depth_max}")
 
 
-async def _read_on(message: Message, receive: Receive, limits: Limits) -> bytes:
+async def _read_all(receive: Receive, limits: Limits) -> bytes:
     chunks: list[bytes] = []
     length = 0
     while True:
+        message = await receive()
         if message["type"] == "http.disconnect":
             raise HttpError(400, "The body broke off.")
         chunk: bytes = message.get("body", b"")
@@ -103,7 +99,6 @@ async def _read_on(message: Message, receive: Receive, limits: Limits) -> bytes:
         chunks.append(chunk)
         if not message.get("more_body", False):
             return b"".join(chunks)
-        message = await receive()
 
 
 def _is_above(text: bytes, maximum: int) -> bool:

@@ -23,7 +23,7 @@ class InstanceQuery:
     """Which instances to list, newest first; None means any.
 
     `name` matches the whole name. `deleted` None lists both. Paging: at most `limit` that come
-    after the instance `marker` (a uuid).
+    after the instance `marker` (a uuid), which is of that project where one is asked for.
     """
 
     project_id: str | None = None
@@ -94,7 +94,7 @@ class Records(Protocol):
         """Return the instances that match, newest first.
 
         Raises:
-            NotFoundError: `marker` names no instance.
+            NotFoundError: `marker` names no instance, or one of another project.
         """
         ...
 

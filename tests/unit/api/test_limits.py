@@ -83,6 +83,19 @@ async def test_a_slow_body_is_refused() -> None:
     assert caught.value.status == 408
 
 
+async def test_a_body_that_never_begins_is_given_up() -> None:
+    """Also when not one byte of it comes after the head."""
+
+    async def silent() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with asyncio.timeout(5):
+        with pytest.raises(HttpError) as caught:
+            await read_body(scope_with("5"), silent, SMALL)
+    assert caught.value.status == 408
+
+
 async def test_a_body_that_breaks_off_is_refused() -> None:
     """Half a body is none."""
     messages: list[Message] = [

@@ -184,8 +184,8 @@ class MemoryLedger:
         found = self._all_instances()
         found = [instance for instance in found if matches(query, instance)]
         if query.marker is not None:
-            marker = self._records[Kind.INSTANCE].get(query.marker)
-            if marker is None:
+            marker = cast("Instance | None", self._records[Kind.INSTANCE].get(query.marker))
+            if marker is None or query.project_id not in {None, marker.project_id}:
                 raise NotFoundError("instance", query.marker)
             found = [i for i in found if newest_first(i) < newest_first(marker)]
         found.sort(key=newest_first, reverse=True)

@@ -6,7 +6,9 @@ from berth.api.identity.schemas.directory import (
     CatalogAnswer,
     DomainAnswer,
     DomainsAnswer,
+    EndpointAnswer,
     EndpointsAnswer,
+    EndpointsQuery,
     NameQuery,
     ProjectAnswer,
     ProjectsAnswer,
@@ -14,7 +16,9 @@ from berth.api.identity.schemas.directory import (
     RegionsAnswer,
     RoleAnswer,
     RolesAnswer,
+    ServiceAnswer,
     ServicesAnswer,
+    ServicesQuery,
     UserAnswer,
     UsersAnswer,
 )
@@ -104,8 +108,26 @@ _DIRECTORY = (
 )
 
 _SERVICES = (
-    Operation("GET", f"{_V3}/services", catalog.list_catalog_services, answers=ServicesAnswer),
-    Operation("GET", f"{_V3}/endpoints", catalog.list_endpoints, answers=EndpointsAnswer),
+    Operation(
+        "GET",
+        f"{_V3}/services",
+        catalog.list_catalog_services,
+        query=ServicesQuery,
+        answers=ServicesAnswer,
+    ),
+    Operation(
+        "GET", _V3 + "/services/{service_id}", catalog.show_catalog_service, answers=ServiceAnswer
+    ),
+    Operation(
+        "GET",
+        f"{_V3}/endpoints",
+        catalog.list_endpoints,
+        query=EndpointsQuery,
+        answers=EndpointsAnswer,
+    ),
+    Operation(
+        "GET", _V3 + "/endpoints/{endpoint_id}", catalog.show_endpoint, answers=EndpointAnswer
+    ),
     Operation("GET", f"{_V3}/regions", catalog.list_regions, answers=RegionsAnswer),
     Operation("GET", _V3 + "/regions/{region_id}", catalog.show_region, answers=RegionAnswer),
 )

@@ -99,6 +99,18 @@ class ListingTests(LedgerFixtures):
         with pytest.raises(NotFoundError):
             await ledger.instances(InstanceQuery(marker="nobody"))
 
+    async def test_a_marker_of_another_project_is_an_error(self, ledger: Ledger) -> None:
+        """As an unknown one is, so that nobody learns which instances others have."""
+        own = replace(make_instance(1), project_id="web")
+        other = replace(make_instance(2), project_id="shop")
+        await commit(ledger, (Put(own),), (Put(other),))
+        with pytest.raises(NotFoundError):
+            await ledger.instances(InstanceQuery(project_id="web", marker=other.uuid))
+        page = await ledger.instances(InstanceQuery(project_id="web", marker=own.uuid))
+        assert page == []
+        everywhere = await ledger.instances(InstanceQuery(marker=other.uuid))
+        assert [i.uuid for i in everywhere] == [own.uuid]
+
     async def test_instances_are_counted_by_status(self, ledger: Ledger) -> None:
         """As they are now; those that are deleted are left out, and so is what nobody has."""
         assert await ledger.status_counts() == {}

@@ -172,3 +172,35 @@ async def test_a_flavor_is_removed(stack: Stack) -> None:
     assert (await stack.ask("GET", "/v2.1/flavors/small")).status == 404
     server = (await stack.ask("GET", f"/v2.1/servers/{uuid}", version="2.47")).body["server"]
     assert server["flavor"]["original_name"] == "small"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["a", "b", "c"]),
+        ("?sort_dir=desc", ["c", "b", "a"]),
+        ("?sort_key=vcpus", ["c", "a", "b"]),
+        ("?sort_key=vcpus&sort_dir=desc", ["b", "a", "c"]),
+        ("?sort_key=name", ["b", "c", "a"]),
+        ("?sort_key=description", ["a", "c", "b"]),
+        ("?sort_key=vcpus&sort_dir=desc&limit=1&marker=b", ["a"]),
+        ("?sort_key=vcpus&sort_dir=desc&marker=b", ["a", "c"]),
+    ],
+)
+async def test_flavors_are_sorted(stack: Stack, query: str, expected: list[str]) -> None:
+    """As `nova flavor-list --sort-key` asks, page by page; those that are equal by id."""
+    for flavor_id, name, vcpus, description in (
+        ("a", "z", 2, None),
+        ("b", "x", 2, "words"),
+        ("c", "y", 1, None),
+    ):
+        new = {"id": flavor_id, "name": name, "vcpus": vcpus, "ram": 1, "disk": 0}
+        body = {"flavor": {**new, "description": description}}
+        assert (await stack.ask("POST", "/v2.1/flavors", body, version="2.55")).status == 200
+    assert [one for one in await ids(stack, query) if one != "small"] == expected
+
+
+@pytest.mark.parametrize("query", ["sort_key=colour", "sort_key=__class__", "sort_dir=up"])
+async def test_flavors_cannot_be_sorted_by_anything(stack: Stack, query: str) -> None:
+    """What is no field of a flavor, or no direction, is refused."""
+    assert (await stack.ask("GET", f"/v2.1/flavors?{query}")).status == 400

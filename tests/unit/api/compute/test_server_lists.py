@@ -161,3 +161,13 @@ async def test_the_longest_page_is_bounded(make_stack: MakeStack) -> None:
 async def test_bad_queries_are_refused(some: Stack, query: str) -> None:
     """With 400, as everywhere."""
     assert (await ask(some, query)).status == 400
+
+
+async def test_a_marker_is_one_of_the_own_servers(some: Stack) -> None:
+    """That of another project is refused as an unknown one is: nobody learns which there are."""
+    (other,) = (await ask(some, "", "eve:eves")).body["servers"]
+    refused = await ask(some, f"marker={other['id']}", "bob:bobs")
+    assert refused.status == 400
+    assert "could not be found" in refused.body["badRequest"]["message"]
+    assert await names(some, f"marker={other['id']}", "eve:eves") == []
+    assert await names(some, f"all_tenants=1&marker={other['id']}") == ["b", "a2", "a1"]

@@ -76,7 +76,9 @@ async def test_lists(locked: LockedStack, path: str, key: str, ids: list[str]) -
         ("regions/RegionOne", 200),
         ("regions/other", 404),
         ("services", 200),
+        ("services/compute", 404),
         ("endpoints", 200),
+        ("endpoints/compute", 404),
         ("groups", 404),
     ],
 )
@@ -131,3 +133,36 @@ async def test_where_there_are_no_tokens_that_is_said(make_stack: MakeStack) -> 
     answer = await stack.ask("POST", TOKENS, login("admin", "secret"))
     assert answer.status == 403
     assert "auth.mode" in answer.body["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("query", "types"),
+    [
+        ("type=compute", ["compute"]),
+        ("name=nova", ["compute"]),
+        ("name=glance&type=compute", []),
+        ("type=network", []),
+    ],
+)
+async def test_services_are_found(locked: LockedStack, query: str, types: list[str]) -> None:
+    """By name and type, as `openstack service show compute` looks for one."""
+    token = await locked.token("admin", "secret")
+    answer = await locked.ask("GET", f"{V3}/services?{query}", token=token)
+    assert [one["type"] for one in answer.body["services"]] == types
+
+
+async def test_endpoints_are_found(locked: LockedStack) -> None:
+    """By service, interface and region, and each by its id, as services are."""
+    token = await locked.token("admin", "secret")
+    services = (await locked.ask("GET", f"{V3}/services?type=image", token=token)).body["services"]
+    shown = await locked.ask("GET", f"{V3}/services/{services[0]['id']}", token=token)
+    assert shown.body == {"service": services[0]}
+    of_images = f"{V3}/endpoints?service_id={services[0]['id']}"
+    assert len((await locked.ask("GET", of_images, token=token)).body["endpoints"]) == 3
+    elsewhere = await locked.ask("GET", f"{of_images}&region_id=moon", token=token)
+    assert elsewhere.body["endpoints"] == []
+    answer = await locked.ask("GET", f"{of_images}&interface=public", token=token)
+    (endpoint,) = answer.body["endpoints"]
+    assert endpoint["url"] == "http://berth.test/image"
+    shown = await locked.ask("GET", f"{V3}/endpoints/{endpoint['id']}", token=token)
+    assert shown.body == {"endpoint": endpoint}

@@ -102,7 +102,10 @@ def read_instances(queries: Queries, query: InstanceQuery) -> Read[list[Instance
         name: getattr(query, name) for name in query.__slots__ if name != "deleted"
     }
     if query.marker is not None:
-        values["marker_at_s"] = yield from _read_marker(queries, Instance, query.marker)
+        marker = yield from _read_marker(queries, Instance, query.marker)
+        if query.project_id not in {None, marker.project_id}:
+            raise NotFoundError(kind_of_noun(Instance), query.marker)
+        values["marker_at_s"] = marker.created_at_s
     statement = queries.instances(query)
     found = decode_records(Instance, (yield statement, statement.bind(**values)))
     return sorted(found, key=newest_first, reverse=True)
@@ -112,20 +115,19 @@ def read_migrations(queries: Queries, query: MigrationQuery) -> Read[list[Migrat
     """Read the migrations that match, newest first."""
     values: dict[str, Parameter] = {name: getattr(query, name) for name in query.__slots__}
     if query.marker is not None:
-        values["marker_at_s"] = yield from _read_marker(queries, Migration, query.marker)
+        marker = yield from _read_marker(queries, Migration, query.marker)
+        values["marker_at_s"] = marker.created_at_s
     statement = queries.migrations(query)
     found = decode_records(Migration, (yield statement, statement.bind(**values)))
     return sorted(found, key=newest_first, reverse=True)
 
 
-def _read_marker(
-    queries: Queries, noun: type[Instance] | type[Migration], marker: str
-) -> Read[float]:
-    """Read when the record was made that the page before ended with, in Unix seconds."""
+def _read_marker(queries: Queries, noun: type[R], marker: str) -> Read[R]:
+    """Read the record that the page before ended with."""
     found = yield from read_one(queries, noun, marker)
     if found is None:
         raise NotFoundError(kind_of_noun(noun), marker)
-    return found.created_at_s
+    return found
 
 
 def read_actions(queries: Queries, instance_uuid: str) -> Read[list[Action]]:

@@ -19,7 +19,9 @@ async def list_keypairs(call: Call) -> Answer:  # noqa: ARG001 - every handler t
 
 async def refuse_keypair(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
     """Refuse to make a key pair."""
-    raise HttpError(403, "Berth keeps no key pairs; a server keeps the name that it is given.")
+    raise HttpError(
+        403, "Berth keeps no key pairs, so none can be made, and no server can have one."
+    )
 
 
 async def list_volumes(call: Call) -> Answer:

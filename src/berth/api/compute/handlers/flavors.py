@@ -1,7 +1,8 @@
 """Flavors: listing, making, describing and removing them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from berth.api.codec import UNSET, UnsetType
 from berth.api.compute.schemas.flavors import (
@@ -24,6 +25,22 @@ from berth.domain.flavor import Flavor
 _DESCRIPTION = (2, 55)
 _EXTRA_SPECS = (2, 61)
 _SWAP_IS_A_NUMBER = (2, 75)
+_SORT_KEYS: Final[Mapping[str, str]] = {
+    "flavorid": "flavor_id",
+    "id": "flavor_id",
+    "name": "name",
+    "description": "description",
+    "memory_mb": "memory_mb",
+    "vcpus": "vcpus",
+    "root_gb": "root_gb",
+    "ephemeral_gb": "ephemeral_gb",
+    "swap": "swap_mb",
+    "rxtx_factor": "rxtx_factor",
+    "is_public": "is_public",
+    "disabled": "disabled",
+}
+"""Fields of a flavor by what Nova calls them in `sort_key`."""
+_SORT_DIRS: Final = frozenset({"asc", "desc"})
 
 
 async def list_flavors(call: Call) -> Answer:
@@ -131,12 +148,35 @@ async def _page(call: Call) -> tuple[Sequence[Flavor], tuple[Link, ...] | UnsetT
         and flavor.memory_mb >= (query.min_ram or 0)
         and flavor.root_gb >= (query.min_disk or 0)
     ]
+    flavors = _sorted(flavors, query.sort_key, query.sort_dir)
     limit = limit_of(call, query.limit)
     keys = [flavor.flavor_id for flavor in flavors]
     page = page_of(flavors, keys, query.marker, limit)
     if not page or page[-1].flavor_id == keys[-1]:
         return page, UNSET
     return page, next_page(call, page[-1].flavor_id, limit)
+
+
+def _sorted(flavors: list[Flavor], key: str, direction: str) -> list[Flavor]:
+    """Sort flavors; those that are equal in it by id.
+
+    Raises:
+        InvalidInputError: it is no key, or no direction.
+    """
+    if key not in _SORT_KEYS:
+        raise InvalidInputError("sort_key", f"must be one of {', '.join(_SORT_KEYS)}")
+    if direction not in _SORT_DIRS:
+        raise InvalidInputError("sort_dir", "must be asc or desc")
+    name = _SORT_KEYS[key]
+    return sorted(
+        flavors,
+        key=lambda flavor: (_comparable(getattr(flavor, name)), flavor.flavor_id),
+        reverse=direction == "desc",
+    )
+
+
+def _comparable(value: str | float | None) -> str | float:
+    return "" if value is None else value
 
 
 def _public(call: Call, asked: str | None) -> bool | None:

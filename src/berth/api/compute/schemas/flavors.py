@@ -58,6 +58,8 @@ class FlavorsQuery(Model, rename={"min_ram": "minRam", "min_disk": "minDisk"}):
     is_public: str | None = None
     min_ram: Limit | None = None
     min_disk: Limit | None = None
+    sort_key: str = "flavorid"
+    sort_dir: str = "asc"
 
 
 class FlavorLine(View):

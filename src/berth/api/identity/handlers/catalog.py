@@ -5,12 +5,16 @@ import hashlib
 from berth.api.identity.handlers.finding import list_links, self_link
 from berth.api.identity.schemas.directory import (
     CatalogAnswer,
+    EndpointAnswer,
     EndpointFullView,
     EndpointsAnswer,
+    EndpointsQuery,
     RegionAnswer,
     RegionsAnswer,
     RegionView,
+    ServiceAnswer,
     ServicesAnswer,
+    ServicesQuery,
     ServiceView,
 )
 from berth.api.identity.schemas.tokens import EndpointView, ServiceEntry
@@ -58,7 +62,60 @@ async def show_catalog(call: Call) -> Answer:
 
 async def list_catalog_services(call: Call) -> Answer:
     """List the services of the catalog."""
+    query = call.query(ServicesQuery)
     views = [
+        view
+        for view in _services(call)
+        if query.name in {None, view.name} and query.type in {None, view.type}
+    ]
+    return Answer(ServicesAnswer(services=views, links=list_links(call)))
+
+
+async def show_catalog_service(call: Call) -> Answer:
+    """Show a service of the catalog."""
+    key = call.key("service_id")
+    for view in _services(call):
+        if view.id == key:
+            return Answer(ServiceAnswer(service=view))
+    raise NotFoundError("service", key)
+
+
+async def list_endpoints(call: Call) -> Answer:
+    """List the endpoints of the catalog."""
+    query = call.query(EndpointsQuery)
+    views = [
+        view
+        for view in _endpoints(call)
+        if query.service_id in {None, view.service_id}
+        and query.interface in {None, view.interface}
+        and query.region_id in {None, view.region_id}
+    ]
+    return Answer(EndpointsAnswer(endpoints=views, links=list_links(call)))
+
+
+async def show_endpoint(call: Call) -> Answer:
+    """Show an endpoint of the catalog."""
+    key = call.key("endpoint_id")
+    for view in _endpoints(call):
+        if view.id == key:
+            return Answer(EndpointAnswer(endpoint=view))
+    raise NotFoundError("endpoint", key)
+
+
+async def list_regions(call: Call) -> Answer:
+    """List the regions, of which there is one."""
+    return Answer(RegionsAnswer(regions=[_region(call)], links=list_links(call)))
+
+
+async def show_region(call: Call) -> Answer:
+    """Show a region."""
+    if call.key("region_id") != call.parts.region:
+        raise NotFoundError("region", call.key("region_id"))
+    return Answer(RegionAnswer(region=_region(call)))
+
+
+def _services(call: Call) -> list[ServiceView]:
+    return [
         ServiceView(
             id=entry.id,
             name=entry.name,
@@ -69,12 +126,10 @@ async def list_catalog_services(call: Call) -> Answer:
         )
         for entry in catalog_of(call)
     ]
-    return Answer(ServicesAnswer(services=views, links=list_links(call)))
 
 
-async def list_endpoints(call: Call) -> Answer:
-    """List the endpoints of the catalog."""
-    views = [
+def _endpoints(call: Call) -> list[EndpointFullView]:
+    return [
         EndpointFullView(
             id=one.id,
             service_id=entry.id,
@@ -88,19 +143,6 @@ async def list_endpoints(call: Call) -> Answer:
         for entry in catalog_of(call)
         for one in entry.endpoints
     ]
-    return Answer(EndpointsAnswer(endpoints=views, links=list_links(call)))
-
-
-async def list_regions(call: Call) -> Answer:
-    """List the regions, of which there is one."""
-    return Answer(RegionsAnswer(regions=[_region(call)], links=list_links(call)))
-
-
-async def show_region(call: Call) -> Answer:
-    """Show a region."""
-    if call.key("region_id") != call.parts.region:
-        raise NotFoundError("region", call.key("region_id"))
-    return Answer(RegionAnswer(region=_region(call)))
 
 
 def _region(call: Call) -> RegionView:

@@ -10,6 +10,21 @@ class NameQuery(Model):
     name: str | None = None
 
 
+class ServicesQuery(Model):
+    """Which services to list."""
+
+    name: str | None = None
+    type: str | None = None
+
+
+class EndpointsQuery(Model):
+    """Which endpoints to list."""
+
+    service_id: str | None = None
+    interface: str | None = None
+    region_id: str | None = None
+
+
 class ListLinks(View):
     """Where a list is; it has one page."""
 
@@ -138,6 +153,12 @@ class ServiceView(View):
     links: SelfLink
 
 
+class ServiceAnswer(View):
+    """One service."""
+
+    service: ServiceView
+
+
 class ServicesAnswer(View):
     """The services by type."""
 
@@ -158,8 +179,14 @@ class EndpointFullView(View):
     links: SelfLink
 
 
+class EndpointAnswer(View):
+    """One endpoint."""
+
+    endpoint: EndpointFullView
+
+
 class EndpointsAnswer(View):
-    """The endpoints of all services."""
+    """The endpoints of the services."""
 
     endpoints: list[EndpointFullView]
     links: ListLinks
