@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from berth.domain.decision import Decision
-from berth.domain.errors import ConflictError
+from berth.domain.errors import ConflictError, NoValidHostError
 from berth.domain.offer import ChildTerms, HostTerms, OfferFlaw, OfferKey
 from berth.domain.record import PendingRequest
 from berth.domain.request import Destination, Operation, Request
@@ -141,10 +141,25 @@ class TreePlacing:
             return earlier
         if order.accepted:
             return await self._go_on(order)
-        selection = await self._select(order.request, await self._group_of(order.request))
-        if self._is_local(selection, order):
-            return await self._place_here(order, selection)
-        return await self._execute(order, selection)
+        found = await self._here_or(order, order.request)
+        return found if isinstance(found, Decision) else await self._execute(order, found)
+
+    async def _here_or(self, order: PlaceOrder, wanted: Request) -> Decision | Selection:
+        """Place a request here if all its best places are, or return where else they are.
+
+        Others may take the room here just then: so the tree is asked again.
+        """
+        attempt = 1
+        while True:
+            selection = await self._select(wanted, await self._group_of(order.request))
+            if not self._is_local(selection, order):
+                return selection
+            is_short = len(selection.choices) < len(wanted.instance_uuids)
+            may_leave = not is_short and attempt < self._settings.attempts_max
+            try:
+                return await self._place_here(replace(order, may_leave=may_leave), selection)
+            except NoValidHostError:
+                attempt += 1
 
     async def _place_here(self, order: PlaceOrder, selection: Selection) -> Decision:
         await self._release(selection)
@@ -191,10 +206,9 @@ class TreePlacing:
         if taken.is_given_up:
             return await self._ends.give_up(journey)
         if not journey.there and not journey.lost:
-            selection = await self._select(journey.request, journey.group, journey.waiting)
-            if self._is_local(selection, order):
-                return await self._place_here(order, selection)
-            return await self._travel(journey, selection)
+            wanted = replace(journey.request, instance_uuids=tuple(journey.waiting))
+            found = await self._here_or(order, wanted)
+            return found if isinstance(found, Decision) else await self._travel(journey, found)
         return await self._travel(journey, None)
 
     async def _execute(self, order: PlaceOrder, selection: Selection) -> Decision:
