@@ -275,7 +275,7 @@ class TreePlacing:
 
     async def _use(self, journey: Journey, selection: Selection) -> None:
         """Build by the entries of a plan, and by its spares where one fails."""
-        entries = selection.choices
+        entries, now_s = selection.choices, self._clock.now_s
         if not is_together(journey.group):
             entries += selection.spares
         places = deque(_places(selection, entries))
@@ -287,7 +287,8 @@ class TreePlacing:
                     return
                 place = places.popleft()
                 if isinstance(place.where, ChildTerms):
-                    parcel = Parcel(journey.waiting[uuid], place.where.blob, self._now_ms())
+                    sent_ms = journey.next_ms(now_s())
+                    parcel = Parcel(journey.waiting[uuid], place.where.blob, sent_ms)
                     below.setdefault(place.where.zone_id, []).append(parcel)
                 else:
                     here[uuid] = place
@@ -302,8 +303,9 @@ class TreePlacing:
     async def _build_here(self, journey: Journey, uuid: str, place: _Place) -> None:
         instance, where = journey.waiting[uuid], place.where
         assert isinstance(where, HostTerms)  # noqa: S101 - as `_build` told them apart
+        sent_ms = journey.next_ms(self._clock.now_s())
         flaw = await self._building.build_here(
-            journey.request, instance, place.key, where, sent_ms=self._now_ms()
+            journey.request, instance, place.key, where, sent_ms=sent_ms
         )
         if flaw is None:
             journey.there[uuid] = 0
@@ -331,9 +333,6 @@ class TreePlacing:
             pause_s = min(pause_s * 2, _SETTLE_PAUSE_MAX_S)
 
     # ---- parts ----------------------------------------------------------------------------
-
-    def _now_ms(self) -> int:
-        return int(self._clock.now_s() * 1000)
 
     async def _select(
         self,

@@ -470,3 +470,22 @@ async def test_room_here_that_another_scheduler_takes_first(
         request_of(2).instance_uuids
     )
     assert held(root) == 0
+
+
+async def test_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sent anew is newer than what was taken back, whatever the clock says."""
+    root = await open_tree()
+    root.children[:] = root.children[:1]
+    right, now_s = root.near.build, root.desk.clock.now_s
+
+    async def lose(zone: Zone, order: BuildOrder, *, timeout_s: float) -> object:
+        del zone, order, timeout_s
+        root.near.build = right  # type: ignore[method-assign]
+        monkeypatch.setattr(root.desk.clock, "now_s", lambda: now_s() - 5.0)
+        raise UnavailableError("it has never come")
+
+    root.near.build = lose  # type: ignore[method-assign, assignment]
+    decision = await root.tree.place(order_of(request_of(4)))
+    assert decision.verdict is Verdict.PLACED
+    assert sum(map(len, (await live(root)).values())) == 4
+    assert (await live(root))["west"]
