@@ -108,10 +108,8 @@ class Instances:
 
         With a scheduler on the bus the answer holds its decision; without one the order stands
         in the ledger for whichever scheduler comes. Refused instances are in ERROR, with the
-        reason as their fault.
-
-        Nor does it need to reach the scheduler: an order that the bus could not deliver, or that
-        nobody answered, is left in the ledger too.
+        reason as their fault. An order that the bus could not deliver, or that nobody answered, is
+        left in the ledger too.
 
         Raises:
             InvalidInputError: a field of the order is wrong; nothing was kept.
