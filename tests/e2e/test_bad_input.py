@@ -68,6 +68,7 @@ CREATES: Final[dict[str, Case]] = {
         ("a group that is a number", _hint(group=7), 400, "group"),
         ("hints that are a list", _server([1]), 400, "scheduler_hints"),
         ("same_host of a wrong type", _hint(same_host={"a": 1}), 400, "same_host"),
+        ("a different_host that is a name", _hint(different_host="red"), 400, "different_host"),
         ("different_host of a wrong type", _hint(different_host=[7]), 400, "scheduler_hints"),
         ("a query of a wrong type", _hint(query=7), 400, "query"),
         ("metadata of a wrong type", _server(metadata={"a": 1}), 400, "metadata"),

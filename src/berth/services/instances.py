@@ -369,6 +369,8 @@ class Instances:
         named = hints.get("group")
         if not named:
             return None
+        if len(named) > 1:
+            raise InvalidInputError("os:scheduler_hints.group", "must be one server group")
         if named[0] not in self._replica.hosts.server_groups:
             await self._follower.catch_up()
         if named[0] not in self._replica.hosts.server_groups:

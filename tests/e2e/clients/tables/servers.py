@@ -15,6 +15,7 @@ from tests.e2e.clients.expecting import (
 
 CREATE = "server create --flavor m1.tiny --image cirros --nic none"
 BOOT = "nova boot --flavor m1.tiny --image cirros --nic none"
+NOBODY = "00000000-0000-4000-8000-00000000dead"
 HOST = "OS-EXT-SRV-ATTR:host"
 ZONE = "OS-EXT-AZ:availability_zone"
 
@@ -102,7 +103,11 @@ REFUSALS: tuple[Command, ...] = (
     with_tokens(refused(f"{CREATE} full", "Quota exceeded for instances: Requested 1")),
     with_tokens(says("quota delete admin")),
     # No host is left for it: the request is taken, and the server says why.
-    usual(shows(f"{CREATE} --hint different_host=fake --hint same_host=nope lost", name="lost")),
+    usual(
+        shows(
+            f"{CREATE} --hint different_host={NOBODY} --hint same_host={NOBODY} lost", name="lost"
+        )
+    ),
     usual(
         settling(
             shows(
@@ -112,7 +117,8 @@ REFUSALS: tuple[Command, ...] = (
             )
         )
     ),
-    refused(f"{CREATE} --hint same_host=nope --wait alone", "[Ee]rror"),
+    refused(f"{CREATE} --hint same_host={NOBODY} --wait alone", "[Ee]rror"),
+    refused(f"{CREATE} --hint different_host=first x", "'first' is no id of a server"),
 )
 
 LISTS: tuple[Command, ...] = (

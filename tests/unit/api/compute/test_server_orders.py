@@ -68,11 +68,14 @@ async def test_the_openstack_client_is_understood(stack: Stack) -> None:
                 }
             ],
         },
-        "OS-SCH-HNT:scheduler_hints": {"same_host": [other, other], "different_host": "x"},
+        "OS-SCH-HNT:scheduler_hints": {
+            "same_host": [other, other],
+            "different_host": other.upper(),
+        },
     }
     answer = await stack.ask("POST", "/v2.1/servers", body, version="2.100")
     instance = await made(stack, answer)
-    assert instance.hints == {"same_host": (other, other), "different_host": ("x",)}
+    assert instance.hints == {"same_host": (other, other), "different_host": (other,)}
     assert instance.image == Image(IMAGE)
     assert instance.name == "vm1-1"
 
@@ -145,6 +148,7 @@ async def test_max_count_servers_are_made(stack: Stack, counts: Json, number: in
         ({"nonsense": 1}, "server"),
         ({"user_data": "x" * 65_536}, "server.user_data"),
         ({"user_data": "x"}, "server.user_data"),
+        ({"user_data": "\N{LATIN SMALL LETTER E WITH ACUTE}"}, "server.user_data"),
         ({"name": " "}, "server.name"),
         ({"name": "vm "}, "server.name"),
         ({"OS-DCF:diskConfig": "SOMEHOW"}, "server.OS-DCF:diskConfig"),
@@ -287,13 +291,16 @@ async def test_a_host_is_named_once(stack: Stack) -> None:
         ({"query": {"a": "b"}}, "os:scheduler_hints.query"),
         ({"_nova_check_type": "rebuild"}, "os:scheduler_hints._nova_check_type"),
         ({"same_host": [1]}, "os:scheduler_hints"),
+        ({"same_host": "vm1"}, "os:scheduler_hints.same_host"),
+        ({"different_host": ["vm1"]}, "os:scheduler_hints.different_host"),
+        ({"different_host": ""}, "os:scheduler_hints.different_host"),
         ({"group": "none"}, "os:scheduler_hints.group"),
         ({"x" * 256: "y"}, "os:scheduler_hints"),
         ([], "os:scheduler_hints"),
     ],
 )
 async def test_hints_are_texts(stack: Stack, hints: object, field: str) -> None:
-    """One or a list of them."""
+    """One or a list of them; of servers, ids."""
     assert reason(await create(stack, hints=hints)).startswith(field)
 
 
@@ -304,6 +311,15 @@ async def test_a_group_must_be_the_projects_own(stack: Stack) -> None:
     assert "could not be found" in reason(await create(stack, token="eve", hints=hints))
     assert (await create(stack, token="bob", hints=hints)).status == 202
     assert (await create(stack, hints=hints)).status == 202
+
+
+async def test_a_server_is_in_one_group(stack: Stack) -> None:
+    """Of several none is passed over."""
+    group = await stack.ask("POST", "/v2.1/os-server-groups", GROUP, version="2.64")
+    uuid = group.body["server_group"]["id"]
+    answer = await create(stack, hints={"group": [uuid, uuid]})
+    assert reason(answer) == "os:scheduler_hints.group: must be one server group"
+    assert (await create(stack, hints={"group": [uuid]})).status == 202
 
 
 async def test_a_private_flavor_is_for_administrators(stack: Stack) -> None:

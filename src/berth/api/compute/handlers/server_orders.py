@@ -21,6 +21,7 @@ from berth.services.instances import Order
 _KEYS = uuid.UUID("b3f0a1de-6a0e-5f0c-9a53-0a6f3a7a1c55")
 _KEY_MAX = 255
 _OWN_HINTS = "_nova_"
+_SERVER_HINTS = frozenset({"same_host", "different_host"})
 _HINTS = "hints."
 _NETWORKS_REQUIRED = (2, 37)
 _PERSONALITY_GONE = (2, 57)
@@ -239,7 +240,17 @@ def _hints(body: NewServerBody) -> dict[str, tuple[str, ...]]:
                     hints[key] = tuple(value)
                 case _:
                     raise InvalidInputError(f"{prefix}.{key}", "must be a text or a list of texts")
+            if key in _SERVER_HINTS:
+                hints[key] = tuple(_server_id(one, f"{prefix}.{key}") for one in hints[key])
     return hints
+
+
+def _server_id(text: str, field: str) -> str:
+    """Read the id of a server: what is none would be a wish that nobody keeps."""
+    try:
+        return str(uuid.UUID(text))
+    except ValueError as error:
+        raise InvalidInputError(field, f"{text[:80]!r} is no id of a server") from error
 
 
 async def _check_access(call: Call, flavor_id: str, hints: Mapping[str, tuple[str, ...]]) -> None:

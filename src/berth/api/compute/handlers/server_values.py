@@ -110,7 +110,7 @@ def _check_address(text: str, field: str, kind: type[IPv4Address | IPv6Address])
 
 def _check_base64(text: str, field: str) -> None:
     try:
-        base64.b64decode(text.encode())
+        base64.b64decode(text.encode("ascii"))
     except (binascii.Error, ValueError) as error:
         raise InvalidInputError(field, "must be base64") from error
 
