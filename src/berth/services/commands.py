@@ -18,7 +18,8 @@ class PlaceOrder:
     made within the limits of its project, unless it has none. Of an order for an `offer` nothing
     is kept when it is refused, but the decision: its instances go elsewhere. `offered` is how that
     offer was decided: what the record tells of the choice, when the host is the same. `told` is
-    said beside the reason of a refusal.
+    said beside the reason of a refusal. One that `may_leave` is not refused, as there may be room
+    in other zones: nothing is written, and NoValidHostError raised.
     """
 
     request: Request
@@ -28,6 +29,7 @@ class PlaceOrder:
     offer: bool = False
     told: str = ""
     offered: Placement | None = None
+    may_leave: bool = False
 
 
 PLACE: Command[PlaceOrder, Decision] = Command("scheduler", "place", PlaceOrder, Decision)

@@ -33,6 +33,7 @@ from berth.services.commands import PLACE, PlaceOrder
 from berth.services.endings import deletion, departure
 from berth.services.following import Follower
 from berth.services.limiting import Limiting, Terms, check_excess
+from berth.services.moving import Target, known_target
 from berth.services.permitting import check_size
 from berth.services.repeating import may_be_repeat, sent_below
 from berth.services.replica import Replica
@@ -107,10 +108,8 @@ class Instances:
 
         With a scheduler on the bus the answer holds its decision; without one the order stands
         in the ledger for whichever scheduler comes. Refused instances are in ERROR, with the
-        reason as their fault.
-
-        Nor does it need to reach the scheduler: an order that the bus could not deliver, or that
-        nobody answered, is left in the ledger too.
+        reason as their fault. An order that the bus could not deliver, or that nobody answered, is
+        left in the ledger too.
 
         Raises:
             InvalidInputError: a field of the order is wrong; nothing was kept.
@@ -280,9 +279,10 @@ class Instances:
             check_size(flavor, order.image)
         zone, host, node = split_zone(order.zone)
         await self.check_zone(zone)
-        await self._check_host(host, "availability_zone")
-        if order.destination is not None:
-            await self._check_host(order.destination.host, "host")
+        host = await self._host(host, "availability_zone")
+        destination = order.destination
+        if destination is not None and (name := await self._host(destination.host, "host")):
+            destination = replace(destination, host=name)
         group_uuid = await self._group(order.hints)
         forced = host is not None or order.destination is not None
         instances = self._instances(order, flavor, zone, group_uuid, forced=forced)
@@ -296,7 +296,7 @@ class Instances:
             availability_zone=zone,
             hints=order.hints,
             group_uuid=group_uuid,
-            destination=order.destination,
+            destination=destination,
             force_hosts=(host,) if host else (),
             force_nodes=(node,) if node else (),
         )
@@ -359,12 +359,11 @@ class Instances:
         aggregates = self._replica.hosts.aggregates.values()
         return any(zone in aggregate.availability_zones for aggregate in aggregates)
 
-    async def _check_host(self, name: str | None, field_name: str) -> None:
-        if name is None or self._replica.hosts.rows_of_folded_name(name.casefold()):
-            return
-        await self._follower.catch_up()
-        if not self._replica.hosts.rows_of_folded_name(name.casefold()):
-            raise InvalidInputError(field_name, f"compute host {name[:80]!r} could not be found")
+    async def _host(self, name: str | None, field_name: str) -> str | None:
+        """Return a host's name as it calls itself; clients may write it in any case."""
+        if name and not self._replica.hosts.rows_of_folded_name(name.casefold()):
+            await self._follower.catch_up()
+        return known_target(Target(name), self._replica.hosts, field_name).host
 
     async def _group(self, hints: Mapping[str, tuple[str, ...]]) -> str | None:
         named = hints.get("group")

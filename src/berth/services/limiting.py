@@ -16,6 +16,7 @@ from berth.domain.request import Request
 from berth.domain.revising import revised
 from berth.domain.write import Outcome, Rejected, Within
 from berth.ports.ledger import InstanceQuery, Ledger
+from berth.services.members_below import members_below
 from berth.services.replica import Replica
 
 _NO_LIMITS: Final = Limits()
@@ -64,7 +65,10 @@ class Limiting:
         if limit == UNLIMITED:
             return
         query = InstanceQuery(group_uuid=request.group_uuid, limit=limit + 1)
-        used, asked = len(await ledger.instances(query)), len(request.instance_uuids)
+        here = await ledger.instances(query)
+        below = await members_below(ledger, request.group_uuid, request.project_id)
+        members = {one.uuid for one in here} | {one.instance_uuid for one in below}
+        used, asked = len(members), len(request.instance_uuids)
         if used + asked > limit:
             raise QuotaExceededError((Excess("group_members", asked, used, limit),))
 

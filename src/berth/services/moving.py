@@ -67,7 +67,7 @@ class Target:
     forced: bool = False
 
 
-def known_target(target: Target, hosts: HostTable) -> Target:
+def known_target(target: Target, hosts: HostTable, field: str = "host") -> Target:
     """Return a target whose host is called as it calls itself; clients may write it in any case.
 
     Raises:
@@ -78,7 +78,7 @@ def known_target(target: Target, hosts: HostTable) -> Target:
         return target
     rows = hosts.rows_of_folded_name(name.casefold())
     if not rows:
-        raise InvalidInputError("host", f"compute host {name[:80]!r} could not be found")
+        raise InvalidInputError(field, f"compute host {name[:80]!r} could not be found")
     return replace(target, host=hosts.name(min(rows)))
 
 

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from berth.domain.allocation import Allocation, Claim
 from berth.domain.assignment import taken
 from berth.domain.decision import Decision, Placement, Refusal, RefusalCode, Verdict
-from berth.domain.errors import ConflictError, UnavailableError
+from berth.domain.errors import ConflictError, NoValidHostError, UnavailableError
 from berth.domain.instance import Fault, Instance, Status, Task
 from berth.domain.record import Kind
 from berth.domain.request import Operation, Request
@@ -90,6 +90,7 @@ class Placing:
             InvalidInputError: flavor or image hold a spec that cannot be read.
             ConflictError: an instance of the order has changed; read it again.
             QuotaExceededError: its project would have more than it may.
+            NoValidHostError: there is no room here for an order that may leave.
             UnavailableError: the ledger cannot be reached, or only a newer Berth knows the
                 operation; place the same order again.
         """
@@ -234,6 +235,8 @@ class Placing:
 
     async def _refuse(self, order: PlaceOrder, decision: Decision) -> Decision:
         refusal = decision.refusal
+        if order.may_leave and refusal is not None:
+            raise NoValidHostError(order.request.request_id, refusal)
         message = refusal.message if refusal else ""
         if order.told:
             message = f"{message} {order.told}"

@@ -8,6 +8,7 @@ from berth.domain.server_group import ServerGroup
 from berth.domain.write import Add, Remove, Unit
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.limiting import Limiting
+from berth.services.members_below import members_below
 from berth.services.saving import save, save_guarded
 
 
@@ -55,10 +56,13 @@ class ServerGroups:
             raise NotFoundError("server group", uuid)
         return group
 
-    async def members(self, uuid: str) -> list[str]:
-        """Return the uuids of the instances in a group, by age."""
-        found = await self._ledger.instances(InstanceQuery(group_uuid=uuid, limit=10_000))
-        return [instance.uuid for instance in reversed(found)]
+    async def members(self, group: ServerGroup) -> list[str]:
+        """Return the uuids of the instances in a group, by age; then those in child zones."""
+        found = await self._ledger.instances(InstanceQuery(group_uuid=group.uuid, limit=10_000))
+        below = await members_below(self._ledger, group.uuid, group.project_id)
+        here = [instance.uuid for instance in reversed(found)]
+        # What is on its way stands here until all of its request is there.
+        return list(dict.fromkeys([*here, *(one.instance_uuid for one in below)]))
 
     async def delete(self, uuid: str, project_id: str | None) -> None:
         """Remove a group; its instances stay where they are.

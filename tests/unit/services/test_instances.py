@@ -217,7 +217,7 @@ async def test_what_was_made_a_moment_ago_can_be_ordered() -> None:
         ORDER, flavor_id="7", zone="az-1:HOST-1", hints={"group": (make_server_group(1).uuid,)}
     )
     request = await desk.instances.request_of(order)
-    assert (request.availability_zone, request.force_hosts) == ("az-1", ("HOST-1",))
+    assert (request.availability_zone, request.force_hosts) == ("az-1", ("host-1",))
     assert request.group_uuid == make_server_group(1).uuid
 
 

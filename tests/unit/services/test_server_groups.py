@@ -60,4 +60,4 @@ async def test_members_are_the_instances_that_name_it(
         await ledger.write(Put(replace(make_instance(number), group_uuid=group_uuid)))
     gone = replace(make_instance(3), group_uuid=GROUP.uuid, status=Status.DELETED, revision=1)
     await ledger.write(Put(gone))
-    assert await groups.members(GROUP.uuid) == [make_instance(n).uuid for n in (1, 2)]
+    assert await groups.members(GROUP) == [make_instance(n).uuid for n in (1, 2)]

@@ -142,6 +142,7 @@ class JourneyEnds:
                 journey.lost.discard(uuid)
             else:
                 journey.lost.add(uuid)
+                journey.sent_ms = max(journey.sent_ms, errand.sent_ms)
                 errands.append(errand)
         settled = await self._sending.settle(errands, keeps_built=keeps_built)
         zones = {one.instance_uuid: one.zone_id for one in errands}

@@ -24,7 +24,8 @@ class Journey:
     """How far a request is: the instances that wait for a place, and those that have one.
 
     `there` has the child of each instance that is placed, 0 for this zone; `lost` are those of
-    which nobody knows whether a child has them.
+    which nobody knows whether a child has them. `sent_ms` is the latest time that any was sent at:
+    what is sent anew is newer, though the clock may have been set back.
     """
 
     request: Request
@@ -33,6 +34,12 @@ class Journey:
     there: dict[str, int] = field(default_factory=dict[str, int])
     lost: set[str] = field(default_factory=set[str])
     zones_late: int = 0
+    sent_ms: int = 0
+
+    def next_ms(self, now_s: float) -> int:
+        """Return the time to send at, in milliseconds of Unix time."""
+        self.sent_ms = max(int(now_s * 1000), self.sent_ms + 1)
+        return self.sent_ms
 
 
 class Journeys:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from berth.domain.decision import Decision
-from berth.domain.errors import ConflictError
+from berth.domain.errors import ConflictError, NoValidHostError
 from berth.domain.offer import ChildTerms, HostTerms, OfferFlaw, OfferKey
 from berth.domain.record import PendingRequest
 from berth.domain.request import Destination, Operation, Request
@@ -141,10 +141,25 @@ class TreePlacing:
             return earlier
         if order.accepted:
             return await self._go_on(order)
-        selection = await self._select(order.request, await self._group_of(order.request))
-        if self._is_local(selection, order):
-            return await self._place_here(order, selection)
-        return await self._execute(order, selection)
+        found = await self._here_or(order, order.request)
+        return found if isinstance(found, Decision) else await self._execute(order, found)
+
+    async def _here_or(self, order: PlaceOrder, wanted: Request) -> Decision | Selection:
+        """Place a request here if all its best places are, or return where else they are.
+
+        Others may take the room here just then: so the tree is asked again.
+        """
+        attempt = 1
+        while True:
+            selection = await self._select(wanted, await self._group_of(order.request))
+            if not self._is_local(selection, order):
+                return selection
+            is_short = len(selection.choices) < len(wanted.instance_uuids)
+            may_leave = not is_short and attempt < self._settings.attempts_max
+            try:
+                return await self._place_here(replace(order, may_leave=may_leave), selection)
+            except NoValidHostError:
+                attempt += 1
 
     async def _place_here(self, order: PlaceOrder, selection: Selection) -> Decision:
         await self._release(selection)
@@ -191,10 +206,9 @@ class TreePlacing:
         if taken.is_given_up:
             return await self._ends.give_up(journey)
         if not journey.there and not journey.lost:
-            selection = await self._select(journey.request, journey.group, journey.waiting)
-            if self._is_local(selection, order):
-                return await self._place_here(order, selection)
-            return await self._travel(journey, selection)
+            wanted = replace(journey.request, instance_uuids=tuple(journey.waiting))
+            found = await self._here_or(order, wanted)
+            return found if isinstance(found, Decision) else await self._travel(journey, found)
         return await self._travel(journey, None)
 
     async def _execute(self, order: PlaceOrder, selection: Selection) -> Decision:
@@ -261,7 +275,7 @@ class TreePlacing:
 
     async def _use(self, journey: Journey, selection: Selection) -> None:
         """Build by the entries of a plan, and by its spares where one fails."""
-        entries = selection.choices
+        entries, now_s = selection.choices, self._clock.now_s
         if not is_together(journey.group):
             entries += selection.spares
         places = deque(_places(selection, entries))
@@ -273,7 +287,8 @@ class TreePlacing:
                     return
                 place = places.popleft()
                 if isinstance(place.where, ChildTerms):
-                    parcel = Parcel(journey.waiting[uuid], place.where.blob, self._now_ms())
+                    sent_ms = journey.next_ms(now_s())
+                    parcel = Parcel(journey.waiting[uuid], place.where.blob, sent_ms)
                     below.setdefault(place.where.zone_id, []).append(parcel)
                 else:
                     here[uuid] = place
@@ -288,8 +303,9 @@ class TreePlacing:
     async def _build_here(self, journey: Journey, uuid: str, place: _Place) -> None:
         instance, where = journey.waiting[uuid], place.where
         assert isinstance(where, HostTerms)  # noqa: S101 - as `_build` told them apart
+        sent_ms = journey.next_ms(self._clock.now_s())
         flaw = await self._building.build_here(
-            journey.request, instance, place.key, where, sent_ms=self._now_ms()
+            journey.request, instance, place.key, where, sent_ms=sent_ms
         )
         if flaw is None:
             journey.there[uuid] = 0
@@ -317,9 +333,6 @@ class TreePlacing:
             pause_s = min(pause_s * 2, _SETTLE_PAUSE_MAX_S)
 
     # ---- parts ----------------------------------------------------------------------------
-
-    def _now_ms(self) -> int:
-        return int(self._clock.now_s() * 1000)
 
     async def _select(
         self,

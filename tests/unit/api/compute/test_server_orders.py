@@ -363,3 +363,15 @@ def test_a_hint_that_a_rule_cannot_read_is_named_as_it_was_sent() -> None:
     assert str(error) == "os:scheduler_hints.query: is not valid JSON"
     other = InvalidInputError("trait:X", "is wrong")
     assert named_as_sent(other) is other
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"host": "HOST-1"}, {"availability_zone": "nova:Host-1"}, {"host": "host-1"}],
+)
+async def test_hosts_are_called_in_any_case(stack: Stack, values: Json) -> None:
+    """The server is placed on the one that is meant."""
+    uuid = await stack.server(**values)
+    found = await stack.ledger.get(Instance, uuid)
+    assert found is not None
+    assert found.host == "host-1"

@@ -354,3 +354,34 @@ async def test_filters_go_down_and_rights_do_not(net: Net, root: ZoneStack) -> N
         asked = parse_qs(urlsplit(seen.asked.path).query)
         assert asked.keys() == {"name", "status", "limit"}
         assert seen.project_id == "p"
+
+
+async def test_members_of_a_group_below_are_members(root: ZoneStack) -> None:
+    """They are shown, until they are deleted, and count for what a group may have."""
+    body = {"server_group": {"name": "g", "policies": ["anti-affinity"]}}
+    made = await root.ask("POST", "/v2.1/os-server-groups", body, token="u:p")
+    group = made.body["server_group"]["id"]
+    await root.follower.catch_up()
+    server = {"name": "vm", "flavorRef": "small"}
+    hints = {"group": group}
+    answers = [
+        await root.ask(
+            "POST", "/v2.1/servers", {"server": server, "os:scheduler_hints": hints}, token="u:p"
+        )
+        for _ in range(3)
+    ]
+    uuids = [answer.body["server"]["id"] for answer in answers]
+    shown = await root.ask("GET", f"/v2.1/os-server-groups/{group}", token="u:p")
+    assert sorted(shown.body["server_group"]["members"]) == sorted(uuids)
+    quota = {"quota_set": {"server_group_members": 3}}
+    answer = await root.ask("PUT", "/v2.1/os-quota-sets/p", quota)
+    assert answer.status == 200, answer.body
+    await root.follower.catch_up()
+    refused = await root.ask(
+        "POST", "/v2.1/servers", {"server": server, "os:scheduler_hints": hints}, token="u:p"
+    )
+    assert refused.status == 403
+    assert "server_group_members" in str(refused.body)
+    await root.ask("DELETE", f"/v2.1/servers/{uuids[0]}", token="u:p")
+    shown = await root.ask("GET", f"/v2.1/os-server-groups/{group}", token="u:p")
+    assert sorted(shown.body["server_group"]["members"]) == sorted(uuids[1:])

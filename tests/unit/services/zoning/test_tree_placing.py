@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.decision import Verdict
+from berth.domain.decision import Decision, Verdict
 from berth.domain.errors import ConflictError, UnavailableError
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.offer import OfferFlaw
@@ -443,3 +443,49 @@ async def test_a_group_that_is_newer_than_the_table() -> None:
     decision = await root.tree.place(_of_group(request_of(4), group))
     assert decision.verdict is Verdict.PLACED
     assert [len(some) for some in (await live(root)).values()] == [4]
+
+
+async def test_room_here_that_another_scheduler_takes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The request goes to a child then, as it would have with a plan of a moment later."""
+    root = await open_tree()
+    root.children[:] = [replace(one, weight_offset=-100.0) for one in root.children]
+    right = root.desk.placing.place
+    other = replace(
+        request_of(4), request_id="req-2", instance_uuids=request_of(4).instance_uuids[2:]
+    )
+
+    async def place(order: PlaceOrder) -> Decision:
+        monkeypatch.setattr(root.desk.placing, "place", right)
+        await right(order_of(other))
+        return await right(order)
+
+    monkeypatch.setattr(root.desk.placing, "place", place)
+    decision = await root.tree.place(order_of(request_of(2)))
+    assert decision.verdict is Verdict.PLACED
+    zones = await live(root)
+    assert zones.pop("root") == list(other.instance_uuids)
+    assert sorted(uuid for some in zones.values() for uuid in some) == list(
+        request_of(2).instance_uuids
+    )
+    assert held(root) == 0
+
+
+async def test_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sent anew is newer than what was taken back, whatever the clock says."""
+    root = await open_tree()
+    root.children[:] = root.children[:1]
+    right, now_s = root.near.build, root.desk.clock.now_s
+
+    async def lose(zone: Zone, order: BuildOrder, *, timeout_s: float) -> object:
+        del zone, order, timeout_s
+        root.near.build = right  # type: ignore[method-assign]
+        monkeypatch.setattr(root.desk.clock, "now_s", lambda: now_s() - 5.0)
+        raise UnavailableError("it has never come")
+
+    root.near.build = lose  # type: ignore[method-assign, assignment]
+    decision = await root.tree.place(order_of(request_of(4)))
+    assert decision.verdict is Verdict.PLACED
+    assert sum(map(len, (await live(root)).values())) == 4
+    assert (await live(root))["west"]

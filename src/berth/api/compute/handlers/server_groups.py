@@ -98,7 +98,7 @@ async def _view(call: Call, group: ServerGroup, *, is_new: bool = False) -> Serv
     return ServerGroupView(
         id=group.uuid,
         name=group.name,
-        members=[] if is_new else await call.parts.server_groups.members(group.uuid),
+        members=[] if is_new else await call.parts.server_groups.members(group),
         policies=UNSET if one else [group.policy.value],
         metadata=UNSET if one else {},
         policy=group.policy.value if one else UNSET,
