@@ -369,15 +369,16 @@ class Instances:
         named = hints.get("group")
         if not named:
             return None
-        if len(named) > 1:
+        first, *others = named
+        if others:
             raise InvalidInputError("os:scheduler_hints.group", "must be one server group")
-        if named[0] not in self._replica.hosts.server_groups:
+        if first not in self._replica.hosts.server_groups:
             await self._follower.catch_up()
-        if named[0] not in self._replica.hosts.server_groups:
+        if first not in self._replica.hosts.server_groups:
             raise InvalidInputError(
-                "os:scheduler_hints.group", f"server group {named[0][:80]!r} could not be found"
+                "os:scheduler_hints.group", f"server group {first[:80]!r} could not be found"
             )
-        return named[0]
+        return first
 
 
 def _is_about(decision: Decision, request: Request) -> bool:
