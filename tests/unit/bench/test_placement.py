@@ -8,13 +8,14 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from bench.cases import load_cases
 from bench.command import parse_arguments
 from bench.floors import load_floors
-from bench.placement import scenes
+from bench.placement import driving, scenes
 from bench.placement.driving import (
     Answer,
     Effort,
@@ -182,8 +183,14 @@ def test_an_answer_without_candidates_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-def test_the_load_speaks_to_servers_that_keep_connections_or_not(*, keeps: bool) -> None:
+def test_the_load_speaks_to_servers_that_keep_connections_or_not(
+    monkeypatch: pytest.MonkeyPatch, *, keeps: bool
+) -> None:
     """Conflicts are counted apart; each client does at least one operation."""
+    # However slow the machine is, there is time for some.
+    clock = SimpleNamespace(perf_counter=itertools.count(0.0, 0.01).__next__)
+    clock.process_time = clock.perf_counter
+    monkeypatch.setattr(driving, "time", clock)
     with _server([b"204 No Content", b"409 Conflict"], keeps=keeps) as (port, seen):
         load = put_load((port,), lambda: get("/"), Effort(1, 0.05))
     assert load.times_ms

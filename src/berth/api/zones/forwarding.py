@@ -138,13 +138,20 @@ async def _ask_for_resize(
 async def _ask(call: Call, zone: Zone, errand: Errand, body: bytes) -> ForwardedAnswer:
     is_owner = call.identity.project_id == errand.project_id
     user_id = call.identity.user_id if is_owner else errand.user_id
-    return await ask_child(
-        call,
-        zone,
-        ForwardedRequest(_method(call), _path(call), body=body),
-        tenant=(errand.project_id, user_id),
-        within_s=time_left_s(call, _parts(call).build_timeout_s),
-    )
+    try:
+        return await ask_child(
+            call,
+            zone,
+            ForwardedRequest(_method(call), _path(call), body=body),
+            tenant=(errand.project_id, user_id),
+            within_s=time_left_s(call, _parts(call).build_timeout_s),
+        )
+    except UnavailableError as error:
+        # Why is for operators: it may have the child's address, which tenants are not told.
+        call.parts.telemetry.failure("zone_request_failed", error, zone=zone.name)
+        text = f"zone {zone.name} does not answer; try again"
+        kind = NotAskedError if isinstance(error, NotAskedError) else UnavailableError
+        raise kind(text) from error
 
 
 async def _count_anew(call: Call, errand: Errand) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from berth.api.codec import encode
+from berth.domain.errors import UnavailableError
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.write import Put
 from berth.domain.zone import Errand, ErrandStage
@@ -162,6 +163,21 @@ async def test_a_child_that_does_not_answer_is_named(net: Net, root: ZoneStack, 
         assert answer.status == 503
         assert answer.headers["retry-after"]
         assert "east" in answer.body["serviceUnavailable"]["message"]
+
+
+async def test_why_a_child_does_not_answer_is_for_operators(
+    root: ZoneStack, far: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What connections tell may have the child's address."""
+
+    async def refuse(*_: object, **__: object) -> None:
+        raise UnavailableError("cannot connect to 192.0.2.7:8774")
+
+    monkeypatch.setattr(root.children, "forward", refuse)
+    answer = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")
+    message = answer.body["serviceUnavailable"]["message"]
+    assert message == "zone east does not answer; try again"
+    assert root.told.failures[-1][0] == "zone_request_failed"
 
 
 async def test_a_child_that_is_disabled_keeps_its_servers(
