@@ -246,7 +246,9 @@ def _client(url: str, user: str | None, password: str | None, token: str | None)
     except httpx.InvalidURL as error:
         raise CommandError(f"--url {url[:80]!r}: {error}", ExitCode.USAGE) from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise CommandError(f"--url {url[:80]!r} must start with http:// or https://", ExitCode.USAGE)
+        raise CommandError(
+            f"--url {url[:80]!r} must start with http:// or https://", ExitCode.USAGE
+        )
     headers = {"OpenStack-API-Version": _VERSION, "Accept": "application/json"}
     if token:
         headers["X-Auth-Token"] = token
