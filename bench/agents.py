@@ -27,7 +27,7 @@ from bench.errors import BenchError
 from bench.fleet import FLAVOR
 from bench.placement.database import fresh_database
 from bench.schedulers import NoBrokerError, broker_url
-from bench.service import Service, free_port, running
+from bench.service import Service, running
 from berth.adapters.bus.rabbitmq import Broker, Line, RabbitBus
 from berth.adapters.ledger import migrate, open_ledger
 from berth.adapters.system import LogTelemetry
@@ -36,6 +36,7 @@ from berth.domain.instance import Instance, Status, Task
 from berth.domain.request import Request, instance_uuid_of, reservation_id_of
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.domain.write import Committed, Put
+from berth.lab.loopback import free_port
 from berth.ports.ledger import Ledger
 from berth.services.commands import PLACE, PlaceOrder
 

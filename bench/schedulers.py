@@ -26,7 +26,7 @@ from bench.cases import SchedulerCases
 from bench.errors import BenchError
 from bench.fleet import FLAVOR, host_uuid
 from bench.placement.database import fresh_database
-from bench.service import Service, free_port, running
+from bench.service import Service, running
 from berth.adapters.bus.rabbitmq import Broker, Line, RabbitBus
 from berth.adapters.ledger import open_ledger
 from berth.adapters.system import LogTelemetry
@@ -39,6 +39,7 @@ from berth.domain.provider import Provider
 from berth.domain.request import Request, instance_uuid_of, reservation_id_of
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.write import Committed, Put, Unit
+from berth.lab.loopback import free_port
 from berth.ports.ledger import Ledger
 from berth.services.commands import PLACE, PlaceOrder
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 import httpx
 
 from bench.errors import BenchError
+from berth.lab.loopback import free_port
 
 _READY_S = 120.0
 _POLL_S = 0.1
@@ -129,11 +129,3 @@ def _answers(url: str) -> bool:
 
 def _text_of(log: Path) -> str:
     return log.read_text("utf-8", errors="replace")
-
-
-def free_port() -> int:
-    """Return a port of the loopback address that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -19,7 +19,7 @@ from bench.placement.database import Database, execute, fresh_database
 from bench.placement.furnishing import furnish_berth, furnish_real
 from bench.placement.processor import Meter
 from bench.placement.scenes import Node
-from bench.service import free_port
+from berth.lab.loopback import free_port
 
 ENVIRONMENT: Final = ROOT / ".venv-placement"
 UWSGI: Final = ENVIRONMENT / "bin" / "uwsgi"

@@ -1,7 +1,6 @@
 """Real processes: each test starts its own, on a port of its own, and stops them by their id."""
 
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
+
+from berth.lab import loopback
 
 _READY_S = 120.0
 _STOP_S = 20.0
@@ -91,18 +92,10 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
     running.stop_all()
 
 
-def free_port_number() -> int:
-    """Return a port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @pytest.fixture
 def free_port() -> int:
     """A port that was free a moment ago."""
-    return free_port_number()
+    return loopback.free_port()
 
 
 @dataclass

@@ -21,8 +21,9 @@ from berth.adapters.virt.processes import Process
 from berth.adapters.virt.qemu.command_line import guest_of
 from berth.adapters.virt.qemu.spec import Folder
 from berth.adapters.virt.stub_guest import READY, stub_firmware
+from berth.lab.loopback import free_port
 from berth.testing import kernel_guest
-from tests.e2e.conftest import Part, Processes, Service, free_port_number
+from tests.e2e.conftest import Part, Processes, Service
 
 STUB = "stub"
 KERNEL = "kernel"
@@ -165,7 +166,7 @@ class GuestCloud:
     """An API with a scheduler, and agents of hosts beside it, on a ledger in a file."""
 
     def __init__(self, folder: Path) -> None:
-        self.service = Service(f"http://127.0.0.1:{free_port_number()}")
+        self.service = Service(f"http://127.0.0.1:{free_port()}")
         self.folder = folder
         self.hosts: list[ComputeHost] = []
         self._processes = Processes(folder)

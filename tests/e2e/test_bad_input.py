@@ -6,7 +6,6 @@ to a server error is tried by schemathesis, in process.
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from berth.lab.loopback import free_port
 from tests.e2e.conftest import Processes, Service
 from tests.e2e.outages.cloud import check_audit
 
@@ -206,9 +206,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, s
     (folder / "berth.toml").write_text("agent.heartbeat_interval_s = 3600.0")
     running = Processes(folder)
     words = ("--config", str(folder / "berth.toml"), "--images", str(folder / "images.json"))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     part = running.start(
         "up", "--listen", address, "--data", str(folder), "--fake-hosts", "2", *words
     )

@@ -4,7 +4,6 @@ import os
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import httpx
 import pytest
 
 from berth.adapters.bus.rabbitmq import Broker
+from berth.lab import loopback
 from tests.unit.config.test_deployment import COMMANDS, DEPLOY, SERVICES, UNITS, unit_of
 
 pytestmark = [pytest.mark.postgres, pytest.mark.rabbitmq]
@@ -28,9 +28,7 @@ _VERSION = {"OpenStack-API-Version": "compute 2.96"}
 
 
 def _free_address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    return f"{loopback.HOST}:{loopback.free_port()}"
 
 
 @dataclass

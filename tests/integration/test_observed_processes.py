@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,19 +17,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from berth.adapters.bus.rabbitmq import Broker
+from berth.lab.loopback import free_port
 
 READY_S = 180.0
 REQUEST_ID = "x-openstack-request-id"
 SERVER = {"server": {"name": "a", "flavorRef": "f", "imageRef": "i", "networks": "none"}}
 NEWEST = {"OpenStack-API-Version": "compute 2.90"}
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 @contextmanager

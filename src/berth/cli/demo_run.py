@@ -3,7 +3,6 @@
 import asyncio
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from berth.cli.replay_view import progress_bar, save_picture, show_report
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.resources import Inventory
 from berth.lab.generator import GeneratorSettings, generate
+from berth.lab.loopback import free_port
 from berth.lab.openb import read_openb
 from berth.lab.replaying import DEVICE_PREFIX, ReplayOptions, replay
 from berth.lab.report import ReplayReport
@@ -59,7 +59,7 @@ def run_demo(options: DemoOptions) -> ReplayReport:
     console = _console(as_json=options.as_json)
     workload = _workload(options)
     folder = Path(tempfile.mkdtemp(prefix="berth-demo-"))
-    url = f"http://127.0.0.1:{_free_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     command = _command(options, workload, folder, url)
     console.print(f"Starting Berth with {len(workload.hosts):,} hosts: API at {url}")
     replaying = ReplayOptions(key="demo", limit=options.limit, until_s=_until_s(options))
@@ -156,13 +156,6 @@ def _command(options: DemoOptions, workload: Workload, folder: Path, url: str) -
     command += ["--data", str(folder / "data"), "--fleet", str(fleet)]
     # The fleet of the trace counts its processors in thousandths, which has a policy of its own.
     return command if options.trace is None else [*command, "--policy", "openb"]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

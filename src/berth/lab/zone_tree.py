@@ -12,10 +12,7 @@ At the end of the context all processes are ended, by their ids, and what they h
 removed.
 """
 
-import errno
-import random
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -25,13 +22,13 @@ from typing import Final
 
 from berth.adapters.virt.fake import FakeHost
 from berth.domain.errors import InvalidInputError, UnavailableError
+from berth.lab.loopback import free_ports
 from berth.lab.zone_process import READY_S, STOP_S, ZoneProcess, ZoneSpec
 
 ROOT: Final = "root"
 
 _ACTIVE_S: Final = 30.0
 _POLL_S: Final = 0.05
-_PORTS: Final = [*range(20_000, 32_768)]
 
 Hosts = Callable[[str, int], Sequence[FakeHost]]
 """Tells the hosts of a zone, by its name and by how many zones are above it."""
@@ -86,7 +83,7 @@ class ZoneTree:
                     raise InvalidInputError("name", f"two zones are called {child.name}")
                 specs[child.name] = child
                 parents[child.name] = one.name
-        ports = _free_ports(len(specs))
+        ports = free_ports(len(specs))
         self._zones: dict[str, ZoneProcess] = {}
         for port, (name, one) in zip(ports, specs.items(), strict=True):
             parent = self._zones.get(parents.get(name, ""))
@@ -219,25 +216,3 @@ def _below(spec: ZoneSpec) -> Iterator[ZoneSpec]:
     while level:
         yield from level
         level = [child for one in level for child in one.children]
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return ports that were free a moment ago, each another one.
-
-    They are below those that systems give to connections, since zones take a while to listen.
-    """
-    ports = _PORTS.copy()
-    random.SystemRandom().shuffle(ports)
-    free: list[int] = []
-    with ExitStack() as stack:
-        while ports and len(free) < count:
-            probe = stack.enter_context(socket.socket())
-            try:
-                probe.bind(("127.0.0.1", ports[-1]))
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise
-            else:
-                free.append(ports[-1])
-            ports.pop()
-    return free

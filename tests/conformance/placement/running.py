@@ -1,6 +1,7 @@
 """Runs files of Placement's own suite, some at a time, each in a worker of `.venv-placement`."""
 
 import json
+import os
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -54,6 +55,7 @@ class Worker:
             stdout=subprocess.PIPE,
             cwd=ROOT,
             text=True,
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}"},
         )
 
     def __enter__(self) -> Self:

@@ -7,7 +7,6 @@ stopped by its process id, so nobody else's server is.
 import json
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
+from berth.lab.loopback import free_port
 from tests.conformance.placement.scenes import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -93,7 +93,7 @@ def serving(
     """
     for attempt in range(1, _STARTS_MAX + 1):
         with tempfile.TemporaryDirectory(prefix="berth-placement-") as folder:
-            start = Start(_free_port(), Path(folder), settings, rules)
+            start = Start(free_port(), Path(folder), settings, rules)
             process = _begin(_COMMANDS[choice.server](choice, start), start)
             try:
                 _wait_until_ready(process, start)
@@ -182,13 +182,6 @@ _COMMANDS: dict[str, Callable[[Choice, Start], _Command]] = {
     "none": _none,
 }
 SERVERS = tuple(_COMMANDS)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _log(start: Start) -> str:

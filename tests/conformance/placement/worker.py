@@ -1,8 +1,9 @@
 """Runs gabbi files, one a line of standard input; one JSON document a line is the answer.
 
-It runs in `.venv-placement`, which has gabbi and the files, and imports nothing of Berth. A process
-runs one file at a time, as the tests look names up in the environment. When its standard input
-ends, so does it, after the file that it is at.
+It runs in `.venv-placement`, which has gabbi and the files, and imports nothing of Berth but
+`berth.lab.loopback`, which needs the standard library alone. A process runs one file at a time, as
+the tests look names up in the environment. When its standard input ends, so does it, after the
+file that it is at.
 """
 
 import json

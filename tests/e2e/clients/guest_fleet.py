@@ -13,9 +13,10 @@ import httpx
 
 from berth.adapters.bus.rabbitmq import Broker
 from berth.adapters.virt.stub_guest import stub_firmware
+from berth.lab.loopback import free_port
 from berth.testing.private_libvirt import PrivateLibvirt, private_libvirt
 from tests.e2e.clients.clouds import Cloud, users_file
-from tests.e2e.conftest import Part, Processes, free_port_number
+from tests.e2e.conftest import Part, Processes
 from tests.e2e.guest_cloud import ComputeHost, wait_until
 
 PASSWORD: Final = "secret"
@@ -47,7 +48,7 @@ class GuestFleet:
     def __init__(
         self, folder: Path, ledger: str, broker: Broker, libvirts: Mapping[str, PrivateLibvirt]
     ) -> None:
-        self.url = f"http://127.0.0.1:{free_port_number()}"
+        self.url = f"http://127.0.0.1:{free_port()}"
         self.hosts = [_host(name, folder / name, libvirts.get(name)) for name in _HOSTS]
         self._folder = folder
         self._processes = Processes(folder)

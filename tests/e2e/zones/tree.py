@@ -9,7 +9,8 @@ import httpx
 
 from berth.adapters.bus.rabbitmq import Broker
 from berth.config.zone_keys import add_parent, public_text
-from tests.e2e.conftest import Part, Processes, Service, free_port_number
+from berth.lab.loopback import free_port
+from tests.e2e.conftest import Part, Processes, Service
 
 WITHIN_S = 60.0
 
@@ -66,7 +67,7 @@ class RunningZone:
 def start_zone(processes: Processes, name: str, *, vcpus: int) -> RunningZone:
     """Start a zone in one process that trusts nobody yet, with one host, or none for no VCPUs."""
     folder, config = _settings(processes, name)
-    port = free_port_number()
+    port = free_port()
     words = ["--listen", f"127.0.0.1:{port}", "--data", str(folder), "--config", config]
     hosts = ["--fake-hosts", "1" if vcpus else "0", "--vcpus", str(vcpus)]
     part = processes.start("up", *words, *hosts)
@@ -79,7 +80,7 @@ def start_zone_of_processes(
     """Start a zone of an API, several schedulers and one host, with a broker between them."""
     bus = f'[bus]\nurl = "{broker.url}"\nprefix = "{broker.prefix}"\n'
     folder, config = _settings(processes, name, 'on_gone = "refuse"\n', bus)
-    port = free_port_number()
+    port = free_port()
     words = ["--data", str(folder), "--config", config]
     api = processes.start("api", "--listen", f"127.0.0.1:{port}", *words)
     service = Service(f"http://127.0.0.1:{port}")

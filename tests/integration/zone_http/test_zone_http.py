@@ -9,6 +9,7 @@ import pytest
 
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zone import Zone
+from berth.lab.loopback import free_port
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest
 from tests.integration.zone_http.scripted_http import (
     Answering,
@@ -18,7 +19,7 @@ from tests.integration.zone_http.scripted_http import (
     cut,
     hang_up,
 )
-from tests.integration.zone_http.zone_asking import POST, ask, both, free_port, refused, zone_at
+from tests.integration.zone_http.zone_asking import POST, ask, both, refused, zone_at
 
 # ---- what leaves ------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from berth.adapters.zones import connections, open_children
 from berth.adapters.zones.connections import CONNECTIONS_MAX
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zone import Zone
+from berth.lab.loopback import free_port
 from berth.ports.zones import ForwardedRequest, NotAskedError
 from tests.integration.zone_http.scripted_http import (
     Answering,
@@ -28,7 +29,7 @@ from tests.integration.zone_http.scripted_http import (
     never,
     scripted,
 )
-from tests.integration.zone_http.zone_asking import GET, Writer, ask, both, free_port, zone_at
+from tests.integration.zone_http.zone_asking import GET, Writer, ask, both, zone_at
 
 
 async def test_a_slow_answer_is_waited_for_within_the_time() -> None:

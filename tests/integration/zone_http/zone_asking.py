@@ -1,6 +1,5 @@
 """What tests of requests to child zones have in common: statements, a zone on this machine."""
 
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -59,11 +58,3 @@ async def refused(answering: Answering, asked: ForwardedRequest = POST) -> str:
             await ask(children, zone, asked)
         assert not isinstance(caught.value, NotAskedError)
         return str(caught.value)
-
-
-def free_port() -> int:
-    """Return a port at which nobody listens."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-    return port
