@@ -29,6 +29,7 @@ from berth.services.zoning.holders import Holders, LettingGo
 from berth.services.zoning.journeys import Journeys
 from berth.services.zoning.offer_seals import OfferSeals
 from berth.services.zoning.offering import Offering
+from berth.services.zoning.recounting import Recounting
 from berth.services.zoning.releases_below import ReleasesBelow
 from berth.services.zoning.releasing import Releasing
 from berth.services.zoning.ring_marks import RingMarks
@@ -152,7 +153,9 @@ def zone_parts(core: Core, zone: OpenZone | None) -> ZoneParts | None:
         statements=StatementReader(settings.name, zone.parents.trusted, core.clock.now_s),
         marks=RingMarks(Sealer(zone.keys.offers, os.urandom)),
         children=zone.forwards,
-        counting=CountingBelow(core.ledger, _limits(core)),
+        counting=CountingBelow(
+            core.ledger, core.clock, asking_s=settings.build_timeout_s, limits=_limits(core)
+        ),
         select_timeout_s=settings.select_timeout_s,
         build_timeout_s=settings.build_timeout_s,
     )
@@ -190,6 +193,14 @@ class ZoneScheduler:
         self._taking_back = TakingBack(
             ledger=core.ledger, sending=self._sending, clock=core.clock, telemetry=core.telemetry
         )
+        self._recounting = Recounting(
+            ledger=core.ledger,
+            zone_of=zone.watch.zone_of,
+            children=zone.children,
+            clock=core.clock,
+            telemetry=core.telemetry,
+            timeout_s=zone.settings.build_timeout_s,
+        )
         self._selecting = self._make_selecting()
         self._building = self._make_building(claims)
         self.places: Places = self._make_tree(local)
@@ -214,6 +225,7 @@ class ZoneScheduler:
         loops: list[Loop] = [
             ("comparing", self._compare),
             ("taking_back", self._taking_back.run),
+            ("recounting", self._recounting.run),
             ("passwords", self._reseal),
         ]
         if self._zone.settings.offer_hold_s:

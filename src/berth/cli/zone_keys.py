@@ -3,6 +3,7 @@
 What is imported within the commands loads a library of cryptography, which --help does not need.
 """
 
+import time
 from pathlib import Path
 
 import click
@@ -50,12 +51,16 @@ def rotate(*, path: Path) -> None:
     """Put new keys in and drop the oldest; what was sealed shortly before stays good.
 
     Statements are signed from now on with what was the next key, so first see to it that all
-    children have the keys that `berth zone keys public` prints.
+    children have the keys that `berth zone keys public` prints. It waits until servers that use
+    this file sign with that one; where others use copies, copy it to them before the children are
+    told what it prints.
     """
-    from berth.config import zone_keys  # noqa: PLC0415 - see above
+    from berth.config import kept_files, zone_keys  # noqa: PLC0415 - see above
 
     zone_keys.rotate(path)
-    print_line(f"{path} has new keys; servers that run take them up within a second or two")
+    # A child that is told at once would drop the key that servers here still sign with.
+    time.sleep(kept_files.TAKEN_UP_S)
+    print_line(f"{path} has new keys, and servers that use it have taken them up")
     print_line(_for_children(zone_keys.public_text(path)))
 
 

@@ -14,6 +14,8 @@ OTHERS_MAY = 0o007
 OTHERS_MAY_WRITE = 0o002
 
 _LOOK_EVERY_NS = 1_000_000_000
+TAKEN_UP_S = 2 * _LOOK_EVERY_NS / 1e9
+"""After so long every process that uses a file has what was written into it."""
 _GROUP_MAY = 0o770
 
 _Stamp = tuple[int, int, int]

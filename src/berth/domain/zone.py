@@ -96,7 +96,8 @@ class Errand:
     `sent_ms` is when it was sent from the zone that was asked, in milliseconds of Unix time.
     `counts_as` are the virtual CPUs and MiB of memory that it counts for in its project, from when
     no record of the instance stands here any more. While it is resized that is the larger of two
-    sizes, and `resize` has the one before and the one after. `group_uuid` is its server group,
+    sizes, and `resize` has the one before and the one after; until `asking_until_s`, in Unix time,
+    the child is being asked for one, or for its end. `group_uuid` is its server group,
     empty without one; None is of before this was noted.
     """
 
@@ -113,3 +114,4 @@ class Errand:
     counts_as: tuple[int, int] | None = None
     resize: tuple[tuple[int, int], tuple[int, int]] | None = None
     group_uuid: str | None = None
+    asking_until_s: float = 0.0

@@ -88,6 +88,14 @@ class BuildOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerBelow:
+    """A server as a child shows it: its virtual CPUs and MiB, and whether they may yet change."""
+
+    size: tuple[int, int]
+    is_resizing: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Withdrawal:
     """An instance that is not to be built: not by what was sent until `sent_ms`."""
 

@@ -43,13 +43,15 @@ class Command(Generic[A, R]):
     """A command that a part serves: who serves it, its name, what goes in and comes back.
 
     `args` and `reply` are types that the codec knows; both are encoded on every bus, so that
-    what works in one process works between two.
+    what works in one process works between two. One that is served `by_one` goes to the same of
+    its servers each time, and to another one when that ends, as each answers by what it remembers.
     """
 
     topic: str
     name: str
     args: type[A]
     reply: type[R]
+    by_one: bool = False
 
 
 class Bus(Protocol):

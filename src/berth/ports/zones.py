@@ -5,8 +5,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from berth.domain.errors import UnavailableError
-from berth.domain.zone import Zone, ZoneInfo
-from berth.domain.zone_orders import BuildOrder, BuildOutcome, Offers, ReleaseOrder, SelectOrder
+from berth.domain.zone import Errand, Zone, ZoneInfo
+from berth.domain.zone_orders import (
+    BuildOrder,
+    BuildOutcome,
+    Offers,
+    ReleaseOrder,
+    SelectOrder,
+    ServerBelow,
+)
 
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 """Longest body of an answer where nobody knows better: a full page of servers is a few MB."""
@@ -49,6 +56,10 @@ class ChildZones(Protocol):
 
         When it returns none of the others is there or will be.
         """
+        ...
+
+    async def server(self, zone: Zone, errand: Errand, *, timeout_s: float) -> ServerBelow | None:
+        """Ask what has become of a server, for its owner; None when the zone has none."""
         ...
 
 

@@ -18,8 +18,9 @@ class PlaceOrder:
     made within the limits of its project, unless it has none. Of an order for an `offer` nothing
     is kept when it is refused, but the decision: its instances go elsewhere. `offered` is how that
     offer was decided: what the record tells of the choice, when the host is the same. `told` is
-    said beside the reason of a refusal. One that `may_leave` is not refused, as there may be room
-    in other zones: nothing is written, and NoValidHostError raised.
+    said beside the reason of a refusal, `told_operators` to operators alone. One that `may_leave`
+    is not refused, as there may be room in other zones: nothing is written, and NoValidHostError
+    raised.
     """
 
     request: Request
@@ -28,6 +29,7 @@ class PlaceOrder:
     within: Within | None = None
     offer: bool = False
     told: str = ""
+    told_operators: str = ""
     offered: Placement | None = None
     may_leave: bool = False
 

@@ -325,17 +325,20 @@ def _refusal_writes(
     request = order.request
     if is_move(request) or request.operation is Operation.UNSHELVE:
         return refused_move(request, order.instances[0], decision, message, now_s)
-    return [Put(_refused(one, decision, message, now_s)) for one in order.instances]
+    details = order.told_operators
+    return [Put(_refused(one, decision, message, details, now_s)) for one in order.instances]
 
 
-def _refused(instance: Instance, decision: Decision, message: str, now_s: float) -> Instance:
+def _refused(
+    instance: Instance, decision: Decision, message: str, details: str, now_s: float
+) -> Instance:
     """Put an instance in ERROR; why its build failed before is kept with why no host is left."""
     earlier = instance.fault
     fault = Fault(
         code=NO_VALID_HOST,
         message=message if earlier is None else f"{message} {earlier.message}",
         created_at_s=now_s,
-        details="" if earlier is None else earlier.details,
+        details="\n".join(one for one in (details, earlier.details if earlier else "") if one),
     )
     return replace(
         instance,

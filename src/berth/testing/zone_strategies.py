@@ -42,4 +42,5 @@ def errands() -> st.SearchStrategy[Errand]:
         counts_as=st.none() | _SIZES,
         resize=st.none() | st.tuples(_SIZES, _SIZES),
         group_uuid=st.none() | texts,
+        asking_until_s=seconds,
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.config.zone_keys import parents, public_text, read
+from berth.config.zone_keys import ZoneKeys, parents, public_text, read
 from tests.unit.cli.conftest import Run
 
 
@@ -42,9 +42,14 @@ def test_keys_rotate(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     run("zone", "keys", "create", "--file", path)
     before = read(path)
     monkeypatch.setenv("BERTH_ZONES_KEY_FILE", str(path))
+    waits: list[tuple[float, ZoneKeys]] = []
+    monkeypatch.setattr("time.sleep", lambda pause_s: waits.append((pause_s, read(path))))
     ended = run("zone", "keys", "rotate")
     assert ended.code == 0, ended.err
     after = read(path)
+    ((pause_s, meanwhile),) = waits  # until servers that run look at the file again
+    assert pause_s >= 2.0
+    assert meanwhile.offers == after.offers
     assert after.offers[1:] == before.offers
     assert after.offers[0] != before.offers[0]
     old, new = (one.statements for one in (before, after))

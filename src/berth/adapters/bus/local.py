@@ -118,8 +118,9 @@ class LocalBus:
         if not servers:
             whom = _name(command) if name is None else f"{_name(command)} at {name}"
             raise UnavailableError(f"nobody serves {whom}; is one running?")
-        server = servers.pop(0)
-        servers.append(server)
+        server = servers[0]
+        if not command.by_one:
+            servers.append(servers.pop(0))
         context = CONTEXT.get().until(self._now_s() + timeout_s)
         return self._spawn(server(self._carried(args, command.args), context))
 

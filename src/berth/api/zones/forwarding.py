@@ -37,6 +37,7 @@ _NOT_FOUND: Final = 404
 _REFUSALS: Final = frozenset({400, 403, 404, 405, 406, 409, 413, 415, 429, 501})
 """Answers that a tenant is told as they are; what else fails is the child's or this zone's."""
 _MESSAGE_MAX: Final = 1000
+_FORCE_DELETE: Final = "forceDelete"
 _ENDS: Final = {"confirmResize": False, "revertResize": True}
 """Actions that end a resize, and whether a server has its size of before then."""
 
@@ -100,10 +101,10 @@ async def _errand_of(call: Call) -> Errand | None:
 async def _forward(call: Call, errand: Errand) -> Answer:
     zone = await _zone_of(call, errand)
     body, flavor = await body_below(call), await resized_to(call)
-    if flavor is None:
+    if flavor is None and action_asked(call) not in _ENDS:
         answer = await _ask(call, zone, errand, body)
     else:
-        answer = await _ask_for_resize(call, zone, errand, body, flavor)
+        answer = await _ask_counted(call, zone, errand, body, flavor)
     if answer.status in _SUCCESSES:
         shown = _success(call, zone, errand, answer)
         await _count_anew(call, errand)
@@ -116,22 +117,34 @@ async def _forward(call: Call, errand: Errand) -> Answer:
     raise UnavailableError(f"zone {zone.name} could not do it; try again")
 
 
-async def _ask_for_resize(
-    call: Call, zone: Zone, errand: Errand, body: bytes, flavor: Flavor
+async def _ask_counted(
+    call: Call, zone: Zone, errand: Errand, body: bytes, flavor: Flavor | None
 ) -> ForwardedAnswer:
-    """Have a server resized that counts for the larger size from before that on.
+    """Have a server resized, or a resize ended, that counts for the larger size from before that.
 
-    It does so still when the child's answer is lost, or when what it has begun fails there.
+    It does so still when the child's answer is lost, or when what it has begun fails there, until
+    that is found out; see `Recounting`.
     """
-    counting = _parts(call).counting
-    await counting.begin_resize(errand, flavor)
+    counting, action = _parts(call).counting, action_asked(call)
+    begun = await counting.begin(errand, flavor)
+    if begun is None:
+        return await _ask(call, zone, errand, body)
     try:
         answer = await _ask(call, zone, errand, body)
     except NotAskedError:
-        await counting.undo(errand)
+        await counting.undo(begun)
+        raise
+    except UnavailableError:
+        await counting.leave_open(begun)
         raise
     if answer.status in _REFUSALS:
-        await counting.undo(errand)
+        await counting.undo(begun)
+    elif answer.status not in _SUCCESSES:
+        await counting.leave_open(begun)
+    elif action in _ENDS:
+        await counting.end(begun, is_reverted=_ENDS[action])
+    else:
+        await counting.take(begun)
     return answer
 
 
@@ -155,13 +168,10 @@ async def _ask(call: Call, zone: Zone, errand: Errand, body: bytes) -> Forwarded
 
 
 async def _count_anew(call: Call, errand: Errand) -> None:
-    """Have a server count for what it is by now, when that was just said."""
-    counting, action = _parts(call).counting, action_asked(call)
-    if call.operation.path == _SERVER and _method(call) == "DELETE":
-        # Who looks when it is gone has it forgotten.
-        await counting.count_no_more(errand)
-    elif action in _ENDS:
-        await counting.end_resize(errand, is_reverted=_ENDS[action])
+    """Have a server count no more that was just deleted; who looks when it is gone forgets it."""
+    is_deletion = call.operation.path == _SERVER and _method(call) == "DELETE"
+    if is_deletion or action_asked(call) == _FORCE_DELETE:
+        await _parts(call).counting.count_no_more(errand)
 
 
 def _success(call: Call, zone: Zone, errand: Errand, answer: ForwardedAnswer) -> Answer:

@@ -16,7 +16,7 @@ from berth.api.compute.handlers.server_orders import image_called
 from berth.api.compute.schemas.server_actions import Rebuild, Resize
 from berth.api.compute.schemas.servers import ServerAction
 from berth.api.routing import Call
-from berth.api.zones.orders import ID, NAME
+from berth.api.zones.orders import FLAVOR_ID, NAME
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.flavor import Flavor
 from berth.domain.image import Image
@@ -79,7 +79,7 @@ def stated_flavor(args: object) -> Flavor:
     """
     flavor, rest = _stated(args, _FLAVOR, Flavor, _RESIZE)
     read({**rest, "flavorRef": flavor.flavor_id or "-"}, Resize, _RESIZE)
-    _check(ID, flavor.flavor_id or "-", "resize.flavor.flavor_id")
+    _check(FLAVOR_ID, flavor.flavor_id or "-", "resize.flavor.flavor_id")
     _check_names_no_hosts(flavor, "resize.flavor")
     return flavor
 

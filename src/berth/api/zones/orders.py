@@ -24,6 +24,8 @@ from berth.services.zoning.zone_messages import BuildMessage, ReleaseMessage, Se
 
 UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ID: Final = re.compile(r"[!-~]{1,255}")
+FLAVOR_ID: Final = re.compile(r"[!-~][ -~]{0,254}")
+"""Blanks within are a flavor's right, as in the compute API."""
 NAME: Final = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,300}")
 """A name with its number among those that were asked for together."""
 _OWN_HINTS: Final = "_nova_"
@@ -105,7 +107,7 @@ async def _check_request(call: Call, request: RequestMessage, group: GroupMessag
     if naming is not None:
         reason = "names a host, which no zone answers another; leave it out"
         raise InvalidInputError(f"request.{naming}", reason)
-    _match(ID, request.flavor.flavor_id or "-", "request.flavor.flavor_id")
+    _match(FLAVOR_ID, request.flavor.flavor_id or "-", "request.flavor.flavor_id")
     if request.availability_zone is not None:
         _match(NAME, request.availability_zone, "request.availability_zone")
     if request.group_uuid != (None if group is None else group.uuid):

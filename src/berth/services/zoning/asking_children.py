@@ -15,10 +15,18 @@ import msgspec
 
 from berth.domain.errors import BerthError, UnavailableError
 from berth.domain.offer import SELECT_ID_BYTES
-from berth.domain.zone import Zone, ZoneInfo
-from berth.domain.zone_orders import BuildOrder, BuildOutcome, Offers, ReleaseOrder, SelectOrder
+from berth.domain.zone import Errand, Zone, ZoneInfo
+from berth.domain.zone_orders import (
+    BuildOrder,
+    BuildOutcome,
+    Offers,
+    ReleaseOrder,
+    SelectOrder,
+    ServerBelow,
+)
 from berth.ports.clock import Clock
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest, ForwardsToZones
+from berth.services.zoning.server_messages import ServerMessage
 from berth.services.zoning.zone_messages import (
     BuildMessage,
     KeptMessage,
@@ -40,6 +48,12 @@ _JSON: Final[Mapping[str, str]] = {
 _ANSWER_BYTES: Final = 64 * 1024
 """Longest answer, without what comes for each instance."""
 _EACH_BYTES: Final = 256
+_SERVER_BYTES: Final = 1024 * 1024
+_SHOWN: Final[Mapping[str, str]] = {
+    "Accept": "application/json",
+    "OpenStack-API-Version": "compute 2.96",
+}
+"""Servers are shown with their sizes since 2.47."""
 _REASONS: Final[Mapping[int, str]] = {
     401: "it takes neither the account nor the statement; see to username, password, the keys "
     "that it has of this zone, and the clocks",
@@ -131,6 +145,24 @@ class AskingChildren:
             raise _odd(zone)
         return kept
 
+    async def server(self, zone: Zone, errand: Errand, *, timeout_s: float) -> ServerBelow | None:
+        """See `ChildZones.server`."""
+        uuid = errand.instance_uuid
+        asked = ForwardedRequest("GET", f"{BUILD_PATH}/{uuid}", _SHOWN, b"", _SERVER_BYTES)
+        answer = await self._forwards.forward(
+            zone,
+            asked,
+            project_id=errand.project_id,
+            user_id=errand.user_id,
+            timeout_s=timeout_s,
+        )
+        if answer.status == HTTPStatus.NOT_FOUND:
+            return None
+        shown = _read(zone, _good(zone, answer), ServerMessage).server
+        if shown.id != uuid or shown.tenant_id != errand.project_id:
+            raise _odd(zone)
+        return shown.below
+
     async def _ask(
         self,
         zone: Zone,
@@ -144,15 +176,24 @@ class AskingChildren:
         answer = await self._forwards.forward(
             zone, asked, project_id=project_id, user_id=user_id, timeout_s=timeout_s
         )
-        if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
-            reason = _REASONS.get(answer.status, "it could not do what was asked")
-            raise UnavailableError(f"zone {zone.name} answered {answer.status}: {reason}")
-        return _read(zone, answer, kind)
+        return _read(zone, _good(zone, answer), kind)
 
 
 def _post(path: str, message: object, answer_bytes: int) -> ForwardedRequest:
     body = _encoder.encode(message)
     return ForwardedRequest("POST", path, _JSON, body, _ANSWER_BYTES + answer_bytes)
+
+
+def _good(zone: Zone, answer: ForwardedAnswer) -> ForwardedAnswer:
+    """Return an answer that is no refusal.
+
+    Raises:
+        UnavailableError: it is one.
+    """
+    if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
+        reason = _REASONS.get(answer.status, "it could not do what was asked")
+        raise UnavailableError(f"zone {zone.name} answered {answer.status}: {reason}")
+    return answer
 
 
 def _read(zone: Zone, answer: ForwardedAnswer, kind: type[T]) -> T:

@@ -1,7 +1,8 @@
 """Held offers: room that parents were offered, kept for them in memory for a while.
 
 A hold counts on the table like any claim that this process has decided and not committed yet. It
-ends by itself, when it is released, or when a build makes a claim of it.
+ends by itself, when it is released, or when a build makes a claim of it. Its time is counted in
+steady seconds, since the time of day may be set, and room would be held for as long.
 """
 
 import heapq
@@ -29,7 +30,7 @@ class _Select:
     """The holds of one select: those that stand, by place, and what was decided for each."""
 
     audience: str
-    ends_at_s: float
+    ends_s: float
     amounts: Mapping[str, int]
     placements: Sequence[Placement] = ()
     holds: dict[int, Hold] = field(default_factory=dict[int, Hold])
@@ -63,7 +64,7 @@ class HeldOffers:
 
     @property
     def next_end_s(self) -> float | None:
-        """The Unix time before which no hold ends; None without any."""
+        """The steady second before which no hold ends; None without any."""
         return self._ends[0][0] if self._ends else None
 
     def hold(
@@ -74,7 +75,7 @@ class HeldOffers:
         placements: Sequence[Placement],
         amounts: Mapping[str, int],
         *,
-        ends_at_s: float,
+        ends_s: float,
     ) -> int:
         """Hold the first of some placements, as many as the parent may have; return how many.
 
@@ -84,19 +85,19 @@ class HeldOffers:
             request: what is asked.
             placements: in the order of their places.
             amounts: what each takes.
-            ends_at_s: Unix seconds when the holds end.
+            ends_s: when the holds end, in steady seconds.
         """
         count = min(len(placements), self._allowed(audience, amounts))
         if not count:
             return 0
-        select = _Select(audience, ends_at_s, amounts, tuple(placements[:count]))
+        select = _Select(audience, ends_s, amounts, tuple(placements[:count]))
         for place, placement in enumerate(placements[:count]):
             uuid = named_uuid(OfferKey(select_id, place).claim_key)
             resident = resident_of(request, uuid, placement.assignment)
             hold = select.holds[place] = Hold(resident, placement.provider_uuid, amounts)
             self._replica.hold(hold)
         self._selects[select_id] = select
-        heapq.heappush(self._ends, (ends_at_s, select_id))
+        heapq.heappush(self._ends, (ends_s, select_id))
         self._count(audience, amounts, count)
         return count
 
@@ -135,11 +136,11 @@ class HeldOffers:
             del self._selects[select_id]
         return self._end(select, ended)
 
-    def expire(self, now_s: float) -> int:
-        """End the holds whose time is over; return how many."""
+    def expire(self, at_s: float) -> int:
+        """End the holds whose time is over at a steady second; return how many."""
         ended = 0
         # Those that were released or taken long ago have no end that is worth waking for.
-        while self._ends and (self._ends[0][0] <= now_s or self._ends[0][1] not in self._selects):
+        while self._ends and (self._ends[0][0] <= at_s or self._ends[0][1] not in self._selects):
             _, select_id = heapq.heappop(self._ends)
             select = self._selects.pop(select_id, None)
             if select is not None:
@@ -154,10 +155,10 @@ class HeldOffers:
             hold_s: how long each one is held, so none that comes meanwhile ends before that.
         """
         while True:
-            now_s = clock.now_s()
-            self.expire(now_s)
+            at_s = steady_s(clock)
+            self.expire(at_s)
             end_s = self.next_end_s
-            await clock.sleep(hold_s if end_s is None else max(_PAUSE_S, end_s - now_s))
+            await clock.sleep(hold_s if end_s is None else max(_PAUSE_S, end_s - at_s))
 
     def _end(self, select: _Select, holds: list[Hold]) -> int:
         for hold in holds:
@@ -196,3 +197,8 @@ class HeldOffers:
             return 0
         free = columns.free[: len(hosts)]
         return int(np.maximum(free, 0).sum(where=hosts.alive))
+
+
+def steady_s(clock: Clock) -> float:
+    """Return seconds that only ever go on, from no day in particular."""
+    return clock.ticks_ns() / 1e9

@@ -13,7 +13,7 @@ from berth.ports.clock import Clock
 from berth.services.deciding import Deciding
 from berth.services.following import Follower
 from berth.services.replica import Replica
-from berth.services.zoning.held_offers import HeldOffers
+from berth.services.zoning.held_offers import HeldOffers, steady_s
 from berth.tables.hosts import HostTable
 
 
@@ -78,7 +78,7 @@ class Offering:
             InvalidInputError: flavor or image hold a spec that cannot be read.
             UnavailableError: the ledger cannot be reached.
         """
-        self._held.expire(self._clock.now_s())
+        self._held.expire(steady_s(self._clock))
         decision = self._decide(order)
         if decision.verdict is Verdict.REFUSED and await self._follower.catch_up():
             # What is refused must not rest on a table from before the order came.
@@ -92,7 +92,7 @@ class Offering:
                 order.request,
                 decision.placements,
                 decision.amounts,
-                ends_at_s=now_s + self._hold_s,
+                ends_s=steady_s(self._clock) + self._hold_s,
             )
         offers = (HostOffer(one.chosen.score, one.provider_uuid) for one in decision.placements)
         return HostOffers(select_id, tuple(offers), now_s + self._life_s, decision)

@@ -166,7 +166,7 @@ class TreePlacing:
         group = await self._group_of(order.request)
         if len(selection.choices) == len(order.request.instance_uuids):
             group = await self._homes.bind(group, selection.choices[0].where)
-        told = replace(order, told=_told(selection))
+        told = replace(order, told=_told(selection), told_operators=_told_operators(selection))
         if home_of(group):
             # It is in a child that has too little room, so this zone's own hosts have to refuse.
             told = replace(told, request=replace(order.request, destination=_NOWHERE))
@@ -382,6 +382,11 @@ def _places(selection: Selection, entries: Iterable[Choice]) -> Iterable[_Place]
 
 def _told(selection: Selection) -> str:
     """Return what is said of the zones below when there was no room."""
+    late = f" {selection.late} of them gave no answer that helps." if selection.late else ""
+    return f"The zones below have too little room, too.{late}"
+
+
+def _told_operators(selection: Selection) -> str:
+    """Return how much room there was below, which is no tenant's business."""
     below = sum(isinstance(one.where, ChildTerms) for one in selection.choices)
-    late = f" {selection.late} of them did not answer." if selection.late else ""
-    return f"The zones below have room for {below}.{late}"
+    return f"The zones below have room for {below}."

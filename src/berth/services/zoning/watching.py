@@ -167,8 +167,8 @@ class ZoneWatch:
         """Ask every child in its time, for ever."""
         while True:
             self._changed.clear()
-            now_s = self._clock.now_s()
-            due = [one for one in self._sights.values() if one.next_s <= now_s]
+            at_s = self._steady_s()
+            due = [one for one in self._sights.values() if one.next_s <= at_s]
             await asyncio.gather(*map(self._ask, due))
             pause_s = self._until_next()
             wakes = asyncio.ensure_future(self._changed.wait())
@@ -180,8 +180,8 @@ class ZoneWatch:
                 sleeps.cancel()
 
     def _until_next(self) -> float:
-        now_s = self._clock.now_s()
-        times = [one.next_s - now_s for one in self._sights.values()]
+        at_s = self._steady_s()
+        times = [one.next_s - at_s for one in self._sights.values()]
         return max(0.01, min(times, default=self._settings.interval_s))
 
     async def _ask(self, sight: _Sight) -> None:
@@ -202,7 +202,11 @@ class ZoneWatch:
                 sight.failures, sight.info, sight.seen_s = 0, info, self._clock.now_s()
                 if not was_active and zone.is_enabled:
                     self._telemetry.event("zone_came_back", zone=zone.name)
-        sight.next_s = self._clock.now_s() + self._pause_s(sight)
+        sight.next_s = self._steady_s() + self._pause_s(sight)
+
+    def _steady_s(self) -> float:
+        """Return seconds that go on when the time of day is set."""
+        return self._clock.ticks_ns() / 1e9
 
     def _pause_s(self, sight: _Sight) -> float:
         settings = self._settings

@@ -64,8 +64,11 @@ class Heard:
     """The answer to what has none."""
 
 
-SELECT: Command[SelectOrder, Offers] = Command(_TOPIC, "zone_select", SelectOrder, Offers)
-"""Make offers, sealed for a parent."""
+SELECT: Command[SelectOrder, Offers] = Command(
+    _TOPIC, "zone_offers", SelectOrder, Offers, by_one=True
+)
+"""Make offers, sealed for a parent. One scheduler makes them all: what it holds is in its memory,
+so of two no one would know what the other has promised."""
 
 BUILD: Command[BuildOrder, Built] = Command(_TOPIC, "zone_build", BuildOrder, Built)
 """Build by offers, here and below."""

@@ -20,6 +20,8 @@ URL_MAX = 2_048
 _PASSWORD_MAX = 1_024
 _ODD: Final = re.compile(r"[\s\\]|%[01]|%7f", re.IGNORECASE)
 """What has no place in a URL, and control characters in other words."""
+_HOST: Final = re.compile(r"[a-z0-9_\-]+(?:\.[a-z0-9_\-]+)*\.?|[0-9a-f:.]*:[0-9a-f:.]*(?:%.+)?")
+"""A name, with a dot at its end or not, or an address: of version 6 what is within brackets."""
 _PATH: Final = re.compile(r"(?:/(?!\.\.?(?:/|$))[A-Za-z0-9._~\-]+)*/?")
 """Segments in which no server between the two zones could see something else."""
 
@@ -71,6 +73,7 @@ class Zones:
             ConflictError: its name is taken, or there are too many.
         """
         check_url(new.api_url)
+        check_username(new.username)
         check_zone_name(new.name, "name")
         if new.name == self._zone:
             raise InvalidInputError("name", f"{new.name!r} is this zone itself")
@@ -139,6 +142,8 @@ class Zones:
         """
         if change.api_url is not None:
             check_url(change.api_url)
+        if change.username is not None:
+            check_username(change.username)
         fields: dict[str, object] = {
             name: value
             for name in ("username", "weight_offset", "weight_scale", "is_enabled")
@@ -195,6 +200,16 @@ class Zones:
         return self._sealer.seal(_purpose(zone_id), password.encode()) if password else ""
 
 
+def check_username(username: str) -> None:
+    """Refuse what cannot be a name in HTTP Basic: a colon would end it.
+
+    Raises:
+        InvalidInputError: naming what is wrong.
+    """
+    if ":" in username or not username.isprintable():
+        raise InvalidInputError("username", "must not have colons, line breaks and the like")
+
+
 def check_url(url: str) -> None:
     """Refuse what is no address of an HTTP API.
 
@@ -206,7 +221,6 @@ def check_url(url: str) -> None:
         port = parts.port
     except ValueError as error:
         raise InvalidInputError("api_url", f"is no URL: {error}") from error
-    del port
     # The parser leaves out line breaks, so it is the text itself that is looked at.
     if not (url.isascii() and url.isprintable()) or _ODD.search(url):
         raise InvalidInputError(
@@ -217,7 +231,10 @@ def check_url(url: str) -> None:
         raise InvalidInputError("api_url", reason)
     if len(url) > URL_MAX or parts.scheme not in {"http", "https"} or not parts.hostname:
         raise InvalidInputError("api_url", "must be http://HOST[:PORT][/PATH] or https://...")
-    if parts.username or parts.password:
+    if port == 0 or _HOST.fullmatch(parts.hostname) is None:
+        reason = "must name a host by letters, digits and - _ or by its address, and a port but 0"
+        raise InvalidInputError("api_url", reason)
+    if "@" in parts.netloc:
         raise InvalidInputError("api_url", "must not hold the account; give username and password")
     if parts.query or parts.fragment:
         raise InvalidInputError("api_url", "must not have a query or fragment")

@@ -11,6 +11,7 @@ from berth.domain.errors import UnavailableError
 from berth.ports.bus import Bus
 from berth.testing.bus_conformance.letters import (
     ASK,
+    BY_ONE,
     IMPATIENCE_S,
     OTHER,
     PATIENCE_S,
@@ -59,6 +60,16 @@ class CallTests:
         bus.serve(ASK, answering("2"))
         replies = [await bus.call(ASK, Letter(""), timeout_s=PATIENCE_S) for _ in range(20)]
         assert set(replies) == {Reply("1"), Reply("2")}
+
+    async def test_what_is_served_by_one_goes_to_the_same_server(self, bus: Bus) -> None:
+        """Until that ends; then to another one, and to that each time."""
+        stops = [bus.serve(BY_ONE, answering(name)) for name in ("1", "2", "3")]
+        for _ in range(3):
+            replies = [await bus.call(BY_ONE, Letter(""), timeout_s=PATIENCE_S) for _ in range(10)]
+            assert len({one.text for one in replies}) == 1
+            stops.pop(0)()
+        with pytest.raises(UnavailableError, match=r"post\.by_one"):
+            await bus.call(BY_ONE, Letter(""), timeout_s=IMPATIENCE_S)
 
     async def test_calls_do_not_wait_for_one_another(self, bus: Bus) -> None:
         """A server works on several calls at once."""

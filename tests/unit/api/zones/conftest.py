@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.unit.api.zones.resizing import BIG
 from tests.unit.api.zones.tree import Net, ZoneStack, open_tree
 
 
@@ -32,3 +33,15 @@ def west(net: Net) -> ZoneStack:
 def deep(net: Net) -> ZoneStack:
     """The child of the root's other child, with two hosts."""
     return net.zones["deep"]
+
+
+@pytest.fixture
+async def far(net: Net, root: ZoneStack, deep: ZoneStack) -> str:
+    """A server that runs two zones below the root, and a larger flavor at the root."""
+    await root.flavor("big", vcpus=BIG[0])
+    await root.flavor("odd", vcpus=1, ram=8192)
+    net.away.add("west")
+    uuid = await root.server(token="u:p")
+    net.away.clear()
+    await deep.activate(uuid)
+    return uuid

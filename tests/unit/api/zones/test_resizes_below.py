@@ -4,39 +4,8 @@ import pytest
 
 from berth.domain.zone import Errand
 from berth.ports.zones import ForwardedAnswer
-from tests.unit.api.cloud import Json
+from tests.unit.api.zones.resizing import BIG, SMALL, act, counted, resize
 from tests.unit.api.zones.tree import Net, ZoneStack
-
-SMALL = (2, 4096)
-BIG = (6, 4096)
-
-
-@pytest.fixture
-async def far(net: Net, root: ZoneStack, deep: ZoneStack) -> str:
-    """A server that runs two zones below the root, and a larger flavor at the root."""
-    await root.flavor("big", vcpus=BIG[0])
-    await root.flavor("odd", vcpus=1, ram=8192)
-    net.away.add("west")
-    uuid = await root.server(token="u:p")
-    net.away.clear()
-    await deep.activate(uuid)
-    return uuid
-
-
-async def act(root: ZoneStack, uuid: str, action: Json) -> int:
-    """Ask the root for an action, and return the status of the answer."""
-    return (await root.ask("POST", f"/v2.1/servers/{uuid}/action", action, token="u:p")).status
-
-
-async def resize(root: ZoneStack, uuid: str, flavor: str = "big") -> int:
-    """Ask the root for a resize."""
-    return await act(root, uuid, {"resize": {"flavorRef": flavor}})
-
-
-async def counted(zone: ZoneStack) -> tuple[int, int]:
-    """Return what the project's servers come to in a zone: VCPUs and MiB of memory."""
-    footprint = await zone.ledger.project_footprint("p")
-    return footprint.vcpus, footprint.memory_mb
 
 
 async def limit(zone: ZoneStack, cores: int) -> None:
@@ -91,7 +60,7 @@ async def test_the_end_of_a_resize(
     assert await counted(root) == size
     errand = await root.ledger.get(Errand, far)
     assert errand is not None
-    assert errand.resize is None
+    assert errand.resize == (size, size)
 
 
 async def test_a_smaller_size_counts_once_it_is_confirmed(
@@ -124,6 +93,33 @@ async def test_what_may_have_been_done_counts(net: Net, root: ZoneStack, far: st
     net.lies["east", "POST"] = ForwardedAnswer(500, {}, b"{}")
     assert await resize(root, far) == 503
     assert await counted(root) == BIG
+
+
+async def test_a_resize_that_is_refused_undoes_no_other(
+    net: Net, root: ZoneStack, far: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second one that is asked for meanwhile is refused here, as it would be there."""
+    right, statuses = root.children.forward, list[int]()
+
+    async def slow(*args: object, **named: object) -> object:
+        monkeypatch.setattr(root.children, "forward", right)
+        statuses.append(await resize(root, far, "odd"))
+        statuses.append(await act(root, far, {"confirmResize": None}))
+        return await right(*args, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(root.children, "forward", slow)
+    assert await resize(root, far) == 202
+    assert statuses == [409, 409]
+    assert await counted(root) == BIG
+    errand = await root.ledger.get(Errand, far)
+    assert errand is not None
+    assert errand.resize == (SMALL, BIG)
+
+
+async def test_a_server_that_is_deleted_by_force_counts_no_more(root: ZoneStack, far: str) -> None:
+    """As one that is deleted."""
+    assert await act(root, far, {"forceDelete": None}) == 204
+    assert await counted(root) == (0, 0)
 
 
 async def test_a_deleted_server_counts_no_more(root: ZoneStack, far: str) -> None:

@@ -75,6 +75,16 @@ async def test_a_server_is_made_as_ever(root: ZoneStack) -> None:
     assert answer.body["server"]["tenant_id"] == "p"
 
 
+async def test_any_flavor_may_be_asked_for(root: ZoneStack, far: str) -> None:
+    """In children, too: also one with blanks in its id, as the compute API has them."""
+    await root.flavor("my flavor ", name="mine", vcpus=1)
+    uuid = await root.server(token="u:p", flavorRef="my flavor ")
+    shown = await root.ask("GET", f"/v2.1/servers/{uuid}", token="u:p", version="2.90")
+    assert (shown.body["server"]["status"], shown.body["server"]["flavor"]["vcpus"]) == ("BUILD", 1)
+    body = {"resize": {"flavorRef": "my flavor "}}
+    assert (await root.ask("POST", f"/v2.1/servers/{far}/action", body, token="u:p")).status == 202
+
+
 async def test_a_repeat_makes_nothing_anew(net: Net, root: ZoneStack) -> None:
     """With an Idempotency-Key the same servers are answered again, though other zones have them."""
     server = {"server": {"name": "vm", "flavorRef": "small"}}

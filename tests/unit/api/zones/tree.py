@@ -135,6 +135,7 @@ class ZoneStack(Stack):
         self.children = NearChildren(net, self.writer, name)
         asking = NearAsking(self.children, self.clock)
         asking.houses = {}
+        self.asking = asking
         self.instances = self.parts.instances
         self.house = House(name, cast("Desk", self), cast("NearZones", asking))
         sealer = Sealer(FixedKeys(name.encode().ljust(KEY_BYTES, b"\1")), random_bytes)
@@ -162,7 +163,9 @@ class ZoneStack(Stack):
             statements=StatementReader(name, lambda: trusted, self.clock.now_s),
             marks=RingMarks(sealer),
             children=self.children,
-            counting=CountingBelow(self.ledger, Limiting(self.replica).within),
+            counting=CountingBelow(
+                self.ledger, self.clock, asking_s=30.0, limits=Limiting(self.replica).within
+            ),
             select_timeout_s=2.0,
             build_timeout_s=30.0,
         )

@@ -11,7 +11,7 @@ from berth.domain.instance import Instance
 from berth.domain.offer import OnGone
 from berth.domain.request import Request
 from berth.domain.write import Within
-from berth.domain.zone import Zone, ZoneInfo
+from berth.domain.zone import Errand, Zone, ZoneInfo
 from berth.domain.zone_orders import (
     BuildItem,
     BuildOrder,
@@ -19,6 +19,7 @@ from berth.domain.zone_orders import (
     Offers,
     ReleaseOrder,
     SelectOrder,
+    ServerBelow,
     Withdrawal,
 )
 from berth.lab.kernel import VirtualClock
@@ -280,6 +281,20 @@ class NearZones:
         kept = await self._reach(zone, "release").releasing.release(order)
         self._answer(zone)
         return kept
+
+    async def server(self, zone: Zone, errand: Errand, *, timeout_s: float) -> ServerBelow | None:
+        """Look into the house, and into those below it."""
+        house = self._reach(zone, "server")
+        self._answer(zone)
+        found = await house.desk.ledger.get(Instance, errand.instance_uuid)
+        if found is not None:
+            size = found.flavor.vcpus, found.flavor.memory_mb
+            return ServerBelow(size, is_resizing=False)
+        further = await house.desk.ledger.get(Errand, errand.instance_uuid)
+        for child in house.children:
+            if further is not None and child.zone_id == further.zone_id:
+                return await self.server(child, further, timeout_s=timeout_s)
+        return None
 
     def _reach(self, zone: Zone, verb: str) -> House:
         self.asked.append((zone.name, verb))

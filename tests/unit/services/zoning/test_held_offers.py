@@ -7,7 +7,7 @@ from berth.domain.offer import OfferKey
 from berth.domain.resources import MEMORY_MB, VCPU
 from berth.lab.kernel import VirtualClock
 from berth.services.replica import Replica
-from berth.services.zoning.held_offers import HeldOffers
+from berth.services.zoning.held_offers import HeldOffers, steady_s
 from berth.testing.fleets import Box, asking, sized, snapshot_of, uuid_of
 from tests.unit.services.wiring import running
 
@@ -43,7 +43,7 @@ def held(
     offers: HeldOffers, select_id: bytes, *names: str, whom: str = "root", ends: float = 10
 ) -> int:
     """Hold offers on hosts for a parent."""
-    return offers.hold(select_id, whom, asking(), placed(*names), AMOUNTS, ends_at_s=ends)
+    return offers.hold(select_id, whom, asking(), placed(*names), AMOUNTS, ends_s=ends)
 
 
 def test_a_hold_counts_until_it_ends() -> None:
@@ -124,14 +124,14 @@ async def test_holds_end_in_their_time_by_themselves() -> None:
     """Those that come while nothing is held, too; none is held for longer than it may be."""
     replica, clock = replica_of(8), VirtualClock()
     offers = HeldOffers(replica, share_max=1.0)
-    begin_s = clock.now_s()
+    begin_s = steady_s(clock)
     async with running(lambda: offers.run(clock, 10.0)):
         for after_s, select_id in ((4.0, FIRST), (1.0, SECOND)):
             await clock.sleep(after_s)
-            held(offers, select_id, "a", ends=clock.now_s() + 10.0)
+            held(offers, select_id, "a", ends=steady_s(clock) + 10.0)
         lengths: list[tuple[float, int]] = []
         for until_s in (13.9, 14.1, 14.9, 15.1):
-            await clock.sleep(begin_s + until_s - clock.now_s())
+            await clock.sleep(begin_s + until_s - steady_s(clock))
             lengths.append((until_s, len(offers)))
     assert lengths == [(13.9, 2), (14.1, 1), (14.9, 1), (15.1, 0)]
     assert used(replica) == 0

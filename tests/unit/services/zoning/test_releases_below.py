@@ -4,8 +4,15 @@ import asyncio
 from dataclasses import dataclass, field
 
 from berth.domain.errors import UnavailableError
-from berth.domain.zone import Zone, ZoneInfo
-from berth.domain.zone_orders import BuildOrder, BuildOutcome, Offers, ReleaseOrder, SelectOrder
+from berth.domain.zone import Errand, Zone, ZoneInfo
+from berth.domain.zone_orders import (
+    BuildOrder,
+    BuildOutcome,
+    Offers,
+    ReleaseOrder,
+    SelectOrder,
+    ServerBelow,
+)
 from berth.domain.zone_orders import Surplus as Unused
 from berth.lab.kernel import VirtualClock
 from berth.services.zoning.releases_below import ReleasesBelow
@@ -43,6 +50,10 @@ class Listening:
             raise UnavailableError("away")
         self.heard.append((zone.name, order))
         return frozenset()
+
+    async def server(self, zone: Zone, errand: Errand, *, timeout_s: float) -> ServerBelow | None:
+        """See `ChildZones.server`."""
+        raise AssertionError(zone, errand, timeout_s)
 
 
 def releases(children: Listening, told: Told, *, pause_s: float) -> ReleasesBelow:

@@ -10,6 +10,7 @@ from berth.domain.request import Destination
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.domain.zone import Zone
 from berth.domain.zone_orders import OFFER_BYTES, Offers, SelectOrder, Surplus
+from berth.lab.kernel import VirtualClock
 from berth.services.zoning.offer_seals import LAYER_BYTES
 from berth.services.zoning.selecting import Selection
 from tests.unit.services.zoning.houses import (
@@ -123,6 +124,22 @@ async def test_what_is_offered_is_held() -> None:
     await root.desk.clock.sleep(HOLD_S)
     again = root.select_order(request_of(40))
     assert len((await root.selecting.select(again)).choices) == PLACES
+
+
+@pytest.mark.parametrize("step_s", [-30.0, 30.0])
+async def test_a_hold_lasts_as_long_when_the_time_of_day_is_set(
+    monkeypatch: pytest.MonkeyPatch, step_s: float
+) -> None:
+    """Be it put back, or forward."""
+    root = await open_tree()
+    await root.selecting.select(root.select_order(request_of(40)))
+    right = VirtualClock.now_s
+    monkeypatch.setattr(VirtualClock, "now_s", lambda clock: right(clock) + step_s)
+    await root.desk.clock.sleep(HOLD_S / 2)
+    assert not (await root.selecting.select(root.select_order(request_of(40)))).choices
+    await root.desk.clock.sleep(HOLD_S / 2)
+    order = root.select_order(request_of(40))
+    assert len((await root.selecting.select(order)).choices) == PLACES
 
 
 async def test_a_select_may_hold_nothing() -> None:

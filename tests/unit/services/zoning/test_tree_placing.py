@@ -113,7 +113,9 @@ async def test_too_many_for_the_tree() -> None:
     instance = await root.desk.ledger.get(Instance, request_of().instance_uuids[0])
     assert instance is not None
     assert instance.fault is not None
-    assert "The zones below have room for 28." in instance.fault.message
+    assert "The zones below have too little room, too." in instance.fault.message
+    assert "28" not in instance.fault.message
+    assert "The zones below have room for 28." in instance.fault.details
 
 
 async def test_the_same_order_again() -> None:

@@ -99,6 +99,21 @@ async def test_one_that_is_down_is_asked_less_often() -> None:
     assert world.children.asked.count("east") > 80
 
 
+async def test_children_are_asked_as_often_when_the_time_of_day_is_set_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that was down comes back as soon."""
+    world = World()
+    world.children.away.add("west")
+    await let_pass(world, 100)
+    assert world.names == ["east"]
+    world.children.away.clear()
+    right = VirtualClock.now_s
+    monkeypatch.setattr(VirtualClock, "now_s", lambda clock: right(clock) - 3600)
+    await let_pass(world, 700)
+    assert world.names == ["west", "east"]
+
+
 async def test_a_zone_with_another_name_is_down() -> None:
     """No offer of it could be used: they are bound to the name."""
     world = World()

@@ -111,6 +111,13 @@ async def test_names_are_unique() -> None:
         NewZone("west", "http://"),
         NewZone("west", "http://west:port"),
         NewZone("west", "http://user:word@west"),
+        NewZone("west", "http://@west"),
+        NewZone("west", "http://:@west"),
+        NewZone("west", "http://west:0"),
+        NewZone("west", "http://we..st"),
+        NewZone("west", "http://.west"),
+        NewZone("west", "http://west", username="a:b"),
+        NewZone("west", "http://west", username="a\nb"),
         NewZone("west", "http://west?x=1"),
         NewZone("west", "http://we\nst"),
         NewZone("west", "http://west\r\nx: y"),
@@ -145,6 +152,7 @@ async def test_what_is_wrong_is_named(new: NewZone) -> None:
         "https://w-1.example:8774/a/b.c/~d",
         "http://[::1]:8774",
         "http://10.0.0.1/..a",
+        "http://West_1.example.:1",
     ],
 )
 async def test_addresses_that_there_are(url: str) -> None:
@@ -153,5 +161,7 @@ async def test_addresses_that_there_are(url: str) -> None:
     zone = await mine.create(NewZone("west", url))
     assert zone.api_url == url.rstrip("/")
     assert await mine.change(zone.zone_id, ZoneChange(api_url=url)) == zone
+    with pytest.raises(InvalidInputError):
+        await mine.change(zone.zone_id, ZoneChange(username="a:b"))
     with pytest.raises(InvalidInputError):
         await mine.change(zone.zone_id, ZoneChange(api_url=f"{url}/%0a"))

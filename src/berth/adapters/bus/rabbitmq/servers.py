@@ -66,8 +66,9 @@ class Servers:
         place = self.places.get((letter.topic, letter.name, letter.server))
         if place is None:
             return None
-        handler = place.handlers.pop(0)
-        place.handlers.append(handler)
+        handler = place.handlers[0]
+        if not place.command.by_one:
+            place.handlers.append(place.handlers.pop(0))
         return await self._answer(place.command, handler, letter)
 
     async def _work_all(self, letter: Letter) -> None:

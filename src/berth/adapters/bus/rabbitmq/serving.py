@@ -32,6 +32,7 @@ _COMMAND_QUEUE: Final[ArgumentsType] = {
     "x-overflow": "reject-publish",
     "x-delivery-limit": DELIVERIES_MAX,
 }
+_BY_ONE_QUEUE: Final[ArgumentsType] = {**_COMMAND_QUEUE, "x-single-active-consumer": True}
 _OWN_QUEUE: Final[ArgumentsType] = {"x-max-length": QUEUE_LENGTH_MAX}
 
 
@@ -129,7 +130,8 @@ class Serving:
         exchange, to_key = self._broker.commands, routing_key(topic, name, server)
         if server is None:
             queue = self._broker.queue_of(command)
-            await channel.queue_declare(queue, durable=True, arguments=_COMMAND_QUEUE)
+            arguments = _BY_ONE_QUEUE if command.by_one else _COMMAND_QUEUE
+            await channel.queue_declare(queue, durable=True, arguments=arguments)
             await channel.queue_bind(queue, exchange, to_key)
             self._consumed[key] = await self._consume(channel, queue)
         else:
