@@ -139,6 +139,8 @@ LISTS: tuple[Command, ...] = (
     lists("server list --changes-since 2100-01-01T00:00:00", "Name"),
     usual(says("nova list", r"\| first +\| ACTIVE")),
     says("nova list --name first", "first"),
+    says("nova list --sort display_name:asc", r"\| alone [\s\S]*\| first [\s\S]*\| second "),
+    says("nova list --sort display_name:desc", r"\| second [\s\S]*\| first [\s\S]*\| alone "),
     usual(says("nova show first", r"status +\| ACTIVE")),
     refused("nova show nope", "No server with a name or ID of 'nope' exists"),
     refused("server show nope", "No Server found for nope"),

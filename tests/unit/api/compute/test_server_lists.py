@@ -65,7 +65,7 @@ async def test_administrators_see_all_on_demand(some: Stack) -> None:
         ("deleted=False", ["c", "b", "a2", "a1"]),
         ("deleted=True", []),
         ("changes-since=2027-01-15T08:00:02Z", ["c", "b"]),
-        ("sort_key=name&sort_dir=asc", ["c", "b", "a2", "a1"]),
+        ("sort_key=display_name&sort_dir=asc&name=a", ["a1", "a2"]),
         ("unknown=1", ["c", "b", "a2", "a1"]),
         ("vm_state=error", ["b"]),
         ("vm_state=building", ["c", "a2", "a1"]),
@@ -126,7 +126,19 @@ async def test_deleted_ones_are_for_administrators(some: Stack) -> None:
     assert (await ask(some, "deleted=False", "bob:bobs")).status == 200
 
 
-@pytest.mark.parametrize("query", ["name=a", "", "status=BUILD&status=ERROR", "user_id=bob"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "name=a",
+        "",
+        "status=BUILD&status=ERROR",
+        "user_id=bob",
+        "sort_key=display_name&sort_dir=asc",
+        "sort_key=project_id&sort_key=display_name&sort_dir=desc&sort_dir=asc",
+        "sort_dir=asc",
+        "sort_key=task_state&name=a",
+    ],
+)
 @pytest.mark.parametrize("limit", [1, 2, 3])
 async def test_pages_join_to_the_whole(some: Stack, query: str, limit: int) -> None:
     """Following the links reads every server once, whatever is filtered."""

@@ -1,10 +1,17 @@
 """Lists of servers: filters and pages."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from berth.api.codec import UNSET, UnsetType
 from berth.api.compute.handlers.server_filters import Accepts, accepts, check_parameters
+from berth.api.compute.handlers.server_sorting import (
+    SORTED_MAX,
+    Sorting,
+    marker_of,
+    sorting_of,
+)
 from berth.api.compute.schemas.server_views import ServerLinesAnswer, ServersAnswer
 from berth.api.compute.schemas.servers import ServersQuery
 from berth.api.compute.views.servers import ServerWriter
@@ -21,11 +28,11 @@ from berth.ports.ledger import InstanceQuery
 Links = tuple[Link, ...] | UnsetType
 
 _FETCHED_AT_LEAST = 100
-_SORT_DIRS = frozenset({None, "asc", "desc"})
+_FETCHED_AT_MOST = 5_000
 
 
 async def list_servers(call: Call) -> Answer:
-    """List servers in short, newest first; then those in child zones."""
+    """List servers in short, newest first or as asked; then those in child zones."""
     page = await _page(call)
     writer = ServerWriter(call)
     lines = [writer.line(instance) for instance in page.own]
@@ -34,7 +41,7 @@ async def list_servers(call: Call) -> Answer:
 
 
 async def list_servers_in_detail(call: Call) -> Answer:
-    """List servers in full, newest first; then those in child zones."""
+    """List servers in full, newest first or as asked; then those in child zones."""
     page = await _page(call)
     writer = ServerWriter(call)
     views = [writer.view(instance) for instance in page.own]
@@ -65,8 +72,7 @@ def _with_those_below(answer: ServerLinesAnswer | ServersAnswer, page: _Page) ->
 
 async def _page(call: Call) -> _Page:
     asked = call.query(ServersQuery)
-    if asked.sort_dir not in _SORT_DIRS:
-        raise InvalidInputError("sort_dir", "must be asc or desc")
+    sorting = sorting_of(call)
     check_parameters(call)
     limit = limit_of(call, asked.limit)
     words = _status_words(call)
@@ -77,7 +83,11 @@ async def _page(call: Call) -> _Page:
     below = await below_of(call, query)
     found: list[Instance] = []
     if below is None or below.zone_of(asked.marker) is None:
-        found = await _find(call, query, accepts(call, asked, words), limit + 1)
+        test = accepts(call, asked, words)
+        if sorting is None:
+            found = await _find(call, query, test, limit + 1)
+        else:
+            found = (await _find_sorted(call, query, test, sorting))[: limit + 1]
     if len(found) > limit or (below is not None and len(found) == limit):
         # As far as this zone's own go children need not be asked.
         return _Page(found[:limit], next_page(call, found[limit - 1].uuid, limit))
@@ -90,6 +100,24 @@ async def _page(call: Call) -> _Page:
     return _Page(found, next_page(call, last, limit), rest)
 
 
+async def _find_sorted(
+    call: Call, query: InstanceQuery, accepts: Accepts | None, sorting: Sorting
+) -> list[Instance]:
+    """Read all instances that are accepted, and return those after the marker.
+
+    Raises:
+        InvalidInputError: there are more than are sorted, or the marker is none.
+    """
+    uuid = query.marker
+    marker = None if uuid is None else await marker_of(call, uuid, query.project_id)
+    found = await _find(call, replace(query, marker=None), accepts, SORTED_MAX + 1)
+    if len(found) > SORTED_MAX:
+        raise InvalidInputError(
+            "sort_key", f"more than {SORTED_MAX} servers are not sorted; ask for fewer by a filter"
+        )
+    return sorting.sort(found) if marker is None else sorting.after(found, marker)
+
+
 async def _find(
     call: Call, query: InstanceQuery, accepts: Accepts | None, wanted: int
 ) -> list[Instance]:
@@ -97,8 +125,9 @@ async def _find(
     found: list[Instance] = []
     marker = query.marker
     fetched = wanted if accepts is None else max(wanted, _FETCHED_AT_LEAST)
+    fetched = min(fetched, _FETCHED_AT_MOST)
     while True:
-        query = _after(query, marker, fetched)
+        query = replace(query, marker=marker, limit=fetched)
         try:
             batch = await call.parts.instances.find(query)
         except NotFoundError as error:
@@ -107,19 +136,6 @@ async def _find(
         if len(batch) < fetched or len(found) >= wanted:
             return found[:wanted]
         marker = batch[-1].uuid
-
-
-def _after(query: InstanceQuery, marker: str | None, limit: int) -> InstanceQuery:
-    return InstanceQuery(
-        project_id=query.project_id,
-        host=query.host,
-        status=query.status,
-        reservation_id=query.reservation_id,
-        deleted=query.deleted,
-        changed_since_s=query.changed_since_s,
-        limit=limit,
-        marker=marker,
-    )
 
 
 def _query(call: Call, asked: ServersQuery, statuses: set[Status] | None) -> InstanceQuery:

@@ -168,7 +168,7 @@ class ServerWriter:
         if version >= _LOCKED_REASON:
             later["locked_reason"] = cast("str", instance.extra.get(LOCKED, "")) or None
         if version >= _HOSTNAME:
-            later["hostname"] = _hostname(instance, extra)
+            later["hostname"] = hostname(instance)
         if version >= _PINNED_ZONE:
             later["pinned_availability_zone"] = instance.requested_zone
         if version >= _HINTS:
@@ -244,7 +244,7 @@ def _add_attributes(later: _Later, instance: Instance, extra: Extra, version: Ve
     later["hypervisor_hostname"] = instance.node
     later["instance_name"] = f"instance-{instance.uuid[:8]}"
     if version >= _EXTENDED:
-        later["hostname"] = _hostname(instance, extra)
+        later["hostname"] = hostname(instance)
         later["reservation_id"] = instance.reservation_id
         later["launch_index"] = instance.launch_index
         later["user_data"] = extra.get("user_data")
@@ -259,9 +259,9 @@ def _security_groups(extra: Extra) -> list[SecurityGroupView]:
     return [SecurityGroupView(name=name) for name in names] if names else _DEFAULT_GROUPS
 
 
-def _hostname(instance: Instance, extra: Extra) -> str:
+def hostname(instance: Instance) -> str:
     """Return the host name that was given, or make one of the server's name."""
-    given = extra.get("hostname")
+    given = extra_of(instance).get("hostname")
     if given:
         return given
     allowed = "".join(
