@@ -1,5 +1,8 @@
 # Everything a developer runs. Needs make and Python 3.11 or newer; `make help` lists the targets.
 
+# Tests start hundreds of processes, and each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 UV ?= uv
 WORKERS ?= auto
