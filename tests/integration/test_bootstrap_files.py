@@ -22,6 +22,17 @@ def test_images_are_read_by_id(tmp_path: Path) -> None:
     assert read_images(None) == {}
 
 
+def test_images_may_be_as_the_image_api_lists_them(tmp_path: Path) -> None:
+    """Its names of fields stand for the same; what is given twice is refused."""
+    file = tmp_path / "images.json"
+    file.write_text('[{"id": "a", "min_ram": 64, "min_disk": 2, "file": "a.raw", "format": "raw"}]')
+    assert read_images(file) == {"a": Image("a", min_memory_mb=64, min_disk_gb=2)}
+    assert read_image_files(file) == {"a": ImageFile("a", tmp_path / "a.raw", ImageFormat.RAW)}
+    file.write_text('[{"id": "a", "image_id": "b"}]')
+    with pytest.raises(InvalidInputError, match=r"\[0\]\.id: is image_id, which is there"):
+        read_images(file)
+
+
 @pytest.mark.parametrize("text", ["{}", '[{"name": "x"}]', "nonsense"])
 def test_a_wrong_file_is_named(tmp_path: Path, text: str) -> None:
     """The error names the file and what it should be."""

@@ -16,6 +16,10 @@ from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
 
 T = TypeVar("T")
 
+_NO_NAMES: Mapping[str, str] = {}
+# What the image API calls them, so that its lists can be taken over.
+_IMAGE_NAMES = {"id": "image_id", "min_ram": "min_memory_mb", "min_disk": "min_disk_gb"}
+
 # Properties of images that Nova's drivers know.
 _KERNEL = "kernel_id"
 _RAMDISK = "ramdisk_id"
@@ -37,20 +41,32 @@ def fakes_of(settings: AgentSettings) -> list[FakeHost]:
     return [FakeHost(name=name, totals=totals) for name in names]
 
 
-def _read_list(path: Path, kind: type[list[T]], what: str) -> list[T]:
-    """Read a JSON list of one kind of thing; a field that they have not is refused."""
+def _read_list(
+    path: Path, kind: type[list[T]], what: str, also: Mapping[str, str] = _NO_NAMES
+) -> list[T]:
+    """Read a JSON list of one kind of thing; a field that they have not is refused.
+
+    `also` has other names of fields, and which they stand for.
+    """
     try:
-        items = msgspec.json.decode(path.read_bytes(), type=kind)
         given = msgspec.json.decode(path.read_bytes(), type=list[dict[str, object]])
+        items = msgspec.convert([_named(one, also) for one in given], kind, str_keys=True)
     except OSError as error:
         raise InvalidInputError(str(path), f"cannot be read ({error.strerror})") from error
     except msgspec.DecodeError as error:
         raise InvalidInputError(str(path), f"is not a list of {what}: {error}") from error
     for index, (item, fields) in enumerate(zip(items, given, strict=True)):
         for name in fields:
-            if not hasattr(item, name):
+            field = also.get(name, name)
+            if not hasattr(item, field):
                 raise InvalidInputError(f"{path}: [{index}].{name}", "there is no such field")
+            if field != name and field in fields:
+                raise InvalidInputError(f"{path}: [{index}].{name}", f"is {field}, which is there")
     return items
+
+
+def _named(fields: dict[str, object], also: Mapping[str, str]) -> dict[str, object]:
+    return {also.get(name, name): value for name, value in fields.items()}
 
 
 def _read_fleet(path: Path) -> list[FakeHost]:
@@ -82,7 +98,7 @@ def read_images(path: Path | None) -> dict[str, Image]:
         one.image_id: Image(
             one.image_id, one.name, one.properties, one.min_memory_mb, one.min_disk_gb
         )
-        for one in _read_list(path, list[_ListedImage], "images")
+        for one in _read_list(path, list[_ListedImage], "images", _IMAGE_NAMES)
     }
 
 
@@ -97,7 +113,8 @@ def read_image_files(path: Path | None) -> dict[str, ImageFile]:
     """
     if path is None:
         return {}
-    listed = {one.image_id: one for one in _read_list(path, list[_ListedImage], "images")}
+    images = _read_list(path, list[_ListedImage], "images", _IMAGE_NAMES)
+    listed = {one.image_id: one for one in images}
     folder = path.absolute().parent
     return {
         one.image_id: _image_file(path, folder, one, listed)
