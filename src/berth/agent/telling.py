@@ -36,6 +36,7 @@ from berth.tables.following import stray_of
 from berth.tables.strays import Stray
 
 _RETRY_S: Final = 1.0
+_FAILURES_TOLD: Final = 2
 _BYTES_MAX: Final = 48 * 1024
 """Of a message: below the least that a bus may be set to carry."""
 _UUID_BYTES: Final = 40
@@ -111,8 +112,12 @@ class InstanceTeller:
         self._version = changes[-1].version
 
     async def run(self) -> None:
-        """Tell what changes, for ever."""
-        is_away = False
+        """Tell what changes, for ever.
+
+        A broker that is there at the second try is no news: a process that has just started
+        connects meanwhile.
+        """
+        failures = 0
         while True:
             await self._came.wait()
             self._came.clear()
@@ -121,12 +126,12 @@ class InstanceTeller:
                 try:
                     await self._tell(host)
                 except UnavailableError as error:
-                    if not is_away:
+                    failures += 1
+                    if failures == _FAILURES_TOLD:
                         self._telemetry.failure("instances_untold", error, host=host)
-                    is_away = True
                     await self._clock.sleep(_RETRY_S)
                 else:
-                    is_away = False
+                    failures = 0
 
     async def sync(self) -> None:
         """Tell each host's list now and then, for ever, a few hosts at a time."""

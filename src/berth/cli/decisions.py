@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from berth.cli.connection import Connection, Json, connected, is_uuid, segment
+from berth.cli.connection import Connection, Json, connected, is_uuid, rows, segment
 from berth.cli.failures import CommandError, ExitCode, end_with
 from berth.cli.output import json_option, print_json, print_line, print_table
+from berth.cli.server_finding import PATH
 from berth.domain.decision import (
     OVER_TREE,
     Counterfactual,
@@ -61,13 +62,18 @@ def _print_answer(answer: Json, kind: type[Decision], *, as_json: bool) -> None:
 
 
 def _request_id(api: Connection, request: str) -> str:
-    """Return the id of the newest decision about an instance; anything else is an id already."""
-    instance: Json | None = None
-    if is_uuid(request):
-        instance = api.find(f"/berth/v1/instances/{segment(request)}")
-    if instance is None:
+    """Return the id of the newest decision about an instance; anything else is an id already.
+
+    Of an instance in a child zone only the one is here that sent it there: of its creation.
+    """
+    if not is_uuid(request):
         return request
-    return str(instance.get("decision_id") or instance["request_id"])
+    instance = api.find(f"/berth/v1/instances/{segment(request)}")
+    if instance is not None:
+        return str(instance.get("decision_id") or instance["request_id"])
+    history = api.find(f"{PATH}/{segment(request)}/os-instance-actions") or {}
+    asked = (one for one in rows(history, "instanceActions") if one.get("action") == "create")
+    return next((str(one["request_id"]) for one in asked), request)
 
 
 def print_decision(decision: Decision) -> None:

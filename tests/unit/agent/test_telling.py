@@ -212,6 +212,18 @@ async def test_a_broker_that_is_away_is_told_all_when_it_is_back(rig: Rig) -> No
     assert rig.told.failed == ["instances_untold"]
 
 
+async def test_a_broker_that_is_reached_a_moment_later_is_no_news(rig: Rig) -> None:
+    """A process has its hosts loaded before it has a connection."""
+    rig.air.is_away = True
+    rig.load(running_on(1))
+    async with running(rig.teller.run):
+        await asyncio.sleep(0.5)
+        rig.air.is_away = False
+        await asyncio.sleep(2)
+    assert len(rig.air.take()) == 1
+    assert not rig.told.failed
+
+
 async def test_a_host_with_too_many_instances_is_told_by_its_digest(rig: Rig) -> None:
     """No message is larger than what any bus carries."""
     many = [running_on(number) for number in range(1, 2001)]

@@ -140,6 +140,18 @@ def test_a_server_leads_to_its_request(run: Run, cloud: Cloud) -> None:
     assert run("explain", UUID.format(2)).code == 0
 
 
+def test_a_server_in_a_child_zone_leads_to_what_sent_it_there(run: Run, cloud: Cloud) -> None:
+    """It is in no record of this zone, but its history is to be had, and begins with a request."""
+    keep(cloud, PLACED)
+    history = [
+        {"action": "stop", "request_id": "req-2"},
+        {"action": "create", "request_id": "req-1"},
+    ]
+    path = f"/v2.1/servers/{UUID.format(3)}/os-instance-actions"
+    cloud.fixed["GET", path] = (200, {"instanceActions": history})
+    assert json.loads(run("explain", UUID.format(3), "--json").out)["request_id"] == "req-1"
+
+
 def test_an_unknown_request_ends_with_4(run: Run, cloud: Cloud) -> None:
     """It may still wait for a scheduler, which the error says."""
     ended = run("explain", "req-9")

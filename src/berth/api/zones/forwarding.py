@@ -7,6 +7,7 @@ from typing import Final, cast
 from urllib.parse import quote, urlencode
 
 from berth.api.codec import decode
+from berth.api.compute.views.servers import EXTENDED
 from berth.api.errors import Header, HttpError
 from berth.api.root_url import root_url
 from berth.api.routing import Answer, Call, Operation
@@ -38,6 +39,7 @@ _REFUSALS: Final = frozenset({400, 403, 404, 405, 406, 409, 413, 415, 429, 501})
 """Answers that a tenant is told as they are; what else fails is the child's or this zone's."""
 _MESSAGE_MAX: Final = 1000
 _FORCE_DELETE: Final = "forceDelete"
+_RESERVATION: Final = "OS-EXT-SRV-ATTR:reservation_id"
 _ENDS: Final = {"confirmResize": False, "revertResize": True}
 """Actions that end a resize, and whether a server has its size of before then."""
 
@@ -184,6 +186,8 @@ def _success(call: Call, zone: Zone, errand: Errand, answer: ForwardedAnswer) ->
     has_server = is_view or "server" in body
     if has_server and not is_theirs(body.get("server"), uuid, errand.project_id):
         raise odd(call, zone)
+    if is_view:
+        add_reservation(call, cast("Json", body["server"]), errand)
     headers: tuple[Header, ...] = ()
     if "location" in answer.headers:
         where = f"{root_url(call.scope)}{server_path(uuid)}"
@@ -197,6 +201,12 @@ def is_theirs(server: object, uuid: str, project_id: str) -> bool:
         return False
     shown = cast("Json", server)
     return shown.get("id") == uuid and shown.get("tenant_id", project_id) == project_id
+
+
+def add_reservation(call: Call, server: Json, errand: Errand) -> None:
+    """Add what a child shows administrators of its own alone: here it is known as well."""
+    if call.identity.is_admin and call.version >= EXTENDED:
+        server[_RESERVATION] = errand.reservation_id
 
 
 def _parts(call: Call) -> ZoneParts:

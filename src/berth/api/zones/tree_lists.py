@@ -22,7 +22,7 @@ from berth.api.zones.asking import (
     server_path,
     time_left_s,
 )
-from berth.api.zones.forwarding import is_theirs
+from berth.api.zones.forwarding import add_reservation, is_theirs
 from berth.api.zones.orders import UUID
 from berth.domain.errors import UnavailableError
 from berth.domain.zone import Errand, ErrandStage, Zone
@@ -224,6 +224,8 @@ def _read(
         uuid = _sent_there(server, below, zone)
         if uuid is not None and uuid != asked.marker:
             found[uuid] = cast("Json", server)
+            if call.operation.path.endswith("/detail"):
+                add_reservation(call, found[uuid], below.errands[uuid])
     read = _Answer(
         zone.name,
         list(found.values()),

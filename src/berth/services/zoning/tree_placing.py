@@ -382,8 +382,11 @@ def _places(selection: Selection, entries: Iterable[Choice]) -> Iterable[_Place]
 
 def _told(selection: Selection) -> str:
     """Return what is said of the zones below when there was no room."""
-    late = f" {selection.late} of them gave no answer that helps." if selection.late else ""
-    return f"The zones below have too little room, too.{late}"
+    if not selection.late:
+        return "The zones below have too little room, too."
+    # Nothing is known of the room of these, and there may be no others.
+    late = f"{selection.late} of the zones below gave no answer that helps."
+    return f"{late} What others have is too little."
 
 
 def _told_operators(selection: Selection) -> str:

@@ -176,6 +176,28 @@ async def test_an_administrator_finds_a_reservation_of_any_project(root: ZoneSta
     assert "OS-EXT-SRV-ATTR:host" not in found[0]
 
 
+async def test_an_administrator_is_told_the_reservation_of_servers_below(root: ZoneStack) -> None:
+    """As of servers that are here; a child, which knows no administrators, does not tell it."""
+    reservation = await make(root, 20)
+    key = "OS-EXT-SRV-ATTR:reservation_id"
+    query = f"all_tenants=1&reservation_id={reservation}"
+    for version, shown in (("2.2", None), ("2.3", reservation)):
+        answer = await root.ask(
+            "GET", f"/v2.1/servers/detail?{query}", token="admin", version=version
+        )
+        listed_there = answer.body["servers"]
+        assert len(listed_there) == 20
+        assert {one.get(key) for one in listed_there} == {shown}
+        for one in listed_there:
+            path = f"/v2.1/servers/{one['id']}"
+            alone = await root.ask("GET", path, token="admin", version=version)
+            assert alone.body["server"].get(key) == shown
+            mine = await root.ask("GET", path, token="u:p", version=version)
+            assert key not in mine.body["server"]
+    short = await root.ask("GET", f"/v2.1/servers?{query}", token="admin", version="2.3")
+    assert all(key not in one for one in short.body["servers"])
+
+
 async def test_pages_go_through_the_whole_tree(root: ZoneStack) -> None:
     """Page after page finds each server once, by the links as well as by the markers."""
     await make(root, 20)

@@ -118,6 +118,18 @@ async def test_too_many_for_the_tree() -> None:
     assert "The zones below have room for 28." in instance.fault.details
 
 
+async def test_what_is_not_known_of_zones_below_is_not_said() -> None:
+    """A zone that does not answer may have room or not."""
+    root = await open_tree()
+    root.near.away.add("east")
+    await root.tree.place(order_of(request_of(PLACES)))
+    instance = await root.desk.ledger.get(Instance, request_of().instance_uuids[0])
+    assert instance is not None
+    assert instance.fault is not None
+    assert "1 of the zones below gave no answer that helps." in instance.fault.message
+    assert "too little room, too" not in instance.fault.message
+
+
 async def test_the_same_order_again() -> None:
     """Is answered with what was decided."""
     root = await open_tree()

@@ -23,7 +23,7 @@ from berth.domain.lifecycle import status_shown
 from berth.scheduling.refusal_texts import without_reasons
 from berth.services.permitting import LOCKED, vm_state
 
-_EXTENDED = (2, 3)
+EXTENDED = (2, 3)
 _LOCKED = (2, 9)
 _HOST_STATUS = (2, 16)
 _DESCRIPTION = (2, 19)
@@ -243,7 +243,7 @@ def _add_attributes(later: _Later, instance: Instance, extra: Extra, version: Ve
     later["host"] = instance.host
     later["hypervisor_hostname"] = instance.node
     later["instance_name"] = f"instance-{instance.uuid[:8]}"
-    if version >= _EXTENDED:
+    if version >= EXTENDED:
         later["hostname"] = hostname(instance)
         later["reservation_id"] = instance.reservation_id
         later["launch_index"] = instance.launch_index
