@@ -196,7 +196,9 @@ def _find(api: Connection, zone: str) -> Json:
 def _state(zone: Json) -> str:
     if not zone.get("is_enabled"):
         return "disabled"
-    return "up" if zone.get("is_active") else "down"
+    if not zone.get("is_active"):
+        return "down"
+    return "up" if zone.get("seen_at") else "not seen yet"
 
 
 def _print_zone(zone: Json, *, as_json: bool) -> None:

@@ -183,6 +183,12 @@ def test_zones_are_listed_with_their_states(run: Run, tree: Cloud) -> None:
     assert json.loads(run("zone", "list", "--json").out) == document
 
 
+def test_a_zone_just_added_is_not_said_to_be_up(run: Run, cloud: Cloud) -> None:
+    """It is asked for room, but nobody knows yet whether it answers."""
+    cloud.fixed = {("GET", "/zones/detail"): (200, {"zones": [zone(seen_at=None)]})}
+    assert f"{URL}  not seen yet" in run("zone", "list").out
+
+
 def test_a_tree_without_children_is_said_to_be_one(run: Run, cloud: Cloud) -> None:
     """And is no mistake."""
     cloud.fixed = {("GET", "/zones/detail"): (200, {"zones": []})}

@@ -15,6 +15,7 @@ from berth.ports.virt import Verb
 from berth.services.endings import deletion, departure
 from berth.services.host_work.alternates import Alternate
 from berth.services.host_work.bench import Bench, Result, cause_of
+from berth.services.host_work.launching import creation_kept
 from berth.services.moving import ended, going_on
 
 
@@ -119,8 +120,9 @@ async def rebuild(bench: Bench, instance: Instance) -> Result:
     now_s = bench.clock.now_s()
     status = Status.SHUTOFF if instance.status is Status.SHUTOFF else Status.ACTIVE
     event = bench.event(name, began_s)
+    first = await creation_kept(bench, instance)
     done = ended(instance, now_s, event=event, status=status, fault=None, launched_at_s=now_s)
-    return Result(tuple(done))
+    return Result((*first, *done))
 
 
 async def shelve(bench: Bench, instance: Instance) -> Result:
@@ -203,8 +205,11 @@ async def unshelve(bench: Bench, instance: Instance) -> Result:
         unit = (Free(instance.uuid), *homeless)
         return Result(unit, has_failed=cause.blames_host or None, cause=cause)
     event, now_s = bench.event(name, began_s), bench.clock.now_s()
-    done = ended(instance, now_s, event=event, status=Status.ACTIVE, fault=None)
-    return Result(tuple(done), has_failed=False)
+    first = await creation_kept(bench, instance)
+    done = ended(
+        instance, now_s, event=event, status=Status.ACTIVE, fault=None, launched_at_s=now_s
+    )
+    return Result((*first, *done), has_failed=False)
 
 
 def has_disks_to_drop(instance: Instance) -> bool:

@@ -9,6 +9,7 @@ from berth.domain.migration import Migration, Place, Stage
 from berth.domain.revising import revised
 from berth.domain.write import Free, Put, Write
 from berth.services.host_work.bench import Bench, Result, cause_of
+from berth.services.host_work.launching import creation_kept
 from berth.services.host_work.retries import go_on, try_elsewhere
 from berth.services.moving import ended, going_on, taken_back
 
@@ -63,8 +64,9 @@ async def arrive(bench: Bench, instance: Instance, migration: Migration) -> Resu
         return result._replace(has_failed=_blames_host(error), cause=cause_of(error))
     event, now_s = bench.event(name, began_s), bench.clock.now_s()
     arrived = replace(migration, stage=Stage.ARRIVED, updated_at_s=now_s)
-    done = ended(moved, now_s, event=event, status=Status.RESIZED, fault=None)
-    return Result((*done, Put(arrived)), has_failed=False)
+    first = await creation_kept(bench, instance)
+    done = ended(moved, now_s, event=event, status=Status.RESIZED, fault=None, launched_at_s=now_s)
+    return Result((*first, *done, Put(arrived)), has_failed=False)
 
 
 async def arrive_from_the_dead(bench: Bench, instance: Instance, migration: Migration) -> Result:
@@ -87,6 +89,7 @@ async def arrive_from_the_dead(bench: Bench, instance: Instance, migration: Migr
     event, now_s = bench.event(name, began_s), bench.clock.now_s()
     left = replace(migration, stage=Stage.LEFT_BEHIND, updated_at_s=now_s)
     status = Status.SHUTOFF if migration.was is Status.SHUTOFF else Status.ACTIVE
+    first = await creation_kept(bench, instance)
     done = ended(
         moved,
         now_s,
@@ -96,7 +99,7 @@ async def arrive_from_the_dead(bench: Bench, instance: Instance, migration: Migr
         fault=None,
         launched_at_s=now_s,
     )
-    return Result((*done, Put(left)), has_failed=False)
+    return Result((*first, *done, Put(left)), has_failed=False)
 
 
 async def confirm(bench: Bench, instance: Instance, migration: Migration) -> Result:
@@ -162,8 +165,16 @@ async def restore(bench: Bench, instance: Instance, migration: Migration) -> Res
         )
         return Result((*broken, Put(over)))
     if fault is None:
-        done = ended(instance, now_s, event=event, status=migration.was, migration_uuid=None)
-        return Result((*done, Put(over)))
+        first = await creation_kept(bench, instance)
+        done = ended(
+            instance,
+            now_s,
+            event=event,
+            status=migration.was,
+            migration_uuid=None,
+            launched_at_s=now_s,
+        )
+        return Result((*first, *done, Put(over)))
     units = [*await go_on(bench, instance, over, event)]
     units.append(tuple(try_elsewhere(bench, instance, over, event)))
     first, *others = ((Put(over), *unit) for unit in units)

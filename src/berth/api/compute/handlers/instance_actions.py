@@ -16,8 +16,9 @@ from berth.api.errors import HttpError
 from berth.api.links import limit_of, next_page, page_of
 from berth.api.routing import Answer, Call
 from berth.api.values import naive_time
+from berth.domain.creation import creation_of
 from berth.domain.errors import NotFoundError
-from berth.domain.instance import Instance, Status, Task
+from berth.domain.instance import Instance, Status
 from berth.domain.instance_action import Action, ActionEvent
 
 _DELETED_TOO = (2, 21)
@@ -27,7 +28,6 @@ _HOSTS = (2, 62)
 _BEFORE = (2, 66)
 _DETAILS = (2, 84)
 _FAILED = "Error"
-_CREATE = "create"
 
 
 async def list_actions(call: Call) -> Answer:
@@ -72,27 +72,11 @@ async def _instance(call: Call) -> Instance:
 
 
 async def _actions(call: Call, instance: Instance) -> Sequence[Action]:
-    """Return all actions; the creation of an instance stands in its own record."""
-    return [*await call.parts.ledger.actions(instance.uuid), _creation(instance)]
-
-
-def _creation(instance: Instance) -> Action:
-    is_building = instance.status is Status.BUILD and instance.task in (
-        Task.SCHEDULING,
-        Task.SPAWNING,
-    )
-    fault = instance.fault if instance.launched_at_s is None else None
-    at_s = instance.launched_at_s or (fault.created_at_s if fault else None)
-    return Action(
-        instance.uuid,
-        instance.request_id,
-        _CREATE,
-        instance.project_id,
-        instance.user_id,
-        instance.created_at_s,
-        ended_at_s=None if is_building else at_s,
-        message="" if fault is None or is_building else _FAILED,
-    )
+    """Return all actions, newest first; the creation may stand in the instance's own record."""
+    kept = await call.parts.ledger.actions(instance.uuid)
+    if any(one.request_id == instance.request_id for one in kept):
+        return kept
+    return [*kept, creation_of(instance)]
 
 
 def _updated_at_s(action: Action) -> float:

@@ -52,6 +52,20 @@ async def test_the_owner_sees_what_was_asked(cloud: Staffed, version: str, more:
     assert stop["instance_uuid"] == uuid
 
 
+async def test_a_rebuild_leaves_the_creation_as_it_was(cloud: Staffed) -> None:
+    """It is shown once, and ended when it did, though the server was launched anew since."""
+    uuid = await cloud.built()
+    (before,) = await listed(cloud, uuid)
+    shown = await cloud.ask("GET", f"/v2.1/servers/{uuid}", version=NEWEST, token=OWNER)
+    await cloud.act(uuid, "rebuild", {"imageRef": "cirros"}, token=OWNER)
+    await cloud.work()
+    rebuilt, create = await listed(cloud, uuid)
+    assert (rebuilt["action"], create) == ("rebuild", before)
+    again = await cloud.ask("GET", f"/v2.1/servers/{uuid}", version=NEWEST, token=OWNER)
+    launched, since = (answer.body["server"]["OS-SRV-USG:launched_at"] for answer in (shown, again))
+    assert launched < since
+
+
 @pytest.mark.parametrize(
     ("version", "token", "keys"),
     [

@@ -1,0 +1,23 @@
+"""Launches: what the history of an instance keeps of the first one."""
+
+from berth.domain.creation import creation_of
+from berth.domain.instance import Instance
+from berth.domain.write import Put, Unit
+from berth.services.host_work.bench import Bench
+
+
+async def creation_kept(bench: Bench, instance: Instance) -> Unit:
+    """Return what keeps the creation of an instance that is about to be launched anew.
+
+    The creation stands in the instance's own record, and ended when that was launched first. So
+    before it is launched a second time that becomes an action like the others, once.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
+    if instance.launched_at_s is None:
+        return ()
+    kept = await bench.ledger.actions(instance.uuid)
+    if any(one.request_id == instance.request_id for one in kept):
+        return ()
+    return (Put(creation_of(instance)),)
