@@ -138,7 +138,10 @@ class Books:
         state = state_of(instance)
         if instance.revision != revision + 1:
             self._complain(instance, f"revision {instance.revision} after {revision}")
-        if not may_follow(before, state, is_reset=uuid in self.reset):
+        move = self.moves.get(old.migration_uuid or "") if old else None
+        is_looked_for = move is not None and move.stage is Stage.LANDING
+        is_reset = uuid in self.reset
+        if not may_follow(before, state, is_reset=is_reset, is_looked_for=is_looked_for):
             self._complain(instance, f"{state} after {before}")
         homeless_before_delete = instance.task is Task.DELETING and instance.disks is not None
         may_be_homeless = state == WAITING or instance.status in _HOMELESS or homeless_before_delete
@@ -150,11 +153,8 @@ class Books:
         if goes_on:
             self.alternates_taken += 1
         elif old and None not in {old.host, instance.host} and old.host != instance.host:
-            move = self.moves.get(old.migration_uuid or "")
-            if move is None or {old.host, instance.host} != {
-                move.source.host,
-                move.destination.host,
-            }:
+            sides = set() if move is None else {move.source.host, move.destination.host}
+            if sides != {old.host, instance.host}:
                 self._complain(instance, f"moved from {old.host} to {instance.host}")
         if old and old.task in _STORING and instance.disks is None:
             self.shelved_in_vain.add(uuid)

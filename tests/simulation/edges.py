@@ -108,6 +108,10 @@ def _cut_short() -> Iterator[tuple[State, State]]:
 
 
 EDGES: Final = frozenset({*_simple(), *_builds(), *_moves(), *_cut_short()})
+LOST: Final = frozenset(
+    ((status, Task.MIGRATING), ERROR) for status in sorted(lifecycle.LIVE_MIGRATE.begins)
+)
+"""What becomes of an instance whose guest is looked for on both hosts, and is on neither."""
 FIRST: Final = frozenset({WAITING, BUILDING, ERROR})
 RESETS: Final = frozenset({ACTIVE, ERROR})
 
@@ -120,7 +124,7 @@ STAGES: Final[Mapping[Stage, frozenset[Stage]]] = {
     ),
     _S.ARRIVED: frozenset({_S.CONFIRMING, _S.RETURNING, _S.LEFT_BEHIND, _S.CONFIRMED, _S.FAILED}),
     _S.CONFIRMING: frozenset({_S.CONFIRMED, _S.LEFT_BEHIND, _S.FAILED}),
-    _S.RETURNING: frozenset({_S.RESTORING, _S.ARRIVED, _S.LEFT_BEHIND, _S.FAILED}),
+    _S.RETURNING: frozenset({_S.RESTORING, _S.ARRIVED, _S.LEFT_BEHIND, _S.ABANDONED, _S.FAILED}),
     _S.RESTORING: frozenset({_S.REVERTED, _S.FAILED}),
     _S.PREPARING: frozenset({_S.MOVING, _S.FAILED, _S.CANCELLED, _S.ABANDONED}),
     _S.MOVING: frozenset({_S.COMPLETED, _S.LANDING, _S.WITHDRAWING, _S.ABANDONED}),
@@ -136,19 +140,21 @@ def state_of(instance: Instance) -> State:
     return instance.status, instance.task
 
 
-def may_follow(before: State | None, after: State, *, is_reset: bool) -> bool:
+def may_follow(before: State | None, after: State, *, is_reset: bool, is_looked_for: bool) -> bool:
     """Tell whether an instance may get from one state to another in one save.
 
     Args:
         before: None when it is new.
         after: as it is saved.
         is_reset: an administrator may have said what it is.
+        is_looked_for: its guest has left its host, and the other one is asked for it.
     """
     if before is None:
         return after in FIRST
     if before == after:
         return before != DELETED
-    return (before, after) in EDGES or (is_reset and after in RESETS)
+    is_lost = is_looked_for and (before, after) in LOST
+    return is_lost or (before, after) in EDGES or (is_reset and after in RESETS)
 
 
 def may_move_on(before: Stage | None, after: Stage) -> bool:

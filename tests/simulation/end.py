@@ -24,6 +24,8 @@ _POWERS: Final[Mapping[Status, frozenset[Power | None]]] = {
     Status.ERROR: frozenset({None, *Power}),
 }
 """What guests may do, by status; None says that there is none."""
+_GLANCES: Final = 20
+_GLANCE_S: Final = 0.5
 
 
 async def check_end(world: World) -> None:
@@ -123,6 +125,10 @@ async def _check_process(world: World, process: Process) -> None:
         _law(count == should, f"{name} counts {count} on {host}, not {should}")
         building = int(replica.hosts.num_io_ops[row])
         _law(building == 0, f"{name} counts {building} being built on {host}")
+    # Agents look at their hosts all the time: what one finds at this very moment is soon done.
+    for _ in range(_GLANCES):
+        if process.pool._at_work:
+            await world.clock.sleep(_GLANCE_S)
     left = {
         "orders": process.placing._at_work,
         "pending requests": process.pending._at_work,

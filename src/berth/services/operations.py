@@ -48,7 +48,7 @@ _TRIES: Final = 20
 _ABORT: Final = "abort live migration"
 CANCELLABLE: Final = frozenset({Stage.PREPARING, Stage.MOVING})
 """Stages of a live migration in which it may be cancelled."""
-_Change = Callable[[Instance], Sequence[Write]]
+_Change = Callable[[Instance], Awaitable[Sequence[Write]]]
 """Returns what is to be written for an instance that may begin, the instance first."""
 
 
@@ -87,7 +87,7 @@ class Operations:
             ConflictError: it keeps changing.
         """
 
-        def change(instance: Instance) -> Sequence[Write]:
+        async def change(instance: Instance) -> Sequence[Write]:
             return [Put(replace(instance, task=step.task))]
 
         return await self._begin(uuid, step, caller, change)
@@ -105,7 +105,7 @@ class Operations:
             as `begin`.
         """
 
-        def change(instance: Instance) -> Sequence[Write]:
+        async def change(instance: Instance) -> Sequence[Write]:
             check_size(instance.flavor, image)
             return [Put(revised(instance, task=Task.REBUILDING, image=image, **fields))]
 
@@ -119,7 +119,7 @@ class Operations:
             QuotaExceededError: its project would have more than it may.
         """
 
-        def change(instance: Instance) -> Sequence[Write]:
+        async def change(instance: Instance) -> Sequence[Write]:
             check_resize(instance, flavor)
             grown = resizing(instance, flavor)
             within = self._limiting.within(instance.project_id)
@@ -132,7 +132,7 @@ class Operations:
         """Have an instance stopped and started on another host."""
         target = known_target(target, self._replica.hosts)
 
-        def change(instance: Instance) -> Sequence[Write]:
+        async def change(instance: Instance) -> Sequence[Write]:
             return self._moved(instance, Operation.MIGRATE, caller, target)
 
         return await self._begin(uuid, lifecycle.MIGRATE, caller, change)
@@ -141,7 +141,7 @@ class Operations:
         """Have an instance moved while it runs."""
         target = known_target(target, self._replica.hosts)
 
-        def change(instance: Instance) -> Sequence[Write]:
+        async def change(instance: Instance) -> Sequence[Write]:
             return self._moved(instance, Operation.LIVE_MIGRATE, caller, target)
 
         return await self._begin(uuid, lifecycle.LIVE_MIGRATE, caller, change)
@@ -172,7 +172,9 @@ class Operations:
             check_state(instance, lifecycle.EVACUATE, caller, any_task=True)
             await look_for(self._ledger, instance, migration, self._clock.now_s())
 
-        def change(instance: Instance) -> Sequence[Write]:
+        async def change(instance: Instance) -> Sequence[Write]:
+            # As it is now: a move that was read before may be further by the next try.
+            migration = await self._migration(instance)
             instance, before = without_move(instance, migration, self._clock.now_s())
             check_is_on(instance, down)
             instance = replace(instance, status=Status.SHUTOFF) if stops else instance
@@ -184,7 +186,7 @@ class Operations:
         """Have a shelved instance started again, on its host or, when it has none, on any."""
         target = known_target(target, self._replica.hosts)
 
-        def change(instance: Instance) -> Sequence[Write]:
+        async def change(instance: Instance) -> Sequence[Write]:
             if instance.status is Status.SHELVED:
                 if target != Target():
                     raise ConflictError(
@@ -283,7 +285,7 @@ class Operations:
         uuid: str,
         name: str,
         caller: Caller,
-        change: Callable[[Instance], Awaitable[Sequence[Write]]],
+        change: _Change,
     ) -> None:
         """Write what needs no agent, and its line in the history; nothing when that is empty."""
         for _ in range(_TRIES):
@@ -322,7 +324,7 @@ class Operations:
                 caller.user_id,
                 now_s,
             )
-            writes = change(replace(instance, action=action, updated_at_s=now_s))
+            writes = await change(replace(instance, action=action, updated_at_s=now_s))
             # In this order: what is done at once says so in the history.
             unit = (*cut_short(instance, now_s), Put(action), *writes)
             (outcome,) = await self._ledger.commit([unit])
@@ -351,17 +353,17 @@ class Operations:
     async def _settle(
         self, uuid: str, step: Step, caller: Caller, service_down_time_s: float
     ) -> Instance:
-        instance = await self._get(uuid)
-        migration = await self._migration(instance)
-        if migration is None or migration.stage is not Stage.ARRIVED:
-            raise InstanceStateError(step.action, uuid, "vm_state", vm_state(instance.status))
-        is_source_up = await self._is_up(migration.source.host, service_down_time_s)
-        if step is lifecycle.REVERT and not is_source_up:
-            raise ConflictError("the host that the instance was on is down; it cannot go back")
-
-        def change(instance: Instance) -> Sequence[Write]:
+        async def change(instance: Instance) -> Sequence[Write]:
+            migration = await self._migration(instance)
+            if migration is None or migration.stage is not Stage.ARRIVED:
+                raise InstanceStateError(step.action, uuid, "vm_state", vm_state(instance.status))
+            is_source_up = await self._is_up(migration.source.host, service_down_time_s)
             now_s = self._clock.now_s()
             if step is lifecycle.REVERT:
+                if not is_source_up:
+                    raise ConflictError(
+                        "the host that the instance was on is down; it cannot go back"
+                    )
                 back = replace(migration, stage=Stage.RETURNING, updated_at_s=now_s)
                 return [Put(replace(instance, task=step.task)), Put(back)]
             if is_source_up:

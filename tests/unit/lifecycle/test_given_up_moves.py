@@ -1,9 +1,16 @@
 """Moves whose other host has died: an administrator gives them up."""
 
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
 from berth.adapters.virt.fake import FakeHost, Faults
 from berth.domain import lifecycle
+from berth.domain.host import Service
 from berth.domain.instance import Instance, Status, Task
-from berth.domain.migration import Migration
+from berth.domain.instance_action import Action
+from berth.domain.migration import Migration, Stage
+from berth.domain.write import Put, Unit
 from berth.services.moving import Target
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 
@@ -104,3 +111,35 @@ async def test_an_agent_that_lives_leaves_evacuated_guests_alone() -> None:
     assert now.host != host
     assert town.guests() == {now.host: ["running"]}
     await town.assert_settled()
+
+
+async def test_an_evacuation_of_what_is_going_back_by_the_time_that_it_is_written() -> None:
+    """What the move held has been taken back then, and is not taken back once more."""
+    faults = Faults(delay_s={"fetch_disks": 5.0, "spawn": 10.0}, share={"fetch_disks": 1.0})
+    town = await open_town(*(FakeHost(f"host-{number}", faults=faults) for number in (1, 2, 3)))
+    vm = await town.create()
+    await town.operations.migrate(vm.uuid, Target(), caller(1))
+    await town.work(3.0)
+    assert (await town.migration()).stage is Stage.ARRIVING
+    service = await town.ledger.get(Service, vm.host or "")
+    assert service is not None
+    await town.ledger.write(Put(replace(service, forced_down=True)))
+    before: list[Stage] = []
+
+    async def slowly(units: Sequence[Unit]) -> None:
+        records = [getattr(write, "record", None) for unit in units for write in unit]
+        if any(isinstance(one, Action) and one.name == "evacuate" for one in records):
+            town.ledger.before_commit = None
+            await town.desk.clock.sleep(7.0)  # the other host finds that it cannot have the disks
+            before.append((await town.migration()).stage)
+
+    town.ledger.before_commit = slowly
+    ask = town.operations.evacuate(vm.uuid, Target(), caller(2), service_down_time_s=DOWN_S)
+    evacuation = asyncio.ensure_future(ask)
+    await town.work(9.0)
+    await evacuation
+    assert before == [Stage.RESTORING]
+    used = await town.used()
+    assert used[vm.host or ""] == vm.flavor.vcpus, used
+    await town.work()
+    await assert_cleared(town, vm)

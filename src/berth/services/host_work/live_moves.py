@@ -76,7 +76,8 @@ async def land(bench: Bench, instance: Instance, migration: Migration) -> Result
         return _arrived(bench, instance, migration, bench.event(_NAME, began_s))
     if guest is None or not guest.is_orphan:
         await bench.driver.destroy(instance.uuid)
-    error = MigrationError(f"no guest {instance.uuid} has arrived, and its host has it no more")
+    gone = "its host has it no more, or is down"
+    error = MigrationError(f"no guest {instance.uuid} has arrived, and {gone}")
     event, now_s = bench.event(_NAME, began_s, error), bench.clock.now_s()
     fault = bench.fault(_LOST, error)
     lost = replace(migration, stage=Stage.FAILED, fault=fault, updated_at_s=now_s)
