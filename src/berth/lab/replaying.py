@@ -117,15 +117,15 @@ def _needs(workload: Workload) -> dict[str, Needs]:
 
 async def _walk(run: _Run, workload: Workload, progress: Progress | None) -> None:
     slots = asyncio.Semaphore(run.options.concurrency)
-    done = 0
+    done = placed = 0
 
     async def one(arrival: Arrival) -> None:
-        nonlocal done
+        nonlocal done, placed
         async with slots:
-            await _arrive(run, arrival)
+            times = await _arrive(run, arrival)
         done += 1
+        placed += times.placed
         if progress is not None:
-            placed = sum(times.placed for times in run.times)
             progress(done, placed, len(run.refusals))
 
     async with asyncio.TaskGroup() as group:
@@ -155,7 +155,7 @@ def _last_arrival_s(workload: Workload) -> float:
     return workload.arrivals[-1].at_s if workload.arrivals else 0.0
 
 
-async def _arrive(run: _Run, arrival: Arrival) -> None:
+async def _arrive(run: _Run, arrival: Arrival) -> RequestTimes:
     body: Json = {"name": arrival.name, "flavorRef": arrival.flavor, "networks": "none"}
     if arrival.count > 1:
         body |= {"min_count": arrival.count, "max_count": arrival.count}
@@ -172,6 +172,7 @@ async def _arrive(run: _Run, arrival: Arrival) -> None:
         _enter(run, arrival, placements)
     else:
         run.refusals.append(_refused(run, arrival, decision))
+    return times
 
 
 def _enter(run: _Run, arrival: Arrival, placements: list[Json]) -> None:
