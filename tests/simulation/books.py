@@ -163,7 +163,8 @@ class Books:
     def _enter_move(self, move: Migration) -> None:
         old = self.moves.get(move.uuid)
         before = old.stage if old else None
-        if not may_move_on(before, move.stage):
+        is_reset = move.instance_uuid in self.reset
+        if not may_move_on(before, move.stage, is_reset=is_reset):
             raise BrokenLawError(f"v{self.version}: move {move}: {move.stage} after {before}")
         if move.has_ended:
             self.moves.pop(move.uuid, None)

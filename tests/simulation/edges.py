@@ -124,7 +124,7 @@ STAGES: Final[Mapping[Stage, frozenset[Stage]]] = {
     ),
     _S.ARRIVED: frozenset({_S.CONFIRMING, _S.RETURNING, _S.LEFT_BEHIND, _S.CONFIRMED, _S.FAILED}),
     _S.CONFIRMING: frozenset({_S.CONFIRMED, _S.LEFT_BEHIND, _S.FAILED}),
-    _S.RETURNING: frozenset({_S.RESTORING, _S.ARRIVED, _S.LEFT_BEHIND, _S.ABANDONED, _S.FAILED}),
+    _S.RETURNING: frozenset({_S.RESTORING, _S.ARRIVED, _S.LEFT_BEHIND, _S.FAILED}),
     _S.RESTORING: frozenset({_S.REVERTED, _S.FAILED}),
     _S.PREPARING: frozenset({_S.MOVING, _S.FAILED, _S.CANCELLED, _S.ABANDONED}),
     _S.MOVING: frozenset({_S.COMPLETED, _S.LANDING, _S.WITHDRAWING, _S.ABANDONED}),
@@ -133,6 +133,9 @@ STAGES: Final[Mapping[Stage, frozenset[Stage]]] = {
     _S.ABANDONED: frozenset({_S.FAILED}),
     _S.LEFT_BEHIND: frozenset({_S.COMPLETED}),
 }
+
+GIVEN_UP: Final = (_S.RETURNING, _S.ABANDONED)
+"""What becomes of a move when its instance is said to be something else on its way back."""
 
 
 def state_of(instance: Instance) -> State:
@@ -157,8 +160,16 @@ def may_follow(before: State | None, after: State, *, is_reset: bool, is_looked_
     return is_lost or (before, after) in EDGES or (is_reset and after in RESETS)
 
 
-def may_move_on(before: Stage | None, after: Stage) -> bool:
-    """Tell whether a move may get from one stage to another in one save."""
+def may_move_on(before: Stage | None, after: Stage, *, is_reset: bool) -> bool:
+    """Tell whether a move may get from one stage to another in one save.
+
+    Args:
+        before: None when it is new.
+        after: as it is saved.
+        is_reset: an administrator may have said what its instance is.
+    """
     if before is None:
         return after in FIRST_STAGES
+    if is_reset and (before, after) == GIVEN_UP:
+        return True
     return before is after or after in STAGES.get(before, frozenset())

@@ -1,5 +1,6 @@
 """The creation of an instance: in its own record, until it is launched a second time."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from berth.domain.instance import Instance, Status, Task
@@ -7,6 +8,11 @@ from berth.domain.instance_action import Action
 
 _CREATE: Final = "create"
 _FAILED: Final = "Error"
+
+
+def is_kept(instance: Instance, actions: Iterable[Action]) -> bool:
+    """Tell whether the creation is among the actions that are kept of an instance."""
+    return any(one.request_id == instance.request_id for one in actions)
 
 
 def creation_of(instance: Instance) -> Action:

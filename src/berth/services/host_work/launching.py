@@ -1,6 +1,6 @@
 """Launches: what the history of an instance keeps of the first one."""
 
-from berth.domain.creation import creation_of
+from berth.domain.creation import creation_of, is_kept
 from berth.domain.instance import Instance
 from berth.domain.write import Put, Unit
 from berth.services.host_work.bench import Bench
@@ -17,7 +17,6 @@ async def creation_kept(bench: Bench, instance: Instance) -> Unit:
     """
     if instance.launched_at_s is None:
         return ()
-    kept = await bench.ledger.actions(instance.uuid)
-    if any(one.request_id == instance.request_id for one in kept):
+    if is_kept(instance, await bench.ledger.actions(instance.uuid)):
         return ()
     return (Put(creation_of(instance)),)
