@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-import hmac
+import hashlib
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ _NAME_MAX = 255
 _PASSWORD_BYTES_MAX = 72
 """What bcrypt reads of a password; a longer one is refused, never cut."""
 _HEADER_MAX = 1024
+_DIGEST_BYTES = 32
 _NS_PER_S = 1_000_000_000
 CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": 'Basic realm="Berth", charset="UTF-8"'}
 
@@ -170,13 +171,13 @@ class Accounts(Protocol):
 class HttpBasic:
     """Checks HTTP Basic, or a user and a password, against accounts.
 
-    What was verified is remembered for a minute, as its HMAC under a key of this process, so
+    What was verified is remembered for a minute, as its MAC under a key of this process, so
     that the costly check is not made at each request. It is forgotten when an account changes.
 
     Args:
         accounts: the users.
         clock: tells durations.
-        key: random bytes for the HMAC, new in each process.
+        key: random bytes for the MAC, 64 at most, new in each process.
         admins: users that are administrators.
         remembered_s: how long a verified password is remembered.
         remembered_max: how many are.
@@ -229,7 +230,8 @@ class HttpBasic:
                 are logging in at once (503).
         """
         self._forget_if_changed()
-        digest = hmac.digest(self._key, user.encode() + b"\0" + password, "sha256")
+        said = user.encode() + b"\0" + password
+        digest = hashlib.blake2b(said, digest_size=_DIGEST_BYTES, key=self._key).digest()
         identity = self._recall(digest)
         if identity is not None:
             return identity

@@ -1,12 +1,13 @@
 """Sealed texts: what Berth hands out to get it back later, unread and unchanged."""
 
 import hashlib
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
+
+from berth.services.url_texts import raw_of, url_text_of
 
 KEY_BYTES = 32
 
@@ -47,7 +48,7 @@ class Sealer:
 
     def seal(self, purpose: str, content: bytes) -> str:
         """Return a text of URL-safe characters that only `unseal` for the same purpose can read."""
-        return _text_of(self.seal_bytes(purpose, content))
+        return url_text_of(self.seal_bytes(purpose, content))
 
     def seal_bytes(self, purpose: str, content: bytes) -> bytes:
         """Return what only `unseal_bytes` for the same purpose can read."""
@@ -98,15 +99,11 @@ class Sealer:
 
 def _raw_of(text: str) -> bytes | None:
     try:
-        raw = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+        raw = raw_of(text)
     except ValueError:  # binascii's and the encoding's errors are among these
         return None
     # One sealed thing has one text, whatever the decoder would take for the same.
-    return raw if _text_of(raw) == text else None
-
-
-def _text_of(raw: bytes) -> str:
-    return urlsafe_b64encode(raw).rstrip(b"=").decode()
+    return raw if url_text_of(raw) == text else None
 
 
 def _name_of(key: bytes) -> bytes:

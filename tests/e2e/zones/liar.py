@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from berth.services.zoning.message_parts import text_of
+from berth.services.url_texts import url_text_of
 
 Json = dict[str, Any]
 Says = Callable[[Json], Json | bytes]
@@ -47,9 +47,9 @@ def offers(
     asked: Json, *, weight: object = WEIGHT, blob_bytes: int | None = None, times: int = 1
 ) -> Json:
     """Offer a place for each instance, in blobs that nobody could open."""
-    blob = text_of(b"x" * (asked["blob_bytes"] if blob_bytes is None else blob_bytes))
+    blob = url_text_of(b"x" * (asked["blob_bytes"] if blob_bytes is None else blob_bytes))
     weights = [{"weight": weight, "blob": blob}] * (asked["num_instances"] * times)
-    return {"select_id": text_of(b"0123456789abcdef"), "weights": weights}
+    return {"select_id": url_text_of(b"0123456789abcdef"), "weights": weights}
 
 
 def refusals(asked: Json, flaw: str | None = "gone") -> Json:

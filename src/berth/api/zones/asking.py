@@ -15,7 +15,8 @@ from berth.api.routing import Call
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zone import Zone
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest
-from berth.services.zoning.message_parts import read_marks, text_of
+from berth.services.url_texts import url_text_of
+from berth.services.zoning.message_parts import read_marks
 
 Json = dict[str, object]
 
@@ -88,7 +89,7 @@ async def ask_child(
     if request.body:
         headers["Content-Type"] = "application/json"
     if marks:
-        headers[MARKS_HEADER.decode()] = ",".join(map(text_of, marks))
+        headers[MARKS_HEADER.decode()] = ",".join(map(url_text_of, marks))
     project_id, user_id = tenant
     answer = await parts.children.forward(
         zone,

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from enum import Enum
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from starlette.types import Scope
@@ -92,6 +93,7 @@ def caller_stated(parts: "ApiParts", scope: Scope, statement: Statement, body: b
     )
 
 
+@cache
 def limits_stated(limits: Limits) -> Limits:
     """Return the limits of requests that a parent has signed."""
     return replace(limits, body_bytes_max=max(limits.body_bytes_max, BODY_BYTES_MAX))

@@ -15,6 +15,7 @@ import msgspec
 
 from berth.domain.errors import BerthError, UnavailableError
 from berth.domain.offer import SELECT_ID_BYTES
+from berth.domain.request import Request
 from berth.domain.zone import Errand, Zone, ZoneInfo
 from berth.domain.zone_orders import (
     BuildOrder,
@@ -26,6 +27,7 @@ from berth.domain.zone_orders import (
 )
 from berth.ports.clock import Clock
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest, ForwardsToZones
+from berth.services.zoning.message_parts import RequestMessage
 from berth.services.zoning.server_messages import ServerMessage
 from berth.services.zoning.zone_messages import (
     BuildMessage,
@@ -84,6 +86,8 @@ class AskingChildren:
     def __init__(self, forwards: ForwardsToZones, clock: Clock) -> None:
         self._forwards = forwards
         self._clock = clock
+        self._latest: tuple[Request, RequestMessage] | None = None
+        """A select asks all children for one request at the same time."""
 
     async def info(self, zone: Zone, *, timeout_s: float) -> ZoneInfo:
         """See `ChildZones.info`."""
@@ -95,10 +99,12 @@ class AskingChildren:
 
     async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
         """See `ChildZones.select`."""
-        message = SelectMessage.of(order, self._clock.now_s())
+        request = order.request
+        if self._latest is None or self._latest[0] is not request:
+            self._latest = (request, RequestMessage.of(request))
+        message = SelectMessage.of(order, self._clock.now_s(), self._latest[1])
         each_bytes = 2 * order.blob_bytes + _EACH_BYTES
         asked = _post(SELECT_PATH, message, message.num_instances * each_bytes)
-        request = order.request
         answer = await self._ask(
             zone,
             asked,

@@ -1,6 +1,5 @@
 """Message parts: what several zone messages have in common, and how bytes are written in them."""
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +10,7 @@ from berth.domain.offer import SELECT_ID_BYTES
 from berth.domain.request import COUNT_MAX, Request
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.domain.zone_orders import Surplus
+from berth.services.url_texts import raw_of, url_text_of
 from berth.services.zoning.ring_marks import MARK_BYTES
 
 NAMES_MAX = 20_000
@@ -109,7 +109,7 @@ class SurplusMessage:
     @classmethod
     def of(cls, surplus: Surplus) -> "SurplusMessage":
         """Make one of such offers."""
-        return cls(text_of(surplus.select_id), surplus.keep)
+        return cls(url_text_of(surplus.select_id), surplus.keep)
 
     @property
     def surplus(self) -> Surplus:
@@ -124,19 +124,14 @@ class SurplusMessage:
         return Surplus(select_id, self.keep)
 
 
-def text_of(raw: bytes) -> str:
-    """Write bytes in the characters of URLs."""
-    return urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-
 def bytes_of(name: str, text: str) -> bytes:
-    """Read what `text_of` writes.
+    """Read what `url_text_of` writes.
 
     Raises:
         InvalidInputError: it is something else; `name` is its field.
     """
     try:
-        return urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+        return raw_of(text)
     except ValueError as error:
         raise InvalidInputError(name, "must be base64 in the characters of URLs") from error
 

@@ -103,13 +103,17 @@ class Offering:
 
     def _decide(self, order: SelectOrder) -> Decision:
         """Place all instances, or else as many as fit."""
-        request = order.request
+        if order.group is None:
+            return self._decide_alone(order.request)
         with _known(self._replica.hosts, order.group):
-            decision = self._deciding.decide(request)
-            refusal = decision.refusal
-            if refusal is None or refusal.code is not RefusalCode.NOT_ENOUGH or not refusal.placed:
-                return decision
-            return self._deciding.decide(_part_of(request, refusal.placed))
+            return self._decide_alone(order.request)
+
+    def _decide_alone(self, request: Request) -> Decision:
+        decision = self._deciding.decide(request)
+        refusal = decision.refusal
+        if refusal is None or refusal.code is not RefusalCode.NOT_ENOUGH or not refusal.placed:
+            return decision
+        return self._deciding.decide(_part_of(request, refusal.placed))
 
 
 def _part_of(request: Request, count: int) -> Request:
@@ -117,9 +121,9 @@ def _part_of(request: Request, count: int) -> Request:
 
 
 @contextmanager
-def _known(hosts: HostTable, group: ServerGroup | None) -> Generator[None]:
+def _known(hosts: HostTable, group: ServerGroup) -> Generator[None]:
     """Have a group of the parent's be known while a decision is made."""
-    if group is None or group.uuid in hosts.server_groups:
+    if group.uuid in hosts.server_groups:
         yield
         return
     hosts.server_groups[group.uuid] = group

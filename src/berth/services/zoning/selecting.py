@@ -16,6 +16,7 @@ from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones
 from berth.scheduling.merging import Taken, adjusted, merge, merge_from_one
+from berth.services.zoning.given_offers import Given, GivenOffers
 from berth.services.zoning.group_homes import GroupHomes, home_of, is_together
 from berth.services.zoning.naming_hosts import names_hosts
 from berth.services.zoning.offer_seals import OfferSeals, child_blob_bytes
@@ -79,20 +80,6 @@ class Selection:
     late: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """What was given for a select, until it ends: of which sources, in which order.
-
-    `zones` and `select_ids` are of the sources after this zone's own hosts, which come first.
-    """
-
-    audience: str
-    ends_at_s: float
-    sources: Sequence[int]
-    zones: Sequence[Zone]
-    select_ids: Sequence[bytes]
-
-
 class _Source(NamedTuple):
     """Offers of one child, on this zone's scale."""
 
@@ -146,8 +133,7 @@ class Selecting:
         self._below = releases or ReleasesBelow(
             zone=zone, children=children, clock=clock, telemetry=telemetry
         )
-        self._given: dict[bytes, _Given] = {}
-        """By select, oldest first."""
+        self._given = GivenOffers(clock)
         self._releases: set[asyncio.Task[bool]] = set()
         self._told_s: dict[tuple[str, str], float] = {}
         """When operators were told what, of which parent."""
@@ -200,7 +186,7 @@ class Selecting:
             InvalidInputError: flavor or image hold a spec that cannot be read.
             UnavailableError: the ledger cannot be reached.
         """
-        if order.audience != self._zone:
+        if order.group is not None and order.audience != self._zone:
             order = replace(order, group=self._homes.known(order.group))
         selection = await self._select(order, without)
         group, uuids = order.group, order.request.instance_uuids
@@ -214,15 +200,16 @@ class Selecting:
 
     async def _select(self, order: SelectOrder, without: Collection[int]) -> Selection:
         zones = [one for one in self._zones_for(order) if one.zone_id not in without]
-        below = replace(order, marks=(*order.marks, self._marks.new())) if zones else order
-        asked = [asyncio.create_task(self._ask(zone, below)) for zone in zones]
+        below = self._below_of(order) if zones else None
+        asked = [asyncio.create_task(self._ask(zone, below)) for zone in zones if below is not None]
         try:
-            await asyncio.sleep(0)  # the children work while this zone does
+            if asked:
+                await asyncio.sleep(0)  # the children work while this zone does
             mine = await self._local.offer(order)
             if home_of(order.group) or 0 in without:
                 self._local.release(mine.select_id, order.audience)
                 mine = replace(mine, offers=())
-            late = await self._wait(asked, order)
+            late = len(zones) - len(asked) + await self._wait(asked, order)
         finally:
             for task in asked:
                 task.cancel()
@@ -234,11 +221,11 @@ class Selecting:
         request = order.request
         if request.destination or request.force_hosts or request.force_nodes:
             return ()
-        if names_hosts(request) is not None:
-            return ()
         home = home_of(order.group)
         zones = [one for one in self._zones.active() if home is None or one.zone_id == home]
-        if zones and child_blob_bytes(order.blob_bytes) is None:
+        if not zones or names_hosts(request) is not None:
+            return ()
+        if child_blob_bytes(order.blob_bytes) is None:
             self._tell("zone_too_deep", order.audience)
             return ()
         return zones
@@ -250,27 +237,32 @@ class Selecting:
             self._told_s[name, parent] = now_s
             self._telemetry.event(name, parent=parent)
 
-    async def _ask(self, zone: Zone, order: SelectOrder) -> _Source | None:
+    def _below_of(self, order: SelectOrder) -> SelectOrder | None:
+        """Return what children are asked for an order; None when no time or layer is left."""
         blob_bytes = child_blob_bytes(order.blob_bytes)
-        group = None if order.group is None else replace(order.group, zone_id=None)
         count = len(order.request.instance_uuids)
         now_s = self._clock.now_s()
         left_s = order.deadline_s - now_s
         timeout_s = left_s - max(_OWN_S + _OWN_EACH_S * count, _OWN_SHARE * left_s)
         if blob_bytes is None or timeout_s <= 0:
             return None
-        unused = self._below.take(zone)
-        below = replace(
-            order,
+        return SelectOrder(
             request=abroad(order.request),
             audience=self._zone,
             deadline_s=now_s + timeout_s,
             blob_bytes=blob_bytes,
-            group=group,
-            surplus=unused,
+            group=None if order.group is None else replace(order.group, zone_id=None),
+            hold=order.hold,
+            marks=(*order.marks, self._marks.new()),
         )
+
+    async def _ask(self, zone: Zone, below: SelectOrder) -> _Source | None:
+        count = len(below.request.instance_uuids)
+        timeout_s = below.deadline_s - self._clock.now_s()
+        unused = self._below.take(zone)
+        order = replace(below, surplus=unused) if unused else below
         try:
-            offers = await self._children.select(zone, below, timeout_s=timeout_s)
+            offers = await self._children.select(zone, order, timeout_s=timeout_s)
         except (BerthError, asyncio.CancelledError) as error:
             self._below.give_back(zone, unused)
             if isinstance(error, asyncio.CancelledError):
@@ -279,7 +271,7 @@ class Selecting:
             return None
         weights = [adjusted(one, zone.weight_offset, zone.weight_scale) for one in offers.weights]
         if len(offers.blobs) != len(weights) or any(
-            len(blob) != blob_bytes for blob in offers.blobs
+            len(blob) != below.blob_bytes for blob in offers.blobs
         ):
             self._telemetry.event("zone_answered_oddly", zone=zone.name)
             return None
@@ -298,18 +290,26 @@ class Selecting:
     def _merged(
         self, order: SelectOrder, mine: HostOffers, sources: Sequence[_Source], late: int
     ) -> Selection:
+        if not sources:
+            return self._of_own(mine, late)
         count = len(order.request.instance_uuids)
         weights = [[one.weight for one in mine.offers], *(list(one.weights) for one in sources)]
         taken = (merge_from_one if is_together(order.group) else merge)(weights, count)
         rest = _rest(weights, taken)
 
-        self._note(order, mine, sources, [one.source for one in (*taken, *rest)])
+        if order.hold:
+            given = Given(
+                order.audience,
+                mine.ends_at_s,
+                [one.source for one in (*taken, *rest)],
+                [one.zone for one in sources],
+                [one.offers.select_id for one in sources],
+            )
+            self._given.note(mine.select_id, given)
 
         def choice(one: Taken) -> Choice:
             if one.source == 0:
-                host = mine.offers[one.place]
-                terms = HostTerms(host.provider_uuid, self._scheduler, one.place)
-                return Choice(one.weight, terms)
+                return self._of_host(mine, one.place)
             source = sources[one.source - 1]
             blob = source.offers.blobs[one.place]
             return Choice(one.weight, ChildTerms(source.zone.zone_id, blob))
@@ -323,28 +323,14 @@ class Selecting:
             late=late,
         )
 
-    def _note(
-        self,
-        order: SelectOrder,
-        mine: HostOffers,
-        sources: Sequence[_Source],
-        given: Sequence[int],
-    ) -> None:
-        """Remember what was given, for as long as it may be released."""
-        now_s = self._clock.now_s()
-        while self._given:
-            oldest = next(iter(self._given))
-            if self._given[oldest].ends_at_s > now_s:
-                break
-            del self._given[oldest]
-        if order.hold and sources:
-            self._given[mine.select_id] = _Given(
-                order.audience,
-                mine.ends_at_s,
-                given,
-                [one.zone for one in sources],
-                [one.offers.select_id for one in sources],
-            )
+    def _of_own(self, mine: HostOffers, late: int) -> Selection:
+        """Return what this zone's own hosts offer, where no other zone offers anything."""
+        own = tuple(self._of_host(mine, place) for place in range(len(mine.offers)))
+        return Selection(mine.select_id, own, (), mine.ends_at_s, mine.decision, late)
+
+    def _of_host(self, mine: HostOffers, place: int) -> Choice:
+        host = mine.offers[place]
+        return Choice(host.weight, HostTerms(host.provider_uuid, self._scheduler, place))
 
     async def release(self, surplus: Surplus, audience: str) -> bool:
         """Let go what is held for offers that are not used, here and below.
@@ -354,22 +340,14 @@ class Selecting:
         Returns:
             Whether anything of the select is known here; another scheduler may have made it.
         """
-        given = self._given.get(surplus.select_id)
-        if given is None:
-            return bool(self._local.release(surplus.select_id, audience, keep=surplus.keep))
-        if given.audience != audience:
-            return True
-        keeps = Counter(given.sources[: surplus.keep])
-        self._local.release(surplus.select_id, audience, keep=keeps[0])
-        if not surplus.keep:
-            del self._given[surplus.select_id]
-        below = enumerate(zip(given.zones, given.select_ids, strict=True), start=1)
-        totals = Counter(given.sources)
-        await self._below.add(
-            (zone, Surplus(select_id, keeps[source]))
-            for source, (zone, select_id) in below
-            if keeps[source] < totals[source]
-        )
+        select_id = surplus.select_id
+        known = self._given.audience_of(select_id)
+        if known is None:
+            return bool(self._local.release(select_id, audience, keep=surplus.keep))
+        if known == audience:
+            keep, below = self._given.let_go(surplus)
+            self._local.release(select_id, audience, keep=keep)
+            await self._below.add(below)
         return True
 
 

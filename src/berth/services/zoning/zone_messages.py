@@ -20,6 +20,7 @@ from berth.domain.zone_orders import (
     SelectOrder,
     Withdrawal,
 )
+from berth.services.url_texts import url_text_of
 from berth.services.zoning.message_parts import (
     NAMES_MAX,
     GroupMessage,
@@ -28,7 +29,6 @@ from berth.services.zoning.message_parts import (
     bytes_of,
     check_range,
     read_marks,
-    text_of,
 )
 
 DEADLINE_MS_MAX = 60_000
@@ -52,18 +52,20 @@ class SelectMessage:
     marks: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, order: SelectOrder, now_s: float) -> "SelectMessage":
-        """Make one of an order."""
+    def of(
+        cls, order: SelectOrder, now_s: float, request: RequestMessage | None = None
+    ) -> "SelectMessage":
+        """Make one of an order; `request` is the message of its request, if it is there already."""
         left_ms = int((order.deadline_s - now_s) * 1000)
         return cls(
-            request=RequestMessage.of(order.request),
+            request=request or RequestMessage.of(order.request),
             num_instances=len(order.request.instance_uuids),
             deadline_ms=max(1, min(left_ms, DEADLINE_MS_MAX)),
             blob_bytes=order.blob_bytes,
             group=GroupMessage.of(order.group),
             hold=order.hold,
             surplus=tuple(map(SurplusMessage.of, order.surplus)),
-            marks=tuple(map(text_of, order.marks)),
+            marks=tuple(map(url_text_of, order.marks)),
         )
 
     def order(self, audience: str, now_s: float) -> SelectOrder:
@@ -112,8 +114,8 @@ class OffersMessage:
     def of(cls, offers: Offers) -> "OffersMessage":
         """Make one of offers."""
         pairs = zip(offers.weights, offers.blobs, strict=True)
-        weights = tuple(WeightMessage(weight, text_of(blob)) for weight, blob in pairs)
-        return cls(text_of(offers.select_id), weights)
+        weights = tuple(WeightMessage(weight, url_text_of(blob)) for weight, blob in pairs)
+        return cls(url_text_of(offers.select_id), weights)
 
     @property
     def offers(self) -> Offers:
@@ -164,7 +166,7 @@ class BuildMessage:
                 InstanceMessage(
                     item.instance.uuid,
                     item.instance.name,
-                    text_of(item.blob),
+                    url_text_of(item.blob),
                     item.sent_ms,
                     item.instance.launch_index,
                 )

@@ -162,6 +162,23 @@ async def test_a_selection_is_released_in_the_whole_tree() -> None:
     assert sum(held(root)) == 0
 
 
+async def test_a_child_is_told_once_of_what_it_is_to_let_go() -> None:
+    """Not anew with all else of the same select."""
+    root = await open_tree()
+    order = root.select_order(request_of(1))
+    selection = await root.selecting.select(order)
+    (best,) = selection.choices
+    chosen = best.where.zone_id if isinstance(best.where, ChildTerms) else 0
+    await root.selecting.release(Surplus(selection.select_id, keep=1), order.audience)
+    told = [name for name, verb in root.near.asked if verb == "release"]
+    names = {zone.name for zone in root.children if zone.zone_id != chosen}
+    assert names <= set(told)
+    await root.selecting.release(Surplus(selection.select_id), order.audience)
+    again = [name for name, verb in root.near.asked if verb == "release"][len(told) :]
+    assert not names & set(again)
+    assert sum(held(root)) == 0
+
+
 async def test_what_is_not_used_goes_along_with_the_next_select() -> None:
     """Into the whole tree, with no message of its own."""
     root = await open_tree(gathers=True)

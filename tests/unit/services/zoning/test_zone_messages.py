@@ -20,7 +20,8 @@ from berth.domain.zone_orders import (
     Surplus,
     Withdrawal,
 )
-from berth.services.zoning.message_parts import bytes_of, text_of
+from berth.services.url_texts import url_text_of
+from berth.services.zoning.message_parts import bytes_of
 from berth.services.zoning.request_digests import digest_of
 from berth.services.zoning.ring_marks import MARK_BYTES
 from berth.services.zoning.zone_messages import (
@@ -125,6 +126,6 @@ def test_what_is_out_of_bounds_is_named(message: dict[str, object]) -> None:
 
 def test_bytes_are_written_in_the_characters_of_urls() -> None:
     """And anything else is refused."""
-    assert bytes_of("blob", text_of(b"\xff\xfe\xfd")) == b"\xff\xfe\xfd"
+    assert bytes_of("blob", url_text_of(b"\xff\xfe\xfd")) == b"\xff\xfe\xfd"
     with pytest.raises(InvalidInputError):
         bytes_of("blob", "é")
