@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from berth.adapters.zones import open_children
 from berth.api.zones.parts import ZoneParts
 from berth.bootstrap_core import Core
 from berth.bootstrap_process import Loop, make_folder
@@ -79,9 +80,6 @@ async def open_zone(core: Core) -> AsyncGenerator[OpenZone | None]:
     if not settings.is_on:
         yield None
         return
-    # Imported here because it takes as long as all the rest, and only zones need it.
-    from berth.adapters.zones import open_children  # noqa: PLC0415
-
     keys = ZoneKeyFile(key_file_of(core.settings), core.clock, core.telemetry)
     parents = ParentsFile(parents_file_of(core.settings), core.clock, core.telemetry)
     zones = Zones(core.ledger, Sealer(keys.passwords, os.urandom), settings.name)

@@ -1,16 +1,11 @@
-"""Connections to child zones: aiohttp keeps them, and a doubtful one is not used again."""
+"""Connections to one zone: kept while they can be trusted, and one request at a time on each."""
 
+import asyncio
 import ssl
-from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import partial
-from typing import Final
-from weakref import WeakSet
+from collections.abc import Sequence
+from typing import Final, cast
 
-from aiohttp import ClientConnectionError, ClientRequest, ClientTimeout, TCPConnector
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.connector import Connection
-from aiohttp.tracing import Trace
+from berth.adapters.zones.answers import AnswerError, AnswerReader
 
 IDLE_S: Final = 4.0
 """Seconds after which an unused connection is not used again: servers of Berth close it after
@@ -19,59 +14,215 @@ CONNECTIONS_MAX: Final = 64
 """Connections to one zone; who comes when all are in use waits for one."""
 
 
-@dataclass(slots=True)
-class Progress:
-    """How far a request has come: whether it has a connection, and one that was used before.
-
-    From then on any of it may have been sent. (aiohttp tells of it, too; that takes several times
-    as long as all that is done here.)
-    """
-
-    is_sent: bool = False
-    was_kept: bool = False
+class ClosedError(Exception):
+    """This process ends, and connects to nobody any more."""
 
 
-PROGRESS: Final[ContextVar[Progress]] = ContextVar("progress")
-"""That of the request that this task makes."""
+class Connection(asyncio.Protocol):
+    """One connection. What comes on it while nobody has asked ends it."""
 
+    def __init__(self) -> None:
+        self.is_kept = False
+        """Whether a request has been answered on it."""
+        self._transport: asyncio.Transport | None = None
+        self._reader: AnswerReader | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._idle: asyncio.TimerHandle | None = None
 
-class Connector(TCPConnector):
-    """Connects, and keeps connections, as aiohttp does, with two cares more.
+    # ---- what the loop tells --------------------------------------------------------------
 
-    What came on a kept connection while nobody asked would be read as the answer to the next
-    request. And a request that its server does not read would stay in memory after its end.
-    """
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Have a connection."""
+        self._transport = cast("asyncio.Transport", transport)
 
-    def __init__(self, context: ssl.SSLContext) -> None:
-        # One of its parameters is not typed in full.
-        super().__init__(ssl=context, limit=0, keepalive_timeout=IDLE_S)  # pyright: ignore[reportUnknownMemberType]
-        self._used: WeakSet[ResponseHandler] = WeakSet()
+    def data_received(self, data: bytes) -> None:
+        """Read an answer; what nobody has asked for could be taken for the next one."""
+        reader = self._reader
+        if reader is None:
+            self.close()
+            return
+        try:
+            reader.feed(data)
+        except AnswerError as error:
+            self._end(error)
+        else:
+            if reader.is_whole:
+                self._end(None)
 
-    async def connect(
-        self,
-        req: ClientRequest,
-        traces: list[Trace],
-        timeout: ClientTimeout,  # noqa: ASYNC109 - aiohttp calls it so
-    ) -> Connection:
-        """Return a connection on which nothing has come yet.
+    def eof_received(self) -> None:
+        """End with the server; returning nothing closes the connection."""
+        self._lose()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Have no connection any more."""
+        self._lose()
+        self._transport = None
+
+    def _lose(self) -> None:
+        if self._reader is not None:
+            self._end(self._reader.lost())
+        self.close()
+
+    def _end(self, error: Exception | None) -> None:
+        """Let whoever waits for the answer go on."""
+        self._reader = None
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            return
+        if error is None:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(error)
+
+    # ---- what is done with it -------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something can be sent."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    async def ask(self, request: Sequence[bytes], reader: AnswerReader, until_s: float) -> None:
+        """Send a request, in pieces, and wait until its answer is whole.
+
+        Whatever keeps that from being so, the connection is not used again.
+
+        Args:
+            request: what is sent.
+            reader: reads the answer.
+            until_s: time of the loop until which is waited.
 
         Raises:
-            ClientConnectionError: there is none.
+            AnswerError: what came is no answer.
+            TimeoutError: it has not come in time.
         """
-        for _ in range(CONNECTIONS_MAX + 1):
-            connection = await super().connect(req, traces, timeout)
-            protocol = connection.protocol
-            if protocol is not None and not protocol.should_close:
-                connection.add_callback(partial(_drop_unsent, connection))
-                progress = PROGRESS.get()
-                progress.is_sent, progress.was_kept = True, protocol in self._used
-                self._used.add(protocol)
-                return connection
+        transport = self._transport
+        if transport is None:
+            raise reader.lost()
+        loop = asyncio.get_running_loop()
+        waiter = self._waiter = loop.create_future()
+        self._reader = reader
+        timer = loop.call_at(until_s, self._end, TimeoutError())
+        try:
+            for piece in request:
+                transport.write(piece)
+            await waiter
+        finally:
+            timer.cancel()
+            self._reader = self._waiter = None
+            if not reader.can_go_on or transport.get_write_buffer_size():
+                self.close()
+            self.is_kept = True
+
+    def rest(self) -> None:
+        """Close it when nobody has taken it for some seconds."""
+        self._idle = asyncio.get_running_loop().call_later(IDLE_S, self.close)
+
+    def wake(self) -> None:
+        """Keep it open from now on."""
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def close(self) -> None:
+        """Close it, with whatever has not been sent: no server has to read that."""
+        self.wake()
+        if self._transport is not None:
+            if self._transport.get_write_buffer_size():
+                self._transport.abort()
+            else:
+                self._transport.close()
+
+
+class Connections:
+    """All connections to one zone, in use or not.
+
+    Args:
+        host: name or address.
+        port: where it listens.
+        context: checks its certificate; None sends in the clear.
+    """
+
+    def __init__(self, host: str, port: int, context: ssl.SSLContext | None) -> None:
+        self._host = host
+        self._port = port
+        self._context = context
+        self._turns = asyncio.Semaphore(CONNECTIONS_MAX)
+        self._resting: list[Connection] = []
+        self._used: set[Connection] = set()
+        self._is_closed = False
+
+    async def take(self, until_s: float, *, is_new: bool = False) -> Connection:
+        """Return a connection for one request; `put_back` it, whatever came of that.
+
+        Args:
+            until_s: time of the loop until which is waited for one.
+            is_new: take none that was used before.
+
+        Raises:
+            ClosedError: they are closed.
+            OSError: there is none, or not in time (TimeoutError).
+            UnicodeError: the name of a host that no name server could be asked for.
+        """
+        connection = None if is_new or self._turns.locked() else self._rested()
+        if connection is not None:
+            await self._turns.acquire()  # at once
+        else:
+            async with asyncio.timeout_at(until_s):
+                connection = await self._waited_for(is_new=is_new)
+        self._used.add(connection)
+        return connection
+
+    def put_back(self, connection: Connection) -> None:
+        """Let others use a connection, if it can be trusted still."""
+        self._used.discard(connection)
+        self._turns.release()
+        if self._is_closed:
             connection.close()
-        raise ClientConnectionError("the zone speaks before it is asked")
+        elif connection.is_open:
+            connection.rest()
+            self._resting.append(connection)
 
+    def _rested(self) -> Connection | None:
+        while self._resting:
+            connection = self._resting.pop()
+            connection.wake()
+            if connection.is_open:
+                return connection
+        return None
 
-def _drop_unsent(connection: Connection) -> None:
-    transport = connection.transport
-    if transport is not None and transport.get_write_buffer_size():
-        transport.abort()
+    async def _waited_for(self, *, is_new: bool) -> Connection:
+        await self._turns.acquire()
+        try:
+            kept = None if is_new else self._rested()
+            return await self._connected() if kept is None else kept
+        except BaseException:
+            self._turns.release()
+            raise
+
+    async def _connected(self) -> Connection:
+        self._check_open()
+        _, connection = await asyncio.get_running_loop().create_connection(
+            Connection, self._host, self._port, ssl=self._context
+        )
+        try:
+            self._check_open()
+        except ClosedError:
+            connection.close()
+            raise
+        return connection
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError
+
+    def retire(self) -> None:
+        """Close them all as soon as nobody uses them, and make no more."""
+        self._is_closed = True
+        while self._resting:
+            self._resting.pop().close()
+
+    def close(self) -> None:
+        """Close them all; whoever waits for an answer is told."""
+        self.retire()
+        for connection in tuple(self._used):
+            connection.close()

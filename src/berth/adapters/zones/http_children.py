@@ -3,33 +3,17 @@
 import asyncio
 import re
 import ssl
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from io import BytesIO
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
-from weakref import WeakValueDictionary
 
-from aiohttp import (
-    ClientConnectionError,
-    ClientConnectorError,
-    ClientError,
-    ClientHandlerType,
-    ClientRequest,
-    ClientResponse,
-    ClientResponseError,
-    ClientSession,
-    ClientTimeout,
-    DummyCookieJar,
-    ServerDisconnectedError,
-    encode_basic_auth,
-)
-from yarl import URL
-
-from berth.adapters.zones.answers import CONNECTION_HEADERS, AnswerError, read_answer
-from berth.adapters.zones.connections import CONNECTIONS_MAX, PROGRESS, Connector, Progress
+from berth.adapters.zones.answers import CONNECTION_HEADERS, AnswerError, AnswerReader, LostError
+from berth.adapters.zones.connections import ClosedError, Connections
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zone import Zone
 from berth.ports.zones import (
@@ -56,33 +40,32 @@ _METHOD: Final = re.compile(r"[A-Z]{1,16}")
 _PATH: Final = re.compile(r"/[!-~]*")
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(r"[\t -~]*")
-_BYTES_MAX: Final = 64 * 1024
-_URLS_MAX: Final = 16
+_JOINED_BYTES_MAX: Final = 64 * 1024
+"""Longest body that is sent in one piece with the head."""
+_LINES_KEPT: Final = 64
 _SAFE: Final = frozenset({"GET", "HEAD"})
+_WITHOUT_LENGTH: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_PORTS: Final = {"http": 80, "https": 443}
 
 
 class HttpChildren:
     """Sends requests to zones; see the port `ForwardsToZones`.
 
     Args:
-        session: the connections; it follows no environment and keeps no cookies.
         writer: says for whom each request is.
         password_of: returns the password of a zone's account.
+        context: checks certificates of zones that are asked by https.
     """
 
     def __init__(
-        self,
-        session: ClientSession,
-        writer: StatesTenants,
-        password_of: Callable[[Zone], str],
+        self, writer: StatesTenants, password_of: Callable[[Zone], str], context: ssl.SSLContext
     ) -> None:
-        self._session = session
         self._writer = writer
         self._password_of = password_of
-        self._turns: WeakValueDictionary[int, asyncio.Semaphore] = WeakValueDictionary()
-        """By zone and not by host, as zones may be behind one; each lives while it is used."""
+        self._context = context
         self._targets: dict[int, _Target] = {}
-        self._reading: set[ClientResponse] = set()
+        """By zone and not by host, as zones may be behind one."""
+        self._is_closed = False
 
     async def forward(
         self,
@@ -95,70 +78,52 @@ class HttpChildren:
     ) -> ForwardedAnswer:
         """See `ForwardsToZones.forward`."""
         _check(asked)
-        target = self._target_of(zone)
-        url = target.url_of(asked.path)
-        call = _Call(self._writer, zone, asked, project_id, user_id)
-        PROGRESS.set(call.progress)
-        turns = self._turns.setdefault(zone.zone_id, asyncio.Semaphore(CONNECTIONS_MAX))
+        call = _Call(self._writer, self._target_of(zone), asked, project_id, user_id)
+        until_s = asyncio.get_running_loop().time() + timeout_s
         try:
-            async with asyncio.timeout(timeout_s), turns:
-                return await self._ask(call, url, target.authorization)
+            return await call.answer(until_s)
         except TimeoutError as error:
             raise call.error(f"no answer in {timeout_s:g} s") from error
-        except ClientResponseError as error:
-            raise call.error("the answer is no HTTP, or has a head that is too long") from error
+        except ClosedError as error:
+            raise call.error("this process ends") from error
         # UnicodeError: the name of a host that no name server could be asked for.
-        except (AnswerError, ClientError, UnicodeError) as error:
+        except (AnswerError, OSError, UnicodeError) as error:
             raise call.error(str(error)) from error
 
     async def close(self) -> None:
         """Close all connections, and ask nobody any more; whoever waits for an answer is told."""
-        for response in self._reading:
-            response.close()  # the session would leave whoever reads it waiting
-        await self._session.close()
+        self._is_closed = True
+        for target in self._targets.values():
+            target.connections.close()
+        await asyncio.sleep(0)  # a loop that ends now would leave their sockets open
 
     def _target_of(self, zone: Zone) -> "_Target":
         """Return where a zone is and how it knows us, as long as its record stays as it is."""
-        target = self._targets.get(zone.zone_id)
-        if target is None or (target.zone is not zone and target.zone != zone):
-            password = self._password_of(zone) if zone.username else ""
-            target = _Target.of(zone, password)
-            if password or not zone.username:  # or there may be one as soon as its key is back
-                self._targets[zone.zone_id] = target
+        known = self._targets.get(zone.zone_id)
+        if known is not None and (known.zone is zone or known.zone == zone):
+            return known
+        if self._is_closed:
+            raise NotAskedError(f"zone {zone.name}: this process ends")
+        password = self._password_of(zone) if zone.username else ""
+        target = _Target.of(zone, password, self._context)
+        if password or not zone.username:  # or there may be one as soon as its key is back
+            self._targets[zone.zone_id] = target
+            if known is not None:
+                known.connections.retire()
         return target
 
-    async def _ask(self, call: "_Call", url: URL, authorization: str | None) -> ForwardedAnswer:
-        if self._session.closed:
-            raise call.error("this process ends")
-        asked = call.asked
-        async with self._session.request(
-            asked.method,
-            url,
-            headers=_headers_of(asked, authorization),
-            # aiohttp writes a file piece by piece, and bytes at once.
-            data=BytesIO(asked.body) if len(asked.body) > _BYTES_MAX else asked.body or None,
-            allow_redirects=False,
-            middlewares=(call.send,),
-        ) as response:
-            self._reading.add(response)
-            try:
-                return await read_answer(response, asked)
-            finally:
-                self._reading.discard(response)
 
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Target:
-    """A zone, and what is the same in all requests to it."""
+    """A zone, and what is the same in all requests to it: `lines` are of their heads."""
 
     zone: Zone
-    base: str
     prefix: str
-    authorization: str | None
-    urls: dict[str, URL] = field(default_factory=dict[str, URL])
+    lines: str
+    connections: Connections
 
     @classmethod
-    def of(cls, zone: Zone, password: str) -> "_Target":
+    def of(cls, zone: Zone, password: str, context: ssl.SSLContext) -> "_Target":
         """Read the record of a zone.
 
         Raises:
@@ -166,79 +131,84 @@ class _Target:
         """
         parts = urlsplit(zone.api_url)
         prefix = parts.path.rstrip("/")
+        default = _PORTS.get(parts.scheme)
         # A colon ends the username.
-        if _PATH.fullmatch(f"/{parts.netloc}{prefix}") is None or ":" in zone.username:
+        is_odd = _PATH.fullmatch(f"/{parts.netloc}{prefix}") is None or ":" in zone.username
+        if is_odd or default is None or not parts.hostname or "@" in parts.netloc:
             raise NotAskedError(f"zone {zone.name}: no request can have its URL or username")
-        authorization = encode_basic_auth(zone.username, password) if zone.username else None
-        return cls(zone, f"{parts.scheme}://{parts.netloc}", prefix, authorization)
-
-    def url_of(self, path: str) -> URL:
-        """Return where a request goes, exactly as it is signed.
-
-        Raises:
-            InvalidInputError: its path would change on the way.
-            NotAskedError: the address of the zone cannot be written into a request.
-        """
-        url = self.urls.get(path)
-        if url is not None:
-            return url
         try:
-            url = URL(f"{self.base}{self.prefix}{path}", encoded=True)
+            port = default if parts.port is None else parts.port
         except ValueError as error:
-            raise NotAskedError(f"zone {self.zone.name}: {error}") from error
-        if url.raw_path_qs != f"{self.prefix}{path}":
-            raise InvalidInputError("path", "must not end with an empty query")
-        if len(self.urls) < _URLS_MAX:
-            self.urls[path] = url
-        return url
+            raise NotAskedError(f"zone {zone.name}: {error}") from error
+        lines = f"Host: {parts.netloc}\r\nAccept-Encoding: identity\r\nUser-Agent: berth\r\n"
+        if zone.username:
+            account = b64encode(f"{zone.username}:{password}".encode()).decode()
+            lines += f"Authorization: Basic {account}\r\n"
+        secured = context if parts.scheme == "https" else None
+        return cls(zone, prefix, lines, Connections(parts.hostname, port, secured))
 
 
 @dataclass(slots=True)
 class _Call:
-    """One request, and how far it has come."""
+    """One request, and how far it has come.
+
+    From the moment it has a connection any of it may have been sent.
+    """
 
     writer: StatesTenants
-    zone: Zone
+    target: _Target
     asked: ForwardedRequest
     project_id: str
     user_id: str
-    progress: Progress = field(default_factory=Progress)
+    is_sent: bool = False
+    was_kept: bool = False
 
-    async def send(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-        """Send it, and if it only reads once more: a kept connection may just have ended."""
+    async def answer(self, until_s: float) -> ForwardedAnswer:
+        """Send it, and if it only reads once more: a kept connection may just have ended.
+
+        Raises:
+            AnswerError: what came is no answer.
+            OSError: there is no connection, or something did not come in time (TimeoutError).
+        """
         try:
-            return await self._send_once(request, handler)
-        except _LostError:
-            if self.asked.method not in _SAFE or self.asked.body or not self.progress.was_kept:
+            return await self._answer(until_s, is_new=False)
+        except LostError:
+            if self.asked.method not in _SAFE or self.asked.body or not self.was_kept:
                 raise
-            return await self._send_once(request, handler)
+            return await self._answer(until_s, is_new=True)
 
-    async def _send_once(
-        self, request: ClientRequest, handler: ClientHandlerType
-    ) -> ClientResponse:
-        self.progress.was_kept = False
-        # Each time another, for it may be used once.
-        request.headers[STATEMENT_HEADER] = self.writer.write(
-            self.zone.name, self.asked, project_id=self.project_id, user_id=self.user_id
-        )
+    async def _answer(self, until_s: float, *, is_new: bool) -> ForwardedAnswer:
+        connections, reader = self.target.connections, AnswerReader(self.asked)
+        connection = await connections.take(until_s, is_new=is_new)
         try:
-            return await handler(request)
-        except ClientConnectorError:
-            raise
-        # As an error that aiohttp does not know: it would send PUT and DELETE again by itself.
-        except ServerDisconnectedError as error:
-            raise _LostError("the connection was closed instead of an answer") from error
-        except ClientConnectionError as error:
-            raise _LostError(f"the connection was lost ({type(error).__name__})") from error
+            self.is_sent, self.was_kept = True, connection.is_kept
+            await connection.ask(self._request(), reader, until_s)
+        finally:
+            connections.put_back(connection)
+        return reader.answer
+
+    def _request(self) -> tuple[bytes, ...]:
+        """Return what is to be sent, with a new statement, as one may be used once."""
+        asked, target = self.asked, self.target
+        statement = self.writer.write(
+            target.zone.name, asked, project_id=self.project_id, user_id=self.user_id
+        )
+        length = ""
+        if asked.body or asked.method not in _WITHOUT_LENGTH:
+            length = f"Content-Length: {len(asked.body)}\r\n"
+        lines = _lines_of(tuple(asked.headers.items()))
+        head = (
+            f"{asked.method} {target.prefix}{asked.path} HTTP/1.1\r\n"
+            f"{target.lines}{lines}{length}{STATEMENT_HEADER}: {statement}\r\n\r\n"
+        ).encode("ascii")
+        if len(asked.body) > _JOINED_BYTES_MAX:
+            return head, asked.body
+        return (head + asked.body,)
 
     def error(self, reason: str) -> UnavailableError:
         """Return what to raise; only what was not begun to be sent has certainly not arrived."""
-        kind = UnavailableError if self.progress.is_sent else NotAskedError
-        return kind(f"zone {self.zone.name}: {reason}")
-
-
-class _LostError(AnswerError):
-    """The connection ended before the head of an answer had come."""
+        kind = UnavailableError if self.is_sent else NotAskedError
+        return kind(f"zone {self.target.zone.name}: {reason}")
 
 
 @asynccontextmanager
@@ -263,30 +233,27 @@ async def open_children(
     except OSError as error:
         reason = f"{ca_file} holds no certificates that can be read ({error})"
         raise InvalidInputError("zones.ca_file", reason) from error
-    async with ClientSession(
-        connector=Connector(context),
-        cookie_jar=DummyCookieJar(),
-        timeout=ClientTimeout(total=None),
-        trust_env=False,
-        auto_decompress=False,
-        skip_auto_headers=("Accept", "Content-Type"),
-    ) as session:
-        children = HttpChildren(session, writer, password_of)
-        try:
-            yield children
-        finally:
-            await children.close()
+    children = HttpChildren(writer, password_of, context)
+    try:
+        yield children
+    finally:
+        await children.close()
 
 
-def _headers_of(asked: ForwardedRequest, authorization: str | None) -> dict[str, str]:
-    """Return all headers but the statement."""
-    headers = {
-        name: value for name, value in asked.headers.items() if name.lower() not in _OWN_HEADERS
-    }
-    headers |= {"Accept-Encoding": "identity", "User-Agent": "berth"}
-    if authorization is not None:
-        headers["Authorization"] = authorization
-    return headers
+@lru_cache(maxsize=_LINES_KEPT)
+def _lines_of(headers: tuple[tuple[str, str], ...]) -> str:
+    """Return the lines of the headers that are passed on.
+
+    Raises:
+        InvalidInputError: naming the header that would be read as something else.
+    """
+    lines: list[str] = []
+    for name, value in headers:
+        if _NAME.fullmatch(name) is None or _VALUE.fullmatch(value) is None:
+            raise InvalidInputError(f"header {name[:80]!r}", "has characters that it cannot have")
+        if name.lower() not in _OWN_HEADERS:
+            lines.append(f"{name}: {value}\r\n")
+    return "".join(lines)
 
 
 def _check(asked: ForwardedRequest) -> None:
@@ -299,6 +266,7 @@ def _check(asked: ForwardedRequest) -> None:
         raise InvalidInputError("method", "must be up to 16 capital letters, and not CONNECT")
     if _PATH.fullmatch(asked.path) is None or "#" in asked.path:
         raise InvalidInputError("path", "must begin with / and be encoded as in a URL")
-    for name, value in asked.headers.items():
-        if _NAME.fullmatch(name) is None or _VALUE.fullmatch(value) is None:
-            raise InvalidInputError(f"header {name[:80]!r}", "has characters that it cannot have")
+    if asked.path.endswith("?") and asked.path.count("?") == 1:
+        # Whoever reads it may take it for none, and so for another path than was signed.
+        raise InvalidInputError("path", "must not end with an empty query")
+    _lines_of(tuple(asked.headers.items()))
