@@ -54,7 +54,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._message_s_max = message_s_max
         self._unread_bytes = 0
         self._was_asked = False
-        self._has_head = False
         self._is_between = False
         self._alarm: asyncio.TimerHandle | None = None
 
@@ -83,18 +82,13 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
-        self._has_head = self._is_between = False
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a field of the head; what comes after a body is none."""
-        if not self._has_head:
-            super().on_header(name, value)
+        self._is_between = False
 
     def on_headers_complete(self) -> None:
-        """Hand the head on."""
-        self._has_head = True
+        """Hand the head on; what comes after a body is none of its fields."""
         self._unread_bytes = 0
         super().on_headers_complete()
+        self.headers = []
         self._was_asked = True
 
     def on_body(self, body: bytes) -> None:

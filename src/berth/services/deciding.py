@@ -1,5 +1,6 @@
 """Deciding: the driver's plan, made into a record that says all about itself."""
 
+from contextlib import nullcontext
 from typing import Protocol
 
 from berth.domain.decision import Decision, TriedDecision, Verdict
@@ -11,7 +12,7 @@ from berth.scheduling.inspecting import counterfactuals_of
 from berth.scheduling.instance_rules import leaving_out
 from berth.scheduling.policy import Policy
 from berth.scheduling.seeding import seed_of
-from berth.services.moving import apart_from_group
+from berth.services.moving import apart, is_move
 from berth.services.replica import Replica
 from berth.services.rivalry import Rivalry
 
@@ -62,7 +63,9 @@ class Deciding:
         seed = seed_of(request.request_id) + attempt - 1
         now_s = self._clock.now_s()
         began_ns = self._clock.ticks_ns()
-        with apart_from_group(hosts, request):
+        # A group's policy is asked as if an instance to be moved were nowhere yet.
+        moves = is_move(request)
+        with apart(hosts, request.instance_uuids[0]) if moves else nullcontext():
             plan = plan_kept(hosts, request, policy, now_s=now_s, seed=seed)
         duration_us = (self._clock.ticks_ns() - began_ns) // 1000
         return Decision(

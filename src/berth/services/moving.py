@@ -273,16 +273,6 @@ def going_on(
 
 
 @contextmanager
-def apart_from_group(hosts: HostTable, request: Request) -> Generator[None, None, None]:
-    """Have a group's policy be asked as if the instance to be moved were nowhere yet."""
-    if not is_move(request):
-        yield
-        return
-    with apart(hosts, request.instance_uuids[0]):
-        yield
-
-
-@contextmanager
 def apart(hosts: HostTable, instance_uuid: str) -> Generator[None, None, None]:
     """Have an instance be in no server group meanwhile, wherever it is."""
     occupant = hosts.occupants.get(instance_uuid)

@@ -126,7 +126,8 @@ def _packed(terms: OfferTerms) -> bytes:
         terms.ends_at_s,
     )
     if isinstance(where, HostTerms):
-        return head + _HOST.pack(UUID(where.provider_uuid).bytes, where.scheduler, where.place)
+        provider = bytes.fromhex(where.provider_uuid.replace("-", ""))
+        return head + _HOST.pack(provider, where.scheduler, where.place)
     return head + _CHILD.pack(where.zone_id, len(where.blob)) + where.blob
 
 

@@ -1,7 +1,8 @@
 """Digests of requests: what an offer was made for, in a few bytes."""
 
 import hashlib
-from dataclasses import replace
+from dataclasses import fields
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -10,7 +11,9 @@ from berth.domain.offer import DIGEST_BYTES
 from berth.domain.request import Request
 
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
-_NO_UUID: Final = ("",)
+_asked_of: Final = attrgetter(
+    *(one.name for one in fields(Request) if one.name != "instance_uuids")
+)
 
 
 def digest_of(request: Request) -> bytes:
@@ -20,5 +23,5 @@ def digest_of(request: Request) -> bytes:
     that does not depend on the order of mappings. How many instances there are is not part of
     it: offers of one select may be used by fewer, and their uuids follow from the request's id.
     """
-    content = _encoder.encode(replace(request, instance_uuids=_NO_UUID))
+    content = _encoder.encode(_asked_of(request))
     return hashlib.sha256(b"berth request\0" + content).digest()[:DIGEST_BYTES]
