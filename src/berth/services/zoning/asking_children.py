@@ -64,6 +64,8 @@ _REASONS: Final[Mapping[int, str]] = {
     501: "it is no zone; give it a name in its settings",
 }
 
+_GOOD: Final = range(200, 300)
+
 _encoder: Final = msgspec.json.Encoder()
 T = TypeVar("T")
 
@@ -196,7 +198,7 @@ def _good(zone: Zone, answer: ForwardedAnswer) -> ForwardedAnswer:
     Raises:
         UnavailableError: it is one.
     """
-    if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
+    if answer.status not in _GOOD:
         reason = _REASONS.get(answer.status, "it could not do what was asked")
         raise UnavailableError(f"zone {zone.name} answered {answer.status}: {reason}")
     return answer

@@ -65,11 +65,10 @@ class GivenOffers:
             self._given[surplus.select_id] = replace(given, sources=kept)
         else:
             del self._given[surplus.select_id]
-        keeps, totals = Counter(kept), Counter(given.sources)
-        children = enumerate(zip(given.zones, given.select_ids, strict=True), start=1)
-        below = [
-            (zone, Surplus(select_id, keeps[source]))
-            for source, (zone, select_id) in children
-            if keeps[source] < totals[source]
-        ]
-        return keeps[0], below
+        keeps = Counter(kept)
+        children = (*zip(given.zones, given.select_ids, strict=True),)
+        below: list[tuple[Zone, Surplus]] = []
+        for source in sorted({*given.sources[surplus.keep :]} - {0}):
+            zone, select_id = children[source - 1]
+            below.append((zone, Surplus(select_id, keeps.get(source, 0))))
+        return keeps.get(0, 0), below

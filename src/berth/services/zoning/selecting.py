@@ -1,7 +1,6 @@
 """Selecting: the best offers of a zone and of all zones below it, merged into one list."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
@@ -364,6 +363,8 @@ def _result_of(task: "asyncio.Task[_Source | None]") -> _Source | None:
 
 def _rest(weights: Sequence[Sequence[float]], taken: Sequence[Taken]) -> list[Taken]:
     """Return what the sources offer beyond what was taken, in the order in which it holds."""
-    used = Counter(one.source for one in taken)
+    used = [0] * len(weights)
+    for one in taken:
+        used[one.source] += 1
     left = merge([offers[used[source] :] for source, offers in enumerate(weights)], _ALL)
     return [Taken(one.source, one.place + used[one.source], one.weight) for one in left]
