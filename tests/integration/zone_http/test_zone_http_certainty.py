@@ -254,6 +254,29 @@ async def test_what_comes_unasked_is_no_answer_to_the_next_request() -> None:
         assert [one.connection for one in server.requests] == [1, 2, 3]
 
 
+async def test_a_zone_with_another_record_is_asked_anew() -> None:
+    """Its connections of before are left, as soon as nobody waits on them."""
+    is_changed = asyncio.Event()
+
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.connection == 1:
+            await is_changed.wait()
+        writer.write(answer_of())
+
+    async with both(answer) as (children, server, zone):
+        waits = asyncio.create_task(ask(children, zone))
+        await asyncio.wait_for(server.is_asked.wait(), 5.0)
+        assert (await ask(children, zone_at(server.port, prefix="/moved"))).status == 200
+        is_changed.set()
+        assert (await waits).status == 200
+        await asyncio.wait_for(server.is_left.wait(), 5.0)
+    assert [one.line for one in server.requests] == [
+        "POST /zones/select HTTP/1.1",
+        "POST /moved/zones/select HTTP/1.1",
+    ]
+    assert server.connections == 2
+
+
 async def test_a_connection_that_nobody_uses_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """By this side, before the server does it."""
     monkeypatch.setattr(connections, "IDLE_S", 0.05)

@@ -149,6 +149,7 @@ class Connections:
         self._turns = asyncio.Semaphore(CONNECTIONS_MAX)
         self._resting: list[Connection] = []
         self._used: set[Connection] = set()
+        self._keeps = True
         self._is_closed = False
 
     async def take(self, until_s: float, *, is_new: bool = False) -> Connection:
@@ -176,7 +177,7 @@ class Connections:
         """Let others use a connection, if it can be trusted still."""
         self._used.discard(connection)
         self._turns.release()
-        if self._is_closed:
+        if not self._keeps:
             connection.close()
         elif connection.is_open:
             connection.rest()
@@ -216,13 +217,14 @@ class Connections:
             raise ClosedError
 
     def retire(self) -> None:
-        """Close them all as soon as nobody uses them, and make no more."""
-        self._is_closed = True
+        """Close each when it is not used any more; who waits for one gets it still."""
+        self._keeps = False
         while self._resting:
             self._resting.pop().close()
 
     def close(self) -> None:
-        """Close them all; whoever waits for an answer is told."""
+        """Close them all, and make no more; whoever waits for an answer is told."""
+        self._is_closed = True
         self.retire()
         for connection in tuple(self._used):
             connection.close()
