@@ -4,7 +4,6 @@ Whoever measures is a parent of the tree's root, with keys and an account of its
 every parent does: over HTTP, with a signed statement for each request.
 """
 
-import asyncio
 import os
 import statistics
 import tempfile
@@ -14,6 +13,8 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import uvloop
 
 from bench.cases import ZoneCases
 from bench.errors import BenchError
@@ -50,7 +51,6 @@ _SETTINGS: Final = {
     "agent.audit_interval_s": 3_600.0,
     "log.level": "warning",
     "zones.select_timeout_s": _ASK_S,
-    "zones.held_share_max": 1.0,
     "zones.poll_interval_s": 60.0,
 }
 
@@ -102,11 +102,11 @@ def measure_zones(cases: ZoneCases) -> ZoneTimes:
     """
     seal_us, open_us = _seals(cases.seals)
     with _tree((cases.zones,), cases.hosts, root_hosts=cases.hosts) as (tree, keys):
-        single = asyncio.run(_selects(tree, keys, 1, cases.selects))
+        single = uvloop.run(_selects(tree, keys, 1, cases.selects))
     with _tree((cases.zones,), cases.plan_hosts) as (tree, keys):
-        plan = asyncio.run(_selects(tree, keys, cases.plan_instances, cases.plans))
+        plan = uvloop.run(_selects(tree, keys, cases.plan_instances, cases.plans))
     with _tree((1,) * cases.depth, cases.hosts, root_hosts=cases.hosts) as (tree, keys):
-        depth_ms, round_trip_ms = asyncio.run(_depths(tree, keys, cases.selects))
+        depth_ms, round_trip_ms = uvloop.run(_depths(tree, keys, cases.selects))
     return ZoneTimes(single, plan, depth_ms, round_trip_ms, seal_us, open_us)
 
 
