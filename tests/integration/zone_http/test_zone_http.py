@@ -186,6 +186,7 @@ async def test_a_redirect_is_an_answer_and_not_followed() -> None:
         (POST, b"HTTP/1.1 204 No Content\r\n\r\n", b""),
         (POST, b"HTTP/1.0 200 OK\r\ncontent-length: 1\r\n\r\na", b"a"),
         (ForwardedRequest("HEAD", "/"), b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", b""),
+        (POST, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked \r\n\r\n0\r\n\r\n", b""),
     ],
 )
 async def test_all_forms_of_answers_are_read(
@@ -210,6 +211,7 @@ async def test_trailers_are_no_headers() -> None:
     [
         (always(b"this is not HTTP\r\n\r\n"), "no HTTP"),
         (always(b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n"), "no HTTP"),
+        (always(b"HTTP/1.1 099 H\r\ncontent-length: 4\r\n\r\nHINT" + answer_of()), "no HTTP"),
         (always(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\na"), "no HTTP"),
         (
             always(b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"),

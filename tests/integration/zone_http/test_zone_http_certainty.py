@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from berth.adapters.zones import connections, open_children
+from berth.adapters.zones import addresses, connections, open_children
 from berth.adapters.zones.connections import CONNECTIONS_MAX
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zone import Zone
@@ -108,6 +108,7 @@ async def test_where_nobody_listens_nothing_was_asked() -> None:
         "http://a b/",
         "http://ä.invalid/",
         "http://127.0.0.1:1/a b",
+        "http://[::1",
     ],
 )
 async def test_an_address_that_leads_nowhere_means_that_nothing_was_asked(url: str) -> None:
@@ -115,6 +116,42 @@ async def test_an_address_that_leads_nowhere_means_that_nothing_was_asked(url: s
     async with open_children(Writer(), password_of=lambda _: "") as children:
         with pytest.raises(NotAskedError):
             await ask(children, Zone(1, "west", url))
+
+
+async def test_a_name_is_looked_up_once_for_all_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name server that does not answer keeps no more than one thread from other zones."""
+    loop, asked, is_known = asyncio.get_running_loop(), list[object](), asyncio.Event()
+
+    async def look(host: object, *_: object, **__: object) -> list[object]:
+        asked.append(host)
+        await is_known.wait()
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
+
+    async with both(always(answer_of())) as (children, server, _):
+        zone = Zone(1, "west", f"http://west.invalid:{server.port}")
+        monkeypatch.setattr(addresses, "look_up", look)
+        for _ in range(3):
+            with pytest.raises(NotAskedError, match="no answer"):
+                await ask(children, zone, timeout_s=0.05)
+        assert asked == ["west.invalid"]
+        loop.call_later(0.05, is_known.set)
+        assert (await ask(children, zone)).status == 200
+        assert server.requests[0].headers["host"] == f"west.invalid:{server.port}"
+        await asyncio.gather(*(ask(children, zone) for _ in range(3)))
+        assert asked == ["west.invalid"]
+
+
+async def test_all_addresses_of_a_name_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, until one of them listens."""
+
+    async def look(*_: object, **__: object) -> list[object]:
+        numbers = ("127.0.0.7", "127.0.0.1")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 0)) for one in numbers]
+
+    monkeypatch.setattr(addresses, "look_up", look)
+    async with both(always(answer_of())) as (children, server, _):
+        zone = Zone(1, "west", f"http://west.invalid:{server.port}")
+        assert (await ask(children, zone)).status == 200
 
 
 async def test_a_connection_that_does_not_come_about_in_time_means_that_nothing_was_asked() -> None:
@@ -159,6 +196,24 @@ async def test_who_gets_no_turn_has_not_asked() -> None:
         assert len(server.requests) == CONNECTIONS_MAX + 1
 
 
+async def test_a_zone_whose_password_cannot_be_read_has_as_many_turns() -> None:
+    """Its account is read anew for each request, and its connections are the same."""
+    async with (
+        scripted(never) as server,
+        open_children(Writer(), password_of=lambda _: "") as children,
+    ):
+        zone = zone_at(server.port, username="parent")
+        waits = [asyncio.create_task(ask(children, zone)) for _ in range(CONNECTIONS_MAX)]
+        while len(server.requests) < CONNECTIONS_MAX:
+            server.is_asked.clear()
+            await asyncio.wait_for(server.is_asked.wait(), 5.0)
+        with pytest.raises(NotAskedError, match=r"no answer in 0\.3 s"):
+            await ask(children, zone, timeout_s=0.3)
+        await children.close()
+        await asyncio.gather(*waits, return_exceptions=True)
+        assert server.connections == CONNECTIONS_MAX
+
+
 async def test_once_closed_nobody_is_asked_and_who_waits_is_told() -> None:
     """At the end of a process."""
     async with both(never) as (children, server, zone):
@@ -170,6 +225,18 @@ async def test_once_closed_nobody_is_asked_and_who_waits_is_told() -> None:
         with pytest.raises(NotAskedError, match="this process ends"):
             await ask(children, zone)
         assert len(server.requests) == 1
+
+
+async def test_who_waits_by_an_older_record_is_told_at_the_end() -> None:
+    """Whatever else of the zone has changed since."""
+    async with both(never) as (children, server, zone):
+        waits = asyncio.create_task(ask(children, zone))
+        await asyncio.wait_for(server.is_asked.wait(), 5.0)
+        with pytest.raises(UnavailableError, match="no answer"):
+            await ask(children, zone_at(server.port, prefix="/moved"), timeout_s=0.1)
+        await children.close()
+        with pytest.raises(UnavailableError, match="closed instead of an answer"):
+            await waits
 
 
 async def test_who_reads_an_answer_at_the_end_is_told() -> None:
@@ -224,6 +291,18 @@ async def test_a_connection_that_cannot_be_trusted_any_more_is_not_kept(raw: byt
     async with both(always(raw)) as (children, server, zone):
         for _ in range(2):
             assert (await ask(children, zone)).body in {b"{}", b""}
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    "raw", [answer_of(more="content-encoding: gzip\r\n"), answer_of(more="x: y\r\n" * 200)]
+)
+async def test_a_connection_with_an_answer_that_is_refused_is_not_kept(raw: bytes) -> None:
+    """Whoever answers so may not have said all."""
+    async with both(always(raw)) as (children, server, zone):
+        for _ in range(2):
+            with pytest.raises(UnavailableError):
+                await ask(children, zone)
         assert server.connections == 2
 
 
@@ -399,6 +478,47 @@ async def test_a_zone_with_a_certificate_that_is_known_is_asked(tmp_path: Path) 
         for _ in range(2):
             assert (await ask(children, zone)).body == b"secret"
         assert server.connections == 1
+
+
+async def test_a_secured_connection_is_not_kept_when_a_request_may_be_unsent(
+    tmp_path: Path,
+) -> None:
+    """A server that answers at once and reads nothing; nobody can see what waits below TLS."""
+    context, is_over = certify(tmp_path), asyncio.Event()
+    connections: list[asyncio.StreamWriter] = []
+
+    async def answer_early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer_of(b"early"))
+        await is_over.wait()
+        writer.close()
+
+    listener = await asyncio.start_server(answer_early, "127.0.0.1", 0, ssl=context)
+    zone = zone_at(listener.sockets[0].getsockname()[1], scheme="https")
+    long = ForwardedRequest("POST", "/", {}, bytes(16 * 1024 * 1024))
+    async with open_children(
+        Writer(), password_of=lambda _: "", ca_file=tmp_path / "ca"
+    ) as children:
+        assert (await ask(children, zone, long)).body == b"early"
+        assert (await ask(children, zone)).body == b"early"
+        assert len(connections) == 2
+    is_over.set()
+    listener.close()
+
+
+async def test_who_waits_on_a_secured_connection_is_told_at_the_end(tmp_path: Path) -> None:
+    """At once, though the server says no goodbye."""
+    context = certify(tmp_path)
+    async with (
+        scripted(never, context) as server,
+        open_children(Writer(), password_of=lambda _: "", ca_file=tmp_path / "ca") as children,
+    ):
+        waits = asyncio.create_task(ask(children, zone_at(server.port, scheme="https")))
+        await asyncio.wait_for(server.is_asked.wait(), 5.0)
+        await children.close()
+        with pytest.raises(UnavailableError, match="closed instead of an answer"):
+            await asyncio.wait_for(waits, 2.0)
 
 
 async def test_a_zone_with_another_certificate_is_not_asked(tmp_path: Path) -> None:

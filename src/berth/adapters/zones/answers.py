@@ -21,6 +21,7 @@ CONNECTION_HEADERS: Final = frozenset(
     }
 )
 """Headers that are about one connection, and not passed on."""
+_FIRST: Final = 100
 _FIRST_FINAL: Final = 200
 _OTHER_PROTOCOL: Final = 101
 _WITHOUT_BODY: Final = frozenset({204, 304})
@@ -60,8 +61,7 @@ class AnswerReader:
         self._status = 0
         self._has_head = False
         self._keeps = False
-        self._pieces: list[bytes] = []
-        self._body_bytes = 0
+        self._body = bytearray()
         self._unread_bytes = 0
         self._flaw = ""
 
@@ -70,7 +70,7 @@ class AnswerReader:
         """The answer, once it is whole."""
         headers = self._headers
         kept = {name: headers[name] for name in headers if name not in CONNECTION_HEADERS}
-        return ForwardedAnswer(self._status, kept, b"".join(self._pieces))
+        return ForwardedAnswer(self._status, kept, bytes(self._body))
 
     def feed(self, data: bytes) -> None:
         """Read on.
@@ -109,7 +109,7 @@ class AnswerReader:
         if self._headers_read > _HEADERS_MAX:
             self._flaw = self._flaw or _NO_ANSWER
             return
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
         self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
 
     def on_headers_complete(self) -> None:
@@ -121,6 +121,8 @@ class AnswerReader:
         if self._status < _FIRST_FINAL:
             if self._status == _OTHER_PROTOCOL:
                 self._flaw = "the answer is another protocol"
+            elif self._status < _FIRST:
+                self._flaw = _NO_ANSWER
             return
         self._has_head = True
         self._keeps = self._parser.should_keep_alive()
@@ -132,21 +134,19 @@ class AnswerReader:
 
     def on_body(self, piece: bytes) -> None:
         """Keep a piece of the body."""
-        if self.is_whole:
+        if self.is_whole or not self._has_head or self._flaw:
             return
         self._unread_bytes = 0
-        self._body_bytes += len(piece)
-        if self._body_bytes > self._bytes_max:
-            self._pieces.clear()
+        self._body += piece
+        if len(self._body) > self._bytes_max:
+            self._body.clear()
             self._flaw = f"the answer is above {self._bytes_max} bytes"
-        else:
-            self._pieces.append(piece)
 
     def on_message_complete(self) -> None:
         """End an answer, or a hint before it."""
         if self._has_head:
             self.is_whole = True
-            self.can_go_on = self._keeps
+            self.can_go_on = self._keeps and not self._flaw
         else:
             self._headers.clear()
             self._headers_read = 0

@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Sequence
 from typing import Final, cast
 
+from berth.adapters.zones.addresses import Addresses
 from berth.adapters.zones.answers import AnswerError, AnswerReader
 
 IDLE_S: Final = 4.0
@@ -12,6 +13,8 @@ IDLE_S: Final = 4.0
 five, and what is sent just then is lost."""
 CONNECTIONS_MAX: Final = 64
 """Connections to one zone; who comes when all are in use waits for one."""
+_SEEN_BYTES_MAX: Final = 64 * 1024
+"""How much may wait to be sent below TLS where nobody can see it."""
 
 
 class ClosedError(Exception):
@@ -19,7 +22,11 @@ class ClosedError(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """One connection. What comes on it while nobody has asked ends it."""
+    """One connection. What comes on it while nobody has asked ends it.
+
+    It is cut off and never closed gently, which takes as long as the server likes: it would neither
+    read what is left of a request, nor say goodbye.
+    """
 
     def __init__(self) -> None:
         self.is_kept = False
@@ -56,7 +63,6 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Have no connection any more."""
         self._lose()
-        self._transport = None
 
     def _lose(self) -> None:
         if self._reader is not None:
@@ -84,7 +90,8 @@ class Connection(asyncio.Protocol):
     async def ask(self, request: Sequence[bytes], reader: AnswerReader, until_s: float) -> None:
         """Send a request, in pieces, and wait until its answer is whole.
 
-        Whatever keeps that from being so, the connection is not used again.
+        Whatever keeps that from being so, the connection is not used again, nor is it when some of
+        the request may not have been sent.
 
         Args:
             request: what is sent.
@@ -109,9 +116,16 @@ class Connection(asyncio.Protocol):
         finally:
             timer.cancel()
             self._reader = self._waiter = None
-            if not reader.can_go_on or transport.get_write_buffer_size():
+            if not (reader.can_go_on and self.is_open and self._has_sent(request)):
                 self.close()
             self.is_kept = True
+
+    def _has_sent(self, request: Sequence[bytes]) -> bool:
+        transport = self._transport
+        if transport is None or transport.get_write_buffer_size():
+            return False
+        is_secured = transport.get_extra_info("sslcontext") is not None
+        return not is_secured or sum(map(len, request)) <= _SEEN_BYTES_MAX
 
     def rest(self) -> None:
         """Close it when nobody has taken it for some seconds."""
@@ -126,11 +140,9 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """Close it, with whatever has not been sent: no server has to read that."""
         self.wake()
-        if self._transport is not None:
-            if self._transport.get_write_buffer_size():
-                self._transport.abort()
-            else:
-                self._transport.close()
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
 
 
 class Connections:
@@ -145,11 +157,11 @@ class Connections:
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None) -> None:
         self._host = host
         self._port = port
+        self._addresses = Addresses(host)
         self._context = context
         self._turns = asyncio.Semaphore(CONNECTIONS_MAX)
         self._resting: list[Connection] = []
         self._used: set[Connection] = set()
-        self._keeps = True
         self._is_closed = False
 
     async def take(self, until_s: float, *, is_new: bool = False) -> Connection:
@@ -177,7 +189,7 @@ class Connections:
         """Let others use a connection, if it can be trusted still."""
         self._used.discard(connection)
         self._turns.release()
-        if not self._keeps:
+        if self._is_closed:
             connection.close()
         elif connection.is_open:
             connection.rest()
@@ -202,8 +214,22 @@ class Connections:
 
     async def _connected(self) -> Connection:
         self._check_open()
+        addresses = await self._addresses.all()
+        for address in addresses[:-1]:
+            try:
+                return await self._connected_to(address)
+            except OSError:
+                continue
+        return await self._connected_to(addresses[-1])
+
+    async def _connected_to(self, address: str) -> Connection:
+        self._check_open()
         _, connection = await asyncio.get_running_loop().create_connection(
-            Connection, self._host, self._port, ssl=self._context
+            Connection,
+            address,
+            self._port,
+            ssl=self._context,
+            server_hostname=None if self._context is None else self._host,
         )
         try:
             self._check_open()
@@ -216,15 +242,9 @@ class Connections:
         if self._is_closed:
             raise ClosedError
 
-    def retire(self) -> None:
-        """Close each when it is not used any more; who waits for one gets it still."""
-        self._keeps = False
-        while self._resting:
-            self._resting.pop().close()
-
     def close(self) -> None:
         """Close them all, and make no more; whoever waits for an answer is told."""
         self._is_closed = True
-        self.retire()
-        for connection in tuple(self._used):
+        for connection in (*self._resting, *self._used):
             connection.close()
+        self._resting.clear()

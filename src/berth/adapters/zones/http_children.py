@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from berth.adapters.zones.answers import CONNECTION_HEADERS, AnswerError, AnswerReader, LostError
@@ -64,7 +64,8 @@ class HttpChildren:
         self._password_of = password_of
         self._context = context
         self._targets: dict[int, _Target] = {}
-        """By zone and not by host, as zones may be behind one."""
+        self._connections: dict[tuple[int, _Address], Connections] = {}
+        """By zone and not by address alone, as zones may be behind one."""
         self._is_closed = False
 
     async def forward(
@@ -93,8 +94,8 @@ class HttpChildren:
     async def close(self) -> None:
         """Close all connections, and ask nobody any more; whoever waits for an answer is told."""
         self._is_closed = True
-        for target in self._targets.values():
-            target.connections.close()
+        for connections in self._connections.values():
+            connections.close()
         await asyncio.sleep(0)  # a loop that ends now would leave their sockets open
 
     def _target_of(self, zone: Zone) -> "_Target":
@@ -104,13 +105,33 @@ class HttpChildren:
             return known
         if self._is_closed:
             raise NotAskedError(f"zone {zone.name}: this process ends")
+        address, prefix, host = _read_url(zone)
         password = self._password_of(zone) if zone.username else ""
-        target = _Target.of(zone, password, self._context)
+        lines = f"Host: {host}\r\nAccept-Encoding: identity\r\nUser-Agent: berth\r\n"
+        if zone.username:
+            account = b64encode(f"{zone.username}:{password}".encode()).decode()
+            lines += f"Authorization: Basic {account}\r\n"
+        target = _Target(zone, prefix, lines, self._connections_to(zone, address))
         if password or not zone.username:  # or there may be one as soon as its key is back
             self._targets[zone.zone_id] = target
-            if known is not None:
-                known.connections.retire()
         return target
+
+    def _connections_to(self, zone: Zone, address: "_Address") -> Connections:
+        """Return the connections to a zone, which outlive whatever else of its record changes."""
+        key = (zone.zone_id, address)
+        found = self._connections.get(key)
+        if found is None:
+            context = self._context if address.is_secured else None
+            found = self._connections[key] = Connections(address.host, address.port, context)
+        return found
+
+
+class _Address(NamedTuple):
+    """Where a zone is."""
+
+    host: str
+    port: int
+    is_secured: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,30 +143,26 @@ class _Target:
     lines: str
     connections: Connections
 
-    @classmethod
-    def of(cls, zone: Zone, password: str, context: ssl.SSLContext) -> "_Target":
-        """Read the record of a zone.
 
-        Raises:
-            NotAskedError: the address of the zone cannot be written into a request.
-        """
+def _read_url(zone: Zone) -> tuple[_Address, str, str]:
+    """Return where a zone is, what its paths begin with, and what its host is called in heads.
+
+    Raises:
+        NotAskedError: the address of the zone cannot be written into a request.
+    """
+    try:
         parts = urlsplit(zone.api_url)
-        prefix = parts.path.rstrip("/")
-        default = _PORTS.get(parts.scheme)
-        # A colon ends the username.
-        is_odd = _PATH.fullmatch(f"/{parts.netloc}{prefix}") is None or ":" in zone.username
-        if is_odd or default is None or not parts.hostname or "@" in parts.netloc:
-            raise NotAskedError(f"zone {zone.name}: no request can have its URL or username")
-        try:
-            port = default if parts.port is None else parts.port
-        except ValueError as error:
-            raise NotAskedError(f"zone {zone.name}: {error}") from error
-        lines = f"Host: {parts.netloc}\r\nAccept-Encoding: identity\r\nUser-Agent: berth\r\n"
-        if zone.username:
-            account = b64encode(f"{zone.username}:{password}".encode()).decode()
-            lines += f"Authorization: Basic {account}\r\n"
-        secured = context if parts.scheme == "https" else None
-        return cls(zone, prefix, lines, Connections(parts.hostname, port, secured))
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise NotAskedError(f"zone {zone.name}: {error}") from error
+    prefix = parts.path.rstrip("/")
+    default = _PORTS.get(parts.scheme)
+    # A colon ends the username.
+    is_odd = _PATH.fullmatch(f"/{parts.netloc}{prefix}") is None or ":" in zone.username
+    if is_odd or default is None or not host or "@" in parts.netloc:
+        raise NotAskedError(f"zone {zone.name}: no request can have its URL or username")
+    address = _Address(host, default if port is None else port, parts.scheme == "https")
+    return address, prefix, parts.netloc
 
 
 @dataclass(slots=True)

@@ -15,10 +15,10 @@ from berth.api.routing import Call
 from berth.api.zones.schemas import StatedTexts
 from berth.api.zones.stating import zone_parts
 from berth.domain.errors import InvalidInputError
-from berth.domain.request import COUNT_MAX, Request
+from berth.domain.request import COUNT_MAX
 from berth.domain.server_group import ServerGroup
 from berth.domain.zone_orders import BuildOrder, ReleaseOrder, SelectOrder
-from berth.services.zoning.message_parts import GroupMessage
+from berth.services.zoning.message_parts import GroupMessage, RequestMessage
 from berth.services.zoning.naming_hosts import names_hosts
 from berth.services.zoning.zone_messages import BuildMessage, ReleaseMessage, SelectMessage
 
@@ -29,8 +29,6 @@ FLAVOR_ID: Final = re.compile(r"[!-~][ -~]{0,254}")
 NAME: Final = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,300}")
 """A name with its number among those that were asked for together."""
 _OWN_HINTS: Final = "_nova_"
-_ANY: Final = ("any",)
-"""Instances of a request where it does not matter which they are."""
 _SENT_MS_MAX: Final = 2**62
 _POSITION_MAX: Final = 2**31 - 1
 
@@ -43,10 +41,10 @@ async def select_order(call: Call) -> SelectOrder:
         HttpError: 403 when it is for another tenant than its statement.
     """
     message = call.body(SelectMessage)
+    await _check_request(call, message.request, message.group)
+    _check_texts(message.request, {}, {})
     now_s = call.parts.clock.now_s()
     order = message.order(_parent(call), now_s)
-    await _check_request(call, order.request, message.group)
-    _check_texts(order.request, {}, {})
     latest_s = now_s + zone_parts(call.parts).select_timeout_s
     return order if order.deadline_s <= latest_s else replace(order, deadline_s=latest_s)
 
@@ -60,9 +58,8 @@ async def build_order(call: Call) -> BuildOrder:
     """
     # The table of operations names the body of clients for this path.
     message = decode(call.raw_body, BuildMessage)
-    request = message.request.request(_ANY)
-    await _check_request(call, request, message.group)
-    extra = _check_texts(request, message.metadata, message.extra)
+    await _check_request(call, message.request, message.group)
+    extra = _check_texts(message.request, message.metadata, message.extra)
     _match(ID, message.reservation_id, "reservation_id")
     _check_uuids((one.uuid for one in message.instances), "instances.uuid")
     for one in message.instances:
@@ -99,7 +96,7 @@ def _parent(call: Call) -> str:
     return parent
 
 
-async def _check_request(call: Call, request: Request, group: GroupMessage | None) -> None:
+async def _check_request(call: Call, request: RequestMessage, group: GroupMessage | None) -> None:
     identity = call.identity
     if (request.project_id, request.user_id) != (identity.project_id, identity.user_id):
         raise HttpError(403, "The request is for another tenant than its statement.")
@@ -130,7 +127,7 @@ async def _check_group(call: Call, group: GroupMessage) -> None:
 
 
 def _check_texts(
-    request: Request, metadata: Mapping[str, str], extra: Mapping[str, object]
+    request: RequestMessage, metadata: Mapping[str, str], extra: Mapping[str, object]
 ) -> dict[str, object]:
     """Refuse texts that a client could not have written; return what is kept of `extra`.
 

@@ -4,10 +4,11 @@ A zone does not answer them for its parents, and asks none of its children: from
 offers one could learn the names of its hosts, one letter after the other.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Protocol
 
 from berth.domain.errors import InvalidInputError
-from berth.domain.request import Request
+from berth.domain.flavor import Flavor
 from berth.scheduling.attributes import HOST_ATTRIBUTES
 from berth.scheduling.json_query import attributes_of, parse
 
@@ -16,7 +17,21 @@ _QUERY: Final = "query"
 _SCOPE: Final = "capabilities"
 
 
-def names_hosts(request: Request) -> str | None:
+class Asks(Protocol):
+    """What a request asks for, or its message."""
+
+    @property
+    def flavor(self) -> Flavor:
+        """The flavor, with extra specs."""
+        ...
+
+    @property
+    def hints(self) -> Mapping[str, tuple[str, ...]]:
+        """The hints of the scheduler."""
+        ...
+
+
+def names_hosts(request: Asks) -> str | None:
     """Return the field of a request that asks for hosts by what names them; None for none."""
     for key in request.flavor.extra_specs:
         scope, _, rest = key.partition(":")

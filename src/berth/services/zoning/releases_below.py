@@ -17,13 +17,15 @@ from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones
 
 _TIMEOUT_S: Final = 2.0
+_OWED_MAX: Final = 1_000
+"""Selects that a child is still told of after it could not be told."""
 
 
 class ReleasesBelow:
     """Tells children of offers that are not used.
 
-    A child that cannot be told keeps its part until the holds end; so does each when this process
-    ends before it has told.
+    A child that cannot be told is told with whatever it is told next, if that comes before the
+    holds end; each keeps its part until then when this process ends before it has told.
 
     Args:
         zone: the name of this zone.
@@ -90,3 +92,6 @@ class ReleasesBelow:
             await self._children.release(zone, order, timeout_s=_TIMEOUT_S)
         except BerthError as error:
             self._telemetry.failure("zone_release_failed", error, zone=zone.name)
+            _, owed = self._owed.setdefault(zone.zone_id, (zone, []))
+            owed[:0] = some
+            del owed[:-_OWED_MAX]

@@ -68,6 +68,16 @@ async def ask_with(
     return await zone.ask(method, path, body or None, token=who, headers=headers)
 
 
+async def test_what_is_for_another_tenant_is_refused_before_it_is_worked_on(
+    west: ZoneStack,
+) -> None:
+    """Uuids of instances are made of the request's id, which takes long when that is long."""
+    body = select_message(10**9, project_id="other", request_id="r" * 1_000)
+    assert (await west.stated("POST", SELECT, body)).status == 403
+    answer = await west.stated("POST", SELECT, select_message(10**9, request_id="r" * 1_000))
+    assert "request.request_id" in str(answer.body)
+
+
 async def test_an_offer_is_made_and_built(west: ZoneStack) -> None:
     """A select answers with weights and blobs, and a build with one of them makes the instance."""
     offers = await offers_of(west, 3)

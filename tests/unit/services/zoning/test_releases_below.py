@@ -95,6 +95,18 @@ async def test_what_comes_in_the_pause_is_told_together() -> None:
     assert len(children.heard) == 3
 
 
+async def test_what_a_child_did_not_hear_goes_along_with_what_it_is_told_next() -> None:
+    """Before that, and it is not tried again for its own sake."""
+    children = Listening(deaf="east")
+    below = releases(children, Told(), pause_s=0.0)
+    await below.add([(EAST, FIRST)])
+    assert children.heard == []
+    children.deaf = ""
+    await below.add([(EAST, SECOND)])
+    assert children.heard == [("east", ReleaseOrder("top", surplus=(FIRST, SECOND)))]
+    assert below.take(EAST) == ()
+
+
 async def test_a_child_that_does_not_answer_keeps_its_part() -> None:
     """The others are told, and operators are."""
     children, told = Listening(deaf="east"), Told()

@@ -179,6 +179,18 @@ async def test_a_child_is_told_once_of_what_it_is_to_let_go() -> None:
     assert sum(held(root)) == 0
 
 
+async def test_a_child_that_was_away_is_told_with_the_rest() -> None:
+    """What it did not hear is not forgotten."""
+    root = await open_tree()
+    order = root.select_order(request_of(1))
+    selection = await root.selecting.select(order)
+    root.near.away |= {"west", "east"}
+    await root.selecting.release(Surplus(selection.select_id, keep=1), order.audience)
+    root.near.away.clear()
+    await root.selecting.release(Surplus(selection.select_id), order.audience)
+    assert sum(held(root)) == 0
+
+
 async def test_what_is_not_used_goes_along_with_the_next_select() -> None:
     """Into the whole tree, with no message of its own."""
     root = await open_tree(gathers=True)
