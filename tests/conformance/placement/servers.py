@@ -17,6 +17,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from berth.lab.loopback import free_port
+from tests.conformance.placement.forks import Fork, Forks
 from tests.conformance.placement.scenes import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -82,11 +83,24 @@ class _Command:
     environment: dict[str, str] = field(default_factory=dict[str, str])
 
 
+Process = subprocess.Popen[bytes] | Fork
+
+
 @contextmanager
 def serving(
-    choice: Choice, settings: Settings = DEFAULTS, rules: Sequence[str] = ()
+    choice: Choice,
+    settings: Settings = DEFAULTS,
+    rules: Sequence[str] = (),
+    *,
+    forks: Forks | None = None,
 ) -> Iterator[int]:
     """Start a server and give its port; stop it and remove its folder at the end.
+
+    Args:
+        choice: which one.
+        settings: of the scene.
+        rules: names of all policy rules, for an open policy.
+        forks: with `berth`: what starts it sooner than a program.
 
     Raises:
         StartError: it ended or did not answer in time.
@@ -94,7 +108,8 @@ def serving(
     for attempt in range(1, _STARTS_MAX + 1):
         with tempfile.TemporaryDirectory(prefix="berth-placement-") as folder:
             start = Start(free_port(), Path(folder), settings, rules)
-            process = _begin(_COMMANDS[choice.server](choice, start), start)
+            command = _COMMANDS[choice.server](choice, start)
+            process = _fork(command, start, forks) if forks else _begin(command, start)
             try:
                 _wait_until_ready(process, start)
             except StartError:
@@ -193,6 +208,16 @@ def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: one for name, one in environment.items() if not name.startswith("BERTH_")}
 
 
+def _environment(command: _Command) -> dict[str, str]:
+    return {**_without_settings(os.environ), **command.environment}
+
+
+def _fork(command: _Command, start: Start, forks: Forks) -> Fork:
+    log = start.folder / "log"
+    log.touch()
+    return forks.start(command.words[1:], _environment(command), start.folder, log)
+
+
 def _begin(command: _Command, start: Start) -> subprocess.Popen[bytes]:
     with (start.folder / "log").open("wb") as log:
         try:
@@ -202,13 +227,13 @@ def _begin(command: _Command, start: Start) -> subprocess.Popen[bytes]:
                 stdout=log,
                 stderr=log,
                 cwd=start.folder,
-                env={**_without_settings(os.environ), **command.environment},
+                env=_environment(command),
             )
         except OSError as error:
             raise StartError(f"{command.words[0]}: {error}") from error
 
 
-def _wait_until_ready(process: subprocess.Popen[bytes], start: Start) -> None:
+def _wait_until_ready(process: Process, start: Start) -> None:
     """Wait for any answer to GET /, which needs no token."""
     deadline_s = time.monotonic() + _READY_S
     while time.monotonic() < deadline_s and process.poll() is None:
@@ -228,7 +253,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], start: Start) -> None:
     raise StartError(f"{process.args!r} {ended}:\n{_log(start)[-3000:]}")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: Process) -> None:
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         try:

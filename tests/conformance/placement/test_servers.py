@@ -3,12 +3,14 @@
 import os
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.placement import running, servers
+from tests.conformance.placement.forks import Forks
 from tests.conformance.placement.running import RunError, suite_files
 from tests.conformance.placement.scenes import Settings
 from tests.conformance.placement.servers import Choice, Start, StartError, serving
@@ -91,6 +93,31 @@ def test_a_server_lives_as_long_as_its_context(monkeypatch: pytest.MonkeyPatch) 
         assert process.poll() is None
     assert process.poll() is not None
     assert not start.folder.exists()
+
+
+def made_trait(port: int) -> int:
+    """Make a trait, and return the status."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    with closing(connection):
+        headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+        connection.request("PUT", "/traits/CUSTOM_ONE", headers=headers)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+
+def test_a_fork_is_a_server_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows nothing of the one before it, and when it ends, its log is told."""
+    with Forks() as forks:
+        for _ in range(2):
+            with serving(Choice("berth"), forks=forks) as port:
+                assert made_trait(port) == 201
+        monkeypatch.setitem(
+            servers._COMMANDS, "berth", lambda *_: servers._Command(["berth", "nothing"])
+        )
+        failing = serving(Choice("berth"), forks=forks)
+        with pytest.raises(StartError, match=r"exit code 2:\n(?s:.)*nothing"), failing:
+            pass
 
 
 @pytest.mark.parametrize(

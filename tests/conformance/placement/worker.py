@@ -21,6 +21,7 @@ from gabbi import httpclient, suitemaker, utils  # type: ignore[import-not-found
 from gabbi.handlers import RESPONSE_HANDLERS  # type: ignore[import-not-found]
 
 from tests.conformance.placement.fixtures import FixtureError, environment, group_of, scene_of
+from tests.conformance.placement.forks import Forks
 from tests.conformance.placement.furnishing import Client, FurnishingError, furnish
 from tests.conformance.placement.reporting import BEFORE
 from tests.conformance.placement.servers import Choice, StartError, serving
@@ -81,6 +82,12 @@ def rules() -> list[str]:
     return [rule.name for rule in policies.list_rules() if rule.name != "admin_api"]
 
 
+@cache
+def forks() -> Forks:
+    """Return what starts Berths; it ends when this process does."""
+    return Forks()
+
+
 @contextmanager
 def _in_environment(names: dict[str, str]) -> Iterator[None]:
     before = dict(os.environ)
@@ -118,7 +125,8 @@ def run(path: Path, choice: Choice) -> dict[str, Any]:
     try:
         scene = scene_of(fixture)
         open_to = rules() if scene.settings.opens_policy else ()
-        with serving(choice, scene.settings, open_to) as port:
+        berths = forks() if choice.server == "berth" else None
+        with serving(choice, scene.settings, open_to, forks=berths) as port:
             furnish(Client(port), scene)
             with _in_environment(environment(scene)), _plain_http():
                 outcomes = _ask(document, path, port)

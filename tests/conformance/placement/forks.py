@@ -1,0 +1,92 @@
+"""Servers that are forks of one process that has Berth loaded (see forking.py)."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+ROOT = Path(__file__).parents[3]
+PYTHON = ROOT / ".venv" / "bin" / "python"
+
+_POLL_S = 0.005
+
+
+class Fork:
+    """One of them: as much of `subprocess.Popen` as somebody needs who starts and stops a server.
+
+    Attributes:
+        args: its words.
+    """
+
+    def __init__(self, forks: "Forks", pid: int, args: Sequence[str]) -> None:
+        self.args = args
+        self._forks = forks
+        self._pid = pid
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """Return its exit code; None while it runs."""
+        if self._code is None:
+            self._code = self._forks.ask(self._pid)
+        return self._code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end and return its exit code.
+
+        Raises:
+            TimeoutExpired: it still runs.
+        """
+        deadline_s = None if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if deadline_s is not None and time.monotonic() > deadline_s:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            time.sleep(_POLL_S)
+        return code
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self._pid, sig)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+
+class Forks:
+    """The process that forks; a context, whose servers have to be stopped before its end."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [str(PYTHON), "-m", "tests.conformance.placement.forking"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        """Return it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self._process.communicate()
+
+    def start(
+        self, words: Sequence[str], environment: Mapping[str, str], folder: Path, log: Path
+    ) -> Fork:
+        """Start `berth WORDS…` in a folder."""
+        return Fork(self, self.ask([words, dict(environment), str(folder), str(log)]), words)
+
+    def ask(self, line: object) -> Any:  # noqa: ANN401 - JSON, of any shape
+        """Write a line and return the answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(line) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
