@@ -24,6 +24,9 @@ DOWNLOAD := -m pip --disable-pip-version-check --no-input download -qq --require
 FAST := $(wildcard tests/unit tests/property tests/tidy)
 SLOW := $(wildcard tests/integration tests/conformance tests/differential tests/simulation tests/e2e)
 
+# What the slow tests need; whatever cannot be had is said, and they do without.
+PREPARED := kernel nova placement-peer clients guests
+
 # The nightly form of the differential tests: how many cases or queries, and which.
 CASES ?= 5000
 QUERIES ?= 2000
@@ -52,7 +55,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernel check lint types layers fast test slow outages nova placement-peer clients differential differential-placement \
+.PHONY: help venv kernel check lint types mypy pyright layers fast test slow slow-alone outages nova placement-peer clients differential differential-placement \
 	conformance-placement fuzz demo demo-zones bench lock fmt clean virt-packages stub-guest kernel-guest guests FORCE
 
 help: ## list the targets
@@ -103,9 +106,13 @@ lint: $(INSTALLED) ## ruff: format and rules
 	$(say) lint "ruff check"
 	@$(BIN)/ruff check --quiet .
 
-types: $(INSTALLED) ## mypy and pyright, both strict
+types: mypy pyright ## mypy and pyright, both strict
+
+mypy: $(INSTALLED)
 	$(say) types "mypy, src and tests"
 	@$(BIN)/mypy
+
+pyright: $(INSTALLED)
 	$(say) types "pyright, src"
 	@$(BIN)/pyright --project pyproject.toml
 
@@ -117,11 +124,18 @@ fast: $(INSTALLED) kernel ## tests without I/O: unit, property, tidy
 	$(say) tests "$(FAST)"
 	@$(BIN)/pytest -q -n $(WORKERS) $(FAST) $(PYTEST_ARGS)
 
-# By its own make, so that `make -j test` starts the slow tests only after a good check.
-test: check ## check, then all other tests
-	@$(MAKE) --no-print-directory slow
+# What peers and guests need comes while styles and types are looked at: each keeps one core busy
+# at most, or waits for the network. Tests have all cores for themselves, the slow ones only after
+# a good check, whatever -j says.
+test: ## check, then all other tests
+	@$(MAKE) --no-print-directory -j 2 lint types layers $(PREPARED)
+	@$(MAKE) --no-print-directory fast
+	@$(MAKE) --no-print-directory slow-alone
 
-slow: $(INSTALLED) kernel nova placement-peer clients guests ## all other tests: integration, conformance, differential, simulation, e2e
+slow: $(PREPARED) ## all other tests: integration, conformance, differential, simulation, e2e
+	@$(MAKE) --no-print-directory slow-alone
+
+slow-alone:
 	$(say) tests "$(SLOW)"
 	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(SLOW) $(PYTEST_ARGS)
 
@@ -224,7 +238,7 @@ kernel-guest: ## make the guest with Debian's kernel that tests boot (apt-get, n
 	@$(MAKE) -s $(KERNEL_GUEST)/initrd.gz \
 		|| echo "No $(KERNEL_GUEST), so no guest boots a distribution's kernel; see the error above." >&2
 
-guests: ## virt-packages and kernel-guest, where they can be had; tests do without
+guests: $(INSTALLED) ## virt-packages and kernel-guest, where they can be had; tests do without
 	@$(MAKE) -s virt-packages </dev/null \
 		|| echo "Not every kind of real guest can be started, see above; tests of the others are skipped." >&2
 	@! command -v qemu-system-x86_64 >/dev/null || $(MAKE) -s kernel-guest
