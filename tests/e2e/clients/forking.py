@@ -5,23 +5,20 @@ standard input has a fork of its own: a JSON list of the program, its words and 
 One line goes back: exit code, standard output and standard error.
 """
 
-import gc
-import importlib
 import json
 import os
 import signal
 import sys
 import tempfile
-from importlib.metadata import entry_points
 from typing import NoReturn
 
 from novaclient import shell as nova_shell  # type: ignore[import-not-found] # .venv-clients has it
 from openstackclient import shell as openstack_shell  # type: ignore[import-not-found]
 
+from tests.e2e.preloading import preload
+
 PROGRAMS = {"openstack": openstack_shell.main, "nova": nova_shell.main}
 TIMEOUT_S = 60
-GROUPS = "openstack."
-"""What the names of groups of entry points begin with; the program loads them all at its start."""
 
 
 def _call(program: str, words: list[str], out: int, err: int) -> NoReturn:
@@ -59,12 +56,7 @@ def run(program: str, words: list[str], environment: dict[str, str]) -> dict[str
 
 def main() -> None:
     """Answer until standard input ends."""
-    points = entry_points()
-    for group in points.groups:
-        if group.startswith(GROUPS):
-            for point in points.select(group=group):
-                importlib.import_module(point.module)
-    gc.freeze()  # so that no fork copies what it only looks at
+    preload()
     for line in sys.stdin:
         print(json.dumps(run(*json.loads(line))), flush=True)  # noqa: T201 - the answer
 

@@ -5,15 +5,15 @@ standard input, a list of words, has a fork of its own. One line goes back: exit
 output and standard error.
 """
 
-import importlib
 import json
 import os
 import sys
 import tempfile
-from importlib.metadata import entry_points
 from typing import NoReturn
 
 from openstackclient import shell  # type: ignore[import-not-found] # .venv-placement has it
+
+from tests.e2e.preloading import preload
 
 
 def _call(words: list[str], out: int, err: int) -> NoReturn:
@@ -47,8 +47,7 @@ def run(words: list[str]) -> dict[str, object]:
 
 def main() -> None:
     """Answer until standard input ends."""
-    for point in entry_points(group="openstack.placement.v1"):
-        importlib.import_module(point.module)
+    preload()
     for line in sys.stdin:
         print(json.dumps(run(json.loads(line))), flush=True)  # noqa: T201 - the answer
 
