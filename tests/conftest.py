@@ -51,8 +51,19 @@ settings.register_profile(
 settings.load_profile("fuzz" if "BERTH_FUZZ_EXAMPLES" in os.environ else "default")
 
 
-_LONGEST = {"e2e", "test_openb_replay", "test_suite", "test_candidates"}
-"""Folders and files."""
+_MINUTES = {"test_a_minute", "test_candidates", "test_openb_replay", "test_suite"}
+_LONG = {
+    "e2e",
+    "test_api_openapi",
+    "test_driver",
+    "test_ledger",
+    "test_libvirt_driver",
+    "test_nova",
+    "test_placement_openapi",
+    "test_qemu_agent_deaths",
+    "test_writes",
+}
+"""Folders and files that take a minute or more, and some twenty seconds."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -62,10 +73,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     pytest-xdist runs only the first. Files that take minutes would keep one worker busy at the end
     while the others have nothing left.
     """
-    items.sort(key=lambda item: not _LONGEST.intersection((*item.path.parts, item.path.stem)))
+    items.sort(key=_haste)
     for item in items:
         if not item.nodeid.endswith(item.name):
             item._id = coerce_node_id(f"{item.nodeid.rpartition('::')[0]}::{item.name}")
+
+
+def _haste(item: pytest.Item) -> int:
+    names = {*item.path.parts, item.path.stem}
+    return 0 if names & _MINUTES else 1 if names & _LONG else 2
 
 
 @pytest.fixture(params=["numpy", "kernel"])
