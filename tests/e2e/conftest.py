@@ -13,7 +13,6 @@ import httpx
 import pytest
 
 from berth.lab import loopback
-from tests.plain import PLAIN
 
 _READY_S = 120.0
 _STOP_S = 20.0
@@ -114,7 +113,7 @@ class Service:
         deadline_s = time.monotonic() + _READY_S
         while time.monotonic() < deadline_s and part.process.poll() is None:
             try:
-                answer = httpx.get(f"{self.url}/berth/v1/status", trust_env=False, verify=PLAIN)
+                answer = httpx.get(f"{self.url}/berth/v1/status", trust_env=False)
                 if answer.status_code == httpx.codes.OK and ready(answer.json()):
                     return
             except httpx.TransportError:
@@ -132,9 +131,7 @@ class Service:
         Raises:
             HTTPStatusError: any status of 400 or more.
         """
-        answer = httpx.get(
-            self.url + path, params=params, trust_env=False, verify=PLAIN, timeout=60.0
-        )
+        answer = httpx.get(self.url + path, params=params, trust_env=False, timeout=60.0)
         answer.raise_for_status()
         return answer.json()
 
@@ -142,7 +139,7 @@ class Service:
         """POST a JSON document and return the answer's."""
         version = {"OpenStack-API-Version": "compute 2.96", **headers}
         answer = httpx.post(
-            self.url + path, json=body, headers=version, trust_env=False, verify=PLAIN, timeout=60.0
+            self.url + path, json=body, headers=version, trust_env=False, timeout=60.0
         )
         answer.raise_for_status()
         return answer.json() if answer.content else None

@@ -24,7 +24,6 @@ from berth.adapters.virt.stub_guest import READY, stub_firmware
 from berth.lab.loopback import free_port
 from berth.testing import kernel_guest
 from tests.e2e.conftest import Part, Processes, Service
-from tests.plain import PLAIN
 
 STUB = "stub"
 KERNEL = "kernel"
@@ -265,7 +264,7 @@ class GuestCloud:
         """Cancel the live migration that goes on."""
         url = f"{self.service.url}/v2.1/servers/{uuid}/migrations/{self.moves(uuid)[0]['id']}"
         version = {"OpenStack-API-Version": "compute 2.96"}
-        httpx.delete(url, headers=version, trust_env=False, verify=PLAIN).raise_for_status()
+        httpx.delete(url, headers=version, trust_env=False).raise_for_status()
 
     def where(self, uuid: str) -> list[ComputeHost]:
         """Return the hosts where a process of a guest runs."""
@@ -287,7 +286,7 @@ class GuestCloud:
         """Delete all servers, and wait until nothing is left of them anywhere."""
         for server in self.service.get("/v2.1/servers")["servers"]:
             url = f"{self.service.url}/v2.1/servers/{server['id']}"
-            httpx.delete(url, trust_env=False, verify=PLAIN).raise_for_status()
+            httpx.delete(url, trust_env=False).raise_for_status()
 
         def are_gone() -> bool:
             if self.service.get("/v2.1/servers")["servers"]:

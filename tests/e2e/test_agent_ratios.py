@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from tests.e2e.conftest import Part, Processes, Service
-from tests.plain import PLAIN
 
 _TOLD_S = 60.0
 
@@ -58,10 +57,7 @@ class Case:
             old = self.service.get(f"{provider}/inventories/VCPU")
             body = old | {"allocation_ratio": ratio, "resource_provider_generation": generation}
             answer = httpx.put(
-                f"{self.service.url}{provider}/inventories/VCPU",
-                json=body,
-                trust_env=False,
-                verify=PLAIN,
+                f"{self.service.url}{provider}/inventories/VCPU", json=body, trust_env=False
             )
             if answer.status_code != httpx.codes.CONFLICT:
                 answer.raise_for_status()
@@ -75,7 +71,6 @@ class Case:
             f"{self.service.url}/berth/v1/hosts/{host['name']}/ratios",
             json={"ratios": {"VCPU": ratio}},
             trust_env=False,
-            verify=PLAIN,
         )
         answer.raise_for_status()
 

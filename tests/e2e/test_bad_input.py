@@ -17,7 +17,6 @@ import pytest
 from berth.lab.loopback import free_port
 from tests.e2e.conftest import Processes, Service
 from tests.e2e.outages.cloud import check_audit
-from tests.plain import PLAIN
 
 _NOBODY: Final = "00000000-0000-4000-8000-00000000dead"
 _VERSION: Final = {"OpenStack-API-Version": "compute 2.96", "Content-Type": "application/json"}
@@ -216,9 +215,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, s
         service.wait_until(lambda status: status["hosts"]["total"] == 2, part)
         for name in ("small", "deleted"):
             service.flavor(name, vcpus=1, ram=512)
-        httpx.delete(
-            f"{service.url}/v2.1/flavors/deleted", trust_env=False, verify=PLAIN
-        ).raise_for_status()
+        httpx.delete(f"{service.url}/v2.1/flavors/deleted", trust_env=False).raise_for_status()
         service.flavor("giant", vcpus=10_000, ram=512)
         service.post("/v2.1/os-aggregates", {"aggregate": {"name": "a"}})
         uuid = service.create("small", "there")
@@ -247,7 +244,6 @@ def test_it_is_refused_by_name(cloud: tuple[Service, str], case: Case) -> None:
         content=content,
         headers=_VERSION,
         trust_env=False,
-        verify=PLAIN,
         timeout=60.0,
     )
     assert (answer.status_code, word in answer.text) == (status, True), answer.text[:500]
@@ -263,9 +259,7 @@ def test_a_flavor_beyond_every_host_is_refused_with_the_reason(
     uuid = service.create("giant", "giant")
     message = service.wait_for_status(uuid, "ERROR")["fault"]["message"]
     assert "VCPU" in message
-    httpx.delete(
-        f"{service.url}/v2.1/servers/{uuid}", trust_env=False, verify=PLAIN
-    ).raise_for_status()
+    httpx.delete(f"{service.url}/v2.1/servers/{uuid}", trust_env=False).raise_for_status()
 
 
 def test_a_disabled_host_is_refused_with_the_reason(cloud: tuple[Service, str]) -> None:
@@ -273,15 +267,11 @@ def test_a_disabled_host_is_refused_with_the_reason(cloud: tuple[Service, str]) 
     service, _ = cloud
     name = service.get("/berth/v1/hosts")["hosts"][0]["name"]
     services = f"{service.url}/v2.1/os-services"
-    asked = httpx.get(
-        services, params={"host": name}, headers=_VERSION, trust_env=False, verify=PLAIN
-    )
+    asked = httpx.get(services, params={"host": name}, headers=_VERSION, trust_env=False)
     path = f"{services}/{asked.raise_for_status().json()['services'][0]['id']}"
 
     def turn(status: str) -> None:
-        answer = httpx.put(
-            path, json={"status": status}, headers=_VERSION, trust_env=False, verify=PLAIN
-        )
+        answer = httpx.put(path, json={"status": status}, headers=_VERSION, trust_env=False)
         answer.raise_for_status()
 
     turn("disabled")
@@ -292,9 +282,7 @@ def test_a_disabled_host_is_refused_with_the_reason(cloud: tuple[Service, str]) 
     assert "ComputeFilter" in fault
     request_id = service.get(f"/berth/v1/instances/{uuid}")["request_id"]
     assert "disabled" in json.dumps(service.get(f"/berth/v1/decisions/{request_id}"))
-    httpx.delete(
-        f"{service.url}/v2.1/servers/{uuid}", trust_env=False, verify=PLAIN
-    ).raise_for_status()
+    httpx.delete(f"{service.url}/v2.1/servers/{uuid}", trust_env=False).raise_for_status()
 
 
 @pytest.mark.parametrize(("words", "word"), WORDS.values(), ids=WORDS.keys())

@@ -16,7 +16,6 @@ import pytest
 
 from berth.adapters.bus.rabbitmq import Broker
 from berth.lab import loopback
-from tests.plain import PLAIN
 from tests.unit.config.test_deployment import COMMANDS, DEPLOY, SERVICES, UNITS, unit_of
 
 pytestmark = [pytest.mark.postgres, pytest.mark.rabbitmq]
@@ -46,9 +45,7 @@ class Started:
         deadline_s = time.monotonic() + _READY_S
         while True:
             try:
-                if httpx.get(
-                    f"http://{self.probes}/readyz", trust_env=False, verify=PLAIN
-                ).is_success:
+                if httpx.get(f"http://{self.probes}/readyz", trust_env=False).is_success:
                     return
             except httpx.TransportError:
                 pass
@@ -112,7 +109,6 @@ class Machine:
             headers=_VERSION,
             timeout=60.0,
             trust_env=False,
-            verify=PLAIN,
         ) as client:
             flavor = {"id": "small", "name": "small", "vcpus": 1, "ram": 512, "disk": 1}
             client.post("/v2.1/flavors", json={"flavor": flavor}).raise_for_status()

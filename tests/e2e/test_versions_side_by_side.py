@@ -19,7 +19,6 @@ import pytest
 
 from berth.adapters.bus.rabbitmq import Broker
 from tests.e2e.conftest import Part, Processes, Service
-from tests.plain import PLAIN
 
 PREVIOUS = "518845cb2cd7bcaab3d7a6d4043fa6d9917bfd13"
 """The commit of the version before: to be moved on with every release."""
@@ -123,10 +122,9 @@ class Mixed:
     def delete(self, uuid: str) -> None:
         """Delete a server and wait until it is gone."""
         url = f"{self.service.url}/v2.1/servers/{uuid}"
-        httpx.delete(url, trust_env=False, verify=PLAIN).raise_for_status()
+        httpx.delete(url, trust_env=False).raise_for_status()
         self.service.wait_until(
-            lambda status: httpx.get(url, trust_env=False, verify=PLAIN).status_code == 404,
-            self.api,
+            lambda status: httpx.get(url, trust_env=False).status_code == 404, self.api
         )
 
     def used_vcpus(self) -> int:

@@ -17,7 +17,6 @@ from berth.api.app import build_app
 from berth.api.auth import HttpBasic
 from berth.api.limits import Limits
 from berth.config.auth_file import AuthFile
-from tests.plain import PLAIN
 from tests.unit.api.cloud import FakeClock, Stack, Told
 
 ADMIN = httpx.BasicAuth("admin", "secret")
@@ -65,7 +64,7 @@ async def url(cloud: Stack) -> AsyncIterator[str]:
 @pytest.fixture
 async def admin(url: str) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the administrator, for whom there is a flavor."""
-    async with httpx.AsyncClient(base_url=url, auth=ADMIN, trust_env=False, verify=PLAIN) as client:
+    async with httpx.AsyncClient(base_url=url, auth=ADMIN, trust_env=False) as client:
         flavor = {"id": "small", "name": "small", "vcpus": 2, "ram": 4096, "disk": 20}
         assert (await client.post("/v2.1/flavors", json={"flavor": flavor})).status_code == 200
         yield client

@@ -11,7 +11,6 @@ import httpx
 
 from tests.e2e.conftest import Service
 from tests.e2e.outages.cloud import Cloud, check_audit, wait_until
-from tests.plain import PLAIN
 
 FLAVORS: Final = {"small": 1, "large": 2}
 """VCPUs by name; a resize goes from the first to the second."""
@@ -83,9 +82,7 @@ class Tenants:
     def _live(self, number: int) -> None:
         rng = Random(f"{self.seed}/{number}")
         mine: list[str] = []
-        with httpx.Client(
-            base_url=self.service.url, headers=_VERSION, trust_env=False, verify=PLAIN
-        ) as http:
+        with httpx.Client(base_url=self.service.url, headers=_VERSION, trust_env=False) as http:
             turn = 0
             while not self._stopped.is_set():
                 turn += 1
@@ -170,7 +167,6 @@ def _servers(service: Service) -> list[dict[str, Any]]:
             params={"limit": "1000", **marker},
             headers=_VERSION,
             trust_env=False,
-            verify=PLAIN,
             timeout=60.0,
         )
         page.raise_for_status()
@@ -188,9 +184,7 @@ def _confirm(service: Service) -> list[str]:
         task = server["OS-EXT-STS:task_state"]
         if server["status"] == "VERIFY_RESIZE" and task is None:
             path = f"{service.url}/v2.1/servers/{server['id']}/action"
-            httpx.post(
-                path, json={"confirmResize": None}, headers=_VERSION, trust_env=False, verify=PLAIN
-            )
+            httpx.post(path, json={"confirmResize": None}, headers=_VERSION, trust_env=False)
         if task is not None or server["status"] in ("VERIFY_RESIZE", "BUILD"):
             restless.append(f"{server['id']}: {server['status']} {task}")
     return restless

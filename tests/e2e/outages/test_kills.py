@@ -10,7 +10,6 @@ import pytest
 from tests.e2e.conftest import Processes, Service
 from tests.e2e.outages.cloud import Cloud, cloud, wait_until
 from tests.e2e.outages.tenants import FLAVORS, Tenants, check_settled
-from tests.plain import PLAIN
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -36,9 +35,7 @@ def task_of(service: Service, uuid: str) -> str | None:
 def act(service: Service, uuid: str, action: str, argument: object = None) -> None:
     """Have something done with a server."""
     path = f"{service.url}/v2.1/servers/{uuid}/action"
-    answer = httpx.post(
-        path, json={action: argument}, headers=_VERSION, trust_env=False, verify=PLAIN
-    )
+    answer = httpx.post(path, json={action: argument}, headers=_VERSION, trust_env=False)
     assert answer.is_success, answer.text
 
 
@@ -100,9 +97,7 @@ def delete(made: Cloud) -> str:
     """Have a delete begin."""
     uuid = made.service.create("small", "delete")
     wait_for_rest(made.service, uuid)
-    httpx.delete(
-        f"{made.service.url}/v2.1/servers/{uuid}", trust_env=False, verify=PLAIN
-    ).raise_for_status()
+    httpx.delete(f"{made.service.url}/v2.1/servers/{uuid}", trust_env=False).raise_for_status()
     return uuid
 
 
