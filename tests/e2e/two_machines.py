@@ -144,4 +144,5 @@ class TwoMachinesCutMidway(TwoMachines):
 
     @staticmethod
     def _stage(cloud: GuestCloud, uuid: str) -> Any:  # noqa: ANN401 - of JSON
-        return cloud.moves(uuid)[0]["status"]
+        moves = cloud.moves(uuid)  # none until a scheduler has decided
+        return moves[0]["status"] if moves else None

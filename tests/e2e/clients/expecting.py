@@ -100,6 +100,17 @@ def lists(line: str, column: str, *values: object) -> Command:
     return Command(line, expect, is_json=True)
 
 
+def lists_one(line: str, column: str, *values: object) -> Command:
+    """Expect a list of one row, whose column has one of these values."""
+
+    def expect(done: Done) -> None:
+        found = [row[column] for row in done.json]
+        assert len(found) == 1, f"{column}: {found}"
+        assert str(found[0]) in map(str, values), f"{column}: {found}"
+
+    return Command(line, expect, is_json=True)
+
+
 def lists_row(line: str, row: Mapping[str, object]) -> Command:
     """Expect a list with a row that has these fields."""
 

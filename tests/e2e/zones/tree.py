@@ -1,5 +1,6 @@
 """Trees of real zones: processes of their own each, with a ledger, hosts and keys of their own."""
 
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ from berth.lab.loopback import free_port
 from tests.e2e.conftest import Part, Processes, Service
 
 WITHIN_S = 60.0
+_LET_GO_S = 5.0
+"""Half of the time for which offers are held."""
+_HELD = re.compile(r"^berth_offers_held ([0-9.e+]+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,22 @@ class RunningZone:
         httpx.delete(url, trust_env=False, timeout=60.0).raise_for_status()
 
     def used_vcpus(self) -> int:
-        """Return what is used of its own hosts."""
+        """Return what is used of its own hosts, once nothing is held for parents any more.
+
+        Those tell a moment later what they do not use; holds end by themselves much later.
+        """
+        deadline_s = time.monotonic() + _LET_GO_S
+        while (held := self._offers_held()) and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        assert not held, f"{held:g} offers of {self.name} are still held"
         hosts: list[dict[str, Any]] = self.service.get("/berth/v1/hosts")["hosts"]
         return sum(host["inventories"]["VCPU"]["used"] for host in hosts)
+
+    def _offers_held(self) -> float:
+        page = httpx.get(f"{self.service.url}/metrics", trust_env=False, timeout=60.0)
+        found = _HELD.search(page.raise_for_status().text)
+        # A process without a scheduler holds nothing, and counts none as used.
+        return 0.0 if found is None else float(found[1])
 
 
 def start_zone(processes: Processes, name: str, *, vcpus: int) -> RunningZone:
