@@ -12,9 +12,10 @@ from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetw
 from berth.config.policy_source import PolicySource
 from berth.domain import lifecycle
 from berth.domain.allocation import Allocation, Claim
+from berth.domain.build_failure import BuildError
 from berth.domain.caller import Caller
 from berth.domain.change import Change
-from berth.domain.errors import BerthError, BuildError, NotFoundError
+from berth.domain.errors import BerthError, NotFoundError
 from berth.domain.instance import Instance, Status
 from berth.domain.migration import Migration
 from berth.domain.record import PendingRequest

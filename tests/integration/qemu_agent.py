@@ -14,7 +14,8 @@ from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.inventory import Stock
 from berth.adapters.virt.qemu.driver import QemuDriver
 from berth.adapters.virt.qemu.host import QemuHost
-from berth.domain.errors import BuildError, DriverError
+from berth.domain.build_failure import BuildError
+from berth.domain.errors import DriverError
 from berth.domain.image import Image
 from berth.domain.instance import Instance
 from berth.testing.driver_conformance.rig import stub_instance

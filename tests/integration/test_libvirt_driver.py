@@ -19,7 +19,8 @@ from berth.adapters.virt.inventory import Stock
 from berth.adapters.virt.libvirt.driver import LibvirtDriver
 from berth.adapters.virt.libvirt.roster import Folder
 from berth.adapters.virt.machine_facts import Linux
-from berth.domain.errors import BuildError, DriverError, UnavailableError
+from berth.domain.build_failure import BuildError
+from berth.domain.errors import DriverError, UnavailableError
 from berth.domain.image import Image
 from berth.domain.instance import Instance
 from berth.ports.virt import Power

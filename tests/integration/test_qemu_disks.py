@@ -9,7 +9,8 @@ import pytest
 
 from berth.adapters.virt.disks import virtual_bytes
 from berth.adapters.virt.qemu.driver import QemuDriver
-from berth.domain.errors import BuildError, DriverError
+from berth.domain.build_failure import BuildError
+from berth.domain.errors import DriverError
 from berth.domain.image import Image
 from berth.domain.instance import Instance
 from berth.ports.virt import Power

@@ -20,7 +20,8 @@ from berth.adapters.virt.processes import run
 from berth.adapters.virt.qemu import machine
 from berth.adapters.virt.qemu.driver import QemuDriver
 from berth.adapters.virt.qemu.spec import Folder
-from berth.domain.errors import BuildError, DriverError, MigrationError
+from berth.domain.build_failure import BuildError
+from berth.domain.errors import DriverError, MigrationError
 from berth.domain.image import Image
 from berth.domain.instance import Instance
 from berth.ports.virt import Driver, Power

@@ -10,7 +10,8 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from berth.adapters.virt.fake import FakeDriver, FakeGuest, FakeHost, FakeNetwork
-from berth.domain.errors import BerthError, BuildError, DriverError, MigrationError
+from berth.domain.build_failure import BuildError
+from berth.domain.errors import BerthError, DriverError, MigrationError
 from berth.domain.instance import Instance
 from berth.ports.clock import Clock
 from berth.ports.virt import Power

@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from berth.domain.build_failure import BuildError
 from berth.domain.change import Change, Snapshot
-from berth.domain.errors import BerthError, BuildError
+from berth.domain.errors import BerthError
 from berth.domain.instance import Instance, Status
 from berth.domain.migration import Migration, Stage
 from berth.ports.bus import CONTEXT, Context

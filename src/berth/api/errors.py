@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 
 from berth.api.codec import View, encode
+from berth.domain.decision import NoValidHostError
 from berth.domain.errors import (
     BerthError,
     ConflictError,
     ContentionError,
     InvalidInputError,
     NotFoundError,
-    NoValidHostError,
     PolicyError,
-    QuotaExceededError,
     UnavailableError,
 )
+from berth.domain.footprint import QuotaExceededError
 
 _FAULT = "computeFault"
 _NAMES = {

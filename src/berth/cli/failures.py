@@ -5,12 +5,12 @@ from typing import NoReturn
 
 import click
 
+from berth.domain.decision import NoValidHostError
 from berth.domain.errors import (
     BerthError,
     ConflictError,
     InvalidInputError,
     NotFoundError,
-    NoValidHostError,
     PolicyError,
     UnavailableError,
 )

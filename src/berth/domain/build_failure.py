@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
+from berth.domain.errors import BerthError
 from berth.domain.open_name import OpenName
 
 TENANTS_MAX: Final = 16
@@ -152,3 +153,22 @@ def failure_level(counts: Sequence[FailureCount], now_s: float, half_life_s: flo
     for cause, each in votes.items():
         total += sum(each) - (max(each) if cause in _DOUBTFUL else 0.0)
     return round(total, 3)
+
+
+class BuildError(BerthError):
+    """The driver of a host could not start an instance.
+
+    Args:
+        reason: what went wrong, for operators.
+        blames_host: it counts as a failed build of the host, which schedulers then avoid; False
+            when the host is in order and only may not have the instance (a group's policy).
+        cause: why it failed; None where the driver does not know: its own fault, or the
+            request's with `blames_host` False. Some causes blame no host, whatever that says.
+    """
+
+    def __init__(
+        self, reason: str, *, blames_host: bool = True, cause: FailureCause | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.cause = cause or (FailureCause.DRIVER if blames_host else FailureCause.GUEST)
+        self.blames_host = blames_host and self.cause.blames_host

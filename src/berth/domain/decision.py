@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Self
 
 from berth.domain.assignment import Assignment
+from berth.domain.errors import BerthError
 from berth.domain.open_name import OpenName
 
 OVER_TREE = "zone_aware"
@@ -237,3 +238,12 @@ class TriedDecision(Decision):
         """Make one of a decision."""
         kept = {one.name: getattr(decision, one.name) for one in fields(decision)}
         return cls(**kept, counterfactuals=found)
+
+
+class NoValidHostError(BerthError):
+    """No plan fits the request; the refusal says which rule, how many hosts, what would help."""
+
+    def __init__(self, request_id: str, refusal: Refusal) -> None:
+        super().__init__(f"request {request_id}: {refusal.message}")
+        self.request_id = request_id
+        self.refusal = refusal

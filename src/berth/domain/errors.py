@@ -4,12 +4,6 @@ Every message says what was wrong, where, and what to do. Adapters at the edge t
 HTTP statuses and exit codes; nothing here knows about either.
 """
 
-from typing import Final
-
-from berth.domain.build_failure import FailureCause
-from berth.domain.decision import Refusal
-from berth.domain.footprint import Excess
-
 
 class BerthError(Exception):
     """Base of all errors that Berth raises on purpose."""
@@ -79,35 +73,6 @@ class InstanceLockedError(ConflictError):
         self.instance_uuid = instance_uuid
 
 
-class QuotaExceededError(BerthError):
-    """A project would have more than it may; nothing was kept.
-
-    Args:
-        excess: of what, and by how much.
-    """
-
-    def __init__(self, excess: tuple[Excess, ...]) -> None:
-        # The words that clients know from Nova, in its order.
-        rows = sorted(excess, key=lambda one: _CLIENT_NAMES[one.name])
-        names = ", ".join(_CLIENT_NAMES[one.name] for one in rows)
-        asked, used, limits = (", ".join(str(one[column]) for one in rows) for column in (1, 2, 3))
-        super().__init__(
-            f"Quota exceeded for {names}: Requested {asked}, but already used {used} of {limits} "
-            f"{names}"
-        )
-        self.excess = excess
-
-
-_CLIENT_NAMES: Final = {
-    "instances": "instances",
-    "vcpus": "cores",
-    "memory_mb": "ram",
-    "server_groups": "server_groups",
-    "group_members": "server_group_members",
-}
-"""What clients call what a quota limits."""
-
-
 class PolicyError(BerthError):
     """A policy file is wrong; the policy in force stays in force.
 
@@ -120,15 +85,6 @@ class PolicyError(BerthError):
         super().__init__(f"policy: {where}: {reason}")
         self.where = where
         self.reason = reason
-
-
-class NoValidHostError(BerthError):
-    """No plan fits the request; the refusal says which rule, how many hosts, what would help."""
-
-    def __init__(self, request_id: str, refusal: Refusal) -> None:
-        super().__init__(f"request {request_id}: {refusal.message}")
-        self.request_id = request_id
-        self.refusal = refusal
 
 
 class ContentionError(BerthError):
@@ -145,25 +101,6 @@ class ContentionError(BerthError):
 
 class FeedGapError(BerthError):
     """The change feed no longer holds what a follower missed; load a snapshot instead."""
-
-
-class BuildError(BerthError):
-    """The driver of a host could not start an instance.
-
-    Args:
-        reason: what went wrong, for operators.
-        blames_host: it counts as a failed build of the host, which schedulers then avoid; False
-            when the host is in order and only may not have the instance (a group's policy).
-        cause: why it failed; None where the driver does not know: its own fault, or the
-            request's with `blames_host` False. Some causes blame no host, whatever that says.
-    """
-
-    def __init__(
-        self, reason: str, *, blames_host: bool = True, cause: FailureCause | None = None
-    ) -> None:
-        super().__init__(reason)
-        self.cause = cause or (FailureCause.DRIVER if blames_host else FailureCause.GUEST)
-        self.blames_host = blames_host and self.cause.blames_host
 
 
 class DriverError(BerthError):

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from berth.domain.errors import BerthError
+
 UNLIMITED: Final = -1
 """A limit that does not limit, as clients write it."""
 
@@ -62,3 +64,32 @@ def excess_of(before: Footprint, after: Footprint, limits: Footprint) -> tuple[E
         for name, was, now, limit in rows
         if now > was and now > limit != UNLIMITED
     )
+
+
+class QuotaExceededError(BerthError):
+    """A project would have more than it may; nothing was kept.
+
+    Args:
+        excess: of what, and by how much.
+    """
+
+    def __init__(self, excess: tuple[Excess, ...]) -> None:
+        # The words that clients know from Nova, in its order.
+        rows = sorted(excess, key=lambda one: _CLIENT_NAMES[one.name])
+        names = ", ".join(_CLIENT_NAMES[one.name] for one in rows)
+        asked, used, limits = (", ".join(str(one[column]) for one in rows) for column in (1, 2, 3))
+        super().__init__(
+            f"Quota exceeded for {names}: Requested {asked}, but already used {used} of {limits} "
+            f"{names}"
+        )
+        self.excess = excess
+
+
+_CLIENT_NAMES: Final = {
+    "instances": "instances",
+    "vcpus": "cores",
+    "memory_mb": "ram",
+    "server_groups": "server_groups",
+    "group_members": "server_group_members",
+}
+"""What clients call what a quota limits."""

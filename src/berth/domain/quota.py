@@ -5,7 +5,6 @@ from typing import Final, NamedTuple, Self
 
 from berth.domain.footprint import UNLIMITED, Footprint
 from berth.domain.instance import Instance, Status
-from berth.domain.zone import Errand, ErrandStage
 
 CLASS_DEFAULT: Final = "class:default"
 """The key of the quota that counts for every project, where the project's own says nothing."""
@@ -51,13 +50,6 @@ class Limits(NamedTuple):
             return self
         said = {name: getattr(quota, name) for name in LIMITED}
         return self._replace(**{name: limit for name, limit in said.items() if limit is not None})
-
-
-def footprint_below(errand: Errand) -> Footprint | None:
-    """Return what an instance counts for that a child zone has; None while it is taken back."""
-    if errand.counts_as is None or errand.stage is ErrandStage.WITHDRAWING:
-        return None
-    return Footprint(1, *errand.counts_as)
 
 
 def footprint_of(instance: Instance) -> Footprint | None:

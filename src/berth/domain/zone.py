@@ -6,6 +6,7 @@ from enum import StrEnum
 from math import isfinite
 
 from berth.domain.errors import InvalidInputError
+from berth.domain.footprint import Footprint
 
 NAME_MAX = 64
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.")
@@ -115,3 +116,10 @@ class Errand:
     resize: tuple[tuple[int, int], tuple[int, int]] | None = None
     group_uuid: str | None = None
     asking_until_s: float = 0.0
+
+
+def footprint_below(errand: Errand) -> Footprint | None:
+    """Return what an instance counts for that a child zone has; None while it is taken back."""
+    if errand.counts_as is None or errand.stage is ErrandStage.WITHDRAWING:
+        return None
+    return Footprint(1, *errand.counts_as)

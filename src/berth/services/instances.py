@@ -5,14 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from berth.domain.decision import OVER_TREE, Decision
-from berth.domain.errors import (
-    ConflictError,
-    InvalidInputError,
-    NotFoundError,
-    QuotaExceededError,
-    UnavailableError,
-)
+from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from berth.domain.flavor import Flavor
+from berth.domain.footprint import QuotaExceededError
 from berth.domain.host import Service
 from berth.domain.image import Image
 from berth.domain.instance import Instance, Status, Task

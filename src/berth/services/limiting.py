@@ -7,9 +7,8 @@ moment after it was changed.
 
 from typing import Final, NamedTuple
 
-from berth.domain.errors import QuotaExceededError
 from berth.domain.flavor import Flavor
-from berth.domain.footprint import UNLIMITED, Excess
+from berth.domain.footprint import UNLIMITED, Excess, QuotaExceededError
 from berth.domain.instance import Instance
 from berth.domain.quota import CLASS_DEFAULT, Limits
 from berth.domain.request import Request

@@ -12,8 +12,15 @@ from weakref import WeakValueDictionary
 
 from berth.domain.allocation import Allocation, Claim
 from berth.domain.assignment import taken
-from berth.domain.decision import Decision, Placement, Refusal, RefusalCode, Verdict
-from berth.domain.errors import ConflictError, NoValidHostError, UnavailableError
+from berth.domain.decision import (
+    Decision,
+    NoValidHostError,
+    Placement,
+    Refusal,
+    RefusalCode,
+    Verdict,
+)
+from berth.domain.errors import ConflictError, UnavailableError
 from berth.domain.instance import Fault, Instance, Status, Task
 from berth.domain.record import Kind
 from berth.domain.request import Operation, Request

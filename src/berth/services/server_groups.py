@@ -1,7 +1,7 @@
 """Server groups: making and removing them; members come and go with the instances."""
 
-from berth.domain.errors import NotFoundError, QuotaExceededError
-from berth.domain.footprint import UNLIMITED, Excess
+from berth.domain.errors import NotFoundError
+from berth.domain.footprint import UNLIMITED, Excess, QuotaExceededError
 from berth.domain.quota import Limits
 from berth.domain.record import Kind
 from berth.domain.server_group import ServerGroup

@@ -8,7 +8,8 @@ import pytest
 from berth.adapters.bus.failures import Failure, error_of, failure_of
 from berth.adapters.bus.wire import VERSION, Wire
 from berth.domain import errors
-from berth.domain.decision import Refusal, RefusalCode
+from berth.domain.build_failure import BuildError
+from berth.domain.decision import NoValidHostError, Refusal, RefusalCode
 from berth.domain.errors import BerthError, ConflictError, InvalidInputError, UnavailableError
 from berth.ports.bus import Command, Context
 
@@ -16,7 +17,7 @@ _REFUSAL = Refusal(RefusalCode.ALL_FILTERED, "none", placed=0, asked=1, hosts_to
 _ASK: Command[dict[str, Any], list[int]] = Command("post", "ask", dict[str, Any], list[int])
 _SAMPLES = [
     BerthError("plain"),
-    errors.BuildError("no image", blames_host=False),
+    BuildError("no image", blames_host=False),
     ConflictError("changed"),
     errors.ContentionError("req-1", 5),
     errors.DriverError("away"),
@@ -24,7 +25,7 @@ _SAMPLES = [
     errors.InstanceStateError("resize", "u-1", "task_state", "deleting"),
     InvalidInputError("server.name", "is too long"),
     errors.LedgerError("away"),
-    errors.NoValidHostError("req-1", _REFUSAL),
+    NoValidHostError("req-1", _REFUSAL),
     errors.NotFoundError("flavor", "x"),
     errors.PolicyError("filters[2]", "is wrong"),
     UnavailableError("later"),

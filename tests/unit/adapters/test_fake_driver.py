@@ -3,7 +3,8 @@
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
-from berth.domain.errors import BuildError, DriverError, MigrationError
+from berth.domain.build_failure import BuildError
+from berth.domain.errors import DriverError, MigrationError
 from berth.domain.numa import NumaCell
 from berth.domain.pci import PciPool
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU

@@ -3,7 +3,7 @@
 import pytest
 
 from berth.api.errors import HttpError, translate
-from berth.domain.decision import Refusal, RefusalCode
+from berth.domain.decision import NoValidHostError, Refusal, RefusalCode
 from berth.domain.errors import (
     BerthError,
     ConflictError,
@@ -11,7 +11,6 @@ from berth.domain.errors import (
     InvalidInputError,
     LedgerError,
     NotFoundError,
-    NoValidHostError,
     PolicyError,
     UnavailableError,
 )

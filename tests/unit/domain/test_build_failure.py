@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from berth.domain.build_failure import (
     FORGOTTEN,
     TENANTS_MAX,
+    BuildError,
     FailureCause,
     FailureCount,
     by_cause,
@@ -13,7 +14,6 @@ from berth.domain.build_failure import (
     failure_level,
     with_failure,
 )
-from berth.domain.errors import BuildError
 
 HALF_LIFE_S = 100.0
 HOSTS_OWN = (FailureCause.DRIVER, FailureCause.NETWORK, FailureCause.TIMEOUT)

@@ -1,7 +1,7 @@
 """Decisions: scores and their parts."""
 
-from berth.domain.decision import Refusal, RefusalCode, ScorePart
-from berth.domain.errors import ContentionError, NotFoundError, NoValidHostError, PolicyError
+from berth.domain.decision import NoValidHostError, Refusal, RefusalCode, ScorePart
+from berth.domain.errors import ContentionError, NotFoundError, PolicyError
 
 
 def test_a_part_is_multiplier_times_normalised() -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
-from berth.domain.build_failure import FailureCause
+from berth.domain.build_failure import BuildError, FailureCause
 from berth.domain.decision import Decision
-from berth.domain.errors import BuildError, UnavailableError
+from berth.domain.errors import UnavailableError
 from berth.domain.host import Service
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.migration import Migration, Stage

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.domain.build_failure import FailureCause
-from berth.domain.errors import BuildError, DriverError
+from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.errors import DriverError
 from berth.domain.host import Service
 from berth.domain.instance import Instance, Task
 from berth.domain.write import Put, Unit

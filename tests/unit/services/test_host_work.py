@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.domain.build_failure import BuildError
 from berth.domain.change import Usage
-from berth.domain.errors import BuildError, UnavailableError
+from berth.domain.errors import UnavailableError
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.record import PendingRequest
 from berth.domain.resources import VCPU

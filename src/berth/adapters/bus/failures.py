@@ -7,7 +7,10 @@ from typing import Any, Final, NamedTuple, get_type_hints
 import msgspec
 
 from berth.domain import errors
+from berth.domain.build_failure import BuildError
+from berth.domain.decision import NoValidHostError
 from berth.domain.errors import BerthError
+from berth.domain.footprint import QuotaExceededError
 
 
 class Failure(msgspec.Struct, array_like=True):
@@ -64,7 +67,7 @@ def _form_of(kind: type[BerthError]) -> _Form:
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _KINDS: Final = frozenset(
     kind
-    for kind in vars(errors).values()
+    for kind in (*vars(errors).values(), BuildError, NoValidHostError, QuotaExceededError)
     if isinstance(kind, type) and issubclass(kind, BerthError)
 )
 """The types that every process knows."""

@@ -35,12 +35,12 @@ from berth.domain.instance import Instance, Status
 from berth.domain.instance_action import Action
 from berth.domain.migration import Migration
 from berth.domain.provider import Provider
-from berth.domain.quota import Quota, footprint_below, footprint_of
+from berth.domain.quota import Quota, footprint_of
 from berth.domain.record import RECORD_TYPES, Kind, PendingRequest, Record
 from berth.domain.server_group import ServerGroup
 from berth.domain.vocabulary import ResourceClass, Trait
 from berth.domain.write import Outcome, Unit, Within
-from berth.domain.zone import Errand, Zone
+from berth.domain.zone import Errand, Zone, footprint_below
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 R = TypeVar("R", bound=Record)

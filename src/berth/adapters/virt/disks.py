@@ -6,7 +6,8 @@ import msgspec
 
 from berth.adapters.virt.images import ImageFile
 from berth.adapters.virt.processes import run
-from berth.domain.errors import BuildError, DriverError
+from berth.domain.build_failure import BuildError
+from berth.domain.errors import DriverError
 
 _PROGRAM = "qemu-img"
 _IDLE_S = 60.0

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from berth.domain.build_failure import FailureCause
-from berth.domain.errors import BuildError
+from berth.domain.build_failure import BuildError, FailureCause
 from berth.domain.instance import Instance
 
 

@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 from berth.adapters.virt import disks, offering
 from berth.adapters.virt.guest_folder import GuestFolder, writing
 from berth.adapters.virt.leftovers import leftover_of
-from berth.domain.build_failure import FailureCause
-from berth.domain.errors import BuildError, DriverError
+from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.errors import DriverError
 from berth.ports.virt import Leftover
 
 _SCHEME = "stored"

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from berth.domain.build_failure import HALF_LIFE_S, FailureCause
-from berth.domain.errors import BuildError
+from berth.domain.build_failure import HALF_LIFE_S, BuildError, FailureCause
 from berth.domain.instance import Fault
 from berth.domain.instance_action import ActionEvent
 from berth.domain.write import Unit

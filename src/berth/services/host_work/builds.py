@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from berth.domain.allocation import Claim
-from berth.domain.build_failure import FailureCause
-from berth.domain.errors import BuildError, DriverError
+from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.errors import DriverError
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.migration import Migration
 from berth.domain.record import PendingRequest

@@ -3,7 +3,8 @@
 from contextlib import suppress
 from dataclasses import replace
 
-from berth.domain.errors import BuildError, DriverError
+from berth.domain.build_failure import BuildError
+from berth.domain.errors import DriverError
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.migration import Migration, Place, Stage
 from berth.domain.revising import revised

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from berth.domain.errors import BuildError, DriverError, MigrationError
+from berth.domain.build_failure import BuildError
+from berth.domain.errors import DriverError, MigrationError
 from berth.domain.instance import Instance, Status
 from berth.domain.instance_action import ActionEvent
 from berth.domain.migration import Migration, Stage

@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from berth.domain.errors import BuildError, DriverError
+from berth.domain.build_failure import BuildError
+from berth.domain.errors import DriverError
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.lifecycle import (
     PAUSE,

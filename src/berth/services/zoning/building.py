@@ -7,7 +7,8 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 
 from berth.domain.decision import Decision, Verdict
-from berth.domain.errors import ConflictError, QuotaExceededError
+from berth.domain.errors import ConflictError
+from berth.domain.footprint import QuotaExceededError
 from berth.domain.instance import Instance, Status
 from berth.domain.offer import (
     ChildTerms,

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from berth.domain.decision import Decision
-from berth.domain.errors import ConflictError, NoValidHostError
+from berth.domain.decision import Decision, NoValidHostError
+from berth.domain.errors import ConflictError
 from berth.domain.offer import ChildTerms, HostTerms, OfferFlaw, OfferKey
 from berth.domain.record import PendingRequest
 from berth.domain.request import Destination, Operation, Request

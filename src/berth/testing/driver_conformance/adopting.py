@@ -4,7 +4,7 @@
 
 import pytest
 
-from berth.domain.errors import BuildError
+from berth.domain.build_failure import BuildError
 from berth.domain.instance import Instance
 from berth.ports.virt import Driver, Power, Verb
 from berth.testing.driver_conformance.rig import (

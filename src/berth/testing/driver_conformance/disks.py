@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.errors import BuildError, DriverError
+from berth.domain.build_failure import BuildError
+from berth.domain.errors import DriverError
 from berth.domain.instance import Instance
 from berth.ports.virt import Driver, Power, Verb
 from berth.testing.driver_conformance.rig import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.errors import BuildError
+from berth.domain.build_failure import BuildError
 from berth.domain.instance import Instance, Task
 from berth.ports.virt import Driver
 from berth.testing.builders import make_instance

@@ -7,7 +7,8 @@ import contextlib
 
 import pytest
 
-from berth.domain.errors import BuildError, DriverError, MigrationError
+from berth.domain.build_failure import BuildError
+from berth.domain.errors import DriverError, MigrationError
 from berth.domain.instance import Instance
 from berth.ports.virt import Driver, Power, Verb
 from berth.testing.driver_conformance.rig import (

@@ -10,8 +10,8 @@ import pytest
 from berth.adapters.virt.libvirt import connection
 from berth.adapters.virt.libvirt.binding import Connect
 from berth.adapters.virt.libvirt.connection import Connection
-from berth.domain.build_failure import FailureCause
-from berth.domain.errors import BuildError, DriverError
+from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.errors import DriverError
 from berth.services.host_work.bench import cause_of
 
 

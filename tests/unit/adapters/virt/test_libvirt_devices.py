@@ -12,8 +12,7 @@ from berth.adapters.virt.libvirt.devices import free
 from berth.adapters.virt.libvirt.domain_xml import domain_xml
 from berth.adapters.virt.machine_facts import Linux
 from berth.domain.assignment import Assignment
-from berth.domain.build_failure import FailureCause
-from berth.domain.errors import BuildError
+from berth.domain.build_failure import BuildError, FailureCause
 from berth.domain.hardware_share import DeviceShare
 from tests.unit.adapters.virt.test_libvirt_xml import DISK, HOST, RECORD
 

@@ -23,8 +23,8 @@ from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import Record
 from berth.adapters.virt.sizes import Size
 from berth.domain.assignment import Assignment
-from berth.domain.build_failure import FailureCause
-from berth.domain.errors import BuildError, DriverError
+from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.errors import DriverError
 from berth.domain.flavor import Flavor
 from berth.domain.hardware_share import CellShare, DeviceShare
 from berth.ports.virt import Power

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from berth.domain.decision import Verdict
-from berth.domain.errors import QuotaExceededError
-from berth.domain.footprint import UNLIMITED, Footprint
+from berth.domain.footprint import UNLIMITED, Footprint, QuotaExceededError
 from berth.domain.write import Within
 from berth.services.commands import PlaceOrder
 from tests.unit.services.wiring import order_of

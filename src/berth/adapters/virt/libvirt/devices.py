@@ -6,8 +6,7 @@ from xml.etree import ElementTree as ET
 from berth.adapters.virt.libvirt.binding import XML_INACTIVE, Connect
 from berth.adapters.virt.machine_facts import Linux
 from berth.domain.assignment import Assignment
-from berth.domain.build_failure import FailureCause
-from berth.domain.errors import BuildError
+from berth.domain.build_failure import BuildError, FailureCause
 
 _PARTS = ("domain", "bus", "slot")
 

@@ -5,8 +5,8 @@ from xml.etree import ElementTree as ET
 
 from berth.adapters.virt.libvirt.floating import Floating, listed
 from berth.adapters.virt.libvirt.record import Record
-from berth.domain.build_failure import FailureCause
-from berth.domain.errors import BuildError, DriverError
+from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.errors import DriverError
 from berth.domain.hardware_share import CellShare
 from berth.domain.instance import Instance
 

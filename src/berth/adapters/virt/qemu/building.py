@@ -11,8 +11,8 @@ from berth.adapters.virt.qemu.host import QemuHost
 from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.spec import Spec
 from berth.adapters.virt.sizes import Size
-from berth.domain.build_failure import FailureCause
-from berth.domain.errors import BuildError, DriverError
+from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.errors import DriverError
 from berth.domain.instance import Instance
 from berth.ports.clock import Clock
 from berth.ports.virt import Power
