@@ -73,6 +73,20 @@ LOADING_TASKS: Final = frozenset(
 )
 """Tasks that put a load on the disks of a host (nova.md 5.3)."""
 
+HOST_TASKS: Final = frozenset(
+    {
+        *(step.task for step in (START, STOP, REBOOT_SOFT, REBOOT_HARD)),
+        *(step.task for step in (PAUSE, UNPAUSE, SUSPEND, RESUME)),
+        Task.SPAWNING,
+        Task.REBUILDING,
+        Task.SHELVING,
+        Task.SHELVING_OFFLOADING,
+        Task.UNSHELVING,
+        Task.DELETING,
+    }
+)
+"""Tasks that the agent of an instance's host carries out, unless a move gives the turn elsewhere."""
+
 _RESIZING: Final = frozenset({Task.RESIZE_PREP, Task.RESIZE_MIGRATING, Task.RESIZE_MIGRATED})
 _SHOWN: Final[Mapping[tuple[Status, Task], str]] = {
     (Status.ACTIVE, Task.REBOOTING): "REBOOT",

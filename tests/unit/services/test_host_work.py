@@ -11,10 +11,12 @@ from berth.domain.build_failure import BuildError
 from berth.domain.change import Usage
 from berth.domain.errors import UnavailableError
 from berth.domain.instance import Instance, Status, Task
+from berth.domain.lifecycle import HOST_TASKS
 from berth.domain.record import PendingRequest
 from berth.domain.resources import VCPU
 from berth.domain.write import Free, Put, Unit
 from berth.services.host_work import Bench, HostWork
+from berth.services.host_work.working import CARRIED_OUT
 from berth.testing.builders import make_instance, make_server_group, make_take
 from tests.unit.services.wiring import Desk, open_desk
 
@@ -224,3 +226,8 @@ async def test_an_active_instance_that_does_not_start_stays_active() -> None:
     with pytest.raises(BuildError):
         await bench.work.carry_out(await bench.now())
     assert (await bench.now()).status is Status.ACTIVE
+
+
+def test_every_task_of_a_host_has_a_handler() -> None:
+    """The audit and the agent agree on which tasks an agent carries out."""
+    assert CARRIED_OUT == HOST_TASKS

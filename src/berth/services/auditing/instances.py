@@ -6,13 +6,12 @@ from dataclasses import replace
 from berth.domain.discrepancy import Discrepancy, DiscrepancyCode, Mend
 from berth.domain.errors import InvalidInputError
 from berth.domain.instance import Instance, Task
-from berth.domain.lifecycle import EVACUATE
+from berth.domain.lifecycle import EVACUATE, HOST_TASKS
 from berth.domain.migration import Migration
 from berth.domain.record import Kind
 from berth.ports.ledger import Ledger
 from berth.services.auditing.books import Amounts, Books, ago, held_by, summed, written
 from berth.services.auditing.needing import needed_by
-from berth.services.host_work.working import HOST_TASKS
 
 _CLAIMS = "`berth audit --fix` claims it if there is room; else move instances away"
 _BUSY = "wait until its task is done; then `berth audit --fix` claims it"

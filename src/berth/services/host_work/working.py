@@ -6,7 +6,7 @@ from typing import Final
 
 from berth.domain.errors import DriverError
 from berth.domain.instance import Instance, Status, Task
-from berth.domain.lifecycle import EVACUATE
+from berth.domain.lifecycle import EVACUATE, HOST_TASKS
 from berth.domain.migration import Migration, MoveKind, Stage
 from berth.domain.write import Committed, Unit
 from berth.services.failed_builds import FailedBuilds
@@ -42,8 +42,8 @@ _TASKS: Final[Mapping[Task, _Task]] = {
 _STORING: Final = frozenset({Task.SHELVING, Task.SHELVING_OFFLOADING})
 _LEFT_OVER: Final = frozenset({Stage.LEFT_BEHIND, Stage.ABANDONED})
 
-HOST_TASKS: Final = frozenset({*_TASKS, *POWER_TASKS, Task.DELETING})
-"""Tasks that the agent of an instance's host does, while no other host has its turn."""
+CARRIED_OUT: Final = frozenset({*_TASKS, *POWER_TASKS, Task.DELETING})
+"""Tasks that have a handler here; a test holds them equal to `HOST_TASKS`."""
 
 
 def has_turn(host: str, instance: Instance, migration: Migration | None) -> bool:
