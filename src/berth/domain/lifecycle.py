@@ -85,7 +85,7 @@ HOST_TASKS: Final = frozenset(
         Task.DELETING,
     }
 )
-"""Tasks that the agent of an instance's host carries out, unless a move gives the turn elsewhere."""
+"""Tasks that the agent of an instance's host carries out, unless a move says otherwise."""
 
 _RESIZING: Final = frozenset({Task.RESIZE_PREP, Task.RESIZE_MIGRATING, Task.RESIZE_MIGRATED})
 _SHOWN: Final[Mapping[tuple[Status, Task], str]] = {
