@@ -96,7 +96,7 @@ class Role:
 
 
 class Process:
-    """One life of a process. Its parts are wired as `berth.bootstrap` wires them."""
+    """One life of a process. Its parts are wired as `berth.app.processes` wires them."""
 
     def __init__(self, role: Role, line: Line, flaw: Flaw, rng: Random, journal: Journal) -> None:
         self.role = role

@@ -145,9 +145,9 @@ def up(*, config: Path | None, **options: object) -> None:
     """Run everything in one process: API, scheduler, ledger and made-up hosts."""
     settings = _settings(config, options)
     with _quick_imports():
-        from berth import bootstrap  # noqa: PLC0415 - its parts are not needed for --help
+        from berth.app import processes  # noqa: PLC0415 - its parts are not needed for --help
 
-    bootstrap.run_up(settings)
+    processes.run_up(settings)
 
 
 @click.command("api")
@@ -156,9 +156,9 @@ def api(*, config: Path | None, **options: object) -> None:
     """Run the HTTP API; schedulers take up what it accepts."""
     settings = _settings(config, options)
     with _quick_imports():
-        from berth import bootstrap  # noqa: PLC0415 - see `up`
+        from berth.app import processes  # noqa: PLC0415 - see `up`
 
-    bootstrap.run_api(settings)
+    processes.run_api(settings)
 
 
 @click.command("placement")
@@ -167,9 +167,9 @@ def placement(*, config: Path | None, **options: object) -> None:
     """Run the Placement API alone, at the root path."""
     settings = _settings(config, options)
     with _quick_imports():
-        from berth import bootstrap_placement  # noqa: PLC0415 - see `up`
+        from berth.app import placement  # noqa: PLC0415 - see `up`
 
-    bootstrap_placement.run_placement(settings)
+    placement.run_placement(settings)
 
 
 @click.command("scheduler")
@@ -178,9 +178,9 @@ def scheduler(*, config: Path | None, **options: object) -> None:
     """Run a scheduler; several may run on one ledger."""
     settings = _settings(config, options)
     with _quick_imports():
-        from berth import bootstrap  # noqa: PLC0415 - see `up`
+        from berth.app import processes  # noqa: PLC0415 - see `up`
 
-    bootstrap.run_scheduler(settings)
+    processes.run_scheduler(settings)
 
 
 @click.command("agent")
@@ -189,9 +189,9 @@ def agent(*, config: Path | None, **options: object) -> None:
     """Run the agent of a compute host, or of a made-up fleet."""
     settings = _settings(config, options)
     with _quick_imports():
-        from berth import bootstrap  # noqa: PLC0415 - see `up`
+        from berth.app import processes  # noqa: PLC0415 - see `up`
 
-    bootstrap.run_agent(settings)
+    processes.run_agent(settings)
 
 
 @click.group("ledger")
@@ -205,7 +205,7 @@ def migrate(*, config: Path | None, **options: object) -> None:
     """Make the ledger's tables, or bring them up to date."""
     settings = _settings(config, options)
     from berth.adapters.ledger import migrate as migrate_ledger  # noqa: PLC0415 - see `up`
-    from berth.bootstrap_process import ledger_url_of  # noqa: PLC0415 - likewise
+    from berth.app.run import ledger_url_of  # noqa: PLC0415 - likewise
     from berth.cli.output import print_line  # noqa: PLC0415 - tables take long to load
 
     if settings.ledger.url is None:
@@ -220,7 +220,7 @@ def show(*, config: Path | None, **options: object) -> None:
     """Show which schema the ledger has, and which processes can work with it."""
     settings = _settings(config, options)
     from berth.adapters.ledger import SCHEMA, schema_of  # noqa: PLC0415 - see `up`
-    from berth.bootstrap_process import ledger_url_of  # noqa: PLC0415 - likewise
+    from berth.app.run import ledger_url_of  # noqa: PLC0415 - likewise
     from berth.cli.output import print_line  # noqa: PLC0415 - tables take long to load
 
     found = asyncio.run(schema_of(ledger_url_of(settings.ledger)))

@@ -12,7 +12,7 @@ import os
 import sys
 from typing import NoReturn
 
-from berth import bootstrap_placement as _loaded  # noqa: F401 - `berth placement` imports it
+from berth.app import placement as _loaded  # noqa: F401 - `berth placement` imports it
 from berth.cli import serving as _command  # noqa: F401 - likewise
 from berth.cli.main import main as berth
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from berth import bootstrap, bootstrap_placement
+from berth.app import placement, processes
 from berth.config.settings import AuthMode, Settings
 from tests.unit.cli.conftest import Run
 
@@ -14,9 +14,9 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Settings]]:
     """What was run instead of a server, with its settings."""
     found: list[tuple[str, Settings]] = []
     for name in ("run_up", "run_api", "run_scheduler", "run_agent"):
-        monkeypatch.setattr(bootstrap, name, lambda one, name=name: found.append((name, one)))
+        monkeypatch.setattr(processes, name, lambda one, name=name: found.append((name, one)))
     monkeypatch.setattr(
-        bootstrap_placement, "run_placement", lambda one: found.append(("run_placement", one))
+        placement, "run_placement", lambda one: found.append(("run_placement", one))
     )
     return found
 

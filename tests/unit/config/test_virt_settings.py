@@ -9,7 +9,7 @@ from berth.adapters.virt.fake import FakeDriver
 from berth.adapters.virt.libvirt import binding
 from berth.adapters.virt.libvirt.driver import LibvirtDriver
 from berth.adapters.virt.qemu.driver import QemuDriver
-from berth.bootstrap_virt import open_drivers
+from berth.app.virt import open_drivers
 from berth.config.settings import AgentSettings, Settings
 from berth.config.virt_settings import AgentDriver, VirtSettings
 from berth.domain.errors import DriverError, InvalidInputError

@@ -1,4 +1,4 @@
-"""Services wired on a memory ledger and a virtual clock, as `berth.bootstrap` wires them."""
+"""Services wired on a memory ledger and a virtual clock, as `berth.app.processes` wires them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

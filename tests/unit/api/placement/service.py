@@ -15,7 +15,7 @@ from berth.api.placement.answers import send_refusal
 from berth.api.placement.app import build_placement_app
 from berth.api.placement.dispatch import Dispatcher
 from berth.api.placement.parts import PlacementParts
-from berth.bootstrap_placement import Process, placement_parts, provider_replica
+from berth.app.placement import Process, placement_parts, provider_replica
 from berth.config.settings import Settings
 from berth.services.following import Follower
 from tests.unit.api.cloud import CountedIds, FakeClock, Told

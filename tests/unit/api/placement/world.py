@@ -9,7 +9,7 @@ from berth.adapters.ledger.memory import MemoryLedger
 from berth.api.auth import NoAuth2
 from berth.api.placement.app import build_placement_app
 from berth.api.placement.parts import PlacementParts
-from berth.bootstrap_placement import Process, placement_parts, provider_replica
+from berth.app.placement import Process, placement_parts, provider_replica
 from berth.config.settings import Settings
 from berth.services.following import Follower
 from berth.testing.builders import make_uuid

@@ -17,8 +17,8 @@ from berth.api.placement.parts import PlacementParts
 from berth.api.placement.rules import policy_of
 from berth.api.placement.views.candidates import CandidateWriter
 from berth.api.placement.views.providers import ProviderWriter
-from berth.bootstrap_observing import observe
-from berth.bootstrap_process import (
+from berth.app.observability import observe
+from berth.app.run import (
     callers_of,
     ledger_url_of,
     make_data_dir,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from berth.adapters.zones import open_children
 from berth.api.zones.parts import ZoneParts
-from berth.bootstrap_core import Core
-from berth.bootstrap_process import Loop, make_folder
+from berth.app.core import Core
+from berth.app.run import Loop, make_folder
 from berth.config.settings import Settings
 from berth.config.zone_keys import ParentsFile, ZoneKeyFile
 from berth.config.zone_settings import ZoneSettings

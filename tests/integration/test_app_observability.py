@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from berth.adapters.system import SystemClock
-from berth.bootstrap_observing import observe
+from berth.app.observability import observe
 from berth.config.observing_settings import MetricsSettings, TracingSettings
 from berth.config.settings import Settings, read_settings
 from berth.domain.errors import InvalidInputError
@@ -21,7 +21,7 @@ sys.exit(main())
 """
 _WITHOUT_TRACING = """
 import sys
-import berth.bootstrap
+import berth.app.processes
 sys.exit("opentelemetry" in sys.modules or "requests" in sys.modules)
 """
 

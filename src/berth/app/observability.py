@@ -11,7 +11,7 @@ from berth.adapters.system import SystemClock
 from berth.api.auth import Auth
 from berth.api.observed import Measured
 from berth.api.probes import MetricsPage, Probes, nothing_else
-from berth.bootstrap_process import Loop
+from berth.app.run import Loop
 from berth.config.observing_settings import TracingSettings
 from berth.config.settings import Address, Settings, parse_address
 from berth.domain.errors import InvalidInputError

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from berth.bootstrap_agents import instance_teller
-from berth.bootstrap_core import open_core
-from berth.bootstrap_scheduling import instance_tracker
+from berth.app.agents import instance_teller
+from berth.app.core import open_core
+from berth.app.scheduler import instance_tracker
 from berth.config.settings import Settings, read_settings
 from berth.domain.errors import PolicyError
 

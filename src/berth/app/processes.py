@@ -7,20 +7,20 @@ from berth.api.app import build_app
 from berth.api.limits import Limits
 from berth.api.parts import ApiParts
 from berth.api.placement.routes import PREFIX
-from berth.bootstrap_agents import agent_loops, agent_pool, instance_teller
-from berth.bootstrap_core import (
+from berth.app.agents import agent_loops, agent_pool, instance_teller
+from berth.app.core import (
     Core,
     common_loops,
     open_core,
     running_core,
     stop_signals,
 )
-from berth.bootstrap_observed import seen_parts
-from berth.bootstrap_placement import Process, placement_parts, provider_replica
-from berth.bootstrap_process import callers_of, run_process, serve_at
-from berth.bootstrap_scheduling import instance_tracker, scheduler_loops, tell_changes
-from berth.bootstrap_virt import open_drivers
-from berth.bootstrap_zones import OpenZone, open_zone, zone_loops, zone_parts
+from berth.app.instrumented import seen_parts
+from berth.app.placement import Process, placement_parts, provider_replica
+from berth.app.run import callers_of, run_process, serve_at
+from berth.app.scheduler import instance_tracker, scheduler_loops, tell_changes
+from berth.app.virt import open_drivers
+from berth.app.zones import OpenZone, open_zone, zone_loops, zone_parts
 from berth.config.json_lists import read_images
 from berth.config.settings import CreateMode, Settings
 from berth.config.tracking_settings import InstanceSource

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from berth.adapters.ledger import open_ledger
 from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
-from berth.bootstrap_bus import Wires, lay_wires
-from berth.bootstrap_observed import deciding_of, hosts_of
-from berth.bootstrap_observing import Observation, observe
-from berth.bootstrap_process import Loop, ledger_url_of, make_data_dir, running
+from berth.app.instrumented import deciding_of, hosts_of
+from berth.app.messaging import Wires, lay_wires
+from berth.app.observability import Observation, observe
+from berth.app.run import Loop, ledger_url_of, make_data_dir, running
 from berth.config.observing_settings import HealthSettings
 from berth.config.policy_source import PolicySource
 from berth.config.ratio_settings import ratio_settings_of

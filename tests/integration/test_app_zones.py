@@ -9,12 +9,12 @@ from time import time
 
 import pytest
 
-from berth.bootstrap_agents import agent_loops, agent_pool
-from berth.bootstrap_core import Core, common_loops, open_core
-from berth.bootstrap_process import running
-from berth.bootstrap_scheduling import scheduler_loops
-from berth.bootstrap_virt import open_drivers
-from berth.bootstrap_zones import OpenZone, key_file_of, open_zone, zone_loops, zone_parts
+from berth.app.agents import agent_loops, agent_pool
+from berth.app.core import Core, common_loops, open_core
+from berth.app.run import running
+from berth.app.scheduler import scheduler_loops
+from berth.app.virt import open_drivers
+from berth.app.zones import OpenZone, key_file_of, open_zone, zone_loops, zone_parts
 from berth.config.settings import read_settings
 from berth.domain.errors import InvalidInputError
 from berth.domain.flavor import Flavor

@@ -7,9 +7,9 @@ from berth.adapters.unobserved import NoMetrics
 from berth.agent.pool import Agent, AgentPool, Pace
 from berth.agent.rounds import Rounds
 from berth.agent.telling import InstanceTeller
-from berth.bootstrap_core import Core
-from berth.bootstrap_observed import work_of
-from berth.bootstrap_process import Loop
+from berth.app.core import Core
+from berth.app.instrumented import work_of
+from berth.app.run import Loop
 from berth.config.virt_settings import AgentDriver
 from berth.ports.virt import Driver
 from berth.services.consoles import serve_console

@@ -1,10 +1,10 @@
 """The scheduler of a process: what it serves, and what it takes up by itself."""
 
 from berth.adapters.attestation.open_attestation import Access, OpenAttester
-from berth.bootstrap_core import Core
-from berth.bootstrap_observed import placing_of
-from berth.bootstrap_process import Loop
-from berth.bootstrap_zones import OpenZone, ZoneScheduler
+from berth.app.core import Core
+from berth.app.instrumented import placing_of
+from berth.app.run import Loop
+from berth.app.zones import OpenZone, ZoneScheduler
 from berth.config.tracking_settings import InstanceSource
 from berth.services.announcing import AnnouncedPlacing
 from berth.services.attesting import Attesting

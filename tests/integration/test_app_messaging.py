@@ -9,7 +9,7 @@ import pytest
 from berth.adapters.bus.local import LocalBus
 from berth.adapters.bus.rabbitmq import RabbitBus
 from berth.adapters.system import LogTelemetry
-from berth.bootstrap_bus import Wires, lay_wires
+from berth.app.messaging import Wires, lay_wires
 from berth.config.bus_settings import BusSettings
 from berth.domain.errors import InvalidInputError
 

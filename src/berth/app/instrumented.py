@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from berth.adapters.unobserved import NoMetrics
 from berth.api.parts import ApiParts
-from berth.bootstrap_observing import Observation
+from berth.app.observability import Observation
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
 from berth.services.deciding import Deciding, PolicyInForce

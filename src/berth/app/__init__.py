@@ -1,0 +1,1 @@
+"""The composition root: which adapters stand behind which ports, process by process."""
