@@ -25,9 +25,9 @@ from berth.scheduling.ranking import Ranked, Ranking
 from berth.scheduling.rule import Query
 from berth.scheduling.weighing import weigh
 from berth.services.zoning.comparing import why_incomparable
-from berth.tables.bitsets import Rows
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 
 _SCALES = (1, 2, 3, 4)
 """How much larger the hosts of zones are by turns, where zones are not alike."""

@@ -12,8 +12,8 @@ from berth.scheduling.policy import Policy
 from berth.scheduling.reduction import REBUILD, reduce_hosts
 from berth.scheduling.rule import Filter, Query, Reads, Weigher
 from berth.scheduling.weighing import multipliers, normalise
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import policy_of
 from tests.differential.cases import Case
 from tests.differential.rules import build_filter, build_weigher

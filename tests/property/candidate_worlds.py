@@ -7,8 +7,8 @@ from uuid import UUID
 from berth.domain.provider import Provider
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
-from berth.tables.providers import ProviderTable
-from berth.tables.sharing import SHARES
+from berth.tables.provider.providers import ProviderTable
+from berth.tables.provider.sharing import SHARES
 
 CLASSES: tuple[str, ...] = (VCPU, MEMORY_MB, DISK_GB, "CUSTOM_DEVICE")
 TRAITS = ("CUSTOM_A", "CUSTOM_B", "CUSTOM_C")

@@ -15,8 +15,8 @@ from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.drivers import filter_scheduler
 from berth.scheduling.policy import Plan, Policy
 from berth.scheduling.rule import Filter, Normalisation, Weigher, resident_of
-from berth.tables.following import apply_event, table_of
-from berth.tables.holding import hold, unhold
+from berth.tables.host.feed import apply_event, table_of
+from berth.tables.host.holding import hold, unhold
 from berth.testing.fleets import NOW_S, ZONES, Box, snapshot_of
 from berth.testing.hardware_fleets import ALIASES
 from berth.testing.trees import GPU_MILLI, child_uuid

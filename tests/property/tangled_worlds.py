@@ -8,7 +8,7 @@ from uuid import UUID
 from berth.domain.provider import Provider
 from berth.domain.resources import Inventory
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
-from berth.tables.sharing import SHARES
+from berth.tables.provider.sharing import SHARES
 from tests.property.candidate_worlds import AGGREGATES, CLASSES, TRAITS
 
 STOCKS = (

@@ -19,8 +19,8 @@ from berth.scheduling.candidates.explaining import explain
 from berth.scheduling.candidates.finding import Found, find
 from berth.scheduling.candidates.masks import Constraint
 from berth.scheduling.candidates.query import CandidateQuery
-from berth.tables.providers import ProviderTable
-from berth.tables.sharing import SHARES
+from berth.tables.provider.providers import ProviderTable
+from berth.tables.provider.sharing import SHARES
 from tests.property.candidate_worlds import (
     crowded_tree,
     crowding_query,

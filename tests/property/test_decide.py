@@ -10,8 +10,8 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.request import Request
 from berth.scheduling.inspecting import Inspection, counterfactuals_of, inspect
 from berth.scheduling.policy import Policy
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.dumping import dump
 from berth.testing.fleet_strategies import requests, snapshots
 from berth.testing.fleets import NOW_S, all_weighers, by_chance, policy_of

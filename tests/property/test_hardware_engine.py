@@ -13,7 +13,7 @@ from berth.domain.resources import PCPU, Inventory
 from berth.scheduling.filters import fits_numa, has_devices
 from berth.scheduling.policy import Plan, Policy
 from berth.scheduling.rule import resident_of
-from berth.tables.holding import hold
+from berth.tables.host.holding import hold
 from berth.testing.fleets import Box
 from berth.testing.hardware_fleets import (
     ALIASES,

@@ -21,9 +21,9 @@ from berth.domain.request import Request
 from berth.domain.resources import MEMORY_MB, PCPU, VCPU, Inventory
 from berth.scheduling.filters import fits_numa, has_devices
 from berth.scheduling.rule import Query
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
-from berth.tables.occupants import Resident
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.occupants import Resident
 from berth.testing.dumping import dump
 from berth.testing.hardware_fleets import (
     ALIASES,

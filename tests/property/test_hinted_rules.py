@@ -23,8 +23,8 @@ from berth.domain.request import Request
 from berth.scheduling.json_query import parse
 from berth.scheduling.json_verdicts import satisfies
 from berth.scheduling.rule import Filter, Query
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, asking, resident, sized, snapshot_of
 
 OPTIONS: Mapping[str, Mapping[str, object]] = {

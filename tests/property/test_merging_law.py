@@ -13,7 +13,7 @@ from berth.scheduling.drivers import least_cost
 from berth.scheduling.merging import merge
 from berth.scheduling.policy import Policy
 from berth.scheduling.rule import Normalisation
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, all_weighers, asking, policy_of, sized, snapshot_of
 
 WEIGHERS = all_weighers()

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from berth.domain.provider import Provider
 from berth.domain.resources import AMOUNT_MAX, Inventory
-from berth.tables.columns import ClassColumns
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.class_columns import ClassColumns
+from berth.tables.host.hosts import HostTable
 from berth.testing.builders import make_host
 from berth.testing.provider_strategies import CLASSES, odd_inventories
 

@@ -13,9 +13,9 @@ from berth.domain.record import Kind, kind_of
 from berth.domain.resources import AMOUNT_MAX
 from berth.domain.vocabulary import ResourceClass, StandardNames, Trait
 from berth.services.provider_replica import ProviderReplica
-from berth.tables.columns import ClassColumns
-from berth.tables.providers import ProviderTable
-from berth.tables.sharing import SHARES
+from berth.tables.columnar.class_columns import ClassColumns
+from berth.tables.provider.providers import ProviderTable
+from berth.tables.provider.sharing import SHARES
 from berth.testing.provider_strategies import CLASSES, TRAITS, provider_histories, told_providers
 
 STANDARD = StandardNames(("VCPU", "MEMORY_MB"), (SHARES,))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from berth.domain.change import Event, Snapshot
 from berth.domain.request import Request
 from berth.scheduling.weighers import left_capacity, unasked_features, usable_capacity
-from berth.tables.following import apply_event, table_of
+from berth.tables.host.feed import apply_event, table_of
 from berth.testing.fleet_strategies import snapshots
 from berth.testing.tree_strategies import with_trees
 from tests.property.test_rule_locality import REQUESTS, ask, query_of

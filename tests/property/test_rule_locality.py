@@ -20,10 +20,10 @@ from berth.domain.image import Image
 from berth.domain.request import Request
 from berth.scheduling.engine.keys import parts_of, paths_of
 from berth.scheduling.rule import Filter, Query, Weigher
-from berth.tables.bitsets import Rows, Selection
-from berth.tables.following import apply_event, table_of
-from berth.tables.hosts import HostTable
-from berth.tables.journal import GROUPS
+from berth.tables.columnar.bitsets import Rows, Selection
+from berth.tables.columnar.journal import GROUPS
+from berth.tables.host.feed import apply_event, table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.dumping import dump
 from berth.testing.fleet_strategies import requests, snapshots
 from berth.testing.fleets import NOW_S

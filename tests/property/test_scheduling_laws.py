@@ -20,9 +20,9 @@ from berth.scheduling.policy import Plan, Policy
 from berth.scheduling.ranking import Ranking
 from berth.scheduling.rule import Filter, Query, Reads
 from berth.scheduling.weighing import normalise
-from berth.tables.bitsets import Mask, Selection
-from berth.tables.following import apply_event, table_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Selection
+from berth.tables.host.feed import apply_event, table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.dumping import dump
 from berth.testing.fleet_strategies import flavors, requests, snapshots
 from berth.testing.fleets import (

@@ -12,9 +12,9 @@ from berth.domain.decision import Relaxation
 from berth.domain.flavor import Needs
 from berth.domain.request import Request
 from berth.scheduling.rule import Filter, Query
-from berth.tables.bitsets import Rows
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S
 from berth.testing.tagging import tagged_requests, tagged_snapshots
 from tests.property.reference_aggregates import BUILDS_MAX, INSTANCES_MAX, RULES, kept

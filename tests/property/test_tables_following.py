@@ -12,9 +12,9 @@ from berth.domain.instance import Status, Task
 from berth.domain.migration import Place, Stage
 from berth.domain.provider import Provider
 from berth.domain.record import Kind, Record, key_of, kind_of
-from berth.tables.following import apply_event, table_of
-from berth.tables.hosts import HostTable
-from berth.tables.journal import GROUPS
+from berth.tables.columnar.journal import GROUPS
+from berth.tables.host.feed import apply_event, table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.builders import make_flavor, make_migration
 from berth.testing.dumping import dump
 from berth.testing.fleet_strategies import HOSTS_MAX, snapshots

@@ -8,8 +8,8 @@ from berth.domain.change import Snapshot
 from berth.domain.errors import InvalidInputError
 from berth.domain.request import Request
 from berth.scheduling.rule import Query, Raw
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleet_strategies import requests, snapshots
 from berth.testing.fleets import NOW_S, WEIGHERS, all_weighers
 

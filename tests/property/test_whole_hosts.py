@@ -11,8 +11,8 @@ from berth.domain.flavor import Needs
 from berth.domain.request import Request
 from berth.scheduling.rule import Query
 from berth.scheduling.weighers import left_capacity, usable_capacity
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleet_strategies import requests, snapshots
 from berth.testing.fleets import NOW_S
 from berth.testing.tree_strategies import granular_flavors, with_trees

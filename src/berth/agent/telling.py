@@ -32,8 +32,8 @@ from berth.services.tracking.messages import (
     InstancesSynced,
     InstancesUpdated,
 )
-from berth.tables.following import stray_of
-from berth.tables.strays import Stray
+from berth.tables.host.feed import stray_of
+from berth.tables.host.orphans import Stray
 
 _RETRY_S: Final = 1.0
 _FAILURES_TOLD: Final = 2

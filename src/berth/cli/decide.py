@@ -27,7 +27,7 @@ from berth.scheduling.inspecting import (
     inspect,
 )
 from berth.scheduling.seeding import seed_of
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 
 _HOSTS_SHOWN = 20
 _FILE = click.Path(dir_okay=False, path_type=Path)

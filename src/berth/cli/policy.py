@@ -77,7 +77,7 @@ def check(*, file: Path, state: Path | None, strict: bool, as_json: bool) -> Non
 def _findings(checked: "Policy", state: Path | None) -> "list[Finding]":
     from berth.cli.state_file import read_state  # noqa: PLC0415 - it brings numpy
     from berth.scheduling.linting import lint_fleet, lint_policy  # noqa: PLC0415
-    from berth.tables.following import table_of  # noqa: PLC0415
+    from berth.tables.host.feed import table_of  # noqa: PLC0415
 
     found = lint_policy(checked)
     if state is not None:

@@ -19,7 +19,7 @@ from berth.lab.workload import Arrival, FlavorSpec, FleetHost
 from berth.scheduling.policy import Policy
 from berth.scheduling.seeding import seed_of
 from berth.services.replica import Hold, Replica
-from berth.tables.occupants import Resident
+from berth.tables.host.occupants import Resident
 
 NOW_S = 1_700_000_000.0
 """The time at which all of it happens, so that no heartbeat goes stale."""

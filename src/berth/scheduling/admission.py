@@ -6,8 +6,8 @@ to all (nova.md 2.6).
 
 from collections.abc import Iterable
 
-from berth.tables.bitsets import Mask, Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Selection
+from berth.tables.host.hosts import HostTable
 
 _NAMED_MAX = 5
 

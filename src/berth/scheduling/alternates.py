@@ -10,7 +10,7 @@ from typing import Final
 
 from berth.domain.request import Operation, Request
 from berth.scheduling.ranking import Ranked
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 Pair = tuple[str, str]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from berth.domain.assignment import Assignment
 from berth.domain.errors import InvalidInputError
 from berth.scheduling.rule import Filter, Query
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 _GROUPS = "needs.groups"
 

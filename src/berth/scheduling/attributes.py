@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.tables.hosts import HostTable
-from berth.tables.profiles import Profile
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.profiles import Profile
 
 Values = NDArray[np.float64] | NDArray[np.int64] | NDArray[np.int32]
 

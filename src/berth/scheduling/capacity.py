@@ -12,9 +12,9 @@ from berth.scheduling.granular.counting import counts_of
 from berth.scheduling.policy import Policy
 from berth.scheduling.reduction import reduce_hosts
 from berth.scheduling.rule import Query
-from berth.tables.bitsets import Rows
-from berth.tables.columns import Ints
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.columnar.class_columns import Ints
+from berth.tables.host.hosts import HostTable
 
 
 @dataclass(frozen=True, slots=True)

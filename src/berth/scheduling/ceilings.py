@@ -9,9 +9,9 @@ import numpy as np
 from berth.domain.decision import Relaxation
 from berth.scheduling.quantities import say
 from berth.scheduling.rule import Filter, Query, Reads, count_hosts, example_names
-from berth.tables.bitsets import Mask, Rows, Selection, count_of
-from berth.tables.columns import Floats, SmallInts
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.columnar.class_columns import Floats, SmallInts
+from berth.tables.host.hosts import HostTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from berth.domain.resources import MEMORY_MB, VCPU
 from berth.scheduling.cell_demand import CellDemand
 from berth.scheduling.cell_masks import UNBOUND
 from berth.scheduling.pinning import Pins, pin
-from berth.tables.cell_use import FreeCell
-from berth.tables.hosts import HostTable
+from berth.tables.host.cell_use import FreeCell
+from berth.tables.host.hosts import HostTable
 
 _KB_PER_MB = 1024
 

@@ -7,7 +7,7 @@ from berth.domain.guest_topology import PageWish, ThreadPolicy
 from berth.scheduling.cell_demand import CellDemand
 from berth.scheduling.cell_fit import Ratios, allowed_pages, floats, free_kb, page_size
 from berth.scheduling.pinning import pin
-from berth.tables.cell_use import FreeCell
+from berth.tables.host.cell_use import FreeCell
 
 _KB_PER_MB = 1024
 

@@ -15,10 +15,10 @@ from berth.domain.guest_topology import PageWish, ThreadPolicy
 from berth.domain.resources import MEMORY_MB, VCPU
 from berth.scheduling.cell_demand import CellDemand
 from berth.scheduling.matching import is_matchable
-from berth.tables.bitsets import Mask, Selection
-from berth.tables.columns import Floats, Ints
-from berth.tables.hosts import HostTable
-from berth.tables.numa import Places
+from berth.tables.columnar.bitsets import Mask, Selection
+from berth.tables.columnar.class_columns import Floats, Ints
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.numa import Places
 
 _KB_PER_MB = 1024
 _HALL_MAX = 5

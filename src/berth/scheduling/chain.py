@@ -8,8 +8,8 @@ import numpy as np
 from berth.domain.decision import FilterCount
 from berth.scheduling.reduction import REBUILD, Reduction
 from berth.scheduling.rule import Filter, Query
-from berth.tables.bitsets import Mask
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask
+from berth.tables.host.hosts import HostTable
 
 
 @dataclass(frozen=True, slots=True)

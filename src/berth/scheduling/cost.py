@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from berth.scheduling.rule import Query, Scores
-from berth.tables.bitsets import Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Selection
+from berth.tables.host.hosts import HostTable
 
 CostOf = Callable[[HostTable, Query, Selection], Scores]
 """(hosts, query, rows) -> (K,) float64, at least 0 and finite: what it costs to use each host."""

@@ -6,7 +6,7 @@ loses its last host does not set its project free.
 
 from berth.domain.aggregate import AZ_KEY
 from berth.scheduling.rule import Query
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 TENANT_PREFIX = "filter_tenant_id"
 """Every key of metadata that begins so names projects."""

@@ -11,8 +11,8 @@ import numpy as np
 from berth.domain.decision import Relaxation
 from berth.domain.errors import InvalidInputError
 from berth.scheduling.rule import Filter, Query, Reads, without
-from berth.tables.bitsets import Mask, Rows, Selection, count_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.host.hosts import HostTable
 
 Demands = Callable[[Query], Mapping[str, str]]
 """(query) -> traits that a host must have, each with what demands it (`hw_disk_bus=virtio`)."""

@@ -16,7 +16,7 @@ from berth.domain.pci import (
     PciAlias,
     PciSpec,
 )
-from berth.tables.pci import SHARING, FreePool, Kind
+from berth.tables.host.pci import SHARING, FreePool, Kind
 
 
 @dataclass(frozen=True, slots=True)

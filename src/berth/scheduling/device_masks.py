@@ -13,10 +13,10 @@ import numpy as np
 
 from berth.domain.pci import DeviceType, NumaPolicy
 from berth.scheduling.device_fit import DeviceDemand
-from berth.tables.bitsets import Mask, Selection, count_of
-from berth.tables.columns import Ints
-from berth.tables.hosts import HostTable
-from berth.tables.pci import SHARING, Kind
+from berth.tables.columnar.bitsets import Mask, Selection, count_of
+from berth.tables.columnar.class_columns import Ints
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.pci import SHARING, Kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from berth.domain.decision import Relaxation
 from berth.scheduling.device_fit import DeviceDemand
 from berth.scheduling.device_masks import sources_of, usable_devices
 from berth.scheduling.rule import count_hosts, example_names, without
-from berth.tables.bitsets import Rows
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.host.hosts import HostTable
 
 
 def why_no_devices(hosts: HostTable, demands: Sequence[DeviceDemand], row: int) -> str:

@@ -11,8 +11,8 @@ from berth.scheduling.pairs import relaxations_in_pairs
 from berth.scheduling.reduction import Reduction
 from berth.scheduling.refusal_texts import NO_HOST
 from berth.scheduling.rule import Query, count_hosts, first_rows, without
-from berth.tables.bitsets import Mask
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask
+from berth.tables.host.hosts import HostTable
 
 _SAID_MAX = 3
 """Relaxations that the message names; the record has them all."""

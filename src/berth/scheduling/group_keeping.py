@@ -17,7 +17,7 @@ from berth.scheduling.filters import group_affinity, group_anti_affinity
 from berth.scheduling.policy import Plan, Policy
 from berth.scheduling.refusal_texts import GROUP_BROKEN
 from berth.scheduling.split_groups import is_split
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 KEEPERS: Final[Mapping[GroupPolicy, str]] = {
     GroupPolicy.AFFINITY: group_affinity.NAME,

@@ -7,7 +7,7 @@ from berth.domain.pci import PciAlias
 from berth.scheduling.device_fit import demanded
 from berth.scheduling.hardware_fit import Demand, Room, fit_hardware
 from berth.scheduling.rule import Query
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 
 @dataclass(frozen=True, slots=True)

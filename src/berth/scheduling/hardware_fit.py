@@ -18,10 +18,10 @@ from berth.scheduling.cell_demand import demands_of
 from berth.scheduling.cell_fit import Ratios, fit_cell
 from berth.scheduling.device_fit import DeviceDemand, Surroundings, give_devices
 from berth.scheduling.matching import covers, is_matchable
-from berth.tables.cell_use import FreeCell
-from berth.tables.hosts import HostTable
-from berth.tables.numa import Layout
-from berth.tables.pci import FreePool
+from berth.tables.host.cell_use import FreeCell
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.numa import Layout
+from berth.tables.host.pci import FreePool
 
 SETS_MAX = 4096
 """Most sets of host cells near devices that are tried on one host."""

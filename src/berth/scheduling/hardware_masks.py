@@ -24,9 +24,9 @@ from berth.scheduling.device_masks import (
     sources_of,
 )
 from berth.scheduling.hardware_fit import choices
-from berth.tables.bitsets import Mask, Selection
-from berth.tables.columns import Ints
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Selection
+from berth.tables.columnar.class_columns import Ints
+from berth.tables.host.hosts import HostTable
 
 REMEMBERED_MAX = 16_384
 """Most verdicts that are remembered of one way to ask."""

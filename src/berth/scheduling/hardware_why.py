@@ -13,8 +13,8 @@ from berth.scheduling.device_fit import DeviceDemand
 from berth.scheduling.hardware_masks import hosts_with_hardware
 from berth.scheduling.matching import is_matchable
 from berth.scheduling.rule import count_hosts, example_names
-from berth.tables.bitsets import Rows
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.host.hosts import HostTable
 
 _KB_PER_MB = 1024
 

@@ -27,8 +27,8 @@ from berth.scheduling.reduction import Reduction, reduce_hosts
 from berth.scheduling.rule import Query
 from berth.scheduling.trial import Trial
 from berth.scheduling.weighing import weigh
-from berth.tables.bitsets import Mask
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask
+from berth.tables.host.hosts import HostTable
 
 
 @dataclass(frozen=True, slots=True)

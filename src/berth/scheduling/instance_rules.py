@@ -11,8 +11,8 @@ from berth.domain.errors import PolicyError
 from berth.domain.request import Operation, Request
 from berth.scheduling.policy import Policy
 from berth.scheduling.rule import Filter, Query, Reads, Weigher
-from berth.tables.bitsets import Mask, Rows, Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.host.hosts import HostTable
 
 NAME: Final = "InstanceInformationFilter"
 """What refusals call it that hosts were left out; no policy names it."""

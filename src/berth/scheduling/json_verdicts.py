@@ -26,8 +26,8 @@ from berth.scheduling.json_query import (
     Operation,
     Term,
 )
-from berth.tables.bitsets import Mask, Selection, count_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Selection, count_of
+from berth.tables.host.hosts import HostTable
 
 _FEW = 4_096
 _EXACT_MAX = 2**53

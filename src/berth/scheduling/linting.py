@@ -24,8 +24,8 @@ from berth.scheduling.reduction import reduce_hosts
 from berth.scheduling.rule import Filter, Normalisation, Query, Weigher, count_hosts
 from berth.scheduling.value_linting import lint_values
 from berth.scheduling.weighing import is_off
-from berth.tables.bitsets import Mask
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask
+from berth.tables.host.hosts import HostTable
 
 _SOFT: Final = {
     GroupPolicy.SOFT_AFFINITY: "ServerGroupSoftAffinityWeigher",

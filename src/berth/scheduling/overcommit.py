@@ -15,9 +15,9 @@ import numpy as np
 from berth.domain.decision import Relaxation
 from berth.scheduling.quantities import CPUS, Quantity, Shortfall, say
 from berth.scheduling.rule import Filter, Query, Reads
-from berth.tables.bitsets import Mask, Rows, Selection, count_of
-from berth.tables.columns import Floats, Ints
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.columnar.class_columns import Floats, Ints
+from berth.tables.host.hosts import HostTable
 
 
 def overcommit_filter(name: str, quantity: Quantity, *, by_aggregate: bool = False) -> Filter:

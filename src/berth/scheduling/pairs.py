@@ -13,8 +13,8 @@ import numpy as np
 
 from berth.domain.decision import Relaxation
 from berth.scheduling.rule import Filter, Query, count_hosts, example_names
-from berth.tables.bitsets import Mask, Rows
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows
+from berth.tables.host.hosts import HostTable
 
 _PAIRS_MAX = 3
 """Pairs that are told, those that most hosts lack first."""

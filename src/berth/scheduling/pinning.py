@@ -10,7 +10,7 @@ from typing import NamedTuple
 from berth.domain.cpu_sets import cpus_of
 from berth.domain.guest_topology import ThreadPolicy
 from berth.scheduling.cell_demand import CellDemand
-from berth.tables.cell_use import FreeCell
+from berth.tables.host.cell_use import FreeCell
 
 
 class Pins(NamedTuple):

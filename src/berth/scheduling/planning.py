@@ -16,7 +16,7 @@ from berth.scheduling.ranking import Ranked
 from berth.scheduling.rule import Query
 from berth.scheduling.scenes import Outlook, Rank, Scene, scene_of
 from berth.scheduling.trial import Trial
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 Pick = Callable[[Ranked, Chance], tuple[int, list[int]]]
 """Picks a host of the ranking, and names those that come next, by the ranking's numbers."""

@@ -8,7 +8,7 @@ from berth.domain.decision import FilterCount, Placement, Refusal
 from berth.domain.request import Operation, Request
 from berth.scheduling.cost import Cost
 from berth.scheduling.rule import Filter, Normalisation, Weigher
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 CONTENDED_SUBSET_SIZE: Final = 64
 """How many of the best hosts a scheduler chooses among at most that loses claims to others."""

@@ -13,9 +13,9 @@ from berth.domain.decision import Relaxation
 from berth.domain.flavor import Flavor
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.scheduling.rule import count_hosts, example_names
-from berth.tables.bitsets import Rows
-from berth.tables.columns import Floats
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.columnar.class_columns import Floats
+from berth.tables.host.hosts import HostTable
 
 _MB_PER_GB = 1024
 _CENTS = 100

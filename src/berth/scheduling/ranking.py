@@ -8,9 +8,9 @@ import numpy as np
 
 from berth.domain.decision import ScoredHost, ScorePart
 from berth.scheduling.rule import Scores, Weigher
-from berth.tables.bitsets import Rows
-from berth.tables.columns import Ints
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.columnar.class_columns import Ints
+from berth.tables.host.hosts import HostTable
 
 _BLOCK = 128
 """Values whose greatest is taken at once, to find the few best without sorting all."""

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from berth.domain.request import Destination, Request
-from berth.tables.bitsets import Mask
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask
+from berth.tables.host.hosts import HostTable
 
 CHECK_TYPE: Final = "_nova_check_type"
 """The hint that says what a request is checked for (`rebuild`)."""

@@ -11,8 +11,8 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.tables.bitsets import Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Selection
+from berth.tables.host.hosts import HostTable
 
 Matrix = NDArray[np.float64]
 """(L, N): so many values of each row."""

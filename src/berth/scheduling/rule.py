@@ -18,9 +18,9 @@ from berth.domain.decision import Relaxation
 from berth.domain.flavor import Needs
 from berth.domain.request import Request
 from berth.domain.server_group import ServerGroup
-from berth.tables.bitsets import Mask, Rows, Selection
-from berth.tables.hosts import HostTable
-from berth.tables.occupants import Resident
+from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.occupants import Resident
 
 Scores = NDArray[np.float64]
 

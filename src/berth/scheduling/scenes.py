@@ -16,8 +16,8 @@ from berth.scheduling.policy import Policy
 from berth.scheduling.ranking import Ranked
 from berth.scheduling.reduction import is_reduced, reduce_hosts
 from berth.scheduling.rule import Query
-from berth.tables.bitsets import Rows
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.host.hosts import HostTable
 
 Rank = Callable[[HostTable, Query, Rows], Ranked]
 """Scores the hosts that passed the filters."""

@@ -1,6 +1,6 @@
 """Split groups: server groups of which a member is on its way, and counts on two hosts."""
 
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 
 def is_split(hosts: HostTable, group_uuid: str) -> bool:

@@ -5,9 +5,9 @@ Each class comes from a single provider that has it, the root first (nova.md 6.4
 
 import numpy as np
 
-from berth.tables.bitsets import Mask, Rows, Selection, count_of
-from berth.tables.columns import ClassColumns, Ints
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.columnar.class_columns import ClassColumns, Ints
+from berth.tables.host.hosts import HostTable
 
 
 def fits(hosts: HostTable, name: str, amount: int, rows: Selection) -> Mask:

@@ -6,10 +6,10 @@ from typing import Self
 
 from berth.domain.assignment import Assignment
 from berth.domain.flavor import Needs
-from berth.tables.holding import hold, unhold
-from berth.tables.hosts import HostTable
-from berth.tables.occupants import Resident
-from berth.tables.stock import Loan
+from berth.tables.host.holding import hold, unhold
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.occupants import Resident
+from berth.tables.host.stock import Loan
 
 
 class Trial:

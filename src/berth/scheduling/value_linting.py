@@ -8,7 +8,7 @@ from berth.scheduling.finding import Finding
 from berth.scheduling.policy import Policy
 from berth.scheduling.rule import Normalisation, Query, Scores, count_hosts
 from berth.scheduling.weighing import values_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 _ROUNDING = 1e-9
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from berth.scheduling.ranking import Ranking, Weighed
 from berth.scheduling.rule import Normalisation, OfOne, Query, Raw, Scores, Weigher
-from berth.tables.bitsets import Rows, Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows, Selection
+from berth.tables.host.hosts import HostTable
 
 
 @dataclass(frozen=True, slots=True)

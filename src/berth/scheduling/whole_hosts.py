@@ -16,9 +16,9 @@ from berth.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, add_amounts
 from berth.scheduling.row_values import Matrix, row_values
 from berth.scheduling.rule import Scores
 from berth.scheduling.shares import Numbers
-from berth.tables.bitsets import Mask, Selection
-from berth.tables.columns import ClassColumns
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Selection
+from berth.tables.columnar.class_columns import ClassColumns
+from berth.tables.host.hosts import HostTable
 
 COMMON_CLASSES: Final = (VCPU, PCPU, MEMORY_MB, DISK_GB)
 """Classes that hosts of every kind have. The others are of devices, which few hosts have."""

@@ -7,10 +7,10 @@ instances stay in the table as *expected* until an agent tells of them.
 
 from collections.abc import Callable, Iterator
 
-from berth.tables.following import put_stray
-from berth.tables.hosts import HostTable
-from berth.tables.occupants import Resident
-from berth.tables.strays import Stray
+from berth.tables.host.feed import put_stray
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.occupants import Resident
+from berth.tables.host.orphans import Stray
 
 
 class BesideFeed:

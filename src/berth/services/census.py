@@ -10,7 +10,7 @@ from berth.domain.instance import Instance, Status
 from berth.domain.lifecycle import STATUSES_SHOWN, status_shown
 from berth.ports.ledger import InstanceQuery, Records
 from berth.services.replica import Replica
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 OTHER: Final = "OTHER"
 """Of a status that only a newer Berth knows."""

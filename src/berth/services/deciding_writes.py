@@ -17,7 +17,7 @@ from berth.ports.ledger import Ledger
 from berth.services.following import Follower
 from berth.services.provider_replica import ProviderReplica
 from berth.services.refusing import RefusedError, RejectedError, Why
-from berth.tables.providers import ProviderTable
+from berth.tables.provider.providers import ProviderTable
 
 _TRIES: Final = 50
 

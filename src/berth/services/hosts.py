@@ -27,9 +27,9 @@ from berth.services.provider_trees import (
     tree_guard,
 )
 from berth.services.saving import AGGREGATES_GUARD, save, save_guarded, service_guard
-from berth.tables.cell_use import FreeCell
-from berth.tables.hosts import HostTable
-from berth.tables.pci import FreePool
+from berth.tables.host.cell_use import FreeCell
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.pci import FreePool
 
 _REGISTERED_AT_ONCE = 200
 _READ_ONE_BY_ONE = 16

@@ -24,7 +24,7 @@ from berth.domain.revising import revised
 from berth.domain.write import Add, Free, HandOver, Put, Take, Write
 from berth.scheduling.rule import resident_of
 from berth.services.replica import Hold
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 NO_VALID_HOST: Final = 500
 """The code that Nova's API gives the fault of an instance that found no host."""

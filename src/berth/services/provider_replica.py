@@ -6,7 +6,7 @@ from berth.domain.change import Change, Event, Gone, Snapshot, Usage
 from berth.domain.provider import Provider
 from berth.domain.record import Kind
 from berth.domain.vocabulary import ResourceClass, StandardNames, Trait
-from berth.tables.providers import ProviderTable
+from berth.tables.provider.providers import ProviderTable
 from berth.tables.vocabulary import Vocabulary
 
 

@@ -22,9 +22,9 @@ from berth.services.following import Follower
 from berth.services.provider_replica import ProviderReplica
 from berth.services.provider_trees import tree_guard
 from berth.services.refusing import RefusedError, Why
-from berth.tables.bitsets import Rows
-from berth.tables.lineage import NO_ROW
-from berth.tables.providers import ProviderTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.host.lineage import NO_ROW
+from berth.tables.provider.providers import ProviderTable
 
 
 @dataclass(frozen=True, slots=True)

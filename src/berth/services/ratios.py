@@ -20,7 +20,7 @@ from berth.ports.ledger import Ledger
 from berth.ports.virt import Report
 from berth.services.deciding_writes import provider_guard
 from berth.services.replica import Replica
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 _READ_ONE_BY_ONE = 64
 

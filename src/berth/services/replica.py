@@ -14,10 +14,10 @@ from berth.domain.provider import Provider
 from berth.domain.quota import Quota
 from berth.domain.record import Kind, PendingRequest
 from berth.services.beside_feed import BesideFeed
-from berth.tables.following import apply_event, resident_of, stray_of, table_of
-from berth.tables.holding import hold, unhold
-from berth.tables.hosts import HostTable
-from berth.tables.occupants import Resident
+from berth.tables.host.feed import apply_event, resident_of, stray_of, table_of
+from berth.tables.host.holding import hold, unhold
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.occupants import Resident
 
 _FOUND_MAX = 1_024
 """Look-ups of hosts by name that are kept: many instances go to few hosts."""

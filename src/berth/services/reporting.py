@@ -13,7 +13,7 @@ from berth.ports.virt import Report
 from berth.services.hosts import Hosts
 from berth.services.ratios import Ratios
 from berth.services.replica import Replica
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 
 class Reporting:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from berth.domain.vocabulary import ResourceClass, StandardNames, Trait
-from berth.tables.providers import ProviderTable
+from berth.tables.provider.providers import ProviderTable
 
 _T = TypeVar("_T", ResourceClass, Trait)
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from berth.tables.columns import ClassColumns
-from berth.tables.hosts import HostTable
-from berth.tables.occupants import Occupant
-from berth.tables.schema import CLASS_COLUMNS, HOST_COLUMNS
+from berth.tables.columnar.class_columns import ClassColumns
+from berth.tables.columnar.schema import CLASS_COLUMNS, HOST_COLUMNS
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.occupants import Occupant
 
 
 def dump(hosts: HostTable) -> dict[str, object]:

@@ -9,7 +9,7 @@ from berth.domain.provider import Provider
 from berth.domain.record import Kind
 from berth.domain.resources import RATIO_BOUND, Inventory
 from berth.domain.vocabulary import ResourceClass, Trait
-from berth.tables.sharing import SHARES
+from berth.tables.provider.sharing import SHARES
 
 UUIDS: Final = tuple(f"00000000-0000-4000-8000-00000000000{number}" for number in range(7))
 CLASSES: Final[tuple[str, ...]] = ("VCPU", "MEMORY_MB", "CUSTOM_GPU", "CUSTOM_NIC")

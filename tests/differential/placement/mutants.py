@@ -9,7 +9,7 @@ from berth.api.placement.handlers import allocation_candidates as handler
 from berth.api.placement.views import candidates as view
 from berth.scheduling.candidates.finding import Found, find
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
-from berth.tables.providers import ProviderTable
+from berth.tables.provider.providers import ProviderTable
 
 
 class Patch(NamedTuple):

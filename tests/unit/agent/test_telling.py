@@ -20,7 +20,7 @@ from berth.services.tracking.messages import (
     InstancesUpdated,
     Message,
 )
-from berth.tables.following import resident_of
+from berth.tables.host.feed import resident_of
 from berth.testing.builders import make_flavor, make_instance, make_migration, make_uuid
 from tests.unit.services.wiring import Told, running
 

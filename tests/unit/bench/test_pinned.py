@@ -23,7 +23,7 @@ from bench.pinned import (
     pinned_policy,
     pinned_snapshot,
 )
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 
 PEERS = Path(__file__).parents[3] / "bench" / "peers"
 

@@ -25,7 +25,7 @@ from berth.config.policy_file import load_policy, parse_policy
 from berth.config.settings import _keys, read_settings
 from berth.scheduling.inspecting import inspect
 from berth.scheduling.seeding import seed_of
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 SCHEMAS = {

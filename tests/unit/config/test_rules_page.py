@@ -9,7 +9,7 @@ import pytest
 
 from berth.config.plugins import COSTS, DRIVERS, FILTERS, WEIGHERS, options_of, plugin_names
 from berth.scheduling.rule import Filter, Weigher
-from berth.tables.journal import GROUPS
+from berth.tables.columnar.journal import GROUPS
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "rules.md"
 HEADINGS: Mapping[str, str] = {

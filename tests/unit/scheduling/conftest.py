@@ -9,8 +9,8 @@ from berth.domain.change import Snapshot
 from berth.domain.decision import Relaxation
 from berth.domain.request import Request
 from berth.scheduling.rule import Filter, Query, Weigher
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from berth.domain.aggregate import Aggregate
 from berth.scheduling.admission import admits, listed
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, snapshot_of
 
 HOSTS = table_of(

@@ -7,8 +7,8 @@ import pytest
 from berth.domain.request import Operation, Request
 from berth.domain.resources import MEMORY_MB
 from berth.scheduling.policy import Plan
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of
 
 

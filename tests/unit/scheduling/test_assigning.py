@@ -10,8 +10,8 @@ from berth.domain.errors import InvalidInputError
 from berth.scheduling.assigning import assign
 from berth.scheduling.filters import fits_resources, gives_groups
 from berth.scheduling.rule import Assign, Filter, Query
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, all_filters, asking, policy_of, snapshot_of
 from berth.testing.trees import GPU_MILLI, child_uuid, gpus
 

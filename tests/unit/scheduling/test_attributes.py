@@ -4,8 +4,8 @@ import pytest
 
 from berth.domain.resources import Inventory
 from berth.scheduling.attributes import ROW_ATTRIBUTES, profile_value
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import Box, resident, snapshot_of
 
 BOX = Box(

@@ -6,7 +6,7 @@ import pytest
 
 from berth.domain.flavor import Flavor
 from berth.scheduling.capacity import capacity_for
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, sized, snapshot_of
 from berth.testing.trees import GPU_MILLI, gpus
 

@@ -5,9 +5,9 @@ from berth.domain.request import Request
 from berth.scheduling.chain import Chain
 from berth.scheduling.reduction import reduce_hosts
 from berth.scheduling.rule import Filter, Query, Reads
-from berth.tables.bitsets import Mask, Selection
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Selection
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, asking, snapshot_of
 
 

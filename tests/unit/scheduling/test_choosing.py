@@ -7,8 +7,8 @@ import pytest
 
 from berth.scheduling.choosing import Chance, choose
 from berth.scheduling.ranking import Ranking
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import Box, snapshot_of
 
 

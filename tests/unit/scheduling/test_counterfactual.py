@@ -8,9 +8,9 @@ from berth.scheduling import counterfactual
 from berth.scheduling.ranking import Ranking
 from berth.scheduling.rule import Query, Reads, Scores, Weigher
 from berth.scheduling.weighing import weigh
-from berth.tables.bitsets import Selection
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Selection
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, asking, snapshot_of
 
 HOSTS = table_of(snapshot_of([Box("b"), Box("a"), Box("c")]))

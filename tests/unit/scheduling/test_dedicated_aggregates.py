@@ -9,8 +9,8 @@ from berth.domain.request import Request
 from berth.scheduling.dedicated_aggregates import names_of, project_aggregates, zone_aggregates
 from berth.scheduling.filters import fits_resources, in_tenant_aggregate, in_zone_aggregate
 from berth.scheduling.rule import Query
-from berth.tables.following import apply_event, table_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.feed import apply_event, table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of
 
 BOTH = Aggregate(

@@ -11,7 +11,7 @@ from berth.domain.pci import (
     aliases_of,
 )
 from berth.scheduling.device_fit import DeviceDemand, Surroundings, demanded, give_devices
-from berth.tables.pci import FreePool, PciDevices
+from berth.tables.host.pci import FreePool, PciDevices
 
 GPU = {"name": "gpu", "vendor_id": "10de", "product_id": "1eb8"}
 NIC = {"name": "nic", "vendor_id": "8086", "product_id": "154c", "device_type": "type-VF"}

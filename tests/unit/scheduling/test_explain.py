@@ -9,7 +9,7 @@ from berth.domain.change import Snapshot
 from berth.domain.decision import Refusal, RefusalCode
 from berth.domain.flavor import Flavor
 from berth.domain.request import Destination, Request
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, sized, snapshot_of, zone
 
 

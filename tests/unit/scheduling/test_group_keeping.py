@@ -13,8 +13,8 @@ from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.group_keeping import KEEPERS, plan_kept, unkept_group
 from berth.scheduling.inspecting import inspect
 from berth.scheduling.policy import Policy
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, asking, by_chance, policy_of, resident, snapshot_of
 
 GROUP = "group-1"

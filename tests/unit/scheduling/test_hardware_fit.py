@@ -10,8 +10,8 @@ from berth.domain.pci import DeviceNeed, NumaPolicy, PciPool, aliases_of
 from berth.scheduling.cell_fit import Ratios
 from berth.scheduling.device_fit import demanded
 from berth.scheduling.hardware_fit import SETS_MAX, Demand, Room, choices, fit_hardware
-from berth.tables.cell_use import CellUse, free_cell, shape_of
-from berth.tables.pci import PciDevices
+from berth.tables.host.cell_use import CellUse, free_cell, shape_of
+from berth.tables.host.pci import PciDevices
 
 GPU = aliases_of([{"name": "gpu", "vendor_id": "10de", "product_id": "1eb8"}])
 NONE: frozenset[int] = frozenset()

@@ -10,7 +10,7 @@ from berth.scheduling.capacity import capacity_for
 from berth.scheduling.inspecting import inspect
 from berth.scheduling.linting import lint_fleet
 from berth.scheduling.policy import Policy
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, snapshot_of, zone
 
 BARE = '\n[[filters]]\nname = "ResourcesFilter"\n'

@@ -6,7 +6,7 @@ import pytest
 
 from berth.scheduling.filters import fits_resources
 from berth.scheduling.instance_rules import NAME, leaving_out
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of
 
 

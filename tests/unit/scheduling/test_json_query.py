@@ -16,8 +16,8 @@ from berth.scheduling.json_query import (
     parse,
 )
 from berth.scheduling.json_verdicts import satisfies, value_of
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import Box, resident, sized, snapshot_of
 
 A = Box(

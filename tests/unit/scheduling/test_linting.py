@@ -12,7 +12,7 @@ from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.finding import Finding
 from berth.scheduling.linting import lint_fleet, lint_policy
 from berth.scheduling.policy import Policy
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, resident, snapshot_of
 
 GROUPS = ("ComputeFilter", "ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter")

@@ -7,7 +7,7 @@ from berth.domain.hardware_share import CellShare
 from berth.domain.numa import NumaCell
 from berth.scheduling.cell_demand import CellDemand
 from berth.scheduling.pinning import Pins, pin
-from berth.tables.cell_use import CellUse, FreeCell, free_cell, shape_of
+from berth.tables.host.cell_use import CellUse, FreeCell, free_cell, shape_of
 
 THREADS = tuple(frozenset({core, core + 4}) for core in range(4))
 CPUS = frozenset(range(8))

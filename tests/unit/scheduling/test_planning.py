@@ -9,7 +9,7 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.request import Request
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.policy import Plan, Policy
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 from berth.testing.fleets import (
     NOW_S,
     Box,

@@ -5,7 +5,7 @@ import pytest
 
 from berth.domain.flavor import Flavor
 from berth.scheduling.quantities import CPUS, DISK, MEMORY, Shortfall, say
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, snapshot_of
 
 HOSTS = table_of(snapshot_of([Box("a"), Box("b"), Box("c")]))

@@ -8,7 +8,7 @@ import pytest
 
 from berth.domain.request import Destination
 from berth.scheduling.reduction import reduce_hosts
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, asking, snapshot_of
 
 BOXES = (Box("Big", "n1"), Box("Big", "n2"), Box("a"), Box("b"), Box("gone"))

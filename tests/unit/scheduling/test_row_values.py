@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from berth.scheduling.row_values import Matrix, row_values
-from berth.tables.bitsets import Selection, count_of
-from berth.tables.following import apply_event, table_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Selection, count_of
+from berth.tables.host.feed import apply_event, table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import Box, snapshot_of
 
 BOXES = [Box(f"host-{number:02d}") for number in range(20)]

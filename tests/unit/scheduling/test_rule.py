@@ -7,7 +7,7 @@ import pytest
 
 from berth.scheduling.engine.keys import unknown_reads
 from berth.scheduling.rule import Filter, Reads, Weigher, count_hosts, example_names, without
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 from berth.testing.fleets import WEIGHERS, Box, all_filters, all_weighers, snapshot_of
 
 HOSTS = table_of(snapshot_of([Box(name) for name in "fbdace"]))

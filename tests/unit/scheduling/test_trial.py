@@ -4,9 +4,9 @@ import pytest
 
 from berth.domain.errors import NotFoundError
 from berth.scheduling.trial import Trial
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
-from berth.tables.occupants import Resident
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.occupants import Resident
 from berth.testing.dumping import dump
 from berth.testing.fleets import Box, asking, resident, snapshot_of, uuid_of
 

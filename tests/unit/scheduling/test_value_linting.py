@@ -9,9 +9,9 @@ from berth.config.policy_file import parse_policy
 from berth.config.ready_policies import READY, ready_text
 from berth.scheduling.linting import lint_fleet
 from berth.scheduling.rule import Normalisation, Query, Raw, Reads, Scores, Weigher
-from berth.tables.bitsets import Selection
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Selection
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, all_weighers, asking, policy_of, snapshot_of
 
 FLEET = snapshot_of(

@@ -9,9 +9,9 @@ import pytest
 from berth.domain.decision import ScoredHost
 from berth.scheduling.rule import Normalisation, Query, Reads, Scores, Weigher
 from berth.scheduling.weighing import normalise, weigh
-from berth.tables.bitsets import Selection
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Selection
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, asking, snapshot_of
 
 REQUEST = asking()

@@ -10,7 +10,7 @@ from berth.domain.flavor import Needs
 from berth.domain.resource_group import ResourceGroup
 from berth.domain.resources import Inventory
 from berth.scheduling.whole_hosts import WholeHosts, asked_of
-from berth.tables.following import apply_event, table_of
+from berth.tables.host.feed import apply_event, table_of
 from berth.testing.fleets import Box, sized, snapshot_of
 from berth.testing.trees import GPU_MILLI, children_of, gpus
 

@@ -12,8 +12,8 @@ from berth.scheduling.inspecting import inspect
 from berth.scheduling.ranking import Ranking
 from berth.scheduling.rule import Normalisation, Query, Weigher
 from berth.scheduling.weighing import weigh
-from berth.tables.bitsets import Rows
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.host.hosts import HostTable
 from berth.testing.builders import make_flavor, make_request
 from tests.unit.services import wiring
 from tests.unit.services.wiring import Fleet, open_desk

@@ -9,8 +9,8 @@ from berth.domain.instance import Instance, Status, Task
 from berth.domain.record import Kind, Record
 from berth.domain.resources import VCPU
 from berth.services.replica import Hold, Replica
-from berth.tables.following import resident_of
-from berth.tables.occupants import Resident
+from berth.tables.host.feed import resident_of
+from berth.tables.host.occupants import Resident
 from berth.testing.builders import (
     make_flavor,
     make_host,

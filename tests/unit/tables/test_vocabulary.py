@@ -3,7 +3,7 @@
 from berth.domain.provider import Provider
 from berth.domain.resources import Inventory
 from berth.domain.vocabulary import ResourceClass, StandardNames, Trait
-from berth.tables.providers import ProviderTable
+from berth.tables.provider.providers import ProviderTable
 from berth.tables.vocabulary import Vocabulary
 
 STANDARD = StandardNames(("VCPU", "DISK_GB"), ("HW_B", "HW_A"))

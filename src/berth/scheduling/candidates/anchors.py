@@ -8,9 +8,9 @@ import numpy as np
 
 from berth.scheduling.candidates.masks import Masks, Slot, nobody
 from berth.scheduling.candidates.query import CandidateQuery
-from berth.tables.bitsets import Mask, Rows
-from berth.tables.columns import Ints
-from berth.tables.providers import ProviderTable
+from berth.tables.columnar.bitsets import Mask, Rows
+from berth.tables.columnar.class_columns import Ints
+from berth.tables.provider.providers import ProviderTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from berth.scheduling.candidates.masks import Masks, Slot
-from berth.tables.bitsets import Rows
-from berth.tables.forest import Forest
-from berth.tables.providers import ProviderTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.provider.forest import Forest
+from berth.tables.provider.providers import ProviderTable
 
 
 class Offered(NamedTuple):

@@ -19,8 +19,8 @@ from berth.scheduling.candidates.masks import (
     nobody,
 )
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
-from berth.tables.bitsets import Mask
-from berth.tables.providers import ProviderTable
+from berth.tables.columnar.bitsets import Mask
+from berth.tables.provider.providers import ProviderTable
 
 
 @dataclass(frozen=True, slots=True)

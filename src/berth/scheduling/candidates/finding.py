@@ -16,8 +16,8 @@ from berth.scheduling.candidates.masks import Masks, Slot, masks_of
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.scheduling.candidates.rules import Rules
 from berth.scheduling.candidates.steps import Steps
-from berth.tables.bitsets import Rows
-from berth.tables.providers import ProviderTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.provider.providers import ProviderTable
 
 CANDIDATES_MAX: Final = 100_000
 """How many candidates are listed at most when a query sets no limit."""

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
-from berth.tables.bitsets import Mask
-from berth.tables.providers import ProviderTable
+from berth.tables.columnar.bitsets import Mask
+from berth.tables.provider.providers import ProviderTable
 
 
 class Constraint(StrEnum):

@@ -19,8 +19,8 @@ from berth.scheduling.candidates.masks import Masks, Slot
 from berth.scheduling.candidates.outlook import union
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.scheduling.candidates.room import Room
-from berth.tables.bitsets import Mask
-from berth.tables.providers import ProviderTable
+from berth.tables.columnar.bitsets import Mask
+from berth.tables.provider.providers import ProviderTable
 
 _WORD_BITS: Final = 63
 _FEW: Final = 32

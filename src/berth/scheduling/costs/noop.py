@@ -4,8 +4,8 @@ import numpy as np
 
 from berth.scheduling.cost import Cost
 from berth.scheduling.rule import Query, Scores
-from berth.tables.bitsets import Selection, count_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Selection, count_of
+from berth.tables.host.hosts import HostTable
 
 NAME = "noop"
 

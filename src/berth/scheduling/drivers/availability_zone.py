@@ -11,7 +11,7 @@ from berth.scheduling.drivers.chance import ChanceScheduler
 from berth.scheduling.filters import in_availability_zone, service_is_up
 from berth.scheduling.policy import Plan, Policy
 from berth.scheduling.rule import Filter
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 
 @dataclass(frozen=True, slots=True)

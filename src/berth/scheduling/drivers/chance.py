@@ -14,8 +14,8 @@ from berth.scheduling.planning import Manner, plan_instances
 from berth.scheduling.policy import Plan, Policy
 from berth.scheduling.ranking import Ranked, Ranking
 from berth.scheduling.rule import Query
-from berth.tables.bitsets import Rows
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.host.hosts import HostTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from berth.scheduling.policy import Plan, Policy
 from berth.scheduling.ranking import Ranked, Ranking
 from berth.scheduling.rule import Query
 from berth.scheduling.weighing import weigh
-from berth.tables.bitsets import Rows
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.host.hosts import HostTable
 
 RUNNERS_UP_FOR_MAX: Final = 50
 """Requests for more instances name no runners-up: the record of a thousand would be huge."""

@@ -18,8 +18,8 @@ from berth.scheduling.planning import Manner, plan_instances
 from berth.scheduling.policy import Plan, Policy
 from berth.scheduling.ranking import Ranked, Ranking, Weighed
 from berth.scheduling.rule import Normalisation, Query, Reads, Scores, Weigher
-from berth.tables.bitsets import Rows, Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows, Selection
+from berth.tables.host.hosts import HostTable
 
 
 @dataclass(frozen=True, slots=True)

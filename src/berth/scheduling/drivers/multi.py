@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from berth.domain.request import Operation, Request
 from berth.scheduling.policy import Driver, Plan, Policy, RuledDriver
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 
 @dataclass(frozen=True, slots=True)

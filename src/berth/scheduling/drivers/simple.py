@@ -18,8 +18,8 @@ from berth.scheduling.planning import Manner, plan_instances
 from berth.scheduling.policy import Plan, Policy
 from berth.scheduling.ranking import Ranked, Ranking
 from berth.scheduling.rule import Filter, Query, Reads, Scores, count_hosts, example_names
-from berth.tables.bitsets import Mask, Rows, Selection, count_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.host.hosts import HostTable
 
 _LIMIT = "max_cores"
 

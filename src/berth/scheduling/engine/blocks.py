@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from berth.scheduling.rule import Scores
-from berth.tables.bitsets import Rows
+from berth.tables.columnar.bitsets import Rows
 
 _PENDING_MAX: Final = 4_096
 _LITTLE: Final = 1 << 15

@@ -20,8 +20,8 @@ from berth.scheduling.engine.timed import TimedVerdicts
 from berth.scheduling.policy import Policy
 from berth.scheduling.rule import Filter, Query, Weigher
 from berth.scheduling.weighing import is_off, values_of
-from berth.tables.hosts import HostTable
-from berth.tables.journal import GROUPS
+from berth.tables.columnar.journal import GROUPS
+from berth.tables.host.hosts import HostTable
 
 _KEPT_ROWS: Final = 1 << 25
 """Rows that all classes may keep together, about 11 bytes each."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.scheduling.rule import Limit
-from berth.tables.bitsets import Rows
+from berth.tables.columnar.bitsets import Rows
 
 API: Final = 2
 """What calls of the kernel mean; one that says another number is not used."""

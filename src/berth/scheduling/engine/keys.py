@@ -13,8 +13,8 @@ from berth.domain.server_group import GroupPolicy
 from berth.scheduling.dedicated_aggregates import project_aggregates, zone_aggregates
 from berth.scheduling.rule import Filter, Query, Weigher
 from berth.scheduling.split_groups import is_split
-from berth.tables.hosts import HostTable
-from berth.tables.journal import GROUPS
+from berth.tables.columnar.journal import GROUPS
+from berth.tables.host.hosts import HostTable
 
 Part = Callable[[HostTable, Query], Hashable]
 """(hosts, query) -> one thing that rules read of the query."""

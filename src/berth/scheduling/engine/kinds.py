@@ -6,7 +6,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from berth.domain.flavor import Flavor, Needs
 from berth.domain.image import Image
 from berth.domain.request import Request
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from berth.scheduling.engine.timed import Positions
 from berth.scheduling.rule import Normalisation, Query, Raw, Scores, Weigher
 from berth.scheduling.weighing import reader_of, reader_of_one
-from berth.tables.bitsets import Rows
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.host.hosts import HostTable
 
 Matrix = NDArray[np.float64]
 """(W, K): the value of each weigher for each row."""

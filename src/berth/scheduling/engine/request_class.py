@@ -18,8 +18,8 @@ from berth.scheduling.engine.stages import Stages
 from berth.scheduling.engine.timed import Positions, TimedVerdicts
 from berth.scheduling.rule import Normalisation, Query, Scores, Weigher
 from berth.scheduling.weighing import Scale, is_off, values_of
-from berth.tables.bitsets import Rows
-from berth.tables.journal import VOLATILE
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.columnar.journal import VOLATILE
 
 _FEW: Final = 256
 """Candidates that are looked at one by one, before it is cheaper to rescale everything."""

@@ -14,8 +14,8 @@ from berth.scheduling.engine.readings import Matrix, Readings
 from berth.scheduling.engine.scales import Ends, Scales, column, ends_of
 from berth.scheduling.rule import Normalisation, Query, Scores, Weigher
 from berth.scheduling.weighing import UNSCALED, Scale, multipliers, scale_of
-from berth.tables.bitsets import Mask, Rows, Selection, count_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.host.hosts import HostTable
 
 Passing = Callable[[Selection], Mask]
 """(rows) -> (K,) bool: they pass every filter."""

@@ -7,8 +7,8 @@ import numpy as np
 
 from berth.scheduling.engine.readings import Readings
 from berth.scheduling.rule import Filter, Normalisation, Weigher
-from berth.tables.bitsets import Rows
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.host.hosts import HostTable
 
 
 @dataclass(frozen=True, slots=True)

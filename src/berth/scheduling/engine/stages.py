@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from berth.domain.decision import FilterCount
 from berth.scheduling.engine.timed import TimedVerdicts
 from berth.scheduling.rule import Filter, Limit, Query
-from berth.tables.bitsets import Mask, Rows, Selection
-from berth.tables.hosts import HostTable
-from berth.tables.journal import VOLATILE
+from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.columnar.journal import VOLATILE
+from berth.tables.host.hosts import HostTable
 
 Small = NDArray[np.uint8]
 

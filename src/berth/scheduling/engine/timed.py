@@ -6,9 +6,9 @@ from typing import Final
 import numpy as np
 
 from berth.scheduling.rule import Filter, Query
-from berth.tables.bitsets import Mask, Rows
-from berth.tables.hosts import HostTable
-from berth.tables.journal import VOLATILE, Journal
+from berth.tables.columnar.bitsets import Mask, Rows
+from berth.tables.columnar.journal import VOLATILE, Journal
+from berth.tables.host.hosts import HostTable
 
 _LOG_MAX: Final = 65_536
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from berth.domain.decision import Relaxation
 from berth.scheduling.admission import admits, listed
 from berth.scheduling.rule import Filter, Query, Reads, count_hosts, example_names
-from berth.tables.bitsets import Mask, Rows, Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.host.hosts import HostTable
 
 NAME = "AggregateTypeAffinityFilter"
 _KEYS = ("instance_type",)

@@ -14,8 +14,8 @@ from berth.domain.decision import Relaxation
 from berth.scheduling.admission import listed
 from berth.scheduling.operators import flaw_of, matches
 from berth.scheduling.rule import Filter, Query, Reads, without
-from berth.tables.bitsets import Mask, Rows, Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.host.hosts import HostTable
 
 NAME = "AggregateInstanceExtraSpecsFilter"
 _SCOPE = "aggregate_instance_extra_specs"

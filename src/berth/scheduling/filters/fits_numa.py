@@ -9,8 +9,8 @@ from berth.scheduling.hardware_assign import HardwareAssign
 from berth.scheduling.hardware_masks import hosts_with_hardware
 from berth.scheduling.hardware_why import relax_hardware, why_no_hardware
 from berth.scheduling.rule import Filter, Query, Reads
-from berth.tables.bitsets import Mask, Rows, Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.host.hosts import HostTable
 
 NAME = "NUMATopologyFilter"
 

@@ -12,8 +12,8 @@ from berth.domain.flavor import Needs
 from berth.scheduling.granular.explaining import changes, why_not
 from berth.scheduling.granular.giving import assign, gives
 from berth.scheduling.rule import Filter, Query, Reads, count_hosts, example_names
-from berth.tables.bitsets import Mask, Rows, Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.host.hosts import HostTable
 
 NAME = "GranularGroupsFilter"
 

@@ -13,8 +13,8 @@ from berth.domain.decision import Relaxation
 from berth.domain.server_group import GroupPolicy
 from berth.scheduling.rule import Filter, Query, Reads, without
 from berth.scheduling.split_groups import is_split
-from berth.tables.bitsets import Mask, Rows, Selection, count_of, spread
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of, spread
+from berth.tables.host.hosts import HostTable
 
 NAME = "ServerGroupAffinityFilter"
 

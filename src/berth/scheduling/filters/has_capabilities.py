@@ -23,9 +23,9 @@ from berth.scheduling.attributes import (
 )
 from berth.scheduling.operators import flaw_of, matches
 from berth.scheduling.rule import Filter, Query, Reads, without
-from berth.tables.bitsets import Mask, Rows, Selection, count_of
-from berth.tables.hosts import HostTable
-from berth.tables.profiles import Profile
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.profiles import Profile
 
 NAME = "ComputeCapabilitiesFilter"
 _SCOPE = "capabilities"

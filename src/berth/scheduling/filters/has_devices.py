@@ -9,8 +9,8 @@ from berth.scheduling.device_why import relax_devices, why_no_devices
 from berth.scheduling.hardware_assign import HardwareAssign
 from berth.scheduling.hardware_masks import hosts_with_devices
 from berth.scheduling.rule import Filter, Query, Reads
-from berth.tables.bitsets import Mask, Rows, Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.host.hosts import HostTable
 
 NAME = "PciPassthroughFilter"
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from berth.domain.attestation import UNKNOWN
 from berth.domain.decision import Relaxation
 from berth.scheduling.rule import Filter, Query, Reads, without
-from berth.tables.bitsets import Mask, Rows, Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.host.hosts import HostTable
 
 NAME = "TrustedFilter"
 _SPEC = "trust:trusted_host"

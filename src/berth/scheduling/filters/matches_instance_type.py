@@ -13,8 +13,8 @@ from berth.domain.decision import Relaxation
 from berth.domain.resources import DISK_GB, MEMORY_MB
 from berth.scheduling.attributes import ROW_ATTRIBUTES, profile_value
 from berth.scheduling.rule import Filter, Query, Reads, without
-from berth.tables.bitsets import Mask, Rows, Selection, count_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.host.hosts import HostTable
 
 NAME = "InstanceTypeFilter"
 

@@ -14,8 +14,8 @@ from ipaddress import (
 from berth.domain.decision import Relaxation
 from berth.domain.errors import InvalidInputError
 from berth.scheduling.rule import Filter, Query, Reads, without
-from berth.tables.bitsets import Mask, Rows, Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.host.hosts import HostTable
 
 NAME = "SimpleCIDRAffinityFilter"
 _NEAR = "build_near_host_ip"

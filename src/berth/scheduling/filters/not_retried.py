@@ -6,8 +6,8 @@ import numpy as np
 
 from berth.domain.decision import Relaxation
 from berth.scheduling.rule import Filter, Query, Reads, without
-from berth.tables.bitsets import Mask, Rows, Selection, count_of, is_row
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of, is_row
+from berth.tables.host.hosts import HostTable
 
 NAME = "RetryFilter"
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from berth.domain.decision import Relaxation
 from berth.scheduling.rule import Filter, Query, Reads, without
-from berth.tables.bitsets import Mask, Rows, Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.host.hosts import HostTable
 
 NAME = "IsolatedAggregatesFilter"
 _SCOPE = "trait:"

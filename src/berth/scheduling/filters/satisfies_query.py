@@ -13,8 +13,8 @@ from berth.domain.errors import InvalidInputError
 from berth.scheduling.json_query import Operation, attributes_of, demands_of, parse
 from berth.scheduling.json_verdicts import satisfies, value_of
 from berth.scheduling.rule import Filter, Query, Reads, without
-from berth.tables.bitsets import Mask, Rows, Selection, count_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.host.hosts import HostTable
 
 NAME = "JsonFilter"
 _HINT = "query"

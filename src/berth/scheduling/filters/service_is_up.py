@@ -7,8 +7,8 @@ import numpy as np
 
 from berth.domain.decision import Relaxation
 from berth.scheduling.rule import Filter, Query, Reads, example_names
-from berth.tables.bitsets import Mask, Rows, Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.host.hosts import HostTable
 
 NAME = "ComputeFilter"
 _ROUNDING_S = 0.001

@@ -9,9 +9,9 @@ from berth.scheduling.architectures import canonical_architecture
 from berth.scheduling.attributes import profile_value
 from berth.scheduling.operators import matches
 from berth.scheduling.rule import Filter, Query, Reads, without
-from berth.tables.bitsets import Mask, Rows, Selection
-from berth.tables.hosts import HostTable
-from berth.tables.profiles import Profile
+from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.profiles import Profile
 
 NAME = "ImagePropertiesFilter"
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from berth.scheduling.granular.ask import Ask, Kind
 from berth.scheduling.granular.providers import Providers, asked_of
-from berth.tables.bitsets import Mask
-from berth.tables.columns import Ints
+from berth.tables.columnar.bitsets import Mask
+from berth.tables.columnar.class_columns import Ints
 
 KINDS_MAX: Final = 4
 """Kinds of which every combination is counted; of more, the search settles."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from berth.scheduling.granular.ask import Ask, Wants
 from berth.scheduling.granular.giving import givers_of
 from berth.scheduling.granular.search import ROOT, Found, Giver, search
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 COUNT_MAX = 10_000
 """Instances after which the counting on one host ends."""

@@ -10,8 +10,8 @@ from berth.domain.resource_group import ResourceGroup
 from berth.scheduling.granular.ask import Ask, Kind, ask_of
 from berth.scheduling.granular.giving import givers_of, gives
 from berth.scheduling.granular.search import Giver
-from berth.tables.bitsets import Rows
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.host.hosts import HostTable
 
 _NAMED_MAX = 3
 _KINDS_MAX = 8

@@ -15,9 +15,9 @@ from berth.scheduling.granular.packing import packs
 from berth.scheduling.granular.providers import Providers
 from berth.scheduling.granular.search import ROOT, Found, Giver, Offer, search
 from berth.scheduling.rule import Query
-from berth.tables.bitsets import Mask, Rows, Selection, count_of
-from berth.tables.columns import ClassColumns
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.columnar.class_columns import ClassColumns
+from berth.tables.host.hosts import HostTable
 
 _CACHE: Final = "granular"
 _KEPT_MAX: Final = 4_096

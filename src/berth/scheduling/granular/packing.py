@@ -10,8 +10,8 @@ import numpy as np
 from berth.scheduling.granular.ask import Ask, Kind
 from berth.scheduling.granular.providers import Providers
 from berth.scheduling.rule import Scores
-from berth.tables.bitsets import Mask, Rows
-from berth.tables.columns import Ints
+from berth.tables.columnar.bitsets import Mask, Rows
+from berth.tables.columnar.class_columns import Ints
 
 
 def packs(ask: Ask, providers: Providers) -> Mask:

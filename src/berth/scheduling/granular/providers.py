@@ -6,9 +6,9 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 
 from berth.scheduling.granular.ask import Ask, Kind
-from berth.tables.bitsets import Mask, Selection, count_of
-from berth.tables.columns import ClassColumns, Ints
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Mask, Selection, count_of
+from berth.tables.columnar.class_columns import ClassColumns, Ints
+from berth.tables.host.hosts import HostTable
 
 
 class Providers:

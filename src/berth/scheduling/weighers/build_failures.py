@@ -7,8 +7,8 @@ import numpy as np
 
 from berth.scheduling.rule import Query, Reads, Scores, Weigher
 from berth.scheduling.shares import filled
-from berth.tables.bitsets import Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Selection
+from berth.tables.host.hosts import HostTable
 
 NAME = "BuildFailureWeigher"
 

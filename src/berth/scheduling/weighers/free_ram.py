@@ -8,8 +8,8 @@ import numpy as np
 from berth.domain.resources import MEMORY_MB
 from berth.scheduling.rule import Query, ReadOne, Reads, Scores, Weigher, always
 from berth.scheduling.shares import part
-from berth.tables.bitsets import Selection, count_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Selection, count_of
+from berth.tables.host.hosts import HostTable
 
 NAME = "RAMWeigher"
 

@@ -7,8 +7,8 @@ few hosts, but it mixes the kinds, and some of each stay free.
 """
 
 from berth.scheduling.rule import Query, Reads, Scores, Weigher
-from berth.tables.bitsets import Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Selection
+from berth.tables.host.hosts import HostTable
 
 NAME = "HostLotWeigher"
 

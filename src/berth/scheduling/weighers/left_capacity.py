@@ -11,8 +11,8 @@ import numpy as np
 
 from berth.scheduling.rule import Query, ReadOne, Reads, Scores, Weigher, by_array
 from berth.scheduling.whole_hosts import FEW, WholeHosts, asked_of
-from berth.tables.bitsets import Selection, count_of
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Selection, count_of
+from berth.tables.host.hosts import HostTable
 
 NAME = "LeftCapacityWeigher"
 

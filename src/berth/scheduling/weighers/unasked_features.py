@@ -17,8 +17,8 @@ from berth.domain.flavor import Needs
 from berth.scheduling.row_values import Matrix, row_values
 from berth.scheduling.rule import OfOne, Query, Raw, ReadOne, Reads, Scores, Weigher, by_array
 from berth.scheduling.whole_hosts import COMMON_CLASSES, WholeHosts, asked_of
-from berth.tables.bitsets import Selection
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Selection
+from berth.tables.host.hosts import HostTable
 
 _MOST = 1_000
 NAME = "UnaskedFeaturesWeigher"

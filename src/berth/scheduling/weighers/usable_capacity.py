@@ -21,9 +21,9 @@ import numpy as np
 
 from berth.scheduling.rule import Query, ReadOne, Reads, Scores, Weigher, always, by_array
 from berth.scheduling.whole_hosts import COMMON_CLASSES, FEW, WholeHosts, asked_of
-from berth.tables.bitsets import Selection, count_of
-from berth.tables.columns import ClassColumns
-from berth.tables.hosts import HostTable
+from berth.tables.columnar.bitsets import Selection, count_of
+from berth.tables.columnar.class_columns import ClassColumns
+from berth.tables.host.hosts import HostTable
 
 _MOST = 1_000
 _LEAST = 1e-300

@@ -14,7 +14,7 @@ from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.services.auditing.books import ALL, Amounts, Books, held_by, without_zeros
 from berth.services.auditing.needing import needed_by
 from berth.services.replica import Replica
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 
 async def read_books_of(

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from berth.tables.occupants import Resident
+from berth.tables.host.occupants import Resident
 
 DIGEST_BYTES: Final = 16
 _MODULUS: Final = 1 << (8 * DIGEST_BYTES)

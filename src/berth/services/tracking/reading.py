@@ -3,8 +3,8 @@
 from berth.domain.instance import Instance
 from berth.domain.migration import Migration
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
-from berth.tables.following import stray_of
-from berth.tables.strays import Stray
+from berth.tables.host.feed import stray_of
+from berth.tables.host.orphans import Stray
 
 _PAGE = 1000
 

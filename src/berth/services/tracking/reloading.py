@@ -14,9 +14,9 @@ from berth.services.replica import Replica
 from berth.services.tracking.doubts import NEWEST
 from berth.services.tracking.lists import digest_of
 from berth.services.tracking.reading import read_list
-from berth.tables.hosts import HostTable
-from berth.tables.occupants import Resident
-from berth.tables.strays import Stray
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.occupants import Resident
+from berth.tables.host.orphans import Stray
 
 _TRIES: Final = 8
 

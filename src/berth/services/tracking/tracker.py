@@ -32,7 +32,7 @@ from berth.services.tracking.members import hosts_that_differ
 from berth.services.tracking.messages import InstancesDeleted, InstancesUpdated, Message
 from berth.services.tracking.reloading import Reloading, View
 from berth.services.tracking.settled import NOTHING_LEFT_OUT, Settled
-from berth.tables.strays import Stray
+from berth.tables.host.orphans import Stray
 
 __all__ = ["InstanceTracker", "TrackingPace", "View"]
 

@@ -14,7 +14,7 @@ from berth.services.deciding import Deciding
 from berth.services.following import Follower
 from berth.services.replica import Replica
 from berth.services.zoning.held_offers import HeldOffers, steady_s
-from berth.tables.hosts import HostTable
+from berth.tables.host.hosts import HostTable
 
 
 @dataclass(frozen=True, slots=True)

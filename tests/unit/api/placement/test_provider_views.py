@@ -10,7 +10,7 @@ import pytest
 
 from berth.api.placement.views.providers import ProviderWriter, root_uuid_of
 from berth.domain.provider import Provider
-from berth.tables.providers import ProviderTable
+from berth.tables.provider.providers import ProviderTable
 
 ROOT = Provider("r", 'ro%ot "1"', generation=3, created_at_s=5.0)
 CHILD = Provider("c", "chïld%d", "r", generation=1, updated_at_s=9.0)

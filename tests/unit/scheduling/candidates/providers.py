@@ -7,7 +7,7 @@ from berth.domain.provider import Provider
 from berth.domain.resources import Inventory
 from berth.scheduling.candidates.finding import find
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
-from berth.tables.providers import ProviderTable
+from berth.tables.provider.providers import ProviderTable
 
 Mapped = tuple[tuple[str, ...], ...]
 

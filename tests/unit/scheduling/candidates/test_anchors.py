@@ -3,8 +3,8 @@
 from berth.scheduling.candidates.anchors import anchors_of, contested
 from berth.scheduling.candidates.masks import masks_of
 from berth.scheduling.candidates.query import CandidateQuery
-from berth.tables.providers import ProviderTable
-from berth.tables.sharing import SHARES
+from berth.tables.provider.providers import ProviderTable
+from berth.tables.provider.sharing import SHARES
 from tests.unit.scheduling.candidates.providers import asking, forest, group, provider
 
 VCPU = {"VCPU": 1}

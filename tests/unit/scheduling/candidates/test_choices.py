@@ -4,7 +4,7 @@ import numpy as np
 
 from berth.scheduling.candidates.choices import Choices
 from berth.scheduling.candidates.masks import masks_of
-from berth.tables.sharing import SHARES
+from berth.tables.provider.sharing import SHARES
 from tests.unit.scheduling.candidates.providers import asking, forest, group, provider, uuid_of
 
 

@@ -4,8 +4,8 @@ from berth.domain.resources import Inventory
 from berth.scheduling.candidates.explaining import Left, Step, explain
 from berth.scheduling.candidates.masks import Constraint
 from berth.scheduling.candidates.query import CandidateQuery
-from berth.tables.providers import ProviderTable
-from berth.tables.sharing import SHARES
+from berth.tables.provider.providers import ProviderTable
+from berth.tables.provider.sharing import SHARES
 from tests.unit.scheduling.candidates.providers import asking, forest, group, provider
 
 TABLE = forest(

@@ -4,7 +4,7 @@ import pytest
 
 from berth.domain.resources import Inventory
 from berth.scheduling.candidates.finding import find
-from berth.tables.sharing import SHARES
+from berth.tables.provider.sharing import SHARES
 from tests.unit.scheduling.candidates.providers import (
     asking,
     forest,

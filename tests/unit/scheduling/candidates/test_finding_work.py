@@ -4,8 +4,8 @@ import pytest
 
 from berth.scheduling.candidates.finding import find
 from berth.scheduling.candidates.query import CandidateQuery
-from berth.tables.providers import ProviderTable
-from berth.tables.sharing import SHARES
+from berth.tables.provider.providers import ProviderTable
+from berth.tables.provider.sharing import SHARES
 from tests.unit.scheduling.candidates.providers import (
     asking,
     forest,

@@ -4,7 +4,7 @@ from random import Random
 
 from berth.scheduling.candidates.finding import find
 from berth.scheduling.candidates.query import CandidateQuery
-from berth.tables.providers import ProviderTable
+from berth.tables.provider.providers import ProviderTable
 from tests.unit.scheduling.candidates.providers import asking, forest, group, provider
 
 FEW_STEPS = 20_000

@@ -3,9 +3,9 @@
 import numpy as np
 
 from berth.scheduling.candidates.masks import Constraint, filters_of, masks_of
-from berth.tables.bitsets import Mask
-from berth.tables.providers import ProviderTable
-from berth.tables.sharing import SHARES
+from berth.tables.columnar.bitsets import Mask
+from berth.tables.provider.providers import ProviderTable
+from berth.tables.provider.sharing import SHARES
 from tests.unit.scheduling.candidates.providers import asking, forest, group, provider
 
 TABLE = forest(

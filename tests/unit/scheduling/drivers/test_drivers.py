@@ -12,7 +12,7 @@ from berth.scheduling.costs import compute_fill_first, noop
 from berth.scheduling.drivers import availability_zone, caching, least_cost, simple
 from berth.scheduling.policy import Driver, Plan, Policy
 from berth.scheduling.rule import Normalisation
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of, zone
 
 FLEET = snapshot_of(

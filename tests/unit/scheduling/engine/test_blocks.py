@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.scheduling.engine.blocks import BlockedScores, Extreme
-from berth.tables.bitsets import Rows
+from berth.tables.columnar.bitsets import Rows
 
 VALUES = st.sampled_from((-np.inf, -np.inf, -1.0, 0.0, 0.5, 0.5, 1.0, 7.0))
 LISTS = st.lists(VALUES, max_size=200)

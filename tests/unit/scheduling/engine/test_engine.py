@@ -10,8 +10,8 @@ from berth.scheduling.engine.engine import Engine, engine_of
 from berth.scheduling.filters import fits_resources, is_trusted
 from berth.scheduling.rule import Filter, Query, Reads, Weigher
 from berth.scheduling.weighers import build_failures, free_ram
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of
 
 pytestmark = pytest.mark.usefixtures("engine")

@@ -9,8 +9,8 @@ from berth.domain.resources import MEMORY_MB
 from berth.scheduling.engine.readings import Readings
 from berth.scheduling.rule import Normalisation, Query, Reads, Weigher
 from berth.scheduling.weighers import build_failures, free_ram, num_instances
-from berth.tables.following import table_of
-from berth.tables.hosts import HostTable
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, asking, snapshot_of
 
 RAM = free_ram.build()

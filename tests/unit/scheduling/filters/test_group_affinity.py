@@ -6,8 +6,8 @@ import pytest
 
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.filters import group_affinity
-from berth.tables.following import resident_of
-from berth.tables.strays import Stray
+from berth.tables.host.feed import resident_of
+from berth.tables.host.orphans import Stray
 from berth.testing.fleets import Box, asking, resident, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 

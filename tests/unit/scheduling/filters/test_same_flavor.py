@@ -5,8 +5,8 @@ from dataclasses import replace
 from berth.domain.flavor import Flavor
 from berth.domain.instance import Instance
 from berth.scheduling.filters import same_flavor
-from berth.tables.following import table_of
-from berth.tables.occupants import Resident
+from berth.tables.host.feed import table_of
+from berth.tables.host.occupants import Resident
 from berth.testing.fleets import Box, asking, resident, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 

@@ -3,7 +3,7 @@
 from berth.domain.resources import Inventory
 from berth.scheduling.granular.ask import ask_of
 from berth.scheduling.granular.counting import COUNT_MAX, counts_of
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, asking, sized, snapshot_of
 from berth.testing.trees import GPU_MILLI, Child, gpus
 

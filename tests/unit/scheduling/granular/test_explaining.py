@@ -8,7 +8,7 @@ import pytest
 from berth.domain.flavor import Needs
 from berth.domain.resources import Inventory
 from berth.scheduling.granular.explaining import changes, why_not
-from berth.tables.following import table_of
+from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, asking, snapshot_of
 from berth.testing.trees import GPU_MILLI, Child, gpus
 

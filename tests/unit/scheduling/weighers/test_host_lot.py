@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from berth.scheduling.weighers import host_lot
-from berth.tables.following import apply_event
+from berth.tables.host.feed import apply_event
 from berth.testing.fleets import Box, asking, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 

@@ -6,7 +6,7 @@ from berth.domain.flavor import Flavor
 from berth.domain.pci import DeviceType, PciPool
 from berth.domain.resources import Inventory
 from berth.scheduling.weighers import unasked_features
-from berth.tables.following import apply_event
+from berth.tables.host.feed import apply_event
 from berth.testing.fleets import Box, asking, sized, snapshot_of
 from berth.testing.trees import GPU_MILLI, gpus
 from tests.unit.scheduling.conftest import Ask

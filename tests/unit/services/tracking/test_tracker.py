@@ -12,7 +12,7 @@ from berth.domain.migration import Place, Stage
 from berth.domain.write import Guard, Put
 from berth.services.tracking.lists import HostList, Told, digest_of
 from berth.services.tracking.messages import FORMAT, SYNC, InstancesSynced
-from berth.tables.following import resident_of
+from berth.tables.host.feed import resident_of
 from berth.testing.builders import (
     make_flavor,
     make_instance,

@@ -2,8 +2,8 @@
 
 from berth.api.berth.schemas.hosts import NumaCellView, PagesView, PciPoolView
 from berth.domain.cpu_sets import cpus_of
-from berth.tables.cell_use import FreeCell
-from berth.tables.pci import FreePool
+from berth.tables.host.cell_use import FreeCell
+from berth.tables.host.pci import FreePool
 
 
 def cell_view(free: FreeCell) -> NumaCellView:

@@ -13,7 +13,7 @@ from berth.api.placement.views.allocations import consumer_view, provider_alloca
 from berth.domain.consumer import Consumer, Holding
 from berth.domain.write import Share
 from berth.services.reallocating import AllocationRefusedError, AllocationRule
-from berth.tables.providers import ProviderTable
+from berth.tables.provider.providers import ProviderTable
 
 _BY_PROVIDER = 12
 _TELLS_GENERATION = 28

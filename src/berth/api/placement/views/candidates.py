@@ -14,9 +14,9 @@ from berth.api.codec import encode
 from berth.domain.provider import Provider
 from berth.scheduling.candidates.finding import Amounts, Composed, Found
 from berth.scheduling.candidates.query import CandidateQuery
-from berth.tables.bitsets import Rows
-from berth.tables.column_set import grown
-from berth.tables.providers import ProviderTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.columnar.column_set import grown
+from berth.tables.provider.providers import ProviderTable
 from berth.tables.vocabulary import Vocabulary
 
 _KEYED_SINCE: Final = 12

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from berth.api.codec import encode
 from berth.domain.provider import Provider
-from berth.tables.bitsets import Rows
-from berth.tables.column_set import grown
-from berth.tables.providers import ProviderTable
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.columnar.column_set import grown
+from berth.tables.provider.providers import ProviderTable
 
 _NESTED_SINCE: Final = 14
 _LINKS: Final = (

@@ -1,0 +1,1 @@
+"""Columns, sets and indexes that know no domain noun: what the tables are built of."""

@@ -1,0 +1,101 @@
+"""Host names: the name and node of each row, and which rows a service host or a node has."""
+
+from berth.domain.host import Host
+from berth.tables.columnar.row_texts import RowTexts
+
+
+class HostNames:
+    """Names and nodes by row, and rows by service host name, by the same without case, and by node.
+
+    One service host may manage many nodes, so a name may have many rows. Nodes that are called
+    like their host, and names that have no upper case, are found by the name itself; there is
+    room for other nodes from the first one on.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._names = RowTexts(rows)
+        self._nodes: RowTexts | None = None
+        """Nodes of the rows that are not called like their host."""
+        self._folded: dict[str, set[str]] = {}
+
+    @property
+    def are_unique(self) -> bool:
+        """No name has several rows."""
+        return self._names.are_unique
+
+    def name(self, row: int) -> str:
+        """Return the name of the service host of a row; it is empty for an unused row."""
+        return self._names.get(row)
+
+    def node(self, row: int) -> str:
+        """Return the node of a row."""
+        node = self.other_node(row)
+        return self._names.get(row) if node is None else node
+
+    def other_node(self, row: int) -> str | None:
+        """Return the node of a row that is not called like its host; None when it is."""
+        return None if self._nodes is None else self._nodes.find(row)
+
+    def are_of(self, row: int, host: Host) -> bool:
+        """Tell whether a row has the name and node of a host."""
+        if not self._names.has(row, host.name):
+            return False
+        node = self.other_node(row)
+        return host.node == (host.name if node is None else node)
+
+    def resize(self, rows: int) -> None:
+        """Grow to `rows` rows; new ones have no name."""
+        self._rows = rows
+        self._names.resize(rows)
+        if self._nodes is not None:
+            self._nodes.resize(rows)
+
+    def add(self, row: int, host: Host) -> None:
+        """Note that a row holds a host."""
+        name = host.name
+        self._names.add(row, name)
+        if host.node != name:
+            if self._nodes is None:
+                self._nodes = RowTexts(self._rows)
+            self._nodes.add(row, host.node)
+        folded = name.casefold()
+        if folded != name:
+            self._folded.setdefault(folded, set()).add(name)
+
+    def discard(self, row: int) -> None:
+        """Undo `add`."""
+        name = self._names.get(row)
+        if self._nodes is not None and self._nodes.find(row) is not None:
+            self._nodes.discard(row)
+        if not self._names.discard(row):
+            self._unfold(name)
+
+    def only_row(self, name: str) -> int | None:
+        """Return the row of a service host, by its exact name, if it has one and no other."""
+        return self._names.only_row(name)
+
+    def of_name(self, name: str) -> frozenset[int]:
+        """Return the rows of a service host, by its exact name."""
+        return self._names.rows(name)
+
+    def of_folded_name(self, folded: str) -> frozenset[int]:
+        """Return the rows of every service host whose name, case folded, is `folded`."""
+        rows = self.of_name(folded) if folded.casefold() == folded else frozenset[int]()
+        return rows.union(*(self.of_name(name) for name in self._folded.get(folded, ())))
+
+    def of_node(self, node: str) -> frozenset[int]:
+        """Return the rows of a node, by its exact name."""
+        namesakes = self.of_name(node)
+        if self._nodes is None:
+            return namesakes
+        mine = (row for row in namesakes if self.other_node(row) is None)
+        return self._nodes.rows(node).union(mine)
+
+    def _unfold(self, name: str) -> None:
+        folded = name.casefold()
+        if folded != name:
+            names = self._folded[folded]
+            names.discard(name)
+            if not names:
+                del self._folded[folded]

@@ -1,0 +1,77 @@
+"""Texts by row and rows by text, where few texts have several rows."""
+
+from berth.tables.columnar.text_index import TextIndex
+from berth.tables.columnar.texts import Texts
+
+
+class RowTexts:
+    """A text for each row, and the rows that have one.
+
+    A row whose text no other row has costs its letters and some twenty bytes; only texts of
+    several rows stand in a mapping.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._texts = Texts(rows)
+        self._index = TextIndex(self._texts.has)
+        """Rows whose text is their own."""
+        self._shared: dict[str, frozenset[int]] = {}
+        """Rows by a text that several have."""
+
+    @property
+    def are_unique(self) -> bool:
+        """No text has several rows."""
+        return not self._shared
+
+    def get(self, row: int) -> str:
+        """Return the text of a row; that of a row that has none is empty."""
+        return self._texts.get(row)
+
+    def find(self, row: int) -> str | None:
+        """Return the text of a row, or None."""
+        return self._texts.get(row) if self._texts.is_put(row) else None
+
+    def has(self, row: int, text: str) -> bool:
+        """Tell whether a row has that text."""
+        return self._texts.has(row, text)
+
+    def only_row(self, text: str) -> int | None:
+        """Return the row that has a text, if one has it and no other."""
+        return self._index.get(text)
+
+    def rows(self, text: str) -> frozenset[int]:
+        """Return the rows that have a text."""
+        if self._shared:
+            rows = self._shared.get(text)
+            if rows is not None:
+                return rows
+        row = self._index.get(text)
+        return frozenset() if row is None else frozenset((row,))
+
+    def add(self, row: int, text: str) -> None:
+        """Give a row, which has none, a text."""
+        rows = self.rows(text)
+        self._texts.put(row, text)
+        if not rows:
+            self._index.add(text, row)
+        else:
+            self._index.remove(text)
+            self._shared[text] = rows | {row}
+
+    def discard(self, row: int) -> frozenset[int]:
+        """Take the text of a row away, and return the rows that still have it."""
+        text = self._texts.get(row)
+        left = self.rows(text) - {row}
+        self._index.remove(text)
+        self._shared.pop(text, None)
+        self._texts.clear(row)
+        if len(left) == 1:
+            self._index.add(text, next(iter(left)))
+        elif left:
+            self._shared[text] = left
+        return left
+
+    def resize(self, rows: int) -> None:
+        """Grow to `rows` rows; new ones have no text."""
+        self._texts.resize(rows)
+        self._index.reserve(rows)

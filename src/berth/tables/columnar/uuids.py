@@ -1,0 +1,114 @@
+"""Uuids of rows: sixteen bytes each, and no Python object."""
+
+from berth.tables.columnar.text_index import TextIndex
+
+_TEXT_SIZE = 36
+_SIZE = 16
+
+_RECENT_MAX = 1_024
+"""Look-ups that are kept: a host that was just chosen is asked for several times."""
+
+
+class Uuids:
+    """One uuid a row; any text may stand for one.
+
+    A text that is spelled otherwise (upper case, no dashes, no uuid at all) is kept as it is, and
+    costs some hundred bytes.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._packed = bytearray(rows * _SIZE)
+        self._texts: dict[int, str] = {}
+
+    def get(self, row: int) -> str:
+        """Return the uuid of a row, as it was put; of a row that has none the nil uuid."""
+        if self._texts:
+            text = self._texts.get(row)
+            if text is not None:
+                return text
+        digits = self._packed[row * _SIZE : (row + 1) * _SIZE].hex()
+        return _spelled(digits)
+
+    def has(self, row: int, text: str) -> bool:
+        """Tell whether a row has that uuid, quicker than by `get`."""
+        if self._texts:
+            kept = self._texts.get(row)
+            if kept is not None:
+                return kept == text
+        digits = self._packed[row * _SIZE : (row + 1) * _SIZE].hex()
+        return (
+            len(text) == _TEXT_SIZE
+            and digits == text.replace("-", "")
+            and text[8] == text[13] == text[18] == text[23] == "-"
+        )
+
+    def put(self, row: int, text: str) -> None:
+        """Set the uuid of a row."""
+        packed = _packed(text)
+        if packed is None:
+            self._texts[row] = text
+            packed = bytes(_SIZE)
+        elif self._texts:
+            self._texts.pop(row, None)
+        self._packed[row * _SIZE : (row + 1) * _SIZE] = packed
+
+    def clear(self, row: int) -> None:
+        """Forget the uuid of a row."""
+        self._texts.pop(row, None)
+        self._packed[row * _SIZE : (row + 1) * _SIZE] = bytes(_SIZE)
+
+    def resize(self, rows: int) -> None:
+        """Grow to `rows` rows; new ones have none."""
+        self._packed += bytes(rows * _SIZE - len(self._packed))
+
+
+class HostUuids(Uuids):
+    """The uuids of hosts, and which row has each."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(rows)
+        self._index = TextIndex(self.has)
+        self._recent: dict[str, int] = {}
+
+    def row_of(self, text: str) -> int | None:
+        """Return the row that has a uuid, or None."""
+        row = self._recent.get(text)
+        if row is None:
+            row = self._index.get(text)
+            if row is not None:
+                if len(self._recent) >= _RECENT_MAX:
+                    self._recent.clear()
+                self._recent[text] = row
+        return row
+
+    def put(self, row: int, text: str) -> None:
+        """Set the uuid of a row that has none; no other row may have it."""
+        super().put(row, text)
+        self._index.add(text, row)
+
+    def clear(self, row: int) -> None:
+        """Forget the uuid of a row."""
+        text = self.get(row)
+        self._recent.pop(text, None)
+        self._index.remove(text)
+        super().clear(row)
+
+    def resize(self, rows: int) -> None:
+        """Grow to `rows` rows; new ones have none."""
+        super().resize(rows)
+        self._index.reserve(rows)
+
+
+def _spelled(digits: str) -> str:
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def _packed(text: str) -> bytes | None:
+    """Return the bytes of a uuid; None when they would not be spelled like it."""
+    if len(text) != _TEXT_SIZE:
+        return None
+    try:
+        packed = bytes.fromhex(text.replace("-", ""))
+    except ValueError:
+        return None
+    return packed if _spelled(packed.hex()) == text else None

@@ -1,0 +1,1 @@
+"""The host table: every host that a decision may choose, as columns."""

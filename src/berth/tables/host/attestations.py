@@ -1,0 +1,73 @@
+"""Attestations: the trust level of each host, and until when it counts."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.domain.attestation import Attestation
+from berth.tables.columnar.bitsets import Mask, Selection, count_of
+
+Floats = NDArray[np.float64]
+
+_NONE = 0
+
+
+class Attestations:
+    """The attestation of each row: a number of its level, and Unix seconds when it ends.
+
+    A service has attestations by the name of the node. There are arrays from the first one on.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._numbers: dict[str, int] = {}
+        self._level: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._until_s: Floats = np.zeros(0)
+
+    def has(self, level: str, rows: Selection, now_s: float) -> Mask:
+        """Tell for each of the rows whether it is attested at that level now."""
+        number = self._numbers.get(level)
+        if number is None:
+            return np.zeros(count_of(rows), dtype=np.bool_)
+        found: Mask = (self._level[rows] == number) & self.is_valid(rows, now_s)
+        return found
+
+    def is_valid(self, rows: Selection, now_s: float) -> Mask:
+        """Tell for each of the rows whether it is attested now, at whatever level."""
+        valid: Mask = self.until_s(rows) >= now_s
+        return valid
+
+    def until_s(self, rows: Selection) -> Floats:
+        """Return when the attestation of each of the rows ends; -inf where there is none."""
+        if not self._numbers:
+            return np.full(count_of(rows), -np.inf)
+        until_s: Floats = self._until_s[rows]
+        return until_s
+
+    def put(self, row: int, node: str, by_node: Mapping[str, Attestation]) -> None:
+        """Set a row to what the attestations of its service say of its node."""
+        found = by_node.get(node)
+        if found is not None:
+            level = self._number(found.level)
+            self._level[row], self._until_s[row] = level, found.valid_until_s
+        elif self._numbers:
+            self._level[row], self._until_s[row] = _NONE, -np.inf
+
+    def clear(self, row: int) -> None:
+        """Forget a row."""
+        self.put(row, "", {})
+
+    def resize(self, rows: int) -> None:
+        """Grow to `rows` rows; new ones are not attested."""
+        more = rows - self._rows
+        self._rows = rows
+        if self._numbers:
+            self._level = np.pad(self._level, (0, more))
+            self._until_s = np.pad(self._until_s, (0, more), constant_values=-np.inf)
+
+    def _number(self, level: str) -> int:
+        if not self._numbers:
+            self._level = np.zeros(self._rows, dtype=np.int32)
+            self._until_s = np.full(self._rows, -np.inf)
+        return self._numbers.setdefault(level, len(self._numbers) + 1)

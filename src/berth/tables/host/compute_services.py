@@ -1,0 +1,96 @@
+"""Compute services: what the ledger says of each, as columns of the hosts where that is enough."""
+
+from dataclasses import replace
+
+from berth.domain.host import Service
+from berth.domain.host_audit import NOTHING
+from berth.domain.resources import AMOUNT_MAX
+from berth.tables.columnar.host_names import HostNames
+from berth.tables.host.host_columns import HostColumns
+
+
+class ComputeServices:
+    """Services by host name.
+
+    A plain service stands in the columns of its hosts. Whole records are kept of those that have
+    no host here (yet, or any more), and of those that say what has no column: a reason to be
+    disabled, attestations, what its agent has found, failed builds by tenant, a count out of
+    range.
+    """
+
+    def __init__(self, columns: HostColumns, names: HostNames) -> None:
+        self._columns = columns
+        self._names = names
+        self._kept: dict[str, Service] = {}
+
+    def get(self, name: str) -> Service | None:
+        """Return the service of a host name, or None."""
+        kept = self._kept.get(name)
+        if kept is not None:
+            return kept
+        row = next(iter(self._names.of_name(name)), None)
+        return None if row is None else self._columns.service(row, name)
+
+    def put(self, service: Service) -> frozenset[int]:
+        """Set a service, and return the rows that it is the service of."""
+        rows = self._names.of_name(service.host)
+        self._keep(service, is_needed=not rows or not _is_plain(service))
+        for row in rows:
+            self._columns.put_service(row, service, self._names.node(row))
+        return rows
+
+    def remove(self, name: str) -> frozenset[int]:
+        """Forget a service, and return the rows that it was the service of."""
+        self._kept.pop(name, None)
+        rows = self._names.of_name(name)
+        for row in rows:
+            self._columns.put_service(row, None, self._names.node(row))
+        return rows
+
+    def see(self, name: str, at_s: float) -> frozenset[int]:
+        """Set the time of a service's last heartbeat, Unix seconds, and return its rows.
+
+        There are none, and nothing happens, when there is no such service.
+        """
+        kept = self._kept.get(name)
+        if kept is not None:
+            self._kept[name] = replace(kept, last_seen_s=at_s)
+        rows = self._names.of_name(name)
+        last_seen_s, is_served = self._columns.last_seen_s, self._columns.is_served
+        seen = frozenset(row for row in rows if is_served.item(row))
+        for row in seen:
+            last_seen_s[row] = at_s
+        return seen
+
+    def arrive(self, row: int, name: str, node: str) -> None:
+        """Give a row its service; the row must not have its name yet."""
+        service = self.get(name)
+        if service is not None:
+            self._keep(service, is_needed=not _is_plain(service))
+        self._columns.put_service(row, service, node)
+
+    def leave(self, row: int) -> None:
+        """Keep the service of a row that is about to lose its name."""
+        name = self._names.name(row)
+        if name not in self._kept and len(self._names.of_name(name)) == 1:
+            service = self._columns.service(row, name)
+            if service is not None:
+                self._kept[name] = service
+
+    def _keep(self, service: Service, *, is_needed: bool) -> None:
+        if is_needed:
+            self._kept[service.host] = service
+        else:
+            self._kept.pop(service.host, None)
+
+
+def _is_plain(service: Service) -> bool:
+    """Tell whether columns hold all that a service says."""
+    return (
+        service.disabled_reason is None
+        and not service.attestations
+        and service.audit == NOTHING
+        and not service.build_failures
+        and not service.failure_level
+        and 0 <= service.failed_builds <= AMOUNT_MAX
+    )

@@ -1,0 +1,149 @@
+"""Fill a host table from a snapshot and keep it true by events of the change feed."""
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.change import Alive, Event, Gone, Snapshot, Usage
+from berth.domain.host import Host, Service
+from berth.domain.instance import Instance, Status
+from berth.domain.lifecycle import LOADING_TASKS
+from berth.domain.migration import Migration, Place
+from berth.domain.provider import Provider
+from berth.domain.record import Kind
+from berth.domain.server_group import ServerGroup
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.occupants import Resident
+from berth.tables.host.orphans import Stray
+
+
+def table_of(snapshot: Snapshot) -> HostTable:
+    """Build the table that a snapshot describes."""
+    hosts = HostTable()
+    hosts.reserve(len(snapshot.hosts))
+    for records in (
+        snapshot.hosts,
+        snapshot.providers,
+        snapshot.services,
+        snapshot.aggregates,
+        snapshot.server_groups,
+        snapshot.instances,
+        snapshot.migrations,
+    ):
+        for record in records:
+            apply_event(hosts, record)
+    hosts.version = snapshot.version
+    hosts.journal.forget()
+    hosts.settle()
+    return hosts
+
+
+def apply_event(hosts: HostTable, event: Event) -> None:
+    """Make the table true to one event; kinds that no rule reads change nothing."""
+    match event:
+        case Instance():
+            _apply_instance(hosts, event)
+        case Migration():
+            _apply_migration(hosts, event)
+        case Usage():
+            hosts.put_used(event.provider_uuid, event.used)
+        case Alive():
+            hosts.put_seen(event.hosts, event.at_s)
+        case Host():
+            hosts.put_host(event)
+        case Provider():
+            hosts.put_provider(event)
+        case Service():
+            hosts.put_service(event)
+        case Aggregate():
+            hosts.put_aggregate(event)
+        case ServerGroup():
+            hosts.server_groups[event.uuid] = event
+        case Gone():
+            _apply_gone(hosts, event)
+        case _:
+            pass
+
+
+def stray_of(record: Instance | Migration) -> Stray | None:
+    """Return what a record puts on which host, by name; None where it puts nothing on any."""
+    if isinstance(record, Migration):
+        place = record.elsewhere
+        if place is None:
+            return None
+        return Stray(resident_of_move(record, place), place.host, place.node)
+    if record.host is None or record.status is Status.DELETED:
+        return None
+    return Stray(resident_of(record), record.host, record.node)
+
+
+def put_stray(hosts: HostTable, stray: Stray) -> None:
+    """Note an instance on a host by name, or keep it until that host comes."""
+    host_uuid = hosts.find(stray.name, stray.node)
+    if host_uuid is None:
+        hosts.put_stray(stray)
+    else:
+        hosts.put_instance(host_uuid, stray.resident)
+
+
+def _apply_instance(hosts: HostTable, instance: Instance) -> None:
+    name, node, uuid = instance.host, instance.node, instance.uuid
+    if name is None or instance.status is Status.DELETED:
+        hosts.remove_instance(uuid)
+        return
+    host_uuid = hosts.find(name, node)
+    if host_uuid is None:
+        hosts.put_stray(Stray(resident_of(instance), name, node))
+    else:
+        hosts.put_instance(host_uuid, resident_of(instance))
+
+
+def _apply_migration(hosts: HostTable, migration: Migration) -> None:
+    """Have a move count on the other host too, under its own uuid, for as long as it needs it."""
+    stray = stray_of(migration)
+    if stray is None:
+        hosts.remove_instance(migration.uuid)
+    else:
+        put_stray(hosts, stray)
+
+
+def resident_of_move(migration: Migration, place: Place) -> Resident:
+    """Return what rules read of an instance on the side of a move where it is not.
+
+    What is only to be cleared away there is of no group any more: the instance cannot come back.
+    """
+    return Resident(
+        uuid=migration.uuid,
+        group_uuid=None if migration.is_left_over else migration.group_uuid,
+        building=place is migration.destination,
+        flavor_id=place.flavor.flavor_id,
+        assignment=place.assignment,
+        is_move=True,
+    )
+
+
+def resident_of(instance: Instance) -> Resident:
+    """Return what rules read of an instance that the ledger has on a host."""
+    return Resident(
+        uuid=instance.uuid,
+        group_uuid=instance.group_uuid,
+        building=instance.task in LOADING_TASKS,
+        flavor_id=instance.flavor.flavor_id,
+        image_properties=instance.image.properties if instance.image else {},
+        assignment=instance.assignment,
+    )
+
+
+def _apply_gone(hosts: HostTable, gone: Gone) -> None:
+    match gone.kind:
+        case Kind.HOST:
+            hosts.remove_host(gone.key)
+        case Kind.PROVIDER:
+            hosts.remove_provider(gone.key)
+        case Kind.SERVICE:
+            hosts.remove_service(gone.key)
+        case Kind.AGGREGATE:
+            hosts.remove_aggregate(int(gone.key))
+        case Kind.SERVER_GROUP:
+            hosts.server_groups.pop(gone.key, None)
+        case Kind.INSTANCE | Kind.MIGRATION:
+            hosts.remove_instance(gone.key)
+        case _:
+            pass

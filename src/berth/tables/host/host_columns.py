@@ -1,0 +1,289 @@
+"""What every host has, as columns, and the records that are made from them again."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.domain.assignment import Assignment
+from berth.domain.host import Host, Service
+from berth.domain.pci import PciPool
+from berth.domain.resources import AMOUNT_MAX
+from berth.tables.columnar.addresses import Addresses
+from berth.tables.columnar.bitsets import Mask, Selection
+from berth.tables.columnar.class_columns import Floats, Ints, SmallFloats, SmallInts
+from berth.tables.columnar.column_set import ColumnSet
+from berth.tables.columnar.derived import DerivedInts
+from berth.tables.columnar.interned import Interned
+from berth.tables.columnar.schema import HOST_COLUMNS
+from berth.tables.columnar.uuids import Uuids
+from berth.tables.host.attestations import Attestations
+from berth.tables.host.host_metrics import Metrics
+from berth.tables.host.numa import NumaCells
+from berth.tables.host.pci import PciDevices
+from berth.tables.host.profiles import Profiles
+
+Bools = NDArray[np.bool_]
+
+
+class _Ratios(NamedTuple):
+    """Allocation ratios by resource class, as each of those says who may."""
+
+    own: tuple[tuple[str, float], ...] = ()
+    forced: tuple[tuple[str, float], ...] = ()
+    operator: tuple[tuple[str, float], ...] = ()
+    initial: tuple[tuple[str, float], ...] = ()
+
+
+class _Hardware(NamedTuple):
+    """What few hosts have, as it was reported."""
+
+    pci_pools: tuple[PciPool, ...]
+    child_uuids: tuple[str, ...]
+
+
+_SETTERS: Final = tuple((one.name, getattr(Host, one.name).__set__) for one in fields(Host))
+_NO_RATIOS: Final = _Ratios()
+_PLAIN: Final = _Hardware((), ())
+_NONE: Final[Mapping[str, float]] = {}
+
+
+class HostColumns(ColumnSet):
+    """What every host has (see `schema.HOST_COLUMNS`).
+
+    `metrics`, `addresses`, `attestations`, `numa` and `pci` are kept apart, since few policies
+    read them. Records of hosts and services are not kept: they are made of the columns when
+    somebody asks (`host`, `service`), and equal those that were put.
+    """
+
+    alive: Bools
+    enabled: Bools
+    forced_down: Bools
+    last_seen_s: Floats
+    failed_builds: Ints
+    failed_at_s: Floats
+    failure_level: SmallFloats
+    is_served: Bools
+    created_at_s: Floats
+    profile: SmallInts
+    cell: SmallInts
+    ratios: SmallInts
+    num_instances: SmallInts
+    num_io_ops: SmallInts
+    rank: Ints
+    lot: Floats
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(HOST_COLUMNS, rows)
+        self._cells = {"": 0}
+        self._cell_names = [""]
+        self._ratios = Interned(_NO_RATIOS)
+        self._hardware: dict[int, _Hardware] = {}
+        self._service_ids = Uuids(rows)
+        profiles = self.profiles = Profiles()
+        self.hypervisor_version = DerivedInts(lambda at: profiles.versions.take(self.profile[at]))
+        self.metrics = Metrics(rows)
+        self.addresses = Addresses(rows)
+        self.attestations = Attestations(rows)
+        self.numa = NumaCells(rows)
+        self.pci = PciDevices(rows)
+
+    def resize(self, rows: int) -> None:
+        """Grow every array to `rows`; new rows are zero, and have none of what is kept apart."""
+        super().resize(rows)
+        self._service_ids.resize(rows)
+        for apart in (self.metrics, self.addresses, self.attestations, self.numa, self.pci):
+            apart.resize(rows)
+
+    def clear(self, row: int) -> None:
+        """Set a row to zero in every array, and forget what is kept apart."""
+        self._release(row)
+        super().clear(row)
+        self._hardware.pop(row, None)
+        self._service_ids.clear(row)
+        self.metrics.put(row, {})
+        self.addresses.put(row, "")
+        self.attestations.clear(row)
+        self.numa.clear(row)
+        self.pci.clear(row)
+
+    # ---- hosts ----------------------------------------------------------------------------
+
+    def put_host(self, row: int, host: Host) -> None:
+        """Set a row to the attributes of a host, but for its uuid, name and node."""
+        profile = self.profiles.number(host)
+        ratios = self._ratios.take(_ratios_of(host))
+        self._release(row)
+        self.alive[row] = True
+        self.profile[row] = profile
+        self.ratios[row] = ratios
+        self.cell[row] = self._cell_number(host.cell)
+        self._put_hardware(row, host)
+
+    def put_lot(self, row: int, host: Host) -> None:
+        """Draw the lot of a row for the name and node of its host."""
+        self.lot[row] = _lot_of(host)
+
+    def is_like(self, row: int, host: Host) -> bool:
+        """Tell whether `put_host` would change nothing; quicker than to make a record."""
+        shared = self.profiles.reported(self.profile.item(row))
+        return (
+            host.stats == shared.stats
+            and host.metrics == self.metrics.reported(row)
+            and host.cpu_info == shared.cpu_info
+            and host.hypervisor_version == shared.hypervisor_version
+            and host.hypervisor_type == shared.hypervisor_type
+            and host.supported_instances == shared.supported_instances
+            and host.cell == self.cell_name(row)
+            and host.host_ip == self.addresses.text(row)
+            and self._hardware.get(row, _PLAIN) == (host.pci_pools, host.child_uuids)
+            and host.numa_cells == self.numa.reported(row)
+            and self._ratios.all[self.ratios.item(row)] == _ratios_of(host)
+        )
+
+    def host(self, row: int, uuid: str, name: str, node: str) -> Host:
+        """Return the host that was put into a row, whose uuid, name and node are told."""
+        shared = self.profiles.reported(self.profile.item(row))
+        ratios = self._ratios.all[self.ratios.item(row)] or _NO_RATIOS
+        hardware = self._hardware.get(row, _PLAIN)
+        values: dict[str, object] = {
+            "uuid": uuid,
+            "name": name,
+            "node": node,
+            "hypervisor_type": shared.hypervisor_type,
+            "hypervisor_version": shared.hypervisor_version,
+            "host_ip": self.addresses.text(row),
+            "cpu_info": shared.cpu_info,
+            "supported_instances": shared.supported_instances,
+            "stats": shared.stats,
+            "cell": self.cell_name(row),
+            "numa_cells": self.numa.reported(row),
+            "pci_pools": hardware.pci_pools,
+            "child_uuids": hardware.child_uuids,
+            "allocation_ratios": dict(ratios.own) if ratios.own else _NONE,
+            "forced_ratios": dict(ratios.forced) if ratios.forced else _NONE,
+            "operator_ratios": dict(ratios.operator) if ratios.operator else _NONE,
+            "initial_ratios": dict(ratios.initial) if ratios.initial else _NONE,
+            "metrics": self.metrics.reported(row),
+        }
+        # What was checked when it was put is not checked again, which takes longer than this.
+        host = object.__new__(Host)
+        for field, put in _SETTERS:
+            put(host, values[field])
+        return host
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether any host has ever said that it is in a cell."""
+        return len(self._cell_names) > 1
+
+    def cell_name(self, row: int) -> str:
+        """Return the cell of a row's host."""
+        return self._cell_names[self.cell.item(row)]
+
+    def in_cell(self, cell: str, rows: Selection, count: int) -> Mask:
+        """Tell for each of the `count` rows whether its host is in that cell."""
+        number = self._cells.get(cell)
+        if number is None:
+            return np.zeros(count, dtype=np.bool_)
+        inside: Mask = self.cell[rows] == number
+        return inside
+
+    # ---- instances ------------------------------------------------------------------------
+
+    def take(self, row: int, assignment: Assignment | None) -> None:
+        """Count the NUMA cells and devices that an instance has of a row."""
+        if assignment is not None:
+            self.numa.take(row, assignment.numa)
+            self.pci.take(row, assignment.devices)
+
+    def give(self, row: int, assignment: Assignment | None) -> None:
+        """Undo `take` with an equal assignment."""
+        if assignment is not None:
+            self.numa.give(row, assignment.numa)
+            self.pci.give(row, assignment.devices)
+
+    # ---- services -------------------------------------------------------------------------
+
+    def put_service(self, row: int, service: Service | None, node: str) -> None:
+        """Set a row, which is that node, to a compute service's state; None counts as disabled."""
+        if service is None and not self.is_served.item(row):
+            return  # as it was
+        self.is_served[row] = service is not None
+        self.enabled[row] = service is not None and not service.disabled
+        self.forced_down[row] = service is not None and service.forced_down
+        self.last_seen_s[row] = 0.0 if service is None else service.last_seen_s
+        self.created_at_s[row] = 0.0 if service is None else service.created_at_s
+        failed = 0 if service is None else service.failed_builds
+        self.failed_builds[row] = max(0, min(failed, AMOUNT_MAX))
+        self.failed_at_s[row] = 0.0 if service is None else service.failed_at_s
+        level = 0.0 if service is None else service.failure_level
+        self.failure_level[row] = level if 0 <= level <= AMOUNT_MAX else 0.0
+        if service is None:
+            self._service_ids.clear(row)
+        else:
+            self._service_ids.put(row, service.service_id)
+        self.attestations.put(row, node, {} if service is None else service.attestations)
+
+    def service(self, row: int, name: str) -> Service | None:
+        """Return the service that was put into a row, of that name, if it is a plain one.
+
+        Columns know nothing of a reason, of attestations of other nodes, of failures by tenant, or
+        of a count that was cut; see `ComputeServices`.
+        """
+        if not self.is_served.item(row):
+            return None
+        return Service(
+            host=name,
+            service_id=self._service_ids.get(row),
+            disabled=not self.enabled.item(row),
+            forced_down=self.forced_down.item(row),
+            last_seen_s=self.last_seen_s.item(row),
+            created_at_s=self.created_at_s.item(row),
+            failed_builds=self.failed_builds.item(row),
+            failed_at_s=self.failed_at_s.item(row),
+        )
+
+    # ---- parts ----------------------------------------------------------------------------
+
+    def _put_hardware(self, row: int, host: Host) -> None:
+        self.metrics.put(row, host.metrics)
+        self.addresses.put(row, host.host_ip)
+        self.numa.put(row, host.numa_cells)
+        self.pci.put(row, host.pci_pools)
+        if host.pci_pools or host.child_uuids:
+            self._hardware[row] = _Hardware(host.pci_pools, host.child_uuids)
+        else:
+            self._hardware.pop(row, None)
+
+    def _release(self, row: int) -> None:
+        if self.alive.item(row):
+            self.profiles.release(self.profile.item(row))
+            self._ratios.release(self.ratios.item(row))
+
+    def _cell_number(self, cell: str) -> int:
+        number = self._cells.setdefault(cell, len(self._cells))
+        if number == len(self._cell_names):
+            self._cell_names.append(cell)
+        return number
+
+
+def _ratios_of(host: Host) -> _Ratios:
+    found = (
+        host.allocation_ratios,
+        host.forced_ratios,
+        host.operator_ratios,
+        host.initial_ratios,
+    )
+    if not any(found):
+        return _NO_RATIOS
+    return _Ratios(*(tuple(sorted(one.items())) for one in found))
+
+
+def _lot_of(host: Host) -> float:
+    """Draw a number from 0 to below 1 that only depends on the host's name and node."""
+    digest = hashlib.sha256(f"{host.name}\0{host.node}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:6], "big") / 2**48

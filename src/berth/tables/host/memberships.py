@@ -1,0 +1,199 @@
+"""Memberships: which aggregates each host is in, and what their metadata says of it.
+
+Metadata is read in Nova's two ways (nova.md 2.6): a key's text as it stands, of which numbers
+are made, and the words of its text, split at commas and stripped. A host has what any of its
+aggregates has: the least of several numbers, the words of all.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
+
+import numpy as np
+
+from berth.domain.aggregate import AZ_KEY, Aggregate
+from berth.tables.columnar.bitsets import Bitset, Mask, Selection
+from berth.tables.columnar.class_columns import Floats
+from berth.tables.host.aggregate_sets import Combinations
+
+Words = frozenset[str]
+
+
+class Memberships:
+    """Aggregates by id, by the names of their hosts, by row, and by the keys of their metadata.
+
+    Attributes:
+        by_id: the aggregates.
+        zones: the availability zones that each row is in.
+    """
+
+    def __init__(self, rows_of: Callable[[str], Iterable[int]]) -> None:
+        """Start without aggregates; `rows_of` returns the rows of the hosts of a name."""
+        self.by_id: dict[int, Aggregate] = {}
+        self.zones = Bitset()
+        self._rows_of = rows_of
+        self._by_host: dict[str, set[int]] = {}
+        self._by_key: dict[str, dict[int, Words]] = {}
+        self._by_row = Combinations()
+        self._least: dict[tuple[str, float], tuple[int, Floats]] = {}
+        """By key and bound: the combinations' version, and the least number of each."""
+
+    # ---- write ------------------------------------------------------------------------------
+
+    def put(self, aggregate: Aggregate) -> list[int]:
+        """Add or replace an aggregate, and return the rows that it changes."""
+        number = aggregate.aggregate_id
+        old = self.by_id.get(number)
+        before = old.hosts if old else frozenset[str]()
+        is_restated = old is None or old.metadata != aggregate.metadata
+        self.by_id[number] = aggregate
+        if is_restated:
+            if old is not None:
+                self._forget_metadata(old)
+            for key, text in aggregate.metadata.items():
+                self._by_key.setdefault(key, {})[number] = _words(text)
+                self._forget_numbers(key)
+        moved = self._move(number, came=aggregate.hosts - before, left=before - aggregate.hosts)
+        if old is None or not is_restated:
+            return moved
+        return self._restate(old, aggregate, moved)
+
+    def remove(self, aggregate_id: int) -> list[int]:
+        """Forget an aggregate, and return the rows that were in it."""
+        old = self.by_id.pop(aggregate_id, None)
+        if old is None:
+            return []
+        self._forget_metadata(old)
+        return self._move(aggregate_id, came=frozenset(), left=old.hosts)
+
+    def resize(self, rows: int) -> None:
+        """Grow to `rows` rows; new ones are in no aggregate."""
+        self._by_row.resize(rows)
+        self.zones.resize(rows)
+
+    def put_row(self, row: int, name: str | None) -> None:
+        """Give a row the aggregates of a host; None is no host."""
+        mine = frozenset[int]() if name is None else frozenset(self._by_host.get(name, ()))
+        self._by_row.put(row, mine)
+        self.zones.put(row, self._zones_of(mine))
+
+    # ---- look up ----------------------------------------------------------------------------
+
+    def of(self, name: str) -> tuple[Aggregate, ...]:
+        """Return the aggregates that a host is in, by id."""
+        return tuple(self.by_id[number] for number in sorted(self._by_host.get(name, ())))
+
+    def on_row(self, row: int) -> frozenset[int]:
+        """Return the ids of the aggregates that a row is in."""
+        return self._by_row.get(row)
+
+    @property
+    def keys(self) -> KeysView[str]:
+        """The keys that the metadata of any aggregate has."""
+        return self._by_key.keys()
+
+    def with_key(self, key: str) -> Mapping[int, Words]:
+        """Return the words that aggregates have under a key, by aggregate; others left out.
+
+        An empty text has one word, which is empty, as in Nova.
+        """
+        return self._by_key.get(key, {})
+
+    def words(self, key: str, row: int) -> Words:
+        """Return the words that the aggregates of a row have under a key."""
+        by_aggregate = self.with_key(key)
+        mine = (by_aggregate.get(number, ()) for number in self.on_row(row))
+        return frozenset(word for words in mine for word in words)
+
+    def has_any(self, aggregate_ids: Collection[int], rows: Selection) -> Mask:
+        """Tell for each of the rows whether it is in any of the aggregates."""
+        return self._by_row.has_any(aggregate_ids, rows)
+
+    def least_of(self, key: str, rows: Selection, *, above: float = -math.inf) -> Floats | None:
+        """Return the least number that any aggregate of each row has under a key.
+
+        Text that is no finite number counts as not being there.
+
+        Args:
+            key: of the metadata.
+            rows: K rows.
+            above: numbers that are not above it count as not being there.
+
+        Returns:
+            (K,) float64, NaN for rows without such a number; None when no aggregate has the key.
+        """
+        if key not in self._by_key:
+            return None
+        version, least = self._least.get((key, above), (-1, None))
+        if least is None or version != self._by_row.version:
+            least = self._by_row.least(self._numbers(key, above))
+            self._least[key, above] = self._by_row.version, least
+        return self._by_row.spread(least, rows)
+
+    def least_at(self, key: str, row: int, *, above: float = -math.inf) -> Aggregate | None:
+        """Return the aggregate that gives a row its least number, the first by id of several."""
+        numbers = self._numbers(key, above)
+        mine = sorted(self.on_row(row) & numbers.keys(), key=lambda one: (numbers[one], one))
+        return self.by_id[mine[0]] if mine else None
+
+    # ---- parts ------------------------------------------------------------------------------
+
+    def _numbers(self, key: str, above: float) -> dict[int, float]:
+        read = ((n, _number(self.by_id[n].metadata[key])) for n in self._by_key.get(key, ()))
+        return {n: number for n, number in read if number is not None and number > above}
+
+    def _zones_of(self, numbers: Iterable[int]) -> set[str]:
+        """Return the availability zones that aggregates make; an empty name is none."""
+        by_aggregate = self._by_key.get(AZ_KEY)
+        if by_aggregate is None:
+            return set()
+        return {zone for n in numbers for zone in by_aggregate.get(n, ()) if zone}
+
+    def _move(self, number: int, *, came: frozenset[str], left: frozenset[str]) -> list[int]:
+        """Take an aggregate's hosts in or let them go, and return their rows."""
+        for name in came:
+            self._by_host.setdefault(name, set()).add(number)
+        for name in left:
+            mine = self._by_host[name]
+            mine.discard(number)
+            if not mine:
+                del self._by_host[name]
+        found = [(row, name) for name in came | left for row in self._rows_of(name)]
+        for row, name in found:
+            self.put_row(row, name)
+        return [row for row, _ in found]
+
+    def _restate(self, old: Aggregate, new: Aggregate, moved: list[int]) -> list[int]:
+        """Give the rows of an aggregate what its metadata says now, and return them and `moved`.
+
+        An aggregate may have most hosts of the fleet, so nothing is done host by host.
+        """
+        rows = self._by_row.rows_with(new.aggregate_id)
+        if old.availability_zones != new.availability_zones:
+            for numbers, alike in self._by_row.alike(rows):
+                self.zones.put(alike, self._zones_of(numbers))
+        changed: list[int] = np.union1d(rows, moved).tolist() if moved else rows.tolist()
+        return changed
+
+    def _forget_metadata(self, old: Aggregate) -> None:
+        for key in old.metadata:
+            aggregates = self._by_key[key]
+            del aggregates[old.aggregate_id]
+            if not aggregates:
+                del self._by_key[key]
+            self._forget_numbers(key)
+
+    def _forget_numbers(self, key: str) -> None:
+        for cached in [one for one in self._least if one[0] == key]:
+            del self._least[cached]
+
+
+def _words(text: str) -> Words:
+    return frozenset(word.strip() for word in text.split(","))
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

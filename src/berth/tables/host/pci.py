@@ -1,0 +1,210 @@
+"""PCI devices of the hosts: what is left of each pool, and of each kind in an array."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.domain.hardware_share import DeviceShare
+from berth.domain.pci import DeviceType, PciPool
+from berth.tables.columnar.bitsets import Selection
+from berth.tables.columnar.column_set import grown
+from berth.tables.columnar.value_numbers import Numbers
+
+Ints = NDArray[np.int64]
+
+_TRUE = ("1", "t", "true", "on", "y", "yes")
+
+SHARING = (DeviceType.PHYSICAL, DeviceType.VIRTUAL, DeviceType.VDPA)
+"""Types of which a physical function and the others at its address exclude each other."""
+
+
+class Kind(NamedTuple):
+    """What an alias may ask of a device, and the NUMA cell that it is near."""
+
+    vendor_id: str
+    product_id: str
+    dev_type: DeviceType
+    live_migratable: str | None
+    is_remote: bool
+    numa_node: int | None
+
+
+class FreePool(NamedTuple):
+    """A pool with its `PciPool.key`, and how many of its devices nobody has."""
+
+    pool: PciPool
+    key: str
+    kind: Kind
+    free: int
+
+
+@dataclass(slots=True)
+class _Pools:
+    """The pools of one row, the plainest first, and the shares that instances have of them."""
+
+    pools: tuple[PciPool, ...] = ()
+    taken: Counter[DeviceShare] = field(default_factory=Counter[DeviceShare])
+    free: tuple[FreePool, ...] = ()
+
+    @property
+    def used(self) -> Mapping[str, int]:
+        """Devices in use, by the key of their pool."""
+        used: dict[str, int] = {}
+        for share, times in self.taken.items():
+            used[share.pool] = used.get(share.pool, 0) + share.count * times
+        return used
+
+
+def kind_of(pool: PciPool) -> Kind:
+    """Return the kind of a pool's devices."""
+    return Kind(
+        vendor_id=pool.vendor_id.lower(),
+        product_id=pool.product_id.lower(),
+        dev_type=pool.dev_type,
+        live_migratable=pool.tags.get("live_migratable"),
+        is_remote=pool.tags.get("remote_managed", "").strip().lower() in _TRUE,
+        numa_node=pool.numa_node,
+    )
+
+
+def plainest_first(pools: Iterable[PciPool]) -> tuple[PciPool, ...]:
+    """Put pools in the order in which devices are taken: those with few tags first, as in Nova."""
+    return tuple(sorted(pools, key=lambda pool: len(pool.tags) + bool(pool.address)))
+
+
+def free_pools(pools: Sequence[FreePool], used: Mapping[str, int]) -> tuple[FreePool, ...]:
+    """Return what is left of pools, in their order.
+
+    A physical function and its virtual functions are never used at once.
+
+    Args:
+        pools: of one host; what they say is free plays no part.
+        used: devices in use, by key.
+    """
+    busy = {
+        (one.pool.address, one.pool.dev_type is DeviceType.PHYSICAL)
+        for one in pools
+        if one.pool.address and one.pool.dev_type in SHARING and used.get(one.key, 0)
+    }
+    found: list[FreePool] = []
+    for one in pools:
+        free = max(one.pool.count - used.get(one.key, 0), 0)
+        others = (one.pool.address, one.pool.dev_type is not DeviceType.PHYSICAL)
+        if one.pool.dev_type in SHARING and others in busy:
+            free = 0
+        found.append(one if free == one.free else one._replace(free=free))
+    return tuple(found)
+
+
+class PciDevices:
+    """The device pools of every row, and what its instances have of them.
+
+    Only rows with pools cost memory, and the arrays of kinds that some host has.
+
+    Attributes:
+        kinds: free devices by kind and row.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.kinds: dict[Kind, Ints] = {}
+        self._rows = rows
+        self._total: Ints = np.zeros(0, dtype=np.int64)
+        self._pools: dict[int, _Pools] = {}
+        self._pools_of: dict[Kind, int] = {}
+        self._state_ids: Ints = np.zeros(0, dtype=np.int64)
+        self._states = Numbers[tuple[tuple[str, int], ...]]()
+
+    def resize(self, rows: int) -> None:
+        """Grow to `rows` rows; new ones have no devices."""
+        self._rows = rows
+        if self._total.size:
+            self._total = grown(self._total, rows)
+            self._state_ids = grown(self._state_ids, rows)
+        for kind, column in self.kinds.items():
+            self.kinds[kind] = grown(column, rows)
+
+    def free(self, rows: Selection) -> Ints:
+        """Return how many devices nobody has, of any kind: (K,) for K rows."""
+        self._make_arrays()
+        found: Ints = self._total[rows]
+        return found
+
+    def pools(self, row: int) -> tuple[FreePool, ...]:
+        """Return what is left of the pools of a row, in the order in which they are used."""
+        mine = self._pools.get(row)
+        return mine.free if mine else ()
+
+    def state_ids(self, rows: Selection) -> Ints:
+        """Return a number for each of the rows, equal only where `pools` are alike: (K,)."""
+        self._make_arrays()
+        found: Ints = self._state_ids[rows]
+        return found
+
+    def put(self, row: int, pools: Sequence[PciPool]) -> None:
+        """Make the pools of a row exactly these; what instances have of them stays counted."""
+        if not pools and row not in self._pools:
+            return
+        mine = self._pools.setdefault(row, _Pools())
+        ordered = plainest_first(pools)
+        if ordered != mine.pools:
+            mine.pools = ordered
+            self._tell(
+                row, mine, tuple(FreePool(pool, pool.key, kind_of(pool), 0) for pool in ordered)
+            )
+        self._forget_empty(row, mine)
+
+    def take(self, row: int, shares: Sequence[DeviceShare]) -> None:
+        """Count the devices that an instance has of a row."""
+        if shares:
+            mine = self._pools.setdefault(row, _Pools())
+            mine.taken.update(shares)
+            self._tell(row, mine, mine.free)
+
+    def give(self, row: int, shares: Sequence[DeviceShare]) -> None:
+        """Undo `take` with equal shares; what is not taken there any more is left alone."""
+        mine = self._pools.get(row) if shares else None
+        if mine is not None:
+            mine.taken -= Counter(shares)
+            self._tell(row, mine, mine.free)
+            self._forget_empty(row, mine)
+
+    def clear(self, row: int) -> None:
+        """Set a row to having no devices, of which nobody has any."""
+        self.put(row, ())
+        self._pools.pop(row, None)
+
+    def _forget_empty(self, row: int, mine: _Pools) -> None:
+        if not mine.pools and not mine.taken:
+            del self._pools[row]
+
+    def _tell(self, row: int, mine: _Pools, pools: Sequence[FreePool]) -> None:
+        """Write down what is left of the pools of a row; kinds that no pool has are forgotten."""
+        before = mine.free
+        mine.free = free_pools(pools, mine.used)
+        state = tuple((one.key, one.free) for one in mine.free)
+        self._make_arrays()
+        self._state_ids[row] = self._states.number(state) if state else 0
+        for pool in mine.free:
+            self._pools_of[pool.kind] = self._pools_of.get(pool.kind, 0) + 1
+            self._add(pool.kind, row, pool.free)
+        for pool in before:
+            self._add(pool.kind, row, -pool.free)
+            self._pools_of[pool.kind] -= 1
+            if not self._pools_of[pool.kind]:
+                del self._pools_of[pool.kind], self.kinds[pool.kind]
+
+    def _make_arrays(self) -> None:
+        if not self._total.size:
+            self._total = np.zeros(self._rows, dtype=np.int64)
+            self._state_ids = np.zeros(self._rows, dtype=np.int64)
+
+    def _add(self, kind: Kind, row: int, count: int) -> None:
+        column = self.kinds.get(kind)
+        if column is None:
+            column = self.kinds[kind] = np.zeros(self._rows, dtype=np.int64)
+        column[row] += count
+        self._total[row] += count

@@ -1,0 +1,288 @@
+"""Trees: the child providers of the hosts that have some (GPUs, NUMA cells, network cards).
+
+Every child provider of a host in the table has a *slot*, as a host has a row: its inventories and
+traits stand in columns by slot. The feed may tell of a child before its parent or its host, and
+a host may leave while its children stay; such children have no slot until they hang under a host
+that is here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from berth.domain.provider import Provider
+from berth.domain.resources import add_amounts
+from berth.tables.columnar.bitsets import Bitset, Rows, Selection
+from berth.tables.columnar.class_columns import ClassColumns
+from berth.tables.columnar.journal import Journal
+from berth.tables.host.stock import Stock
+
+_FIRST_SLOTS = 64
+_NO_SLOTS: Rows = np.empty(0, dtype=np.intp)
+
+
+class Branches(NamedTuple):
+    """The child providers of some rows, those of one row together.
+
+    `slots` is (C,); `owners` is (C,), for each slot the index of its row among the rows that
+    were asked for; `rows` is how many those were.
+    """
+
+    slots: Rows
+    owners: Rows
+    rows: int
+
+
+class Trees:
+    """Child providers by slot, kept true by the events of the feed in any order.
+
+    Attributes:
+        traits: a set of traits a slot.
+    """
+
+    def __init__(self, journal: Journal, row_of: Callable[[str], int | None]) -> None:
+        self.traits = Bitset()
+        self.traits.resize(_FIRST_SLOTS)
+        self._journal = journal
+        self._row_of = row_of
+        self._stock = Stock(_FIRST_SLOTS)
+        self._size = _FIRST_SLOTS
+        self._known: dict[str, Provider] = {}
+        self._below: dict[str, set[str]] = {}
+        self._slot_of: dict[str, int] = {}
+        self._uuids: list[str] = []
+        self._rows: list[int] = []
+        self._unused: list[int] = []
+        self._on_row: dict[int, list[int]] = {}
+        self._apart: dict[str, dict[str, int]] = {}
+        self._arrays: dict[int, Rows] = {}
+        self._everyone: tuple[Rows, Rows] | None = None
+
+    def __len__(self) -> int:
+        """Return how many child providers hang under hosts of the table."""
+        return len(self._slot_of)
+
+    # ---- look up ------------------------------------------------------------------------
+
+    def resource(self, name: str) -> ClassColumns | None:
+        """Return the columns of a resource class by slot; None when no child ever had it."""
+        return self._stock.classes.get(name)
+
+    @property
+    def resource_classes(self) -> tuple[str, ...]:
+        """The names of all classes that any child has had."""
+        return tuple(self._stock.classes)
+
+    def on_row(self, row: int) -> tuple[int, ...]:
+        """Return the slots of the children of a row, by (name, uuid)."""
+        return tuple(self._on_row.get(row, ()))
+
+    def uuids_on(self, row: int) -> tuple[str, ...]:
+        """Return the uuids of the children of a row, in the order of their slots in `on_row`."""
+        return tuple(self._uuids[slot] for slot in self._on_row.get(row, ()))
+
+    def slot_of(self, uuid: str) -> int | None:
+        """Return the slot of a child provider, by its uuid."""
+        return self._slot_of.get(uuid)
+
+    def provider(self, slot: int) -> Provider:
+        """Return the provider in a slot, as the ledger told it."""
+        return self._known[self._uuids[slot]]
+
+    def used(self, slot: int) -> dict[str, int]:
+        """Return what is used of a slot by class, held amounts too, zeros left out."""
+        return self._stock.used(slot)
+
+    def branches(self, rows: Selection) -> Branches:
+        """Return the child providers of rows."""
+        if isinstance(rows, slice):
+            if self._everyone is None:
+                here = np.array(sorted(self._on_row), dtype=np.intp)
+                below = self.branches(here)
+                self._everyone = below.slots, here[below.owners]
+            return Branches(*self._everyone, rows.stop)
+        found = [self._slots_on(row) for row in rows.tolist()]
+        if not found:
+            return Branches(_NO_SLOTS, _NO_SLOTS, 0)
+        owners = np.repeat(np.arange(len(found)), [slots.size for slots in found])
+        return Branches(np.concatenate(found), owners, len(found))
+
+    # ---- write: what the ledger says ------------------------------------------------------
+
+    def put(self, provider: Provider) -> None:
+        """Add a child provider or replace it; its parent or its host may come later."""
+        uuid = provider.uuid
+        old = self._known.get(uuid)
+        if old is not None and old.parent_uuid != provider.parent_uuid:
+            self.remove(uuid)
+        self._known[uuid] = provider
+        self._below.setdefault(provider.parent_uuid or "", set()).add(uuid)
+        slot = self._slot_of.get(uuid)
+        if slot is None:
+            row = self._host_row(provider.parent_uuid)
+            if row is not None:
+                self._attach(uuid, row)
+        else:
+            self._fill(slot, provider)
+            self._sort(self._rows[slot])
+
+    def put_used(self, uuid: str, used: Mapping[str, int]) -> None:
+        """Set what the ledger says is used of a child; held amounts come on top."""
+        provider = self._known.get(uuid)
+        if provider is None:
+            return
+        self._known[uuid] = replace(provider, used=used)
+        slot = self._slot_of.get(uuid)
+        if slot is not None:
+            self._stock.put_used(slot, used)
+            self._journal.note(self._rows[slot], "used")
+
+    def remove(self, uuid: str) -> Provider | None:
+        """Forget a child provider and return it; those below it wait until it is back."""
+        provider = self._known.get(uuid)
+        if provider is None:
+            return None
+        self._detach(uuid, keep_held=True)
+        del self._known[uuid]
+        siblings = self._below[provider.parent_uuid or ""]
+        siblings.discard(uuid)
+        if not siblings:
+            del self._below[provider.parent_uuid or ""]
+        return provider
+
+    def arrive(self, host_uuid: str, row: int) -> None:
+        """Give a new row the children that have waited for its host."""
+        for uuid in self._below.get(host_uuid, ()):
+            self._attach(uuid, row)
+
+    def leave(self, host_uuid: str) -> None:
+        """Let the children of a host that goes wait; what is held of them is let go."""
+        for uuid in self._below.get(host_uuid, ()):
+            self._detach(uuid, keep_held=False)
+
+    # ---- write: what this process has decided ---------------------------------------------
+
+    def hold(self, uuid: str, amounts: Mapping[str, int]) -> None:
+        """Count amounts of a child as used on top of what the ledger says."""
+        slot = self._slot_of.get(uuid)
+        if slot is None:
+            self._apart[uuid] = add_amounts(self._apart.get(uuid, {}), amounts)
+        else:
+            self._stock.hold(slot, amounts)
+            self._journal.note(self._rows[slot], "used")
+
+    def unhold(self, uuid: str, amounts: Mapping[str, int]) -> None:
+        """Undo `hold` with equal arguments; what is not held any more is left alone."""
+        slot = self._slot_of.get(uuid)
+        if slot is not None:
+            self._stock.unhold(slot, amounts)
+            self._journal.note(self._rows[slot], "used")
+        elif uuid in self._apart:
+            held = self._apart.pop(uuid)
+            less = {name: amount - amounts.get(name, 0) for name, amount in held.items()}
+            left = {name: amount for name, amount in less.items() if amount > 0}
+            if left:
+                self._apart[uuid] = left
+
+    # ---- parts ------------------------------------------------------------------------------
+
+    def _slots_on(self, row: int) -> Rows:
+        """Return the slots of a row as an array, made when it is first asked for."""
+        slots = self._arrays.get(row)
+        if slots is None:
+            mine = self._on_row.get(row)
+            slots = _NO_SLOTS if mine is None else np.array(mine, dtype=np.intp)
+            if mine is not None:
+                self._arrays[row] = slots
+        return slots
+
+    def _host_row(self, uuid: str | None) -> int | None:
+        """Return the row of the host that a provider is of or hangs under, if it is here."""
+        climbed: set[str] = set()
+        while uuid is not None and uuid not in climbed:
+            row = self._row_of(uuid)
+            if row is not None:
+                return row
+            climbed.add(uuid)
+            provider = self._known.get(uuid)
+            uuid = None if provider is None else provider.parent_uuid
+        return None
+
+    def _subtree(self, uuid: str) -> Iterator[str]:
+        """Yield a provider and all below it; a ring of providers is gone round once."""
+        found = {uuid: None}
+        waiting = [uuid]
+        while waiting:
+            one = waiting.pop()
+            yield one
+            for child in self._below.get(one, ()):
+                if child not in found:
+                    found[child] = None
+                    waiting.append(child)
+
+    def _attach(self, uuid: str, row: int) -> None:
+        for one in self._subtree(uuid):
+            provider = self._known.get(one)
+            if provider is None or one in self._slot_of:
+                continue
+            slot = self._slot_of[one] = self._new_slot()
+            self._uuids[slot] = one
+            self._rows[slot] = row
+            self._on_row.setdefault(row, []).append(slot)
+            self._fill(slot, provider)
+            held = self._apart.pop(one, None)
+            if held is not None:
+                self._stock.hold(slot, held)
+        self._sort(row)
+
+    def _detach(self, uuid: str, *, keep_held: bool) -> None:
+        for one in self._subtree(uuid):
+            slot = self._slot_of.pop(one, None)
+            if slot is None:
+                continue
+            held = self._stock.held(slot)
+            if keep_held and held:
+                self._apart[one] = held
+            self._stock.clear(slot)
+            self.traits.put(slot, ())
+            row = self._rows[slot]
+            self._on_row[row].remove(slot)
+            if not self._on_row[row]:
+                del self._on_row[row]
+            self._unused.append(slot)
+            self._arrays.pop(row, None)
+            self._everyone = None
+            self._note(row)
+
+    def _fill(self, slot: int, provider: Provider) -> None:
+        self._stock.put(slot, provider.inventories, provider.used)
+        self.traits.put(slot, provider.traits)
+        self._note(self._rows[slot])
+
+    def _sort(self, row: int) -> None:
+        """Put the children of a row in an order that does not tell how they came."""
+        self._on_row[row].sort(key=self._identity)
+        self._arrays.pop(row, None)
+        self._everyone = None
+
+    def _identity(self, slot: int) -> tuple[str, str]:
+        uuid = self._uuids[slot]
+        return self._known[uuid].name, uuid
+
+    def _note(self, row: int) -> None:
+        self._journal.note(row, "used")
+        self._journal.note(row, "traits")
+
+    def _new_slot(self) -> int:
+        if self._unused:
+            return self._unused.pop()
+        slot = len(self._uuids)
+        if slot >= self._size:
+            self._size *= 2
+            self._stock.resize(self._size)
+            self.traits.resize(self._size)
+        self._uuids.append("")
+        self._rows.append(-1)
+        return slot

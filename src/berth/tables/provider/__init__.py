@@ -1,0 +1,1 @@
+"""The provider table: every resource provider as columns, for the Placement API."""

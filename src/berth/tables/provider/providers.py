@@ -1,0 +1,359 @@
+"""The provider table: all resource providers as columns, roots and those below them alike.
+
+It is written by whoever follows the ledger's change feed, on one thread, and says what the ledger
+says: unlike the host table it counts nothing that this process has decided and not yet been told.
+"""
+
+from collections.abc import KeysView, Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.domain.errors import NotFoundError
+from berth.domain.provider import Provider
+from berth.tables.columnar.bitsets import Bitset, Mask, Rows
+from berth.tables.columnar.class_columns import ClassColumns, Ints
+from berth.tables.columnar.column_set import grown
+from berth.tables.columnar.numbered_names import NumberedNames
+from berth.tables.columnar.text_rows import Namesakes
+from berth.tables.host.aggregate_sets import Combinations
+from berth.tables.host.lineage import NO_ROW, Lineage
+from berth.tables.provider.forest import Forest, forest_of
+from berth.tables.provider.provider_records import ProviderRecords
+from berth.tables.provider.provider_stock import ProviderStock
+from berth.tables.provider.sharing import SHARES, Sharing, sharing_of
+from berth.tables.provider.unattached import Waiting
+
+_FIRST_ROWS: Final = 64
+_GROWTH: Final = 4
+"""A full table grows by one part in so many."""
+
+_NOBODY: Final = Provider(uuid="", name="")
+
+
+class ProviderTable:
+    """Providers by row. Arrays are views of the first `len(table)` rows; some may be unused.
+
+    A feed may tell of a provider before its parent, and a parent may go while those below it
+    stay. A provider has a row as long as its parents lead to a root; until then it is *waiting*,
+    and for whoever reads the table it is not there.
+
+    Unused rows have nothing: no inventories, traits or aggregates.
+
+    Attributes:
+        version: the ledger version that the table is true to.
+        traits: a set of traits a row.
+        aggregates: a set of numbers of aggregates a row (see `aggregate_numbers`).
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.traits = Bitset()
+        self.aggregates = Combinations()
+        self._size = 0
+        self._rows = 0
+        self._alive: Mask = np.zeros(0, dtype=np.bool_)
+        self._generation: Ints = np.zeros(0, dtype=np.int64)
+        self._edition: Ints = np.zeros(0, dtype=np.int64)
+        self._editions = 0
+        self._stock = ProviderStock(0)
+        self._records = ProviderRecords()
+        self._row_of: dict[str, int] = {}
+        self._names = Namesakes()
+        self._lineage = Lineage()
+        self._unused: list[int] = []
+        self._waiting = Waiting()
+        self._aggregates = NumberedNames()
+        self._traits = NumberedNames()
+        self._forest: Forest | None = None
+        self._sharing: Sharing | None = None
+        self._resize(_FIRST_ROWS)
+
+    def __len__(self) -> int:
+        """Return the number of rows, unused ones too."""
+        return self._rows
+
+    # ---- columns ------------------------------------------------------------------------
+
+    @property
+    def everyone(self) -> "slice[int, int, int]":
+        """Every row, for who looks at all of them at once."""
+        return slice(0, self._rows)
+
+    @property
+    def alive(self) -> Mask:
+        """(N,) bool, rows that hold a provider."""
+        return self._alive[: self._rows]
+
+    @property
+    def parent(self) -> NDArray[np.int32]:
+        """(N,) row of the parent; -1 for roots and unused rows."""
+        return self._lineage.parent[: self._rows]
+
+    @property
+    def root(self) -> NDArray[np.int32]:
+        """(N,) row of the root of the tree, for a root its own; -1 for unused rows."""
+        return self._lineage.root[: self._rows]
+
+    @property
+    def generations(self) -> Ints:
+        """(N,) generation of each provider."""
+        return self._generation[: self._rows]
+
+    @property
+    def editions(self) -> Ints:
+        """(N,) a number that no row had before, whenever what is said of a row changes.
+
+        What is used of it and its generation do not count; its root does. So what somebody made
+        of a row holds as long as the row has the same edition.
+        """
+        return self._edition[: self._rows]
+
+    def resource(self, name: str) -> ClassColumns | None:
+        """Return the columns of a resource class; None when no provider has any.
+
+        Its arrays are longer than the table: take `[:len(table)]` or index by rows. Look it up
+        anew after each change of the table.
+        """
+        return self._stock.classes.get(name)
+
+    @property
+    def resource_classes(self) -> KeysView[str]:
+        """The names of all classes that any provider has, in no order; it changes as they do."""
+        return self._stock.classes.keys()
+
+    @property
+    def trait_names(self) -> KeysView[str]:
+        """The names of all traits that any provider has, in no order; it changes as they do."""
+        return self._traits.by_name.keys()
+
+    @property
+    def aggregate_numbers(self) -> Mapping[str, int]:
+        """The number of each aggregate that any provider is in, by uuid.
+
+        The number of an aggregate that has no member left is given to the next that comes.
+        """
+        return self._aggregates.by_name
+
+    # ---- look up ------------------------------------------------------------------------
+
+    def row_of(self, uuid: str) -> int | None:
+        """Return the row of a provider; None when it is not there, or waits."""
+        return self._row_of.get(uuid)
+
+    def rows_named(self, name: str) -> frozenset[int]:
+        """Return the rows of the providers of a name; several may have the same."""
+        return self._names.rows(name)
+
+    def alive_rows(self) -> Rows:
+        """Return the rows that hold a provider, ascending."""
+        return np.flatnonzero(self.alive)
+
+    def children_of(self, row: int) -> tuple[int, ...]:
+        """Return the rows right below a provider, ascending."""
+        return self._lineage.children_of(row)
+
+    @property
+    def waiting(self) -> Mapping[str, Provider]:
+        """The providers that have no row, by uuid: their parents do not lead to a root."""
+        return self._waiting.by_uuid
+
+    def uuid(self, row: int) -> str:
+        """Return the uuid of a provider.
+
+        Raises:
+            NotFoundError: the row is unused.
+        """
+        return self.stated(row).uuid
+
+    def generation_of(self, row: int) -> int:
+        """Return the generation of a provider."""
+        return self._generation.item(row)
+
+    def stated(self, row: int) -> Provider:
+        """Return what is said of a provider, with nothing used and generation 0.
+
+        The same object as long as the row has the same edition. Equal inventories, traits and
+        aggregates of several providers are one object.
+
+        Raises:
+            NotFoundError: the row is unused.
+        """
+        record = self._records.get(row)
+        if record is None:
+            raise NotFoundError("provider row", str(row))
+        return record
+
+    def record(self, row: int) -> Provider:
+        """Return a provider as the ledger has it; `used` names every class that it has.
+
+        Raises:
+            NotFoundError: the row is unused.
+        """
+        stated = self.stated(row)
+        return replace(stated, generation=self.generation_of(row), used=self.used(row))
+
+    def used(self, row: int) -> dict[str, int]:
+        """Return what is used of a provider, by every class that it has an inventory of."""
+        return self._stock.used(row, self.stated(row).inventories)
+
+    def forest(self) -> Forest:
+        """Return the trees; made when it is asked for after their shape has changed."""
+        if self._forest is None:
+            self._forest = forest_of(self.alive, self.root)
+        return self._forest
+
+    def sharing(self) -> Sharing:
+        """Return who shares with whom; made when it is asked for after that may have changed."""
+        if self._sharing is None:
+            rows = np.flatnonzero(self.traits.has(SHARES, self.everyone))
+            self._sharing = sharing_of(rows, self.alive_rows(), self.root, self.aggregates)
+        return self._sharing
+
+    # ---- write ----------------------------------------------------------------------------
+
+    def reserve(self, providers: int) -> None:
+        """Make room for so many providers, so that adding them moves nothing."""
+        if providers > self._size:
+            self._resize(providers)
+
+    def put(self, provider: Provider) -> None:
+        """Add a provider or replace it; its parent may come later."""
+        row = self._row_of.get(provider.uuid)
+        if row is None:
+            self._waiting.put(provider)
+            if provider.parent_uuid is None or provider.parent_uuid in self._row_of:
+                self._attach(provider.uuid)
+            return
+        parent = self._parent_row(provider.parent_uuid)
+        if parent == self._lineage.parent.item(row):
+            self._fill(row, provider)
+        elif parent is None or self._lineage.is_within(parent, row):
+            self._detach(row)
+            self._waiting.put(provider)
+        else:
+            self._hang(row, parent)
+            self._fill(row, provider)
+
+    def put_used(self, uuid: str, used: Mapping[str, int], generation: int | None) -> None:
+        """Set all that is used of a provider; a generation of None stays as it is.
+
+        One that is not there is no error.
+        """
+        row = self._row_of.get(uuid)
+        if row is not None:
+            self._stock.put_used(row, self.stated(row).inventories, used)
+            if generation is not None:
+                self._generation[row] = generation
+        else:
+            self._waiting.put_used(uuid, used, generation)
+
+    def remove(self, uuid: str) -> None:
+        """Forget a provider; those below it wait until it is back. None there is no error."""
+        row = self._row_of.get(uuid)
+        if row is not None:
+            self._detach(row)
+        self._waiting.take(uuid)
+
+    # ---- rows -------------------------------------------------------------------------------
+
+    def _parent_row(self, uuid: str | None) -> int | None:
+        """Return the row of a parent; `NO_ROW` for a root, None when it is missing."""
+        return NO_ROW if uuid is None else self._row_of.get(uuid)
+
+    def _attach(self, uuid: str) -> None:
+        """Give rows to a provider that waits, whose parent is here, and to all below it."""
+        coming = [uuid]
+        while coming:
+            provider = self._waiting.take(coming.pop())
+            parent = None if provider is None else self._parent_row(provider.parent_uuid)
+            if provider is None or parent is None:
+                continue
+            row = self._new_row()
+            self._row_of[provider.uuid] = row
+            self._alive[row] = True
+            self._hang(row, parent)
+            self._fill(row, provider)
+            coming.extend(self._waiting.below(provider.uuid))
+
+    def _detach(self, top: int) -> None:
+        """Let a provider and all below it wait, and give up their rows."""
+        for row in self._lineage.fell(top):
+            self._waiting.put(self.record(row))
+            self._clear(row)
+
+    def _hang(self, row: int, parent: int) -> None:
+        self._lineage.hang(row, parent)
+        for one in self._lineage.subtree(row):
+            self._edition[one] = self._next_edition()
+        self._forest = self._sharing = None
+
+    def _fill(self, row: int, provider: Provider) -> None:
+        """Make a row, which is in its tree, what the ledger says of the provider."""
+        old = self._records.get(row)
+        parent = self._lineage.parent.item(row)
+        above = None if parent == NO_ROW else self.uuid(parent)
+        new = self._records.put(row, provider, above)
+        self._generation[row] = provider.generation
+        self._state(row, old or _NOBODY, new, provider.used)
+        if old is not new:
+            self._edition[row] = self._next_edition()
+
+    def _clear(self, row: int) -> None:
+        """Give up a row."""
+        old = self.stated(row)
+        self._state(row, old, _NOBODY, {})
+        self._records.clear(row)
+        del self._row_of[old.uuid]
+        self._alive[row] = False
+        self._generation[row] = 0
+        self._edition[row] = self._next_edition()
+        self._unused.append(row)
+        self._forest = self._sharing = None
+
+    def _state(self, row: int, old: Provider, new: Provider, used: Mapping[str, int]) -> None:
+        """Make the columns of a row, of which `old` is said, those of `new`."""
+        self._stock.put(row, old.inventories, new.inventories, used)
+        if old is _NOBODY or new is _NOBODY or old.name != new.name:
+            if old is not _NOBODY:
+                self._names.discard(old.name, row)
+            if new is not _NOBODY:
+                self._names.add(new.name, row)
+        if old.traits != new.traits:
+            self.traits.put(row, new.traits)
+            self._traits.take(new.traits)
+            self._traits.release(old.traits)
+            if (SHARES in old.traits) != (SHARES in new.traits):
+                self._sharing = None
+        if old.aggregates != new.aggregates:
+            mine = frozenset(new.aggregates)
+            self._aggregates.take(mine)
+            numbers = self._aggregates.by_name
+            self.aggregates.put(row, frozenset(map(numbers.__getitem__, mine)))
+            self._aggregates.release(frozenset(old.aggregates))
+            self._sharing = None
+
+    def _next_edition(self) -> int:
+        self._editions += 1
+        return self._editions
+
+    def _new_row(self) -> int:
+        if self._unused:
+            return self._unused.pop()
+        row = self._rows
+        if row >= self._size:
+            self._resize(row + row // _GROWTH)
+        self._rows += 1
+        return row
+
+    def _resize(self, size: int) -> None:
+        self._alive = grown(self._alive, size)
+        self._generation = grown(self._generation, size)
+        self._edition = grown(self._edition, size)
+        self._lineage.resize(size)
+        self._stock.resize(size)
+        self.traits.resize(size)
+        self.aggregates.resize(size)
+        self._size = size

@@ -1,0 +1,33 @@
+"""Terms of inventories, kept once for all that say the same."""
+
+from berth.domain.resources import Inventory
+from berth.tables.columnar.inventory_terms import Terms, TermsOf
+
+
+def test_inventories_that_differ_in_total_alone_share_their_terms() -> None:
+    """Also when each says that one allocation may have all of it."""
+    terms = Terms()
+    first = terms.take(Inventory(64, 2, max_unit=64, allocation_ratio=4.0))
+    assert terms.take(Inventory(128, 2, max_unit=128, allocation_ratio=4.0)) == first
+    assert terms.take(Inventory(96, 2, allocation_ratio=4.0)) == first
+    assert terms.take(Inventory(96, 2, max_unit=64, allocation_ratio=4.0)) != first
+    assert terms.all[first] == TermsOf(2, 1, 0, 1, 4.0)
+
+
+def test_every_number_has_its_place_in_the_arrays() -> None:
+    """However many there are, and when a number comes to stand for other terms."""
+    terms = Terms()
+    numbers = [terms.take(Inventory(100, reserved)) for reserved in range(20)]
+    assert terms.reserved.take(numbers).tolist() == list(range(20))
+    assert terms.ratio.take(numbers).tolist() == [1.0] * 20
+    terms.release(numbers[7])
+    assert terms.take(Inventory(100, 55, step_size=5)) == numbers[7]
+    assert (terms.reserved[numbers[7]], terms.step_size[numbers[7]]) == (55, 5)
+
+
+def test_a_row_without_inventory_has_no_terms() -> None:
+    """Number 0 is all zero, and releasing it changes nothing."""
+    terms = Terms()
+    terms.release(0)
+    assert terms.all[0] == TermsOf()
+    assert (terms.min_unit[0], terms.ratio[0]) == (0, 0.0)

@@ -1,0 +1,109 @@
+"""Combinations: sets of numbers by row, equal ones kept once."""
+
+import numpy as np
+import pytest
+
+from berth.tables.columnar.bitsets import Selection
+from berth.tables.host.aggregate_sets import Combinations
+
+ROWS = 200
+
+
+@pytest.fixture
+def combinations() -> Combinations:
+    """Return 200 rows: row r is in 0 when it is even, in r % 5 + 10, and every tenth in none."""
+    made = Combinations()
+    made.resize(ROWS)
+    for row in range(ROWS):
+        numbers = {r for r in (0, row % 5 + 10) if r or row % 2 == 0}
+        made.put(row, frozenset(numbers if row % 10 else ()))
+    return made
+
+
+SELECTIONS: list[Selection] = [
+    slice(0, ROWS),
+    np.arange(ROWS),
+    np.array([7, 3, 3, 199, 10]),
+    np.array([], dtype=np.intp),
+]
+
+
+@pytest.mark.parametrize("rows", SELECTIONS)
+def test_a_set_with_any_of_the_numbers_is_found(
+    combinations: Combinations, rows: Selection
+) -> None:
+    """Whether few rows are looked at or many; numbers that nobody has do no harm."""
+    looked_at = np.arange(ROWS)[rows].tolist()
+    expected = [row % 10 != 0 and (row % 2 == 0 or row % 5 == 3) for row in looked_at]
+    assert combinations.has_any([0, 13, 99], rows).tolist() == expected
+    assert combinations.has_any([99], rows).tolist() == [False] * len(looked_at)
+    assert combinations.has_any([], rows).tolist() == [False] * len(looked_at)
+
+
+def test_what_is_found_follows_new_sets(combinations: Combinations) -> None:
+    """Also where many rows were looked at before."""
+    everyone = slice(0, ROWS)
+    assert not combinations.has_any([77], everyone).any()
+    combinations.put(150, frozenset({77, 0}))
+    assert np.flatnonzero(combinations.has_any([77], everyone)).tolist() == [150]
+    combinations.put(150, frozenset({78}))
+    assert combinations.rows_with(78).tolist() == [150]
+    assert combinations.rows_with(77).tolist() == []
+
+
+def test_the_least_value_of_the_members_counts(combinations: Combinations) -> None:
+    """Rows whose numbers have none get NaN, and so do empty sets."""
+    least = combinations.least({0: 3.0, 11: 2.0, 12: 5.0, 99: -1.0})
+    values = combinations.spread(least, np.array([6, 2, 7, 12, 3, 10]))
+    np.testing.assert_array_equal(values, [2.0, 3.0, 5.0, 3.0, np.nan, np.nan])
+
+
+def test_what_no_row_has_is_forgotten() -> None:
+    """So that a table whose sets change for ever does not grow for ever."""
+    made = Combinations()
+    made.resize(2)
+    for number in range(1000):
+        made.put(0, frozenset({number}))
+        made.put(1, frozenset({number, -1}))
+    assert len(made.least({})) <= 5
+    assert made.get(0) == {999}
+    made.put(0, frozenset())
+    made.put(1, frozenset())
+    assert made.has_any([999, -1], slice(0, 2)).tolist() == [False, False]
+
+
+def test_the_version_grows_with_new_sets_alone() -> None:
+    """What was worked out once a set holds while rows only move between known sets."""
+    made = Combinations()
+    made.resize(3)
+    made.put(0, frozenset({1}))
+    version = made.version
+    made.put(1, frozenset({1}))
+    made.put(2, frozenset())
+    made.put(0, frozenset())
+    assert made.version == version
+    made.put(0, frozenset({2}))
+    assert made.version > version
+
+
+def test_rows_are_found_by_a_number(combinations: Combinations) -> None:
+    """Ascending; one that no row has finds none."""
+    assert combinations.rows_with(13).tolist() == [r for r in range(ROWS) if r % 5 == 3]
+    assert combinations.rows_with(99).tolist() == []
+
+
+def test_rows_with_the_same_set_come_together(combinations: Combinations) -> None:
+    """Each of the rows once, whatever their order."""
+    rows = np.array([23, 3, 20, 8, 10])
+    alike = {numbers: mine.tolist() for numbers, mine in combinations.alike(rows)}
+    assert alike == {frozenset({13}): [23, 3], frozenset({0, 13}): [8], frozenset(): [20, 10]}
+    assert list(combinations.alike(rows[:0])) == []
+
+
+def test_rows_keep_their_sets_when_more_come() -> None:
+    """New ones are empty."""
+    made = Combinations()
+    made.resize(1)
+    made.put(0, frozenset({4}))
+    made.resize(3)
+    assert [made.get(row) for row in range(3)] == [{4}, frozenset(), frozenset()]

@@ -1,0 +1,129 @@
+"""Following: a table from a snapshot, kept true by events."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from berth.domain.change import Alive, Gone, Usage
+from berth.domain.flavor import Flavor
+from berth.domain.instance import Status, Task
+from berth.domain.record import Kind
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.tables.host.feed import apply_event, table_of
+from berth.tables.host.hosts import HostTable
+from berth.testing.dumping import dump
+from berth.testing.fleets import Box, resident, snapshot_of, zone
+
+BOX = Box("a", used={"VCPU": 2}, traits=frozenset({"T"}))
+FIELDS = {
+    Kind.INSTANCE: "instances",
+    Kind.AGGREGATE: "aggregates",
+    Kind.SERVER_GROUP: "server_groups",
+    Kind.SERVICE: "services",
+    Kind.PROVIDER: "providers",
+    Kind.HOST: "hosts",
+}
+GROUP = ServerGroup("g", "n", GroupPolicy.AFFINITY)
+
+
+@pytest.fixture
+def hosts() -> HostTable:
+    """One host with an instance in a group, in an availability zone."""
+    return table_of(
+        snapshot_of(
+            [BOX],
+            aggregates=[zone("az1", "a")],
+            groups=[GROUP],
+            instances=[resident("i", BOX, group_uuid="g")],
+        )
+    )
+
+
+def test_a_table_has_all_that_the_snapshot_says(hosts: HostTable) -> None:
+    """Hosts, usage, traits, services, zones, groups and instances."""
+    assert hosts.version == 1
+    assert hosts.used(0) == {"VCPU": 2}
+    assert hosts.traits.get(0) == {"T"}
+    assert hosts.enabled[0]
+    assert hosts.zones.get(0) == {"az1"}
+    assert hosts.server_groups == {"g": GROUP}
+    assert hosts.occupants.group_rows("g") == {0: 1}
+
+
+def test_usage_and_heartbeats_are_taken_as_told(hosts: HostTable) -> None:
+    """Both are absolute, not differences."""
+    apply_event(hosts, Usage("a/a", {"VCPU": 5, "MEMORY_MB": 64}))
+    apply_event(hosts, Usage("a/a", {"VCPU": 5}))
+    apply_event(hosts, Alive(("a",), 99.0))
+    assert hosts.used(0) == {"VCPU": 5}
+    assert hosts.last_seen_s[0] == 99.0
+
+
+@pytest.mark.parametrize(
+    ("status", "task", "here", "building"),
+    [
+        (Status.BUILD, Task.SPAWNING, 1, 1),
+        (Status.ACTIVE, None, 1, 0),
+        (Status.ERROR, None, 1, 0),
+        (Status.ACTIVE, Task.DELETING, 1, 0),
+        (Status.DELETED, None, 0, 0),
+    ],
+)
+def test_an_instance_is_on_its_host_until_it_is_deleted(
+    hosts: HostTable, status: Status, task: Task | None, here: int, building: int
+) -> None:
+    """It counts as input/output work while it is built."""
+    apply_event(hosts, replace(resident("i", BOX), status=status, task=task))
+    assert (hosts.num_instances[0], hosts.num_io_ops[0]) == (here, building)
+
+
+def test_an_instance_without_a_host_is_nowhere(hosts: HostTable) -> None:
+    """As when a claim was given back."""
+    apply_event(hosts, replace(resident("i", BOX), host=None, node=None))
+    assert hosts.num_instances[0] == 0
+
+
+def test_an_instance_may_come_before_its_host(hosts: HostTable) -> None:
+    """It is counted when the host comes, unless it is gone by then."""
+    late = Box("late")
+    for uuid in ("x", "y", "z"):
+        apply_event(hosts, resident(uuid, late, group_uuid="g"))
+    apply_event(hosts, Gone(Kind.INSTANCE, "y"))
+    apply_event(hosts, replace(resident("z", late), status=Status.DELETED))
+    apply_event(hosts, late.host)
+    assert hosts.occupants.on_row(1) == {"x"}
+    assert hosts.num_instances.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        Gone(Kind.INSTANCE, "i"),
+        Gone(Kind.AGGREGATE, "1"),
+        Gone(Kind.SERVER_GROUP, "g"),
+        Gone(Kind.SERVICE, "a"),
+        Gone(Kind.PROVIDER, "a/a"),
+        Gone(Kind.HOST, "a/a"),
+    ],
+)
+def test_what_is_gone_is_forgotten(hosts: HostTable, gone: Gone) -> None:
+    """The table is as one that never had it, and a second time is no error."""
+    apply_event(hosts, gone)
+    apply_event(hosts, gone)
+    full = snapshot_of(
+        [BOX],
+        aggregates=[zone("az1", "a")],
+        groups=[GROUP],
+        instances=[resident("i", BOX, group_uuid="g")],
+    )
+    emptied: dict[str, Any] = {FIELDS[gone.kind]: ()}
+    assert dump(hosts) == dump(table_of(replace(full, **emptied)))
+
+
+def test_kinds_that_no_rule_reads_change_nothing(hosts: HostTable) -> None:
+    """Flavors are resolved before a request comes here."""
+    before, step = dump(hosts), hosts.journal.step
+    apply_event(hosts, Flavor("1", "f", 1, 1))
+    apply_event(hosts, Gone(Kind.FLAVOR, "1"))
+    assert (dump(hosts), hosts.journal.step) == (before, step)

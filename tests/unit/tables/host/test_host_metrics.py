@@ -1,0 +1,58 @@
+"""Metrics: one array a metric that somebody asked for."""
+
+import numpy as np
+
+from berth.tables.host.feed import table_of
+from berth.tables.host.host_metrics import Metrics
+from berth.testing.fleets import Box, snapshot_of
+
+
+def test_values_are_those_that_hosts_report() -> None:
+    """NaN where a host does not report the metric, or nobody does."""
+    hosts = table_of(
+        snapshot_of([Box("a", metrics={"x": 1.5}), Box("b"), Box("c", metrics={"y": 2.0})])
+    )
+    np.testing.assert_array_equal(hosts.metrics.values("x", hosts.everyone), [1.5, np.nan, np.nan])
+    np.testing.assert_array_equal(hosts.metrics.values("y", np.array([2, 0])), [2.0, np.nan])
+    assert np.isnan(hosts.metrics.values("z", hosts.everyone)).all()
+
+
+def test_what_was_asked_for_follows_later_reports() -> None:
+    """A new report is exact: what it does not name is gone."""
+    metrics = Metrics(2)
+    metrics.put(0, {"x": 1.0})
+    both = np.array([0, 1])
+    np.testing.assert_array_equal(metrics.values("x", both), [1.0, np.nan])
+    metrics.put(1, {"x": 2.0, "y": 3.0})
+    metrics.put(0, {})
+    np.testing.assert_array_equal(metrics.values("x", both), [np.nan, 2.0])
+    np.testing.assert_array_equal(metrics.values("y", both), [np.nan, 3.0])
+
+
+def test_growing_keeps_values() -> None:
+    """New rows report nothing."""
+    metrics = Metrics(1)
+    metrics.put(0, {"x": 1.0})
+    metrics.values("x", np.array([0]))
+    metrics.resize(3)
+    metrics.put(2, {"x": 4.0})
+    np.testing.assert_array_equal(metrics.values("x", np.array([0, 1, 2])), [1.0, np.nan, 4.0])
+
+
+def test_a_host_that_goes_takes_its_metrics_along() -> None:
+    """The row may be another host's next."""
+    hosts = table_of(snapshot_of([Box("a", metrics={"x": 1.0})]))
+    assert hosts.metrics.values("x", hosts.everyone).tolist() == [1.0]
+    hosts.remove_host("a/a")
+    assert np.isnan(hosts.metrics.values("x", hosts.everyone)).all()
+    hosts.put_host(Box("b").host)
+    assert np.isnan(hosts.metrics.values("x", hosts.everyone)).all()
+
+
+def test_new_metrics_are_told_as_a_change_of_the_host() -> None:
+    """So that who caches looks again."""
+    hosts = table_of(snapshot_of([Box("a", metrics={"x": 1.0})]))
+    before = hosts.journal.position("host")
+    hosts.put_host(Box("a", metrics={"x": 2.0}).host)
+    assert hosts.journal.since("host", before) == [0]
+    assert hosts.metrics.values("x", hosts.everyone).tolist() == [2.0]

@@ -1,0 +1,268 @@
+"""The host table: rows, look-ups, and what each write does to a row."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.errors import NotFoundError
+from berth.domain.host import Service
+from berth.domain.provider import Provider
+from berth.domain.resources import Inventory
+from berth.tables.columnar.journal import GROUPS
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.occupants import Resident
+from berth.testing.dumping import dump
+from berth.testing.fleets import Box, resident, sized, snapshot_of, uuid_of, zone
+
+
+def table(*boxes: Box) -> HostTable:
+    """Build a table of boxes."""
+    return table_of(snapshot_of(boxes))
+
+
+def positions(hosts: HostTable) -> dict[str, int]:
+    """Return where each group of the journal stands."""
+    return {group: hosts.journal.position(group) for group in GROUPS}
+
+
+def groups_since(hosts: HostTable, before: dict[str, int]) -> set[tuple[int, str]]:
+    """Return the rows and groups that changed since."""
+    return {(row, g) for g, at in before.items() for row in hosts.journal.since(g, at) or ()}
+
+
+def test_an_empty_table_has_no_rows() -> None:
+    """Every column is there, and empty."""
+    hosts = HostTable()
+    assert len(hosts) == 0
+    for column in (hosts.alive, hosts.enabled, hosts.forced_down, hosts.last_seen_s, hosts.rank):
+        assert column.size == 0
+    assert hosts.profile.size == hosts.num_instances.size == hosts.num_io_ops.size == 0
+    assert hosts.alive_rows().size == 0
+    assert hosts.resource("VCPU") is None
+    assert hosts.resource_classes == ()
+
+
+def test_a_host_is_found_by_uuid_name_and_node() -> None:
+    """Names compare with case unless they are folded."""
+    hosts = table(Box("Big", "n1"), Box("Big", "n2"), Box("c"))
+    assert hosts.row_of("Big/n2") == 1
+    assert hosts.rows_of_name("Big") == {0, 1}
+    assert hosts.rows_of_folded_name("big") == {0, 1}
+    assert hosts.rows_of_node("n2") == {1}
+    assert hosts.find("Big", "n2") == "Big/n2"
+    assert hosts.find("Big", None) == "Big/n1"
+    assert hosts.find("big", None) is None
+    assert hosts.names([2, 0]) == ("c", "Big")
+
+
+@pytest.mark.parametrize("row", [-1, 1, 99])
+def test_an_unused_row_has_no_host(row: int) -> None:
+    """Asking for it says so."""
+    hosts = table(Box("a"), Box("b"))
+    hosts.remove_host(uuid_of("b"))
+    with pytest.raises(NotFoundError, match=str(row)):
+        hosts.host(row)
+
+
+def test_rank_is_the_order_of_names() -> None:
+    """Rows come in any order, and a new host moves the others."""
+    hosts = table(Box("c"), Box("a"), Box("b", "n2"), Box("b", "n1"))
+    assert hosts.rank.tolist() == [3, 0, 2, 1]
+    hosts.put_host(Box("aa").host)
+    assert hosts.rank.tolist() == [4, 0, 3, 2, 1]
+    hosts.remove_host(uuid_of("a"))
+    assert [hosts.rank[row] for row in hosts.alive_rows()] == [3, 2, 1, 0]
+
+
+def test_the_table_grows_with_its_hosts() -> None:
+    """Rows beyond the first allocation keep all columns, classes and sets."""
+    boxes = [Box(f"h{number:03}", traits=frozenset({f"T{number % 70}"})) for number in range(200)]
+    hosts = table(*boxes)
+    assert len(hosts) == 200
+    vcpus = hosts.resource("VCPU")
+    assert vcpus is not None
+    assert vcpus.free[:200].tolist() == [8] * 200
+    assert hosts.traits.get(0) == {"T0"}
+    assert hosts.traits.get(199) == {"T59"}
+    assert hosts.enabled.all()
+
+
+def test_a_removed_host_leaves_nothing_behind() -> None:
+    """Its row is used again by a host that is as new."""
+    full = Box(
+        "full",
+        inventories={"VCPU": Inventory(8, step_size=2), "CUSTOM_GPU": Inventory(4)},
+        used={"VCPU": 2},
+        traits=frozenset({"T"}),
+        stats={"k": "v"},
+        forced_down=True,
+    )
+    snapshot = snapshot_of(
+        [full], aggregates=[zone("az1", "full")], instances=[resident("i", full, group_uuid="g")]
+    )
+    hosts = table_of(snapshot)
+    hosts.hold(0, {"VCPU": 2})
+    hosts.remove_host(uuid_of("full"))
+    assert hosts.alive.tolist() == [False]
+    assert hosts.occupants.group_rows("g") == {}
+    bare = Box("bare", inventories={}, used={})
+    hosts.put_host(bare.host)
+    assert hosts.row_of(uuid_of("bare")) == 0
+    expected = HostTable()
+    expected.put_host(bare.host)
+    assert dump(hosts)["hosts"] == dump(expected)["hosts"]
+
+
+def test_removing_an_unknown_host_is_no_error() -> None:
+    """Nothing changes."""
+    hosts = table(Box("a"))
+    step = hosts.journal.step
+    hosts.remove_host("nobody")
+    assert hosts.journal.step == step
+
+
+def test_a_host_that_comes_back_has_what_the_ledger_kept() -> None:
+    """Inventories, usage and instances outlive the host's record; what was held does not."""
+    box = Box("a", used={"VCPU": 2}, traits=frozenset({"T"}))
+    hosts = table_of(snapshot_of([box], instances=[resident("i", box, group_uuid="g")]))
+    before = dump(hosts)
+    hosts.hold(0, {"VCPU": 3})
+    hosts.remove_host(uuid_of("a"))
+    hosts.put_used(uuid_of("a"), {"VCPU": 2})
+    hosts.put_host(box.host)
+    assert dump(hosts) == before
+
+
+def test_a_renamed_host_changes_services_zones_and_instances() -> None:
+    """All of these go by name."""
+    box = Box("a")
+    snapshot = snapshot_of(
+        [box], aggregates=[zone("az1", "a")], instances=[resident("i", box, group_uuid="g")]
+    )
+    hosts = table_of(snapshot)
+    before = positions(hosts)
+    hosts.put_host(replace(box.host, name="b", node="b"))
+    assert not hosts.enabled[0]
+    assert hosts.zones.get(0) == frozenset()
+    assert hosts.num_instances[0] == 0
+    assert hosts.rows_of_name("a") == frozenset()
+    assert {what for _, what in groups_since(hosts, before)} >= {"host", "service", "instances"}
+    hosts.put_host(box.host)
+    assert hosts.enabled[0]
+    assert hosts.zones.get(0) == {"az1"}
+    assert hosts.occupants.on_row(0) == {"i"}
+
+
+def test_a_report_that_changes_nothing_is_not_noted() -> None:
+    """Agents report every minute; caches are not to be thrown away for it."""
+    hosts = table(Box("a"))
+    before = positions(hosts)
+    hosts.put_host(Box("a").host)
+    assert groups_since(hosts, before) == set()
+    hosts.put_host(Box("a", stats={"k": "v"}).host)
+    assert groups_since(hosts, before) == {(0, "host")}
+
+
+@pytest.mark.parametrize(
+    ("write", "changed"),
+    [
+        (lambda hosts: hosts.put_provider(Box("a").provider), {"used", "traits"}),
+        (lambda hosts: hosts.put_used(uuid_of("a"), {"VCPU": 1}), {"used"}),
+        (lambda hosts: hosts.put_used(uuid_of("a"), {}), set()),
+        (lambda hosts: hosts.hold(0, {"VCPU": 1}), {"used"}),
+        (lambda hosts: hosts.unhold(0, {"VCPU": 1}), {"used"}),
+        (lambda hosts: hosts.put_service(Box("a").service), {"service", "seen"}),
+        (lambda hosts: hosts.remove_service("a"), {"service", "seen"}),
+        (lambda hosts: hosts.put_seen(["a", "nobody"], 1.0), {"seen"}),
+        (lambda hosts: hosts.put_aggregate(zone("az", "a")), {"aggregates"}),
+        (
+            lambda hosts: hosts.put_instance(uuid_of("a"), Resident("i", building=True)),
+            {"instances"},
+        ),
+        (lambda hosts: hosts.remove_instance("here"), {"instances"}),
+        (lambda hosts: hosts.remove_instance("nowhere"), set()),
+    ],
+)
+def test_every_write_notes_the_group_that_it_changes(write: object, changed: set[str]) -> None:
+    """Rules that read no such group keep their verdicts."""
+    hosts = table(Box("a"), Box("b"))
+    hosts.put_instance(uuid_of("a"), Resident("here"))
+    before = positions(hosts)
+    assert callable(write)
+    write(hosts)
+    assert groups_since(hosts, before) == {(0, what) for what in changed}
+
+
+def test_a_heartbeat_sets_the_time_alone() -> None:
+    """Unknown services are ignored, and a disabled one stays disabled."""
+    hosts = table(Box("a", disabled=True))
+    hosts.put_seen(["a", "nobody"], 123.0)
+    assert hosts.last_seen_s.tolist() == [123.0]
+    assert not hosts.enabled[0]
+    assert hosts.service("nobody") is None
+
+
+def test_a_service_may_come_before_its_host() -> None:
+    """So may an aggregate and a provider."""
+    hosts = HostTable()
+    hosts.put_service(Service("a", "1", last_seen_s=5.0))
+    hosts.put_aggregate(zone("az1", "a"))
+    hosts.put_provider(Provider("a/a", "a", inventories=sized(), used={"VCPU": 1}))
+    hosts.put_used("a/a", {"VCPU": 2})
+    hosts.put_used("nobody", {"VCPU": 2})
+    hosts.put_host(Box("a").host)
+    assert hosts.enabled[0]
+    assert hosts.zones.get(0) == {"az1"}
+    assert hosts.used(0) == {"VCPU": 2}
+
+
+def test_a_child_provider_is_no_host() -> None:
+    """Trees are not flattened into their root."""
+    hosts = table(Box("a"))
+    before = dump(hosts)
+    child = Provider("numa-0", "numa", parent_uuid="a/a", inventories=sized())
+    hosts.put_provider(child)
+    assert [columns.free[0] for columns in (hosts.resource("VCPU"),) if columns] == [8]
+    assert hosts.strays.providers == {}
+    hosts.remove_provider("numa-0")
+    assert dump(hosts) == before
+
+
+def test_a_host_whose_provider_is_removed_has_nothing_to_give() -> None:
+    """Its traits go with the inventories."""
+    hosts = table(Box("a", traits=frozenset({"T"}), used={"VCPU": 1}))
+    hosts.remove_provider("a/a")
+    assert hosts.used(0) == {}
+    assert hosts.traits.get(0) == frozenset()
+    vcpus = hosts.resource("VCPU")
+    assert vcpus is not None
+    assert vcpus.fits(1, slice(0, 1)).tolist() == [False]
+
+
+def test_an_instance_is_on_one_host_at_a_time() -> None:
+    """Putting it elsewhere takes it away; counts and groups follow."""
+    hosts = table(Box("a"), Box("b"))
+    hosts.put_instance(uuid_of("a"), Resident("i", "g", building=True))
+    assert (hosts.num_instances.tolist(), hosts.num_io_ops.tolist()) == ([1, 0], [1, 0])
+    hosts.put_instance(uuid_of("b"), Resident("i", "g"))
+    assert (hosts.num_instances.tolist(), hosts.num_io_ops.tolist()) == ([0, 1], [0, 0])
+    assert hosts.occupants.group_rows("g") == {1: 1}
+    hosts.put_instance("nobody", Resident("i", "g"))
+    assert hosts.num_instances.tolist() == [0, 0]
+
+
+def test_aggregates_make_zones() -> None:
+    """A host is in the zones of all its aggregates, and leaves with them."""
+    hosts = table(Box("a"), Box("b"))
+    hosts.put_aggregate(zone("az1", "a", "b", number=1))
+    hosts.put_aggregate(zone("az2", "b", number=2))
+    assert hosts.zones.get(1) == {"az1", "az2"}
+    assert hosts.memberships.on_row(1) == {1, 2}
+    assert [one.aggregate_id for one in hosts.aggregates_of("b")] == [1, 2]
+    hosts.put_aggregate(zone("az1", "a", number=1))
+    assert hosts.zones.get(1) == {"az2"}
+    hosts.remove_aggregate(2)
+    hosts.remove_aggregate(3)
+    assert hosts.zones.get(1) == frozenset()
+    assert set(hosts.aggregates) == {1}

@@ -1,0 +1,53 @@
+"""Lineage: trees of rows."""
+
+from berth.tables.host.lineage import NO_ROW, Lineage
+
+
+def lineage_of(*parents: int) -> Lineage:
+    """Return rows that hang under others, `NO_ROW` for roots; parents come first."""
+    lineage = Lineage()
+    lineage.resize(len(parents))
+    for row, parent in enumerate(parents):
+        lineage.hang(row, parent)
+    return lineage
+
+
+def test_a_deep_subtree_moves_as_one() -> None:
+    """From one tree to another, and out to be a tree of its own; every root follows."""
+    deep = 300
+    lineage = lineage_of(NO_ROW, NO_ROW, 0, *range(2, deep - 1))
+    assert lineage.root[2:].tolist() == [0] * (deep - 2)
+    lineage.hang(100, 1)
+    assert lineage.root[2:100].tolist() == [0] * 98
+    assert lineage.root[100:].tolist() == [1] * (deep - 100)
+    lineage.hang(200, NO_ROW)
+    assert lineage.root[100:200].tolist() == [1] * 100
+    assert lineage.root[200:].tolist() == [200] * (deep - 200)
+    lineage.hang(0, deep - 1)
+    assert lineage.root[:100].tolist() == [200, 1, *([200] * 98)]
+
+
+def test_children_are_those_right_below() -> None:
+    """In ascending order."""
+    lineage = lineage_of(NO_ROW, 0, 1, 0)
+    assert [lineage.children_of(row) for row in range(4)] == [(1, 3), (2,), (), ()]
+    lineage.hang(1, 3)
+    assert [lineage.children_of(row) for row in range(4)] == [(3,), (2,), (), (1,)]
+
+
+def test_who_is_within_whose_tree() -> None:
+    """A row is within its own."""
+    lineage = lineage_of(NO_ROW, 0, 1, 0)
+    assert [lineage.is_within(row, 1) for row in range(4)] == [False, True, True, False]
+    assert not lineage.is_within(NO_ROW, 0)
+
+
+def test_a_tree_is_felled_as_a_whole() -> None:
+    """Parents first; what is above it stands."""
+    lineage = lineage_of(NO_ROW, 0, 1, 2, 0)
+    assert lineage.fell(1) == [1, 2, 3]
+    assert lineage.root.tolist() == [0, NO_ROW, NO_ROW, NO_ROW, 0]
+    assert lineage.parent.tolist() == [NO_ROW, NO_ROW, NO_ROW, NO_ROW, 0]
+    assert lineage.children_of(0) == (4,)
+    lineage.hang(2, NO_ROW)
+    assert lineage.children_of(2) == ()

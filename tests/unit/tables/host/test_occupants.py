@@ -1,0 +1,39 @@
+"""Occupants: instances by host and by group."""
+
+import pytest
+
+from berth.tables.host.occupants import Occupant, Occupants, Resident
+
+
+@pytest.fixture
+def occupants() -> Occupants:
+    """Two members of a group on row 1, one on row 2 beside an instance without a group."""
+    found = Occupants()
+    for uuid, row, group in (("a", 1, "g"), ("b", 1, "g"), ("c", 2, "g"), ("d", 2, None)):
+        found.put(Occupant(Resident(uuid, group), row))
+    return found
+
+
+def test_instances_are_found_by_uuid_and_by_row(occupants: Occupants) -> None:
+    """An unknown uuid is nowhere, an unknown row is empty."""
+    assert occupants.get("c") == Occupant(Resident("c", "g"), 2)
+    assert occupants.get("x") is None
+    assert occupants.on_row(2) == {"c", "d"}
+    assert occupants.on_row(9) == frozenset()
+
+
+def test_members_are_counted_by_row(occupants: Occupants) -> None:
+    """Rows without members are left out."""
+    assert occupants.group_rows("g") == {1: 2, 2: 1}
+    assert occupants.group_rows("other") == {}
+
+
+def test_a_removed_instance_is_returned_and_gone(occupants: Occupants) -> None:
+    """Removing it twice is no error, and an empty row or group leaves nothing behind."""
+    assert occupants.remove("c") == Occupant(Resident("c", "g"), 2)
+    assert occupants.remove("c") is None
+    assert occupants.group_rows("g") == {1: 2}
+    for uuid in ("a", "b", "d"):
+        occupants.remove(uuid)
+    assert occupants.group_rows("g") == {}
+    assert occupants.on_row(1) == frozenset()

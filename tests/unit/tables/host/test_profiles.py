@@ -1,0 +1,78 @@
+"""Profiles: attributes that many hosts share."""
+
+import numpy as np
+
+from berth.domain.host import Host
+from berth.tables.host.profiles import Profile, Profiles
+from berth.testing.fleets import Box
+
+ONE = Box("a", cpu_info={"x": 1, "y": [2]}, stats={"k": "v", "j": "w"})
+
+
+def test_equal_attributes_have_one_number() -> None:
+    """The order of keys plays no part, names and addresses neither."""
+    profiles = Profiles()
+    other = Box("b", cpu_info={"y": [2], "x": 1}, stats={"j": "w", "k": "v"})
+    assert profiles.number(ONE.host) == profiles.number(other.host) != 0
+    assert profiles.number(Box("c").host) != profiles.number(ONE.host)
+
+
+def test_a_profile_is_forgotten_with_its_last_host() -> None:
+    """Stats that change at every report do not pile up."""
+    profiles = Profiles()
+    number = 0
+    for report in range(100):
+        number = profiles.number(Box("a", stats={"uptime": str(report)}).host)
+        if report < 99:
+            profiles.release(number)
+    assert len(profiles.all) == 2
+    assert profiles.all[number] is not None
+
+
+def test_a_profile_stays_while_another_host_has_it() -> None:
+    """Hosts are counted."""
+    profiles = Profiles()
+    number = profiles.number(ONE.host)
+    profiles.number(ONE.host)
+    profiles.release(number)
+    assert profiles.all[number] is not None
+    profiles.release(number)
+    assert profiles.all[number] is None
+
+
+def test_each_profile_is_tested_once() -> None:
+    """Verdicts are spread over the rows; profiles that no host has are not asked about."""
+    profiles = Profiles()
+    numbers = [profiles.number(box.host) for box in (ONE, Box("b"), Box("c"), ONE)]
+    profiles.release(profiles.number(Box("d", hypervisor_type="other").host))
+    asked: list[str] = []
+
+    def has_stats(profile: Profile) -> bool:
+        asked.append(profile.hypervisor_type)
+        return bool(profile.stats)
+
+    mask = profiles.mask(np.array(numbers, dtype=np.int32), has_stats)
+    assert mask.tolist() == [True, False, False, True]
+    assert asked == ["QEMU", "QEMU"]
+
+
+def test_a_host_without_attributes_is_a_host_too() -> None:
+    """It shares the number of unused rows and is still asked about."""
+    profiles = Profiles()
+    numbers = np.array([profiles.number(Host("u", "h", "h", hypervisor_type=""))], dtype=np.int32)
+    assert profiles.mask(numbers, lambda profile: bool(profile.stats)).tolist() == [False]
+    assert profiles.mask(numbers, lambda _: True).tolist() == [True]
+
+
+def test_no_rows_give_an_empty_mask() -> None:
+    """An empty table asks nothing."""
+    assert Profiles().mask(np.zeros(0, dtype=np.int32), lambda _: True).tolist() == []
+
+
+def test_stats_can_be_looked_up_by_name() -> None:
+    """They are kept as sorted pairs."""
+    profiles = Profiles()
+    profile = profiles.all[profiles.number(ONE.host)]
+    assert profile is not None
+    assert profile.stats_by_name == {"j": "w", "k": "v"}
+    assert profile.cpu_info == '{"x":1,"y":[2]}'

@@ -1,0 +1,72 @@
+"""Stock: amounts by class, and what is held on top."""
+
+from berth.domain.resources import Inventory
+from berth.tables.host.stock import Stock
+
+
+def stock_of(*totals: int) -> Stock:
+    """Return a stock whose rows have so many VCPUs."""
+    stock = Stock(len(totals))
+    for row, total in enumerate(totals):
+        stock.put(row, {"VCPU": Inventory(total)}, {})
+    return stock
+
+
+def test_held_amounts_count_as_used_until_they_are_let_go() -> None:
+    """What the ledger says meanwhile does not touch them."""
+    stock = stock_of(8)
+    stock.hold(0, {"VCPU": 3})
+    stock.put_used(0, {"VCPU": 2})
+    assert stock.used(0) == {"VCPU": 5}
+    stock.unhold(0, {"VCPU": 3})
+    assert stock.used(0) == {"VCPU": 2}
+
+
+def test_no_more_is_let_go_than_is_held() -> None:
+    """A late or doubled `unhold` cannot make room that is not there."""
+    stock = stock_of(8)
+    stock.unhold(0, {"VCPU": 3})
+    stock.hold(0, {"VCPU": 1})
+    stock.unhold(0, {"VCPU": 3, "CUSTOM_GPU": 1})
+    assert stock.used(0) == {}
+    assert stock.classes["VCPU"].free[0] == 8
+
+
+def test_all_that_is_held_can_be_let_go_at_once() -> None:
+    """None means everything."""
+    stock = stock_of(8)
+    stock.hold(0, {"VCPU": 3})
+    stock.hold(0, {"VCPU": 1})
+    stock.unhold(0)
+    assert stock.used(0) == {}
+
+
+def test_a_class_that_comes_later_counts_what_is_held_of_it() -> None:
+    """Holding comes first, the class with the second host's inventory."""
+    stock = stock_of(8, 8)
+    stock.hold(0, {"CUSTOM_GPU": 1})
+    stock.put(1, {"CUSTOM_GPU": Inventory(4)}, {})
+    assert stock.used(0) == {"CUSTOM_GPU": 1}
+    stock.unhold(0, {"CUSTOM_GPU": 1})
+    assert stock.used(0) == {}
+    assert stock.classes["CUSTOM_GPU"].used.tolist() == [0, 0]
+
+
+def test_a_class_that_is_no_longer_reported_has_no_room() -> None:
+    """What is used of it is still known."""
+    stock = stock_of(8)
+    stock.put(0, {}, {"VCPU": 2})
+    assert stock.used(0) == {"VCPU": 2}
+    assert stock.inventories(0) == {}
+    assert stock.classes["VCPU"].fits(1, slice(0, 1)).tolist() == [False]
+
+
+def test_a_cleared_row_holds_nothing() -> None:
+    """The next host in the row starts from zero."""
+    stock = stock_of(8)
+    stock.hold(0, {"VCPU": 3})
+    stock.clear(0)
+    stock.put(0, {"VCPU": Inventory(4)}, {})
+    assert stock.used(0) == {}
+    stock.unhold(0, {"VCPU": 3})
+    assert stock.classes["VCPU"].free[0] == 4

@@ -1,0 +1,199 @@
+"""Trees: child providers, whatever order the feed tells of them in."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from berth.domain.provider import Provider
+from berth.domain.resources import Inventory
+from berth.tables.host.hosts import HostTable
+from berth.testing.fleets import Box
+from berth.testing.trees import GPU_MILLI, Child, child_uuid, gpus
+
+BOX = Box("a", children=(*gpus(1000, 500), Child("part", {"X": Inventory(3)}, under="GPU 1")))
+ROOT, GPU_0, GPU_1, PART = BOX.providers
+
+
+@pytest.fixture
+def hosts() -> HostTable:
+    """A table with one host, two GPUs and a part of the second, beside a host without children."""
+    hosts = HostTable()
+    for box in (Box("plain"), BOX):
+        hosts.put_host(box.host)
+        for provider in box.providers:
+            hosts.put_provider(provider)
+    return hosts
+
+
+def names(hosts: HostTable, row: int = 1) -> list[str]:
+    """Return the names of the children of a row."""
+    return [hosts.trees.provider(slot).name for slot in hosts.trees.on_row(row)]
+
+
+def used(hosts: HostTable, provider: Provider) -> dict[str, int]:
+    """Return what is used of a child."""
+    slot = hosts.trees.slot_of(provider.uuid)
+    assert slot is not None
+    return hosts.trees.used(slot)
+
+
+def test_children_are_listed_with_what_they_have(hosts: HostTable) -> None:
+    """Those of children too, by name; a host without any costs nothing."""
+    assert names(hosts) == ["GPU 0", "GPU 1", "part"]
+    assert names(hosts, row=0) == []
+    assert len(hosts.trees) == 3
+    columns = hosts.trees.resource(GPU_MILLI)
+    assert columns is not None
+    assert [columns.free[slot] for slot in hosts.trees.on_row(1)] == [1000, 500, 0]
+    assert hosts.trees.resource("CUSTOM_NONE") is None
+    assert hosts.trees.uuids_on(1) == (GPU_0.uuid, GPU_1.uuid, PART.uuid)
+
+
+def test_a_child_may_come_before_its_parent_and_its_host() -> None:
+    """It counts once the whole way up to a host is there."""
+    hosts = HostTable()
+    for provider in (PART, GPU_1):
+        hosts.put_provider(provider)
+    hosts.put_used(PART.uuid, {"X": 2})
+    assert not len(hosts.trees)
+    hosts.put_host(BOX.host)
+    assert names(hosts, row=0) == ["GPU 1", "part"]
+    assert used(hosts, PART) == {"X": 2}
+
+
+def test_children_wait_when_their_parent_goes(hosts: HostTable) -> None:
+    """They are back with it, and with what was held of them."""
+    hosts.trees.hold(PART.uuid, {"X": 1})
+    hosts.remove_provider(GPU_1.uuid)
+    assert names(hosts) == ["GPU 0"]
+    hosts.trees.unhold(PART.uuid, {"X": 1})
+    hosts.trees.hold(PART.uuid, {"X": 3})
+    hosts.trees.unhold(PART.uuid, {"X": 1})
+    hosts.put_provider(GPU_1)
+    assert names(hosts) == ["GPU 0", "GPU 1", "part"]
+    assert used(hosts, PART) == {"X": 2}
+
+
+def test_children_wait_when_their_host_goes(hosts: HostTable) -> None:
+    """What was held of them is let go, as it is of the host."""
+    hosts.trees.hold(GPU_0.uuid, {GPU_MILLI: 300})
+    hosts.remove_host(BOX.host.uuid)
+    assert not len(hosts.trees)
+    hosts.trees.unhold(GPU_0.uuid, {GPU_MILLI: 300})
+    hosts.put_host(BOX.host)
+    assert names(hosts) == ["GPU 0", "GPU 1", "part"]
+    assert used(hosts, GPU_0) == {}
+    assert used(hosts, GPU_1) == {GPU_MILLI: 500}
+
+
+def test_a_child_may_move_to_another_parent(hosts: HostTable) -> None:
+    """With all that hangs under it."""
+    plain = hosts.host(0).uuid
+    hosts.put_provider(replace(GPU_1, parent_uuid=plain))
+    assert names(hosts) == ["GPU 0"]
+    assert names(hosts, row=0) == ["GPU 1", "part"]
+
+
+def test_a_ring_of_parents_hangs_nowhere(hosts: HostTable) -> None:
+    """It is not gone round for ever, and once it is broken all are back."""
+    hosts.put_provider(replace(GPU_1, parent_uuid=PART.uuid))
+    assert names(hosts) == ["GPU 0"]
+    hosts.remove_provider(PART.uuid)
+    hosts.put_provider(GPU_1)
+    hosts.put_provider(PART)
+    assert names(hosts) == ["GPU 0", "GPU 1", "part"]
+
+
+def test_a_child_may_turn_out_to_be_a_host(hosts: HostTable) -> None:
+    """Then it is a root with its own children, and no child any more."""
+    box = Box("b", children=gpus(1000))
+    root, gpu = box.providers
+    hosts.put_provider(replace(root, parent_uuid=BOX.host.uuid))
+    hosts.put_provider(gpu)
+    assert names(hosts) == ["GPU 0", "GPU 0", "GPU 1", "b", "part"]
+    row = hosts.put_host(box.host)
+    assert names(hosts) == ["GPU 0", "GPU 1", "part"]
+    assert names(hosts, row) == ["GPU 0"]
+    assert hosts.used(row) == {}
+
+
+def test_the_rows_of_hosts_are_noted_when_their_children_change(hosts: HostTable) -> None:
+    """Amounts under `used`, traits under `traits`; of what hangs nowhere there is no row."""
+    changes: Sequence[tuple[str, Callable[[], object]]] = (
+        ("used", lambda: hosts.put_used(PART.uuid, {"X": 1})),
+        ("used", lambda: hosts.trees.hold(GPU_0.uuid, {GPU_MILLI: 1})),
+        ("used", lambda: hosts.trees.unhold(GPU_0.uuid, {GPU_MILLI: 1})),
+        ("traits", lambda: hosts.put_provider(replace(GPU_0, traits=frozenset({"CUSTOM_X"})))),
+        ("used", lambda: hosts.remove_provider(GPU_0.uuid)),
+        ("traits", lambda: hosts.put_provider(GPU_0)),
+    )
+    for group, change in changes:
+        position = hosts.journal.position(group)
+        change()
+        assert hosts.journal.since(group, position) == [1]
+    step = hosts.journal.step
+    hosts.put_provider(Provider("stray", "stray", parent_uuid="nobody"))
+    hosts.put_used("stray", {"X": 1})
+    hosts.remove_provider("stray")
+    hosts.remove_provider("stray")
+    hosts.put_used("stray", {"X": 1})
+    assert hosts.journal.step == step
+
+
+def test_slots_are_used_again(hosts: HostTable) -> None:
+    """What another child had there before is gone."""
+    hosts.put_provider(replace(GPU_0, traits=frozenset({"CUSTOM_X"})))
+    slot = hosts.trees.slot_of(GPU_0.uuid)
+    hosts.trees.hold(GPU_0.uuid, {GPU_MILLI: 1})
+    hosts.remove_provider(GPU_0.uuid)
+    new = replace(GPU_0, uuid="new", inventories={})
+    hosts.put_provider(new)
+    assert hosts.trees.slot_of("new") == slot
+    assert used(hosts, new) == {}
+    assert slot is not None
+    assert hosts.trees.traits.get(slot) == frozenset()
+
+
+def test_many_children_find_room() -> None:
+    """Columns grow as children come."""
+    hosts = HostTable()
+    box = Box("big", children=gpus(*range(300)))
+    hosts.put_host(box.host)
+    for provider in box.providers:
+        hosts.put_provider(provider)
+    columns = hosts.trees.resource(GPU_MILLI)
+    assert columns is not None
+    slots = hosts.trees.branches(hosts.everyone).slots
+    assert sorted(columns.free[slots].tolist()) == list(range(300))
+
+
+def test_branches_are_those_of_the_rows_asked_for(hosts: HostTable) -> None:
+    """In any order, more than once, or none."""
+    for rows, owners in (
+        (np.array([1, 0, 1]), [0, 0, 0, 2, 2, 2]),
+        (np.array([0]), []),
+        (np.array([], dtype=np.intp), []),
+    ):
+        found = hosts.trees.branches(rows)
+        assert (found.owners.tolist(), found.rows) == (owners, rows.size)
+        assert found.slots.tolist() == list(hosts.trees.on_row(1)) * (len(owners) // 3)
+    everyone = hosts.trees.branches(hosts.everyone)
+    assert everyone.owners.tolist() == [1, 1, 1]
+    assert everyone.rows == 2
+    hosts.remove_provider(PART.uuid)
+    assert hosts.trees.branches(hosts.everyone).owners.tolist() == [1, 1]
+
+
+def test_children_are_told_apart_by_uuid_when_they_have_one_name() -> None:
+    """So that the order in which they came does not show."""
+    found: list[tuple[str, ...]] = []
+    for order in ((0, 1), (1, 0)):
+        hosts = HostTable()
+        hosts.put_host(BOX.host)
+        for number in order:
+            uuid = child_uuid(ROOT.uuid, f"twin {number}")
+            hosts.put_provider(Provider(uuid, "twin", parent_uuid=ROOT.uuid))
+        found.append(hosts.trees.uuids_on(0))
+    assert found[0] == found[1]

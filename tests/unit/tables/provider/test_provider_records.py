@@ -1,0 +1,61 @@
+"""Provider records: equal parts are one object."""
+
+from dataclasses import replace
+
+from berth.domain.provider import Provider
+from berth.domain.resources import Inventory
+from berth.tables.provider.provider_records import ProviderRecords
+
+
+def provider(uuid: str) -> Provider:
+    """Return a provider, made of new objects."""
+    return Provider(
+        uuid,
+        uuid,
+        "parent",
+        generation=7,
+        inventories={"VCPU": Inventory(4), "DISK_GB": Inventory(9)},
+        used={"VCPU": 1},
+        traits=frozenset(("A", "B")),
+        aggregates=("x",),
+        owned_traits=frozenset(("A", "B")),
+        owned_classes=frozenset(("VCPU",)),
+    )
+
+
+def test_equal_parts_of_several_are_one_object() -> None:
+    """A hundred traits of ten thousand nodes are kept once."""
+    records = ProviderRecords()
+    one, two = (records.put(row, provider(str(row)), "parent") for row in range(2))
+    assert one.inventories is two.inventories
+    assert one.traits is two.traits is one.owned_traits
+    assert one.aggregates is two.aggregates
+    assert one.owned_classes is two.owned_classes
+
+
+def test_a_record_says_nothing_of_what_changes_with_claims() -> None:
+    """Those are columns."""
+    records = ProviderRecords()
+    kept = records.put(0, provider("a"), "parent")
+    assert kept == replace(provider("a"), generation=0, used={})
+    assert records.get(0) is kept
+
+
+def test_what_is_told_again_stays_the_same_object() -> None:
+    """Also with the inventories in another order, and another generation."""
+    records = ProviderRecords()
+    kept = records.put(0, provider("a"), "parent")
+    turned = dict(reversed(list(provider("a").inventories.items())))
+    assert records.put(0, replace(provider("a"), inventories=turned), "parent") is kept
+    assert records.put(0, replace(provider("a"), generation=8, used={}), "parent") is kept
+    assert records.put(0, replace(provider("a"), name="b"), "parent") is not kept
+
+
+def test_a_row_without_record_has_none() -> None:
+    """Before its first, and after it was cleared; clearing twice is no error."""
+    records = ProviderRecords()
+    assert records.get(0) is records.get(-1) is None
+    records.put(0, provider("a"), "parent")
+    records.clear(0)
+    records.clear(0)
+    assert records.get(0) is None

@@ -1,0 +1,56 @@
+"""Sharing: who gives to which trees."""
+
+import numpy as np
+
+from berth.tables.host.aggregate_sets import Combinations
+from berth.tables.provider.sharing import Sharing, sharing_of
+
+
+def found(sharers: list[int], root: list[int], *aggregates: set[int]) -> Sharing:
+    """Return who shares among providers with these roots and aggregates."""
+    sets = Combinations()
+    sets.resize(len(root))
+    for row, numbers in enumerate(aggregates):
+        sets.put(row, frozenset(numbers))
+    rows = np.array(sharers, dtype=np.intp)
+    return sharing_of(rows, np.arange(len(root)), np.array(root, dtype=np.int32), sets)
+
+
+def test_a_provider_shares_with_trees_that_are_in_an_aggregate_of_its() -> None:
+    """One member of the tree is enough, and the root itself need not be in it."""
+    sharing = found([4], [0, 0, 2, 3, 4], set(), {7}, {8}, {9}, {7, 8})
+    assert sharing.rows.tolist() == [4]
+    assert sharing.anchors[4].tolist() == [0, 2, 4]
+    assert sharing.anchored == {0: (4,), 2: (4,)}
+
+
+def test_its_own_tree_is_always_an_anchor() -> None:
+    """Also without aggregates; but it is not told as one who comes from elsewhere."""
+    sharing = found([0, 2], [0, 1, 1], set(), set(), set())
+    assert {row: rows.tolist() for row, rows in sharing.anchors.items()} == {0: [0], 2: [1]}
+    assert sharing.anchored == {}
+
+
+def test_several_share_with_one_tree() -> None:
+    """They share with each other, too."""
+    sharing = found([1, 2], [0, 1, 2], {5}, {5}, {5, 6})
+    assert sharing.anchored == {0: (1, 2), 1: (2,), 2: (1,)}
+
+
+def test_trees_with_the_same_sharers_have_one_tuple() -> None:
+    """A thousand sharers of a thousand trees are not a million numbers."""
+    sharing = found([0, 1], [0, 1, 2, 3, 4], {5}, {6}, {5, 6}, {6, 5}, {6})
+    assert sharing.anchored == {2: (0, 1), 3: (0, 1), 4: (1,)}
+    assert sharing.anchored[2] is sharing.anchored[3]
+
+
+def test_children_that_share_are_others_elsewhere_alone() -> None:
+    """In their own tree none of them comes from another."""
+    sharing = found([1, 2, 4], [0, 0, 0, 3, 4], set(), {5}, {5}, {5}, {5})
+    assert sharing.anchored == {0: (4,), 3: (1, 2, 4), 4: (1, 2)}
+
+
+def test_nobody_shares() -> None:
+    """As in most fleets."""
+    sharing = found([], [0, 1], {5}, {5})
+    assert (sharing.rows.size, sharing.anchors, sharing.anchored) == (0, {}, {})

@@ -1,0 +1,34 @@
+"""Waiting: providers without a root."""
+
+from berth.domain.provider import Provider
+from berth.tables.provider.unattached import Waiting
+
+
+def test_those_that_wait_are_found_by_their_parent() -> None:
+    """Until they are taken, or wait for another."""
+    waiting = Waiting()
+    waiting.put(Provider("a", "a", "x"))
+    waiting.put(Provider("b", "b", "x"))
+    assert sorted(waiting.below("x")) == ["a", "b"]
+    waiting.put(Provider("a", "a", "y"))
+    assert (waiting.below("x"), waiting.below("y")) == (("b",), ("a",))
+    assert waiting.take("a") == Provider("a", "a", "y")
+    assert (waiting.below("y"), list(waiting.by_uuid)) == ((), ["b"])
+
+
+def test_none_that_waits_is_no_error() -> None:
+    """A feed may tell of what was never here."""
+    waiting = Waiting()
+    waiting.put_used("a", {"VCPU": 1}, 2)
+    assert waiting.take("a") is None
+    assert not waiting.by_uuid
+
+
+def test_what_is_used_is_kept_up() -> None:
+    """With the generation, when it is told."""
+    waiting = Waiting()
+    waiting.put(Provider("a", "a", "x", generation=3))
+    waiting.put_used("a", {"VCPU": 1}, None)
+    assert waiting.by_uuid["a"] == Provider("a", "a", "x", 3, used={"VCPU": 1})
+    waiting.put_used("a", {"VCPU": 2}, 4)
+    assert waiting.by_uuid["a"] == Provider("a", "a", "x", 4, used={"VCPU": 2})
