@@ -22,7 +22,7 @@ from bench.turns import Ratio, one_processor, ratio_of, take_turns
 from bench.workload import WarmDecisions, WarmTimes, unseen_flavor
 from berth.config.policy_file import load_policy
 from berth.domain.change import Snapshot
-from berth.scheduling.policy import Policy
+from berth.scheduling.evaluation.policy import Policy
 
 _ARGMAX_CALLS = 200
 

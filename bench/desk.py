@@ -9,8 +9,8 @@ from bench.timing import Sample, timed
 from berth.domain.change import Snapshot
 from berth.domain.decision import Decision, Verdict
 from berth.domain.request import Request
-from berth.scheduling.policy import Policy
-from berth.scheduling.rule import resident_of
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.rules.rule import resident_of
 from berth.services.deciding import Deciding
 from berth.services.replica import Hold, Replica
 

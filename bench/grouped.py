@@ -13,7 +13,7 @@ from berth.config.policy_file import load_policy
 from berth.domain.aggregate import Aggregate
 from berth.domain.change import Snapshot
 from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.scheduling.policy import Policy
+from berth.scheduling.evaluation.policy import Policy
 
 _GROUP = ServerGroup("group", "group", GroupPolicy.SOFT_ANTI_AFFINITY, "project", "user")
 _MULTIPLIER = {"cpu_weight_multiplier": "2.0"}

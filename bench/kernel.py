@@ -14,7 +14,7 @@ from bench.turns import Ratio, one_processor, ratio_of, take_turns
 from bench.workload import WarmDecisions
 from berth.config.policy_file import load_policy
 from berth.scheduling.engine.kernel import Kernel, kernel, using
-from berth.scheduling.policy import Policy
+from berth.scheduling.evaluation.policy import Policy
 
 
 class NoKernelError(BenchError):

@@ -31,7 +31,7 @@ from berth.domain.request import Request, reservation_id_of
 from berth.domain.resources import VCPU
 from berth.domain.write import Committed, Put, Take, Unit
 from berth.ports.ledger import Ledger
-from berth.scheduling.policy import Policy
+from berth.scheduling.evaluation.policy import Policy
 from berth.services.commands import PlaceOrder
 from berth.services.deciding import Deciding
 from berth.services.following import Follower

@@ -20,7 +20,7 @@ from berth.domain.change import Snapshot
 from berth.domain.host import Host
 from berth.domain.provider import Provider
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.scheduling.policy import Policy
+from berth.scheduling.evaluation.policy import Policy
 from berth.services.deciding import Deciding
 from berth.services.replica import Replica
 

@@ -12,8 +12,8 @@ from bench.peer import PeerReport, PeerSize, PeerWeigher
 from berth.config.plugins import WEIGHERS, build_plugin, plugin_names
 from berth.config.policy_file import parse_policy, read_policy_text
 from berth.domain.decision import Decision, ScoredHost
-from berth.scheduling.policy import Policy
-from berth.scheduling.rule import Weigher
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.rules.rule import Weigher
 
 _TOLERANCE = 1e-9
 """Sums of floats in another order differ in the last bits."""

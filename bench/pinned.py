@@ -27,8 +27,8 @@ from berth.domain.host import Host
 from berth.domain.instance import Instance, Status
 from berth.domain.numa import MemoryPages, NumaCell
 from berth.domain.resources import PCPU, Inventory
-from berth.scheduling.policy import Policy
-from berth.scheduling.rule import Filter, Query
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.rules.rule import Filter, Query
 
 FILTER = "NUMATopologyFilter"
 CELLS = 2

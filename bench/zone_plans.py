@@ -17,13 +17,13 @@ from bench.fleet import NOW_S, FleetMember, fleet, request, snapshot_of
 from berth.config.policy_file import load_policy
 from berth.domain.decision import Placement
 from berth.domain.request import Request
-from berth.scheduling.choosing import Chance
-from berth.scheduling.merging import merge
-from berth.scheduling.planning import Manner, plan_instances
-from berth.scheduling.policy import Policy
-from berth.scheduling.ranking import Ranked, Ranking
-from berth.scheduling.rule import Query
-from berth.scheduling.weighing import weigh
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.evaluation.ranking import Ranked, Ranking
+from berth.scheduling.evaluation.selection import Chance
+from berth.scheduling.evaluation.weighing import weigh
+from berth.scheduling.plan.offer_merge import merge
+from berth.scheduling.plan.planning import Manner, plan_instances
+from berth.scheduling.rules.rule import Query
 from berth.services.zoning.comparing import why_incomparable
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.feed import table_of

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from berth.domain.decision import Placement
 from berth.domain.errors import InvalidInputError
-from berth.scheduling.policy import Policy
-from berth.scheduling.reduction import REBUILD, reduce_hosts
-from berth.scheduling.rule import Filter, Query, Reads, Weigher
-from berth.scheduling.weighing import multipliers, normalise
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.evaluation.weighing import multipliers, normalise
+from berth.scheduling.rules.reduction import REBUILD, reduce_hosts
+from berth.scheduling.rules.rule import Filter, Query, Reads, Weigher
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import policy_of

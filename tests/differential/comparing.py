@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from berth.scheduling.reduction import CHECK_TYPE
+from berth.scheduling.rules.reduction import CHECK_TYPE
 from tests.differential.answers import Answer, Step, Values, Verdict
 from tests.differential.cases import Case
 from tests.differential.wanted import WANTED

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from berth.domain.aggregate import AZ_KEY
-from berth.scheduling.reduction import CHECK_TYPE
+from berth.scheduling.rules.reduction import CHECK_TYPE
 from tests.differential.cases import Case
 from tests.differential.counterfactuals import (
     value,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from berth.domain.server_group import GroupPolicy
-from berth.scheduling.reduction import CHECK_TYPE, REBUILD
+from berth.scheduling.rules.reduction import CHECK_TYPE, REBUILD
 from tests.differential.answers import Answer
 from tests.differential.cases import Case
 from tests.differential.rules import FILTERS, WEIGHERS

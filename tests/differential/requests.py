@@ -9,7 +9,7 @@ from berth.domain.flavor import Flavor
 from berth.domain.host import Host
 from berth.domain.image import Image
 from berth.domain.request import Destination, Request
-from berth.scheduling.reduction import CHECK_TYPE, REBUILD
+from berth.scheduling.rules.reduction import CHECK_TYPE, REBUILD
 from tests.differential.drawing import Draw
 from tests.differential.fleets import CELLS, ELSEWHERE, GROUPS, LEVELS, NAMES, NODES, draw_image
 from tests.differential.hardware import (

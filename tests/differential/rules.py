@@ -12,7 +12,7 @@ from typing import Final, TypeGuard
 from berth.config.plugins import FILTERS as FILTER_PLUGINS
 from berth.config.plugins import WEIGHERS as WEIGHER_PLUGINS
 from berth.config.plugins import build_plugin, plugin_names
-from berth.scheduling.rule import Filter, Weigher
+from berth.scheduling.rules.rule import Filter, Weigher
 from tests.differential.hardware import ALIASES
 
 FS: Final = "filter_scheduler"

@@ -13,8 +13,8 @@ from berth.domain.request import Destination, Request
 from berth.domain.resources import AMOUNT_MAX, MEMORY_MB, VCPU
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.drivers import filter_scheduler
-from berth.scheduling.policy import Plan, Policy
-from berth.scheduling.rule import Filter, Normalisation, Weigher, resident_of
+from berth.scheduling.evaluation.policy import Plan, Policy
+from berth.scheduling.rules.rule import Filter, Normalisation, Weigher, resident_of
 from berth.tables.host.feed import apply_event, table_of
 from berth.tables.host.holding import hold, unhold
 from berth.testing.fleets import NOW_S, ZONES, Box, snapshot_of

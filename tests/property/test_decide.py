@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from berth.domain.change import Snapshot
 from berth.domain.errors import InvalidInputError
 from berth.domain.request import Request
-from berth.scheduling.inspecting import Inspection, counterfactuals_of, inspect
-from berth.scheduling.policy import Policy
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.plan.inspection import Inspection, counterfactuals_of, inspect
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.dumping import dump

@@ -16,7 +16,7 @@ from berth.scheduling.granular.explaining import changes, why_not
 from berth.scheduling.granular.giving import assign, givers_of, gives
 from berth.scheduling.granular.providers import Providers
 from berth.scheduling.granular.search import STEPS_MAX, search
-from berth.scheduling.rule import Query
+from berth.scheduling.rules.rule import Query
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, snapshot_of
 from berth.testing.tree_strategies import granular_flavors, tree_boxes

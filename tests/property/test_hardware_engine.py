@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from berth.domain.request import Request
 from berth.domain.resources import PCPU, Inventory
+from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.filters import fits_numa, has_devices
-from berth.scheduling.policy import Plan, Policy
-from berth.scheduling.rule import resident_of
+from berth.scheduling.rules.rule import resident_of
 from berth.tables.host.holding import hold
 from berth.testing.fleets import Box
 from berth.testing.hardware_fleets import (

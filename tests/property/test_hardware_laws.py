@@ -20,7 +20,7 @@ from berth.domain.provider import Provider
 from berth.domain.request import Request
 from berth.domain.resources import MEMORY_MB, PCPU, VCPU, Inventory
 from berth.scheduling.filters import fits_numa, has_devices
-from berth.scheduling.rule import Query
+from berth.scheduling.rules.rule import Query
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident

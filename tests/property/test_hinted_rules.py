@@ -20,9 +20,9 @@ from berth.domain.host import Host
 from berth.domain.image import Image
 from berth.domain.instance import Instance
 from berth.domain.request import Request
-from berth.scheduling.json_query import parse
-from berth.scheduling.json_verdicts import satisfies
-from berth.scheduling.rule import Filter, Query
+from berth.scheduling.rules.json_query import parse
+from berth.scheduling.rules.json_verdicts import satisfies
+from berth.scheduling.rules.rule import Filter, Query
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, asking, resident, sized, snapshot_of

@@ -14,7 +14,7 @@ from berth.domain.change import Snapshot
 from berth.domain.errors import InvalidInputError
 from berth.domain.request import Request
 from berth.scheduling.engine.kernel import Board, Changes, Kernel, Search, kernel
-from berth.scheduling.rule import Limit, Query
+from berth.scheduling.rules.rule import Limit, Query
 from berth.tables.host.feed import table_of
 from berth.testing.fleet_strategies import requests, snapshots
 from berth.testing.fleets import NOW_S, all_filters

@@ -10,9 +10,9 @@ from berth.domain.request import Request
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.costs import compute_fill_first, noop
 from berth.scheduling.drivers import least_cost
-from berth.scheduling.merging import merge
-from berth.scheduling.policy import Policy
-from berth.scheduling.rule import Normalisation
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.plan.offer_merge import merge
+from berth.scheduling.rules.rule import Normalisation
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, all_weighers, asking, policy_of, sized, snapshot_of
 

@@ -19,7 +19,7 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.image import Image
 from berth.domain.request import Request
 from berth.scheduling.engine.keys import parts_of, paths_of
-from berth.scheduling.rule import Filter, Query, Weigher
+from berth.scheduling.rules.rule import Filter, Query, Weigher
 from berth.tables.columnar.bitsets import Rows, Selection
 from berth.tables.columnar.journal import GROUPS
 from berth.tables.host.feed import apply_event, table_of

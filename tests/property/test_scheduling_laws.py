@@ -14,12 +14,12 @@ from berth.domain.flavor import Flavor
 from berth.domain.image import Image
 from berth.domain.request import Request
 from berth.domain.server_group import GroupPolicy
-from berth.scheduling.choosing import Chance, choose
+from berth.scheduling.evaluation.policy import Plan, Policy
+from berth.scheduling.evaluation.ranking import Ranking
+from berth.scheduling.evaluation.selection import Chance, choose
+from berth.scheduling.evaluation.weighing import normalise
 from berth.scheduling.filters import fits_resources
-from berth.scheduling.policy import Plan, Policy
-from berth.scheduling.ranking import Ranking
-from berth.scheduling.rule import Filter, Query, Reads
-from berth.scheduling.weighing import normalise
+from berth.scheduling.rules.rule import Filter, Query, Reads
 from berth.tables.columnar.bitsets import Mask, Selection
 from berth.tables.host.feed import apply_event, table_of
 from berth.tables.host.hosts import HostTable

@@ -10,7 +10,7 @@ from berth.domain.change import Snapshot
 from berth.domain.decision import Placement
 from berth.domain.errors import InvalidInputError
 from berth.domain.request import Request
-from berth.scheduling import operators
+from berth.scheduling.rules import operators
 from berth.tables.host.feed import table_of
 from berth.testing.fleet_strategies import requests, snapshots
 from berth.testing.fleets import NOW_S, WEIGHERS, all_weighers, policy_of

@@ -12,7 +12,7 @@ from berth.domain.decision import Refusal, RefusalCode, Relaxation
 from berth.domain.errors import InvalidInputError
 from berth.domain.host import Service
 from berth.domain.request import Request
-from berth.scheduling.policy import Plan
+from berth.scheduling.evaluation.policy import Plan
 from berth.tables.host.feed import table_of
 from berth.testing.fleet_strategies import requests, snapshots
 from berth.testing.fleets import NOW_S, policy_of

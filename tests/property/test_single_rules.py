@@ -11,7 +11,7 @@ from berth.domain.change import Snapshot
 from berth.domain.decision import Relaxation
 from berth.domain.flavor import Needs
 from berth.domain.request import Request
-from berth.scheduling.rule import Filter, Query
+from berth.scheduling.rules.rule import Filter, Query
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable

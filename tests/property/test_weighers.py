@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from berth.domain.change import Snapshot
 from berth.domain.errors import InvalidInputError
 from berth.domain.request import Request
-from berth.scheduling.rule import Query, Raw
+from berth.scheduling.rules.rule import Query, Raw
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleet_strategies import requests, snapshots

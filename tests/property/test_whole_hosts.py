@@ -9,7 +9,7 @@ from berth.domain.change import Snapshot
 from berth.domain.errors import InvalidInputError
 from berth.domain.flavor import Needs
 from berth.domain.request import Request
-from berth.scheduling.rule import Query
+from berth.scheduling.rules.rule import Query
 from berth.scheduling.weighers import left_capacity, usable_capacity
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable

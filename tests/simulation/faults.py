@@ -21,7 +21,7 @@ from berth.domain.record import Kind, Record
 from berth.domain.write import Outcome, Unit
 from berth.domain.zone import Errand
 from berth.ports.ledger import InstanceQuery, MigrationQuery
-from berth.scheduling.policy import Policy
+from berth.scheduling.evaluation.policy import Policy
 from tests.simulation.books import Books
 
 R = TypeVar("R", bound=Record)

@@ -16,7 +16,7 @@ from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
 from berth.ports.tracing import Tracer
-from berth.scheduling.policy import Policy
+from berth.scheduling.evaluation.policy import Policy
 from berth.services.aggregates import Aggregates
 from berth.services.deciding import Deciding
 from berth.services.flavors import Flavors

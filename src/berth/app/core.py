@@ -18,7 +18,7 @@ from berth.config.ratio_settings import ratio_settings_of
 from berth.config.settings import Settings
 from berth.domain.errors import InvalidInputError
 from berth.ports.ledger import Ledger
-from berth.scheduling.instance_rules import refuse_untracked
+from berth.scheduling.plan.instance_rules import refuse_untracked
 from berth.services.deciding import Deciding
 from berth.services.following import Follower
 from berth.services.hosts import Hosts

@@ -20,13 +20,13 @@ from berth.cli.state_file import read_state
 from berth.config.policy_file import load_policy
 from berth.domain.decision import Decision, Placement, Verdict, counterfactuals
 from berth.domain.request import Request
-from berth.scheduling.inspecting import (
+from berth.scheduling.plan.inspection import (
     HostInspection,
     Inspection,
     InstanceInspection,
     inspect,
 )
-from berth.scheduling.seeding import seed_of
+from berth.scheduling.plan.seed import seed_of
 from berth.tables.host.feed import table_of
 
 _HOSTS_SHOWN = 20

@@ -11,8 +11,8 @@ from berth.cli.failures import ExitCode
 from berth.cli.output import json_option, print_fields, print_json, print_line
 
 if TYPE_CHECKING:
-    from berth.scheduling.finding import Finding
-    from berth.scheduling.policy import Policy
+    from berth.scheduling.evaluation.policy import Policy
+    from berth.scheduling.lint.lint_warning import Finding
 
 _PATH = "/berth/v1/policy"
 
@@ -76,7 +76,7 @@ def check(*, file: Path, state: Path | None, strict: bool, as_json: bool) -> Non
 
 def _findings(checked: "Policy", state: Path | None) -> "list[Finding]":
     from berth.cli.state_file import read_state  # noqa: PLC0415 - it brings numpy
-    from berth.scheduling.linting import lint_fleet, lint_policy  # noqa: PLC0415
+    from berth.scheduling.lint.policy_lint import lint_fleet, lint_policy  # noqa: PLC0415
     from berth.tables.host.feed import table_of  # noqa: PLC0415
 
     found = lint_policy(checked)

@@ -23,12 +23,12 @@ from berth.config.plugins import (
 from berth.config.ready_policies import DEFAULT, READY, is_ready, ready_text
 from berth.config.spelling import nearest
 from berth.domain.errors import PolicyError
-from berth.scheduling.cost import Cost
 from berth.scheduling.drivers.least_cost import LeastCostScheduler
 from berth.scheduling.drivers.multi import MultiScheduler
 from berth.scheduling.engine.keys import unknown_reads
-from berth.scheduling.policy import CONTENDED_SUBSET_SIZE, Driver, Policy
-from berth.scheduling.rule import Filter, Normalisation, Weigher
+from berth.scheduling.evaluation.cost import Cost
+from berth.scheduling.evaluation.policy import CONTENDED_SUBSET_SIZE, Driver, Policy
+from berth.scheduling.rules.rule import Filter, Normalisation, Weigher
 
 FILE_BYTES_MAX = 1024 * 1024
 """Largest policy file read."""

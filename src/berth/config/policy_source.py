@@ -9,7 +9,7 @@ from berth.config.policy_file import parse_policy, read_policy_text, source_name
 from berth.config.ready_policies import is_ready
 from berth.domain.errors import PolicyError
 from berth.ports.clock import Clock
-from berth.scheduling.policy import Policy
+from berth.scheduling.evaluation.policy import Policy
 
 _Stamp = tuple[int, int, int]
 

@@ -16,8 +16,8 @@ from berth.domain.provider import Provider
 from berth.domain.request import Request, instance_uuid_of
 from berth.domain.resources import Inventory
 from berth.lab.workload import Arrival, FlavorSpec, FleetHost
-from berth.scheduling.policy import Policy
-from berth.scheduling.seeding import seed_of
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.plan.seed import seed_of
 from berth.services.replica import Hold, Replica
 from berth.tables.host.occupants import Resident
 

@@ -6,12 +6,12 @@ from typing import Protocol
 from berth.domain.decision import Decision, TriedDecision, Verdict
 from berth.domain.request import Request
 from berth.ports.clock import Clock
-from berth.scheduling.capacity import Capacity, capacity_for
-from berth.scheduling.group_keeping import plan_kept
-from berth.scheduling.inspecting import counterfactuals_of
-from berth.scheduling.instance_rules import leaving_out
-from berth.scheduling.policy import Policy
-from berth.scheduling.seeding import seed_of
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.plan.capacity import Capacity, capacity_for
+from berth.scheduling.plan.group_policies import plan_kept
+from berth.scheduling.plan.inspection import counterfactuals_of
+from berth.scheduling.plan.instance_rules import leaving_out
+from berth.scheduling.plan.seed import seed_of
 from berth.services.moving import apart, is_move
 from berth.services.replica import Replica
 from berth.services.rivalry import Rivalry

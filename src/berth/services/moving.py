@@ -22,7 +22,7 @@ from berth.domain.named_uuid import named_uuid
 from berth.domain.request import Destination, Operation, Request
 from berth.domain.revising import revised
 from berth.domain.write import Add, Free, HandOver, Put, Take, Write
-from berth.scheduling.rule import resident_of
+from berth.scheduling.rules.rule import resident_of
 from berth.services.replica import Hold
 from berth.tables.host.hosts import HostTable
 

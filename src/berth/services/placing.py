@@ -29,7 +29,7 @@ from berth.domain.server_group import GroupPolicy
 from berth.domain.write import Committed, Guard, Outcome, Put, Remove, Take, Write
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
-from berth.scheduling.rule import resident_of
+from berth.scheduling.rules.rule import resident_of
 from berth.services.commands import PlaceOrder
 from berth.services.deciding import Deciding
 from berth.services.following import Follower

@@ -20,6 +20,7 @@ from berth.domain.request import Request
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.server_group import ServerGroup
 from berth.scheduling.drivers import chance, filter_scheduler
+from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.filters import (
     different_host,
     fits_resources,
@@ -34,8 +35,7 @@ from berth.scheduling.filters import (
     service_is_up,
     supports_image,
 )
-from berth.scheduling.policy import Policy
-from berth.scheduling.rule import Filter, Weigher
+from berth.scheduling.rules.rule import Filter, Weigher
 from berth.scheduling.weighers import (
     build_failures,
     free_cpu,

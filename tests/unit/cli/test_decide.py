@@ -12,7 +12,7 @@ from berth.config.policy_file import load_policy
 from berth.domain.decision import Decision
 from berth.domain.provider import Provider
 from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.scheduling.seeding import seed_of
+from berth.scheduling.plan.seed import seed_of
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, sized, snapshot_of
 from tests.unit.cli.conftest import Run

@@ -17,7 +17,7 @@ from berth.domain.flavor import Flavor
 from berth.domain.request import Request, instance_uuid_of
 from berth.domain.resources import AMOUNT_MAX
 from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.scheduling.seeding import seed_of
+from berth.scheduling.plan.seed import seed_of
 from berth.testing.builders import make_migration
 from berth.testing.fleets import Box, resident, snapshot_of, zone
 

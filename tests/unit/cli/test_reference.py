@@ -23,8 +23,8 @@ from berth.cli.state_file import read_state
 from berth.config.plugins import DRIVERS, FILTERS, WEIGHERS, plugin_names
 from berth.config.policy_file import load_policy, parse_policy
 from berth.config.settings import _keys, read_settings
-from berth.scheduling.inspecting import inspect
-from berth.scheduling.seeding import seed_of
+from berth.scheduling.plan.inspection import inspect
+from berth.scheduling.plan.seed import seed_of
 from berth.tables.host.feed import table_of
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"

@@ -11,8 +11,8 @@ from berth.config.policy_source import PolicySource
 from berth.config.ready_policies import DEFAULT, READY
 from berth.config.settings import read_settings
 from berth.domain.errors import PolicyError
-from berth.scheduling.linting import lint_policy
-from berth.scheduling.rule import Normalisation
+from berth.scheduling.lint.policy_lint import lint_policy
+from berth.scheduling.rules.rule import Normalisation
 
 OURS = [name for name in READY if not name.startswith("nova")]
 NOVA_WEIGHERS = {

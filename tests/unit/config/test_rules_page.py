@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from berth.config.plugins import COSTS, DRIVERS, FILTERS, WEIGHERS, options_of, plugin_names
-from berth.scheduling.rule import Filter, Weigher
+from berth.scheduling.rules.rule import Filter, Weigher
 from berth.tables.columnar.journal import GROUPS
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "rules.md"

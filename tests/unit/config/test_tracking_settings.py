@@ -9,7 +9,7 @@ from berth.config.policy_source import PolicySource
 from berth.config.settings import read_settings
 from berth.config.tracking_settings import InstanceSource
 from berth.domain.errors import InvalidInputError, PolicyError
-from berth.scheduling.instance_rules import refuse_untracked
+from berth.scheduling.plan.instance_rules import refuse_untracked
 
 ABOUT_HOSTS = 'name = "plain"\n[[filters]]\nname = "ResourcesFilter"\n'
 

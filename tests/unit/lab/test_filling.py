@@ -11,7 +11,7 @@ from berth.lab.filling import Filling
 from berth.lab.generator import GeneratorSettings, generate
 from berth.lab.workload import Arrival, DepartureEvent, FlavorSpec, FleetHost, events
 from berth.scheduling.drivers import filter_scheduler
-from berth.scheduling.policy import Policy
+from berth.scheduling.evaluation.policy import Policy
 
 GPU = "CUSTOM_GPU_MILLI"
 HOSTS = (

@@ -8,7 +8,7 @@ import pytest
 from berth.domain.change import Snapshot
 from berth.domain.decision import Relaxation
 from berth.domain.request import Request
-from berth.scheduling.rule import Filter, Query, Weigher
+from berth.scheduling.rules.rule import Filter, Query, Weigher
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S

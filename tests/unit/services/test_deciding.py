@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 
 from berth.domain.decision import Decision, TriedDecision, Verdict
-from berth.scheduling import inspecting
 from berth.scheduling.drivers import chance
-from berth.scheduling.inspecting import inspect
-from berth.scheduling.ranking import Ranking
-from berth.scheduling.rule import Normalisation, Query, Weigher
-from berth.scheduling.weighing import weigh
+from berth.scheduling.evaluation.ranking import Ranking
+from berth.scheduling.evaluation.weighing import weigh
+from berth.scheduling.plan.inspection import inspect
+from berth.scheduling.rules.rule import Normalisation, Query, Weigher
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
 from berth.testing.builders import make_flavor, make_request
@@ -58,7 +57,7 @@ async def test_only_the_first_instance_is_gone_through(monkeypatch: pytest.Monke
         weighed.append(query.instance_uuid)
         return weigh(hosts, query, rows, weighers, normalisation)
 
-    monkeypatch.setattr(inspecting, "weigh", counting)
+    monkeypatch.setattr(inspection, "weigh", counting)
     request = make_request(1, count=9)
     assert desk.deciding.try_out(request).counterfactuals
     assert weighed == [request.instance_uuids[0]]

@@ -20,7 +20,7 @@ from berth.domain.provider import Provider
 from berth.domain.request import Request
 from berth.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, Inventory
 from berth.domain.write import Free, Guard, Put, Take, Unit
-from berth.scheduling.policy import Policy
+from berth.scheduling.evaluation.policy import Policy
 from berth.services.commands import PlaceOrder
 from berth.services.hardware_turns import hardware_guard
 from berth.services.host_work import Bench, HostWork

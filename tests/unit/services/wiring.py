@@ -18,7 +18,7 @@ from berth.domain.record import Record
 from berth.domain.request import Request
 from berth.domain.write import Committed, Outcome, Put, Unit, Write
 from berth.lab.kernel import VirtualClock
-from berth.scheduling.policy import Policy
+from berth.scheduling.evaluation.policy import Policy
 from berth.services.aggregates import Aggregates
 from berth.services.commands import PLACE, PlaceOrder
 from berth.services.deciding import Deciding

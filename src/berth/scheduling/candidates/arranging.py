@@ -13,7 +13,7 @@ from math import inf
 from typing import Final
 
 from berth.scheduling.candidates.constraints import Constraint
-from berth.scheduling.candidates.outlook import Outlook
+from berth.scheduling.candidates.lookahead import Outlook
 from berth.scheduling.candidates.steps import Steps
 
 Arrangement = tuple[int, ...]

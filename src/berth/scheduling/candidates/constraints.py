@@ -8,7 +8,7 @@ that rows that look alike to all rules can stand for each other.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
-from berth.scheduling.candidates.outlook import Outlook, can_give, each_bit, union
+from berth.scheduling.candidates.lookahead import Outlook, can_give, each_bit, union
 
 Look = Callable[[int], int]
 """Gives each row the number of its look."""

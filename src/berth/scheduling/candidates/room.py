@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Final
 
 from berth.scheduling.candidates.constraints import Look
-from berth.scheduling.candidates.outlook import Outlook, can_give, each_bit, union
+from berth.scheduling.candidates.lookahead import Outlook, can_give, each_bit, union
 
 SUMS_MAX: Final = 1_000
 """Sums of amounts that are told apart when rooms are compared; with more, rooms must be equal."""

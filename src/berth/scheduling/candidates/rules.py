@@ -15,8 +15,8 @@ from berth.scheduling.candidates.constraints import (
     OneOfTree,
     Subtree,
 )
+from berth.scheduling.candidates.lookahead import union
 from berth.scheduling.candidates.masks import Masks, Slot
-from berth.scheduling.candidates.outlook import union
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.scheduling.candidates.room import Room
 from berth.tables.columnar.bitsets import Mask

@@ -7,8 +7,8 @@ costs nothing.
 import numpy as np
 
 from berth.domain.resources import MEMORY_MB
-from berth.scheduling.cost import Cost
-from berth.scheduling.rule import Query, Scores
+from berth.scheduling.evaluation.cost import Cost
+from berth.scheduling.rules.rule import Query, Scores
 from berth.tables.columnar.bitsets import Selection, count_of
 from berth.tables.host.hosts import HostTable
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from berth.scheduling.cost import Cost
-from berth.scheduling.rule import Query, Scores
+from berth.scheduling.evaluation.cost import Cost
+from berth.scheduling.rules.rule import Query, Scores
 from berth.tables.columnar.bitsets import Selection, count_of
 from berth.tables.host.hosts import HostTable
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from berth.domain.request import Operation, Request
 from berth.scheduling.drivers.chance import ChanceScheduler
+from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.filters import in_availability_zone, service_is_up
-from berth.scheduling.policy import Plan, Policy
-from berth.scheduling.rule import Filter
+from berth.scheduling.rules.rule import Filter
 from berth.tables.host.hosts import HostTable
 
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from berth.domain.request import Request
-from berth.scheduling.choosing import Chance, choose
-from berth.scheduling.planning import Manner, plan_instances
-from berth.scheduling.policy import Plan, Policy
-from berth.scheduling.ranking import Ranked, Ranking
-from berth.scheduling.rule import Query
-from berth.scheduling.weighing import weigh
+from berth.scheduling.evaluation.policy import Plan, Policy
+from berth.scheduling.evaluation.ranking import Ranked, Ranking
+from berth.scheduling.evaluation.selection import Chance, choose
+from berth.scheduling.evaluation.weighing import weigh
+from berth.scheduling.plan.planning import Manner, plan_instances
+from berth.scheduling.rules.rule import Query
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.domain.request import Request
-from berth.scheduling.choosing import Chance
-from berth.scheduling.cost import Cost
-from berth.scheduling.planning import Manner, plan_instances
-from berth.scheduling.policy import Plan, Policy
-from berth.scheduling.ranking import Ranked, Ranking, Weighed
-from berth.scheduling.rule import Normalisation, Query, Reads, Scores, Weigher
+from berth.scheduling.evaluation.cost import Cost
+from berth.scheduling.evaluation.policy import Plan, Policy
+from berth.scheduling.evaluation.ranking import Ranked, Ranking, Weighed
+from berth.scheduling.evaluation.selection import Chance
+from berth.scheduling.plan.planning import Manner, plan_instances
+from berth.scheduling.rules.rule import Normalisation, Query, Reads, Scores, Weigher
 from berth.tables.columnar.bitsets import Rows, Selection
 from berth.tables.host.hosts import HostTable
 

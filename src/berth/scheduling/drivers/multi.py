@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from berth.domain.request import Operation, Request
-from berth.scheduling.policy import Driver, Plan, Policy, RuledDriver
+from berth.scheduling.evaluation.policy import Driver, Plan, Policy, RuledDriver
 from berth.tables.host.hosts import HostTable
 
 

@@ -13,11 +13,11 @@ import numpy as np
 from berth.domain.decision import Relaxation
 from berth.domain.request import Operation, Request
 from berth.domain.resources import VCPU, check_name
-from berth.scheduling.choosing import Chance
-from berth.scheduling.planning import Manner, plan_instances
-from berth.scheduling.policy import Plan, Policy
-from berth.scheduling.ranking import Ranked, Ranking
-from berth.scheduling.rule import Filter, Query, Reads, Scores, count_hosts, example_names
+from berth.scheduling.evaluation.policy import Plan, Policy
+from berth.scheduling.evaluation.ranking import Ranked, Ranking
+from berth.scheduling.evaluation.selection import Chance
+from berth.scheduling.plan.planning import Manner, plan_instances
+from berth.scheduling.rules.rule import Filter, Query, Reads, Scores, count_hosts, example_names
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.host.hosts import HostTable
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from berth.scheduling.rule import Scores
+from berth.scheduling.rules.rule import Scores
 from berth.tables.columnar.bitsets import Rows
 
 _PENDING_MAX: Final = 4_096

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from berth.scheduling.engine.blocks import BlockedScores
+from berth.scheduling.engine.engine_context import Setting
 from berth.scheduling.engine.kernel import Changes, Kernel
 from berth.scheduling.engine.measures import UnfitError
 from berth.scheduling.engine.scales import Scales
 from berth.scheduling.engine.scoring import Scoring
-from berth.scheduling.engine.setting import Setting
 from berth.scheduling.engine.stages import Stages
-from berth.scheduling.rule import Query
+from berth.scheduling.rules.rule import Query
 
 Told = tuple[int, float, tuple[float, ...], tuple[float, ...]]
 """(row, score, raw values, normalised values)"""

@@ -8,18 +8,18 @@ from typing import Final
 import numpy as np
 
 from berth.domain.decision import ScoredHost
-from berth.scheduling.assigning import Assigning
+from berth.scheduling.engine.engine_context import Setting, order_of
 from berth.scheduling.engine.keys import parts_of, paths_of
-from berth.scheduling.engine.kinds import Kinds
 from berth.scheduling.engine.measures import UnfitError
+from berth.scheduling.engine.needs_cache import Kinds
 from berth.scheduling.engine.readings import Readings
-from berth.scheduling.engine.request_class import OutdatedError, RequestClass
-from berth.scheduling.engine.setting import Setting, order_of
+from berth.scheduling.engine.request_profile import OutdatedError, RequestClass
 from berth.scheduling.engine.stages import FILTERS_MAX
 from berth.scheduling.engine.timed import TimedVerdicts
-from berth.scheduling.policy import Policy
-from berth.scheduling.rule import Filter, Query, Weigher
-from berth.scheduling.weighing import is_off, values_of
+from berth.scheduling.evaluation.assignments import Assigning
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.evaluation.weighing import is_off, values_of
+from berth.scheduling.rules.rule import Filter, Query, Weigher
 from berth.tables.columnar.journal import GROUPS
 from berth.tables.host.hosts import HostTable
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.scheduling.rule import Limit
+from berth.scheduling.rules.rule import Limit
 from berth.tables.columnar.bitsets import Rows
 
 API: Final = 2

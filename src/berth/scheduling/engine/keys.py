@@ -10,9 +10,9 @@ from berth.domain.flavor import Flavor, Needs
 from berth.domain.image import Image
 from berth.domain.request import Request
 from berth.domain.server_group import GroupPolicy
-from berth.scheduling.dedicated_aggregates import project_aggregates, zone_aggregates
-from berth.scheduling.rule import Filter, Query, Weigher
-from berth.scheduling.split_groups import is_split
+from berth.scheduling.rules.dedicated_aggregates import project_aggregates, zone_aggregates
+from berth.scheduling.rules.rule import Filter, Query, Weigher
+from berth.scheduling.rules.split_groups import is_split
 from berth.tables.columnar.journal import GROUPS
 from berth.tables.host.hosts import HostTable
 

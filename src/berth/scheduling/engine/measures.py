@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.scheduling.engine.readings import Matrix, Readings
-from berth.scheduling.rule import Normalisation, Query, ReadOne, Scores, Weigher, by_array
-from berth.scheduling.weighing import reader_of, reader_of_one
+from berth.scheduling.evaluation.weighing import reader_of, reader_of_one
+from berth.scheduling.rules.rule import Normalisation, Query, ReadOne, Scores, Weigher, by_array
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columnar.journal import VOLATILE
 from berth.tables.host.hosts import HostTable

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.scheduling.engine.timed import Positions
-from berth.scheduling.rule import Normalisation, Query, Raw, Scores, Weigher
-from berth.scheduling.weighing import reader_of, reader_of_one
+from berth.scheduling.evaluation.weighing import reader_of, reader_of_one
+from berth.scheduling.rules.rule import Normalisation, Query, Raw, Scores, Weigher
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 
 from berth.scheduling.engine.readings import Matrix
-from berth.scheduling.rule import Weigher
-from berth.scheduling.weighing import Scale
+from berth.scheduling.evaluation.weighing import Scale
+from berth.scheduling.rules.rule import Weigher
 
 Ends: TypeAlias = tuple[float, float, float, float, float]
 """(floor, ceiling, low, span, factor); low 0, span 1 and factor 0 when all values are equal."""

@@ -12,8 +12,8 @@ from berth.scheduling.engine.kernel import Board
 from berth.scheduling.engine.measures import Measures, UnfitError
 from berth.scheduling.engine.readings import Matrix, Readings
 from berth.scheduling.engine.scales import Ends, Scales, column, ends_of
-from berth.scheduling.rule import Normalisation, Query, Scores, Weigher
-from berth.scheduling.weighing import UNSCALED, Scale, multipliers, scale_of
+from berth.scheduling.evaluation.weighing import UNSCALED, Scale, multipliers, scale_of
+from berth.scheduling.rules.rule import Normalisation, Query, Scores, Weigher
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.host.hosts import HostTable
 

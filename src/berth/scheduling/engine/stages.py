@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from berth.domain.decision import FilterCount
 from berth.scheduling.engine.timed import TimedVerdicts
-from berth.scheduling.rule import Filter, Limit, Query
+from berth.scheduling.rules.rule import Filter, Limit, Query
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.columnar.journal import VOLATILE
 from berth.tables.host.hosts import HostTable

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from berth.scheduling.rule import Filter, Query
+from berth.scheduling.rules.rule import Filter, Query
 from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.columnar.journal import VOLATILE, Journal
 from berth.tables.host.hosts import HostTable

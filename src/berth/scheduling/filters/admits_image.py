@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from berth.domain.decision import Relaxation
-from berth.scheduling.admission import admits, listed
-from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.scheduling.rules.admission import admits, listed
+from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.host.hosts import HostTable
 

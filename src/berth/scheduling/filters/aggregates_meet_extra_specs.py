@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from berth.domain.decision import Relaxation
-from berth.scheduling.admission import listed
-from berth.scheduling.operators import flaw_of, matches
-from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.scheduling.rules.admission import listed
+from berth.scheduling.rules.operators import flaw_of, matches
+from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable
 

@@ -6,13 +6,13 @@ Nova's pre-filter `ephemeral_encryption_filter` (nova.md 2.8).
 from collections.abc import Mapping
 
 from berth.domain.errors import InvalidInputError
-from berth.scheduling.demanded_traits import (
+from berth.scheduling.rules.demanded_traits import (
     asked_by_both,
     is_asked_by_either,
     trait_filter,
     trait_of,
 )
-from berth.scheduling.rule import Filter, Query
+from berth.scheduling.rules.rule import Filter, Query
 
 NAME = "EphemeralEncryptionFilter"
 _TRAIT = "COMPUTE_EPHEMERAL_ENCRYPTION"

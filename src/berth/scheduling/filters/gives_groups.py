@@ -11,7 +11,7 @@ from berth.domain.decision import Relaxation
 from berth.domain.flavor import Needs
 from berth.scheduling.granular.explaining import changes, why_not
 from berth.scheduling.granular.giving import assign, gives
-from berth.scheduling.rule import Filter, Query, Reads, count_hosts, example_names
+from berth.scheduling.rules.rule import Filter, Query, Reads, count_hosts, example_names
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from berth.domain.decision import Relaxation
 from berth.domain.server_group import GroupPolicy
-from berth.scheduling.rule import Filter, Query, Reads, without
-from berth.scheduling.split_groups import is_split
+from berth.scheduling.rules.rule import Filter, Query, Reads, without
+from berth.scheduling.rules.split_groups import is_split
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of, spread
 from berth.tables.host.hosts import HostTable
 

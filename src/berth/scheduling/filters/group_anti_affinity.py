@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from berth.domain.decision import Relaxation
 from berth.domain.server_group import GroupPolicy
-from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, is_row, spread
 from berth.tables.host.hosts import HostTable
 

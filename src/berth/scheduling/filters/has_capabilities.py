@@ -15,14 +15,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from berth.domain.decision import Relaxation
-from berth.scheduling.attributes import (
+from berth.scheduling.rules.attributes import (
     HOST_ATTRIBUTES,
     PROFILE_ATTRIBUTES,
     ROW_ATTRIBUTES,
     profile_value,
 )
-from berth.scheduling.operators import flaw_of, matches
-from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.scheduling.rules.operators import flaw_of, matches
+from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.profiles import Profile

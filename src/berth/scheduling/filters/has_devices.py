@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from berth.domain.decision import Relaxation
 from berth.domain.pci import aliases_of
-from berth.scheduling.device_fit import DeviceDemand, demanded
-from berth.scheduling.device_why import relax_devices, why_no_devices
-from berth.scheduling.hardware_assign import HardwareAssign
-from berth.scheduling.hardware_masks import hosts_with_devices
-from berth.scheduling.rule import Filter, Query, Reads
+from berth.scheduling.hardware.device_fit import DeviceDemand, demanded
+from berth.scheduling.hardware.device_why import relax_devices, why_no_devices
+from berth.scheduling.hardware.hardware_assign import HardwareAssign
+from berth.scheduling.hardware.hardware_masks import hosts_with_devices
+from berth.scheduling.rules.rule import Filter, Query, Reads
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable
 

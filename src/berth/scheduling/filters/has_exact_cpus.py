@@ -1,8 +1,8 @@
 """ExactCoreFilter: what the flavor asks of CPUs is exactly what the host has free."""
 
-from berth.scheduling.exactness import exact_filter
-from berth.scheduling.quantities import CPUS
-from berth.scheduling.rule import Filter
+from berth.scheduling.rules.exactness import exact_filter
+from berth.scheduling.rules.quantities import CPUS
+from berth.scheduling.rules.rule import Filter
 
 NAME = "ExactCoreFilter"
 

@@ -1,8 +1,8 @@
 """ExactDiskFilter: what the flavor asks of disk is exactly what the host has free."""
 
-from berth.scheduling.exactness import exact_filter
-from berth.scheduling.quantities import DISK
-from berth.scheduling.rule import Filter
+from berth.scheduling.rules.exactness import exact_filter
+from berth.scheduling.rules.quantities import DISK
+from berth.scheduling.rules.rule import Filter
 
 NAME = "ExactDiskFilter"
 

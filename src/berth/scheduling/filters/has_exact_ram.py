@@ -1,8 +1,8 @@
 """ExactRamFilter: what the flavor asks of memory is exactly what the host has free."""
 
-from berth.scheduling.exactness import exact_filter
-from berth.scheduling.quantities import MEMORY
-from berth.scheduling.rule import Filter
+from berth.scheduling.rules.exactness import exact_filter
+from berth.scheduling.rules.quantities import MEMORY
+from berth.scheduling.rules.rule import Filter
 
 NAME = "ExactRamFilter"
 

@@ -1,7 +1,7 @@
 """IoOpsFilter: the host is building fewer instances than the limit."""
 
-from berth.scheduling.ceilings import BUILDS, ceiling_filter
-from berth.scheduling.rule import Filter
+from berth.scheduling.rules.ceilings import BUILDS, ceiling_filter
+from berth.scheduling.rules.rule import Filter
 
 NAME = "IoOpsFilter"
 

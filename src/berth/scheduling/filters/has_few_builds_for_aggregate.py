@@ -4,8 +4,8 @@ The limit is the least max_io_ops_per_host in the metadata of the host's aggrega
 option when there is none.
 """
 
-from berth.scheduling.ceilings import BUILDS, ceiling_filter
-from berth.scheduling.rule import Filter
+from berth.scheduling.rules.ceilings import BUILDS, ceiling_filter
+from berth.scheduling.rules.rule import Filter
 
 NAME = "AggregateIoOpsFilter"
 

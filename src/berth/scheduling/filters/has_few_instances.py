@@ -1,7 +1,7 @@
 """NumInstancesFilter: the host has fewer instances than the limit."""
 
-from berth.scheduling.ceilings import INSTANCES, ceiling_filter
-from berth.scheduling.rule import Filter
+from berth.scheduling.rules.ceilings import INSTANCES, ceiling_filter
+from berth.scheduling.rules.rule import Filter
 
 NAME = "NumInstancesFilter"
 

@@ -4,8 +4,8 @@ The limit is the least max_instances_per_host in the metadata of the host's aggr
 option when there is none.
 """
 
-from berth.scheduling.ceilings import INSTANCES, ceiling_filter
-from berth.scheduling.rule import Filter
+from berth.scheduling.rules.ceilings import INSTANCES, ceiling_filter
+from berth.scheduling.rules.rule import Filter
 
 NAME = "AggregateNumInstancesFilter"
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from berth.domain.decision import Relaxation
 from berth.domain.resources import DISK_GB, MEMORY_MB
-from berth.scheduling.attributes import ROW_ATTRIBUTES, profile_value
-from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.scheduling.rules.attributes import ROW_ATTRIBUTES, profile_value
+from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.host.hosts import HostTable
 

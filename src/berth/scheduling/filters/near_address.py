@@ -13,7 +13,7 @@ from ipaddress import (
 
 from berth.domain.decision import Relaxation
 from berth.domain.errors import InvalidInputError
-from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable
 

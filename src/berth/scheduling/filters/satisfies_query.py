@@ -10,9 +10,9 @@ import numpy as np
 
 from berth.domain.decision import Relaxation
 from berth.domain.errors import InvalidInputError
-from berth.scheduling.json_query import Operation, attributes_of, demands_of, parse
-from berth.scheduling.json_verdicts import satisfies, value_of
-from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.scheduling.rules.json_query import Operation, attributes_of, demands_of, parse
+from berth.scheduling.rules.json_verdicts import satisfies, value_of
+from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.host.hosts import HostTable
 

@@ -6,9 +6,9 @@ Nova's pre-filter `transform_image_metadata` (nova.md 2.8).
 from collections.abc import Mapping
 from dataclasses import replace
 
-from berth.scheduling.architectures import canonical_architecture
-from berth.scheduling.demanded_traits import image_properties, said, trait_filter, trait_of
-from berth.scheduling.rule import Filter, Query
+from berth.scheduling.rules.architectures import canonical_architecture
+from berth.scheduling.rules.demanded_traits import image_properties, said, trait_filter, trait_of
+from berth.scheduling.rules.rule import Filter, Query
 
 NAME = "ImageMetadataFilter"
 

@@ -7,8 +7,8 @@ demands the trait COMPUTE_IMAGE_TYPE_<FORMAT>.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from berth.scheduling.demanded_traits import image_properties, said, trait_filter, trait_of
-from berth.scheduling.rule import Filter, Query
+from berth.scheduling.rules.demanded_traits import image_properties, said, trait_filter, trait_of
+from berth.scheduling.rules.rule import Filter, Query
 
 NAME = "ImageTypeSupportFilter"
 _FORMAT = "disk_format"

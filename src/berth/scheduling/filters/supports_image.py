@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from berth.domain.decision import Relaxation
 from berth.domain.image import Image
-from berth.scheduling.architectures import canonical_architecture
-from berth.scheduling.attributes import profile_value
-from berth.scheduling.operators import matches
-from berth.scheduling.rule import Filter, Query, Reads, without
+from berth.scheduling.rules.architectures import canonical_architecture
+from berth.scheduling.rules.attributes import profile_value
+from berth.scheduling.rules.operators import matches
+from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.profiles import Profile

@@ -5,8 +5,8 @@ Nova's pre-filter `packed_virtqueue_filter` (nova.md 2.8).
 
 from collections.abc import Mapping
 
-from berth.scheduling.demanded_traits import is_asked_by_either, trait_filter
-from berth.scheduling.rule import Filter, Query
+from berth.scheduling.rules.demanded_traits import is_asked_by_either, trait_filter
+from berth.scheduling.rules.rule import Filter, Query
 
 NAME = "PackedVirtqueueFilter"
 _TRAIT = "COMPUTE_NET_VIRTIO_PACKED"

@@ -5,8 +5,8 @@ Nova's pre-filter `virtio_sound_filter` (nova.md 2.8).
 
 from collections.abc import Mapping
 
-from berth.scheduling.demanded_traits import asked_by_both, trait_filter
-from berth.scheduling.rule import Filter, Query
+from berth.scheduling.rules.demanded_traits import asked_by_both, trait_filter
+from berth.scheduling.rules.rule import Filter, Query
 
 NAME = "VirtioSoundFilter"
 _TRAIT = "COMPUTE_SOUND_MODEL_VIRTIO"

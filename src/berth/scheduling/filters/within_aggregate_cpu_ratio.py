@@ -4,9 +4,9 @@ The ratio is the least cpu_allocation_ratio in the metadata of the host's aggreg
 host's own when there is none.
 """
 
-from berth.scheduling.overcommit import overcommit_filter
-from berth.scheduling.quantities import CPUS
-from berth.scheduling.rule import Filter
+from berth.scheduling.rules.overcommit import overcommit_filter
+from berth.scheduling.rules.quantities import CPUS
+from berth.scheduling.rules.rule import Filter
 
 NAME = "AggregateCoreFilter"
 

@@ -1,8 +1,8 @@
 """CoreFilter: what the flavor asks of CPUs fits under the host's allocation ratio."""
 
-from berth.scheduling.overcommit import overcommit_filter
-from berth.scheduling.quantities import CPUS
-from berth.scheduling.rule import Filter
+from berth.scheduling.rules.overcommit import overcommit_filter
+from berth.scheduling.rules.quantities import CPUS
+from berth.scheduling.rules.rule import Filter
 
 NAME = "CoreFilter"
 

@@ -1,8 +1,8 @@
 """DiskFilter: what the flavor asks of disk fits under the host's allocation ratio."""
 
-from berth.scheduling.overcommit import overcommit_filter
-from berth.scheduling.quantities import DISK
-from berth.scheduling.rule import Filter
+from berth.scheduling.rules.overcommit import overcommit_filter
+from berth.scheduling.rules.quantities import DISK
+from berth.scheduling.rules.rule import Filter
 
 NAME = "DiskFilter"
 

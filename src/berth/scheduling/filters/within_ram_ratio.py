@@ -1,8 +1,8 @@
 """RamFilter: what the flavor asks of memory fits under the host's allocation ratio."""
 
-from berth.scheduling.overcommit import overcommit_filter
-from berth.scheduling.quantities import MEMORY
-from berth.scheduling.rule import Filter
+from berth.scheduling.rules.overcommit import overcommit_filter
+from berth.scheduling.rules.quantities import MEMORY
+from berth.scheduling.rules.rule import Filter
 
 NAME = "RamFilter"
 

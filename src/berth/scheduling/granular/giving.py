@@ -14,7 +14,7 @@ from berth.scheduling.granular.bounds import bounds_of
 from berth.scheduling.granular.packing import packs
 from berth.scheduling.granular.providers import Providers
 from berth.scheduling.granular.search import ROOT, Found, Giver, Offer, search
-from berth.scheduling.rule import Query
+from berth.scheduling.rules.rule import Query
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columnar.class_columns import ClassColumns
 from berth.tables.host.hosts import HostTable

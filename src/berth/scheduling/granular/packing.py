@@ -9,7 +9,7 @@ import numpy as np
 
 from berth.scheduling.granular.ask import Ask, Kind
 from berth.scheduling.granular.providers import Providers
-from berth.scheduling.rule import Scores
+from berth.scheduling.rules.rule import Scores
 from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.columnar.class_columns import Ints
 

@@ -5,8 +5,8 @@ Its share is failures / (failures + 1): 0 for a host in good order, 1/2 after on
 
 import numpy as np
 
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
-from berth.scheduling.shares import filled
+from berth.scheduling.rules.rule import Query, Reads, Scores, Weigher
+from berth.scheduling.rules.shares import filled
 from berth.tables.columnar.bitsets import Selection
 from berth.tables.host.hosts import HostTable
 

@@ -5,7 +5,7 @@ Its share is its value / 100: 1 for a host without free devices, 1/100 with 99 o
 
 import numpy as np
 
-from berth.scheduling.rule import Query, ReadOne, Reads, Scores, Weigher, always
+from berth.scheduling.rules.rule import Query, ReadOne, Reads, Scores, Weigher, always
 from berth.tables.columnar.bitsets import Selection, count_of
 from berth.tables.host.hosts import HostTable
 

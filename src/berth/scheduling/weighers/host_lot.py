@@ -6,7 +6,7 @@ decide instead. Their order is as fixed as that of the names, so that instances 
 few hosts, but it mixes the kinds, and some of each stay free.
 """
 
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
+from berth.scheduling.rules.rule import Query, Reads, Scores, Weigher
 from berth.tables.columnar.bitsets import Selection
 from berth.tables.host.hosts import HostTable
 

@@ -5,8 +5,8 @@ Its share is version / (version + scale): 1/2 at `scale`, which stands for 10.0.
 
 import numpy as np
 
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
-from berth.scheduling.shares import check_scale, filled
+from berth.scheduling.rules.rule import Query, Reads, Scores, Weigher
+from berth.scheduling.rules.shares import check_scale, filled
 from berth.tables.columnar.bitsets import Selection
 from berth.tables.host.hosts import HostTable
 

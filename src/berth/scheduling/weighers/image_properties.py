@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
-from berth.scheduling.shares import tilted
+from berth.scheduling.rules.rule import Query, Reads, Scores, Weigher
+from berth.scheduling.rules.shares import tilted
 from berth.tables.columnar.bitsets import Selection, count_of
 from berth.tables.host.hosts import HostTable
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from berth.scheduling.rule import Query, ReadOne, Reads, Scores, Weigher, by_array
-from berth.scheduling.whole_hosts import FEW, WholeHosts, asked_of
+from berth.scheduling.rules.rule import Query, ReadOne, Reads, Scores, Weigher, by_array
+from berth.scheduling.rules.whole_hosts import FEW, WholeHosts, asked_of
 from berth.tables.columnar.bitsets import Selection, count_of
 from berth.tables.host.hosts import HostTable
 

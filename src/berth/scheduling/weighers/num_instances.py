@@ -5,8 +5,8 @@ Its share is instances / (instances + scale): 1/2 at `scale` instances.
 
 import numpy as np
 
-from berth.scheduling.rule import Query, ReadOne, Reads, Scores, Weigher
-from berth.scheduling.shares import check_scale, filled, filled_by
+from berth.scheduling.rules.rule import Query, ReadOne, Reads, Scores, Weigher
+from berth.scheduling.rules.shares import check_scale, filled, filled_by
 from berth.tables.columnar.bitsets import Selection
 from berth.tables.host.hosts import HostTable
 

@@ -5,7 +5,7 @@ Its share is 1 in that cell and 0 elsewhere.
 
 import numpy as np
 
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
+from berth.scheduling.rules.rule import Query, Reads, Scores, Weigher
 from berth.tables.columnar.bitsets import Selection
 from berth.tables.host.hosts import HostTable
 

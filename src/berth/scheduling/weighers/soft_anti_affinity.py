@@ -4,8 +4,8 @@ Its share is 1 / (members + 1): 1 without a member, 1/2 with one, ever nearer to
 """
 
 from berth.domain.server_group import GroupPolicy
-from berth.scheduling.rule import Query, Reads, Scores, Weigher
-from berth.scheduling.shares import filled
+from berth.scheduling.rules.rule import Query, Reads, Scores, Weigher
+from berth.scheduling.rules.shares import filled
 from berth.tables.columnar.bitsets import Selection, spread
 from berth.tables.host.hosts import HostTable
 

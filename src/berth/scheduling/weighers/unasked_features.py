@@ -14,9 +14,9 @@ from functools import partial
 import numpy as np
 
 from berth.domain.flavor import Needs
-from berth.scheduling.row_values import Matrix, row_values
-from berth.scheduling.rule import OfOne, Query, Raw, ReadOne, Reads, Scores, Weigher, by_array
-from berth.scheduling.whole_hosts import COMMON_CLASSES, WholeHosts, asked_of
+from berth.scheduling.rules.row_values import Matrix, row_values
+from berth.scheduling.rules.rule import OfOne, Query, Raw, ReadOne, Reads, Scores, Weigher, by_array
+from berth.scheduling.rules.whole_hosts import COMMON_CLASSES, WholeHosts, asked_of
 from berth.tables.columnar.bitsets import Selection
 from berth.tables.host.hosts import HostTable
 

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from berth.scheduling.rule import Query, ReadOne, Reads, Scores, Weigher, always, by_array
-from berth.scheduling.whole_hosts import COMMON_CLASSES, FEW, WholeHosts, asked_of
+from berth.scheduling.rules.rule import Query, ReadOne, Reads, Scores, Weigher, always, by_array
+from berth.scheduling.rules.whole_hosts import COMMON_CLASSES, FEW, WholeHosts, asked_of
 from berth.tables.columnar.bitsets import Selection, count_of
 from berth.tables.columnar.class_columns import ClassColumns
 from berth.tables.host.hosts import HostTable

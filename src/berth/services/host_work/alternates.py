@@ -16,7 +16,7 @@ from berth.domain.errors import BerthError
 from berth.domain.request import Request
 from berth.domain.write import Guard
 from berth.ports.clock import Clock
-from berth.scheduling.group_keeping import KEEPERS, broken_group
+from berth.scheduling.plan.group_policies import KEEPERS, broken_group
 from berth.services.following import Follower
 from berth.services.moving import apart
 from berth.services.replica import Replica

@@ -20,7 +20,7 @@ from berth.ports.measures import (
 )
 from berth.ports.metrics import Metrics, Reading
 from berth.ports.telemetry import Telemetry
-from berth.scheduling.instance_rules import reads_instances
+from berth.scheduling.plan.instance_rules import reads_instances
 from berth.services.beside_feed import place_of
 from berth.services.deciding import PolicyInForce
 from berth.services.hardware_turns import hosts_with_choices

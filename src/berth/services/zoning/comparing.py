@@ -2,8 +2,8 @@
 
 from berth.domain.request import Operation
 from berth.scheduling.drivers.multi import MultiScheduler
-from berth.scheduling.policy import Policy
-from berth.scheduling.rule import Normalisation
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.rules.rule import Normalisation
 
 
 def why_incomparable(policy: Policy) -> str | None:

@@ -18,7 +18,7 @@ from berth.domain.request import Request
 from berth.ports.clock import Clock
 from berth.ports.measures import OFFERS_HELD
 from berth.ports.metrics import Reading
-from berth.scheduling.rule import resident_of
+from berth.scheduling.rules.rule import resident_of
 from berth.services.replica import Hold, Replica
 
 _PAUSE_S = 0.01

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 from berth.domain.errors import InvalidInputError
 from berth.domain.flavor import Flavor
-from berth.scheduling.attributes import HOST_ATTRIBUTES
-from berth.scheduling.json_query import attributes_of, parse
+from berth.scheduling.rules.attributes import HOST_ATTRIBUTES
+from berth.scheduling.rules.json_query import attributes_of, parse
 
 _NEAR: Final = "build_near_host_ip"
 _QUERY: Final = "query"

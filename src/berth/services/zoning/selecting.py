@@ -14,7 +14,7 @@ from berth.domain.zone_orders import Offers, SelectOrder, Surplus
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones
-from berth.scheduling.merging import Taken, adjusted, merge, merge_from_one
+from berth.scheduling.plan.offer_merge import Taken, adjusted, merge, merge_from_one
 from berth.services.zoning.given_offers import Given, GivenOffers
 from berth.services.zoning.group_homes import GroupHomes, home_of, is_together
 from berth.services.zoning.naming_hosts import names_hosts

@@ -5,7 +5,7 @@ from itertools import product
 
 from berth.scheduling.candidates.arranging import Arrangement, Choices, arrangements
 from berth.scheduling.candidates.constraints import Constraint
-from berth.scheduling.candidates.outlook import Outlook
+from berth.scheduling.candidates.lookahead import Outlook
 from berth.scheduling.candidates.room import Room
 from berth.scheduling.candidates.steps import Steps
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from berth.scheduling.candidates.constraints import Belonging, Constraint, Coverage, OneOfTree
-from berth.scheduling.candidates.outlook import Outlook
+from berth.scheduling.candidates.lookahead import Outlook
 from berth.scheduling.candidates.rules import Lineage, later_bits, subtree_of
 
 FOREST = Lineage(

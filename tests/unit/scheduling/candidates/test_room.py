@@ -1,6 +1,6 @@
 """What is left of providers that several groups use."""
 
-from berth.scheduling.candidates.outlook import Outlook
+from berth.scheduling.candidates.lookahead import Outlook
 from berth.scheduling.candidates.room import Room
 
 

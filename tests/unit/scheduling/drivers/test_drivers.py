@@ -10,8 +10,8 @@ from berth.domain.request import Operation, Request
 from berth.domain.resources import MEMORY_MB, VCPU
 from berth.scheduling.costs import compute_fill_first, noop
 from berth.scheduling.drivers import availability_zone, caching, least_cost, simple
-from berth.scheduling.policy import Driver, Plan, Policy
-from berth.scheduling.rule import Normalisation
+from berth.scheduling.evaluation.policy import Driver, Plan, Policy
+from berth.scheduling.rules.rule import Normalisation
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of, zone
 

@@ -8,7 +8,7 @@ import pytest
 
 from berth.scheduling.engine.engine import Engine, engine_of
 from berth.scheduling.filters import fits_resources, is_trusted
-from berth.scheduling.rule import Filter, Query, Reads, Weigher
+from berth.scheduling.rules.rule import Filter, Query, Reads, Weigher
 from berth.scheduling.weighers import build_failures, free_ram
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable

@@ -9,7 +9,7 @@ from berth.domain.image import Image
 from berth.domain.request import Request
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.engine.keys import frozen, parts_of, paths_of
-from berth.scheduling.rule import Filter, Query, Reads
+from berth.scheduling.rules.rule import Filter, Query, Reads
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, resident, snapshot_of
 

@@ -7,7 +7,7 @@ import pytest
 
 from berth.domain.resources import MEMORY_MB
 from berth.scheduling.engine.readings import Readings
-from berth.scheduling.rule import Normalisation, Query, Reads, Weigher
+from berth.scheduling.rules.rule import Normalisation, Query, Reads, Weigher
 from berth.scheduling.weighers import build_failures, free_ram, num_instances
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable

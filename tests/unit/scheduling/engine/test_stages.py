@@ -7,7 +7,7 @@ import pytest
 from berth.domain.resources import VCPU
 from berth.scheduling.engine.stages import Stages
 from berth.scheduling.filters import fits_resources, has_few_instances, has_traits
-from berth.scheduling.rule import Filter, Query
+from berth.scheduling.rules.rule import Filter, Query
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, snapshot_of
 

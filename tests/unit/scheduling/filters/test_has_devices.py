@@ -9,8 +9,8 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.flavor import Flavor
 from berth.domain.hardware_share import DeviceShare
 from berth.domain.pci import DeviceType, PciPool
-from berth.scheduling import hardware_masks
 from berth.scheduling.filters import fits_numa, has_devices
+from berth.scheduling.hardware import hardware_masks
 from berth.testing.fleets import Box, asking, resident, snapshot_of
 from tests.unit.scheduling.conftest import Ask, Asked
 

@@ -13,7 +13,7 @@ from berth.scheduling.filters import (
     within_disk_ratio,
     within_ram_ratio,
 )
-from berth.scheduling.rule import Filter
+from berth.scheduling.rules.rule import Filter
 from berth.testing.fleets import Box, asking, sized, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 

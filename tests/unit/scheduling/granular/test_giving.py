@@ -10,7 +10,7 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.resources import VCPU, Inventory
 from berth.scheduling.granular import giving
 from berth.scheduling.granular.giving import assign, gives
-from berth.scheduling.rule import Query
+from berth.scheduling.rules.rule import Query
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, asking, sized, snapshot_of, uuid_of

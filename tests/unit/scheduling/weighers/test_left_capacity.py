@@ -3,8 +3,8 @@
 import numpy as np
 
 from berth.domain.flavor import Flavor
+from berth.scheduling.rules.whole_hosts import FEW
 from berth.scheduling.weighers import left_capacity
-from berth.scheduling.whole_hosts import FEW
 from berth.testing.fleets import Box, asking, sized, snapshot_of
 from berth.testing.trees import GPU_MILLI, gpus
 from tests.unit.scheduling.conftest import Ask

@@ -6,8 +6,8 @@ import pytest
 from berth.domain.flavor import Flavor
 from berth.domain.request import Request
 from berth.domain.resources import Inventory
+from berth.scheduling.rules.whole_hosts import FEW
 from berth.scheduling.weighers import usable_capacity
-from berth.scheduling.whole_hosts import FEW
 from berth.testing.fleets import Box, asking, sized, snapshot_of
 from berth.testing.trees import GPU_MILLI, gpus
 from tests.unit.scheduling.conftest import Ask

@@ -25,8 +25,8 @@ from berth.domain.zone_orders import (
 from berth.lab.kernel import VirtualClock
 from berth.ports.bus import Bus
 from berth.ports.zones import NotAskedError
-from berth.scheduling.policy import Policy
-from berth.scheduling.rule import Normalisation
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.rules.rule import Normalisation
 from berth.services.deciding import Deciding
 from berth.services.placing import Placing
 from berth.services.sealing import KEY_BYTES, Sealer

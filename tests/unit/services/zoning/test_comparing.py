@@ -6,7 +6,7 @@ import pytest
 
 from berth.config.policy_file import load_policy, parse_policy
 from berth.config.ready_policies import READY
-from berth.scheduling.rule import Normalisation
+from berth.scheduling.rules.rule import Normalisation
 from berth.services.zoning.comparing import why_incomparable
 
 _HEAD = 'name = "p"\nnormalisation = "nova"\n'

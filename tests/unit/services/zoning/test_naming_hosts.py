@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from berth.domain.request import Request
-from berth.scheduling.attributes import HOST_ATTRIBUTES
+from berth.scheduling.rules.attributes import HOST_ATTRIBUTES
 from berth.services.zoning.naming_hosts import names_hosts
 from tests.unit.services.zoning.houses import NearZones, open_house, request_of
 

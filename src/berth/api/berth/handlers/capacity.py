@@ -9,7 +9,7 @@ from berth.api.errors import HttpError
 from berth.api.links import limit_of
 from berth.api.routing import Answer, Call
 from berth.domain.errors import InvalidInputError
-from berth.scheduling.capacity import Capacity
+from berth.scheduling.plan.capacity import Capacity
 from berth.services.instances import Order
 
 _FIELDS = {"flavorRef": "flavor"}

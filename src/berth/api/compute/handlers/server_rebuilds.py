@@ -19,8 +19,8 @@ from berth.domain.errors import ConflictError, InvalidInputError
 from berth.domain.image import Image
 from berth.domain.instance import Instance
 from berth.domain.request import Operation, Request
-from berth.scheduling.reduction import CHECK_TYPE, REBUILD
-from berth.scheduling.refusal_texts import without_reasons
+from berth.scheduling.evaluation.refusal_texts import without_reasons
+from berth.scheduling.rules.reduction import CHECK_TYPE, REBUILD
 
 _USER_DATA: Final = (2, 57)
 _SINCE: Final[Mapping[str, Version]] = {

@@ -20,7 +20,7 @@ from berth.api.routing import Call
 from berth.api.values import isotime, naive_time
 from berth.domain.instance import Instance, Status
 from berth.domain.lifecycle import status_shown
-from berth.scheduling.refusal_texts import without_reasons
+from berth.scheduling.evaluation.refusal_texts import without_reasons
 from berth.services.permitting import LOCKED, vm_state
 
 EXTENDED = (2, 3)

@@ -1,0 +1,385 @@
+"""Request classes: all hosts, filtered and scored for one kind of request, and kept true."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from berth.domain.decision import ScoredHost
+from berth.scheduling.engine.blocks import BlockedScores
+from berth.scheduling.engine.compiled import Compiled
+from berth.scheduling.engine.engine_context import Setting
+from berth.scheduling.engine.kernel import Kernel, kernel
+from berth.scheduling.engine.measures import UnfitError, are_finite, check_finite
+from berth.scheduling.engine.scales import Scales, drift, prepared
+from berth.scheduling.engine.scoring import Scoring
+from berth.scheduling.engine.stages import Stages
+from berth.scheduling.engine.timed import Positions, TimedVerdicts
+from berth.scheduling.evaluation.weighing import Scale, is_off, values_of
+from berth.scheduling.rules.rule import Normalisation, Query, Scores, Weigher
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.columnar.journal import VOLATILE
+
+_FEW: Final = 256
+"""Candidates that are looked at one by one, before it is cheaper to rescale everything."""
+
+_ONE_BY_ONE: Final = 3
+"""So many changed rows take less time as plain numbers than as arrays."""
+
+_TOLD_MAX: Final = 256
+"""Hosts whose values and scores are kept part by part."""
+
+_AHEAD: Final = 32
+"""Hosts whose values are asked for at once when a request has more than one instance."""
+
+_DRIFTED_MAX: Final = 16
+"""Decisions on drifted scores before everything is rescaled all the same."""
+
+_SOON_SCALED: Final = 8_192
+"""So many hosts are scored anew by the kernel before drifted scores are looked through."""
+
+_CHANGED_SHARE: Final = 4
+"""When more than one row in so many has changed, everything is evaluated anew."""
+
+
+class OutdatedError(Exception):
+    """So much has changed that the class is to be made anew."""
+
+
+class RequestClass:
+    """One kind of request on one table: stages, extremes and scores of all hosts."""
+
+    def __init__(self, setting: Setting, timed: Sequence[TimedVerdicts], query: Query) -> None:
+        hosts, readings, normalisation = setting.hosts, setting.readings, setting.normalisation
+        self._setting = setting
+        self._hosts = hosts
+        self._readings = readings
+        self._epoch = readings.epoch
+        self._normalisation = normalisation
+        self._timed = timed
+        self._timed_at = [one.position for one in timed]
+        self.stages = Stages(hosts, setting.filters, timed, query)
+        concerned = [weigher for weigher in setting.weighers if self._concerns(weigher, query)]
+        self._scoring = Scoring(
+            hosts, concerned, normalisation, query, self.stages.passing, readings
+        )
+        self._order = setting.order
+        self._scores = BlockedScores(np.full(len(hosts), -np.inf))
+        self._compiled = self._compile(kernel())
+        self._scoring.begin(None if self._compiled is None else self._compiled.board)
+        self._told: dict[int, ScoredHost] = {}
+        self._told_on: tuple[Scale, ...] = ()
+        self._own: dict[int, list[float]] = {}
+        """What weighers that read the request say of rows; see `Measures.own_values`."""
+        groups = self.stages.groups.union(
+            *(weigher.reads.columns for weigher in concerned),
+            {"aggregates"} if any(weigher.multiplier_key for weigher in concerned) else (),
+        )
+        self._positions = Positions(hosts.journal, groups)
+        self._rescale(query)
+
+    @property
+    def count(self) -> int:
+        """How many hosts pass."""
+        return self.stages.count
+
+    def catch_up(self, query: Query) -> None:
+        """Make the class true to the table.
+
+        Raises:
+            OutdatedError: make a new one.
+            UnfitError: evaluate in full.
+        """
+        if self._epoch != self._readings.epoch:
+            raise OutdatedError
+        volatile, settled = self._changed()
+        changed = volatile | settled if settled else volatile
+        if not changed:
+            return
+        if len(changed) <= _ONE_BY_ONE and not settled and self._compiled is None:
+            for row in changed:
+                self._catch_up_one(query, row)
+            return
+        if len(changed) * _CHANGED_SHARE > len(self._hosts) + _FEW:
+            raise OutdatedError
+        if settled and self._scoring.has_switched():
+            raise OutdatedError
+        listed = list(changed)
+        if self._compiled is not None:
+            self._hand_over(query, listed, settled, self._compiled)
+            return
+        rows = np.array(listed, dtype=np.intp)
+        also = np.array(list(settled), dtype=np.intp) if settled else None
+        passes = self.stages.update(query, rows, also)
+        values = self._scoring.measures.values(query, rows)
+        scores = self._scoring.scores(values, self._reference, rows)
+        check_finite(values)
+        self._forget(listed)
+        self._remember(listed, values[self._scoring.measures.own].T.tolist())
+        self._scoring.note(rows, changed, values, passes)
+        if not are_finite(scores):
+            # Values far off the scale they are put on; only a new one can hold them.
+            self._rescale(query)
+            return
+        scores[~passes] = -np.inf
+        self._scores.put(self._positions_of(rows), scores)
+
+    def _compile(self, kernel: Kernel | None) -> Compiled | None:
+        if kernel is None:
+            return None
+        return Compiled(kernel, self._setting, self.stages, self._scoring, self._scores)
+
+    def _hand_over(
+        self, query: Query, rows: list[int], settled: set[int], compiled: Compiled
+    ) -> None:
+        """Let the kernel take in rows that changed."""
+        if settled:
+            self.stages.settle(query, np.array(list(settled), dtype=np.intp))
+            self._own.clear()  # more than what consumption changes may be another
+        own = self._own_values(query, rows)
+        self._forget(rows)
+        self._remember(rows, own)
+        if not compiled.take_in(query, rows, own, self._reference):
+            self._rescale(query)
+
+    def _own_values(self, query: Query, rows: list[int]) -> list[list[float]]:
+        """Return what weighers that read the request say of rows; none at all without any."""
+        measures, known = self._scoring.measures, self._own
+        if not measures.asks:
+            return []
+        if len(rows) <= _ONE_BY_ONE:
+            return [measures.own_values_of_one(query, row, known.get(row)) for row in rows]
+        return measures.own_values(query, np.array(rows, dtype=np.intp))
+
+    def _catch_up_one(self, query: Query, row: int) -> None:
+        """Make the class true to one row that was consumed."""
+        scoring = self._scoring
+        passes = self.stages.update_one(query, row)
+        own = self._own_values(query, [row])
+        values = scoring.measures.whole(row, own[0] if own else ())
+        if not all(map(math.isfinite, values)):
+            raise UnfitError
+        score = scoring.score_of_one(values, self._reference, row)
+        self._forget([row])
+        self._remember([row], own)
+        scoring.note_one(row, values, passes=passes)
+        if not math.isfinite(score):
+            self._rescale(query)
+            return
+        position = row if self._order is None else self._hosts.rank.item(row)
+        self._scores.put_one(position, score if passes else -math.inf)
+
+    def best(self, query: Query, count: int) -> list[int]:
+        """Return the rows of the `count` best hosts, best first, equal ones by name."""
+        now = self._scoring.scales()
+        if now == self._reference.all:
+            return self._top_rows(count)
+        compiled = self._compiled
+        if compiled is not None and compiled.rescales and len(self._hosts) <= _SOON_SCALED:
+            self._rescale(query)
+            return self._top_rows(count)
+        positions = self._top(count)
+        if positions:
+            positions = self._best_of_drifted(query, positions, count, now)
+        return self._rows_of(positions)
+
+    def _top(self, count: int) -> list[int]:
+        """Return the positions of the greatest scores on the reference scales."""
+        if self._compiled is not None and self._compiled.finds(count):
+            return self._compiled.top(count)
+        return self._scores.best(count)
+
+    def _top_rows(self, count: int) -> list[int]:
+        """Return the rows of the greatest scores on the reference scales."""
+        if self._compiled is not None and self._compiled.finds(count):
+            return self._compiled.top_rows(count)
+        return self._rows_of(self._scores.best(count))
+
+    def tied(self, query: Query) -> list[int]:
+        """Return the rows of all hosts that share the best score, by name."""
+        if self._scoring.scales() != self._reference.all:
+            self._rescale(query)
+        (first,) = self._top(1)
+        return self._rows_of(self._scores.at_least(float(self._scores.values[first])).tolist())
+
+    def scored(self, query: Query, rows: Sequence[int]) -> list[ScoredHost]:
+        """Return hosts with their scores part by part; what is told of one holds until it changes.
+
+        By Nova's rule a single host is not weighed.
+
+        Args:
+            query: the request at hand, of this class.
+            rows: of the hosts.
+        """
+        if self.count <= 1 and self._normalisation is Normalisation.NOVA:
+            named = map(self._hosts.identity, rows)
+            return [ScoredHost(name, node, 0.0) for name, node, _ in named]
+        scales, told = self._scoring.scales(), self._told
+        if scales is not self._told_on and scales != self._told_on:
+            told.clear()
+        self._told_on = scales
+        unknown = [row for row in rows if row not in told]
+        if unknown:
+            if len(told) > _TOLD_MAX:
+                self._own.clear()
+                told.clear()
+                unknown = list(rows)
+            self._tell(query, unknown)
+        return [told[row] for row in rows]
+
+    def _tell(self, query: Query, rows: list[int]) -> None:
+        """Work out what each weigher gave rows; values that hold still are not asked for again."""
+        scoring, hosts, compiled = self._scoring, self._hosts, self._compiled
+        own = self._known_values(query, rows) if scoring.measures.asks else []
+        if compiled is not None and compiled.tells and scoring.scales() == self._reference.all:
+            for row, score, given, normalised in compiled.tell(rows, own):
+                name, node, _ = hosts.identity(row)
+                self._told[row] = ScoredHost(
+                    name, node, score, scoring.names, given, normalised, scoring.plain_factors
+                )
+            return
+        if scoring.measures.asks:
+            raw = [scoring.measures.whole(*one) for one in zip(rows, own, strict=True)]
+            check_finite(np.array(raw))
+        else:
+            values = scoring.measures.values(query, np.array(rows, dtype=np.intp))
+            check_finite(values)
+            raw = values.T.tolist()
+        for row, part in zip(rows, scoring.parts(rows, raw), strict=True):
+            name, node, _ = hosts.identity(row)
+            self._told[row] = ScoredHost(
+                name, node, part.score, scoring.names,
+                raw=part.raw, normalised=part.normalised, multipliers=part.factors,
+            )  # fmt: skip
+
+    def _known_values(self, query: Query, rows: list[int]) -> list[list[float]]:
+        """Return what weighers that read the request say of rows; it is remembered."""
+        known = self._own
+        unknown = [row for row in rows if row not in known]
+        if unknown:
+            if len(query.request.instance_uuids) > 1:
+                # The request's other instances go to the hosts that are next; one look for all.
+                ahead = self._top_rows(_AHEAD)
+                unknown.extend(row for row in ahead if row not in known and row not in rows)
+            known.update(zip(unknown, self._own_values(query, unknown), strict=True))
+        return [known[row] for row in rows]
+
+    def _remember(self, rows: list[int], own: list[list[float]]) -> None:
+        """Remember values of rows that changed: the best of them are soon asked for again."""
+        if not self._scoring.measures.asks or len(rows) > _TOLD_MAX // 2:
+            return
+        if len(self._own) + len(rows) > _TOLD_MAX:
+            self._own.clear()
+            self._told.clear()
+        self._own.update(zip(rows, own, strict=True))
+
+    def _forget(self, rows: list[int]) -> None:
+        """Forget what is told of rows that have changed."""
+        for known in (self._told, self._own):
+            for row in known.keys() & rows if len(rows) > 1 else rows:
+                known.pop(row, None)
+
+    def _concerns(self, weigher: Weigher, query: Query) -> bool:
+        """Tell whether a weigher has anything to say of the class."""
+        if is_off(self._hosts, weigher):
+            return False
+        first = (self._hosts.alive.argmax(),) if len(self._hosts) else ()
+        some = np.array(first, dtype=np.intp)
+        return values_of(weigher, self._normalisation, self._hosts, query, some) is not None
+
+    def _changed(self) -> tuple[set[int], set[int]]:
+        """Return the rows that changed in volatile columns only, and in others too."""
+        found = self._positions.changed()
+        if found is None:
+            raise OutdatedError
+        volatile: set[int] = set()
+        settled: set[int] = set()
+        for group, rows in found.items():
+            (volatile if group in VOLATILE else settled).update(rows)
+        for index, one in enumerate(self._timed):
+            position = one.position
+            if position == self._timed_at[index]:
+                continue
+            turned = one.since(self._timed_at[index])
+            if turned is None:
+                raise OutdatedError
+            settled.update(turned)
+            self._timed_at[index] = position
+        return volatile, settled
+
+    def _best_of_drifted(
+        self, query: Query, positions: list[int], count: int, now: tuple[Scale, ...]
+    ) -> list[int]:
+        """Find the best by evaluating all that can be among them.
+
+        Every score is at most `most` above the stored one, and the hosts at the stored best
+        positions are at least as good as the worst of them now is.
+        """
+        self._drifted += 1
+        if self._drifted <= _DRIFTED_MAX:
+            scales = prepared(self._scoring.weighers, now)
+            _, most = drift(self._scoring.weighers, self._reference.all, now, self._scoring.extent)
+            exact = self._exact(query, np.array(positions, dtype=np.intp), scales)
+            bound = float(exact.min()) - most - self._scoring.slack
+            if len(positions) < count:
+                bound = float(np.finfo(np.float64).min)
+            if math.isfinite(bound) and (best := self._best_above(bound, query, count, scales)):
+                return best
+        self._rescale(query)
+        return self._top(count)
+
+    def _best_above(
+        self, bound: float, query: Query, count: int, scales: Scales
+    ) -> list[int] | None:
+        """Return the best of all with a stored score of at least `bound`; None when many have."""
+        near = self._scores.at_least(bound)
+        if near.size > _FEW:
+            return None
+        best: list[int] = near[
+            np.lexsort((near, -self._exact(query, near, scales)))[:count]
+        ].tolist()
+        return best
+
+    def _exact(self, query: Query, positions: Rows, scales: Scales) -> Scores:
+        rows = positions if self._order is None else self._order[positions]
+        values = self._scoring.measures.values(query, rows)
+        check_finite(values)
+        return self._scoring.scores(values, scales, rows)
+
+    def _rescale(self, query: Query) -> None:
+        """Score everybody anew.
+
+        Raises:
+            UnfitError: scores are so large that they cannot be kept.
+        """
+        self._drifted = 0
+        self._scoring.reference = self._scoring.scales()
+        self._reference = prepared(self._scoring.weighers, self._scoring.reference)
+        if self._compiled is not None:
+            self._compiled.set_scales(self._reference)
+            if self._compiled.rescales:
+                self._compiled.rescale()
+                return
+        self._scores.fill(self._all_scores(query))
+
+    def _all_scores(self, query: Query) -> Scores:
+        """Score everybody on the reference scales, by position."""
+        everyone = self._hosts.everyone
+        values = self._scoring.measures.values(query, everyone)
+        check_finite(values)
+        scores = self._scoring.scores(values, self._reference, everyone)
+        passes = self.stages.passing(everyone)
+        if not are_finite(scores) and not are_finite(scores[passes]):
+            raise UnfitError
+        scores[~passes] = -np.inf
+        return scores if self._order is None else scores[self._order]
+
+    def _positions_of(self, rows: Rows) -> Rows:
+        return rows if self._order is None else self._hosts.rank[rows]
+
+    def _rows_of(self, positions: list[int]) -> list[int]:
+        if self._order is None:
+            return positions
+        rows: list[int] = self._order[positions].tolist()
+        return rows

@@ -1,0 +1,105 @@
+"""Alternates: hosts to try first when a build fails (nova.md 2.5).
+
+They are the best of what the decision saw, are not claimed, and are looked at again with every
+filter on the table of then before one is taken.
+"""
+
+from collections.abc import Collection, Iterable
+from itertools import islice
+from typing import Final
+
+from berth.domain.request import Operation, Request
+from berth.scheduling.evaluation.ranking import Ranked
+from berth.tables.host.hosts import HostTable
+
+Pair = tuple[str, str]
+
+_FEW: Final = 8
+_WITH_ALTERNATES: Final = frozenset(
+    {Operation.CREATE, Operation.RETRY, Operation.RESIZE, Operation.MIGRATE}
+)
+
+
+def has_alternates(request: Request) -> bool:
+    """Tell whether hosts are named for a request that are tried should the first one fail.
+
+    Not for one that names its host, nor where Nova asks for a new decision each time.
+    """
+    if request.force_hosts or request.force_nodes or request.destination is not None:
+        return False
+    return request.operation in _WITH_ALTERNATES
+
+
+def first_alternate(hosts: HostTable, request: Request, ranked: Ranked) -> int | None:
+    """Return the ranking's number of the first alternate that may be taken now, if any."""
+    for name, node in request.alternates:
+        for row in sorted(hosts.rows_of_name(name)):
+            number = ranked.find(row) if hosts.node(row) == node else None
+            if number is not None:
+                return number
+    return None
+
+
+def alternates_of(
+    hosts: HostTable, ranked: Ranked, chosen: Collection[int], wanted: int
+) -> dict[int, tuple[Pair, ...]]:
+    """Name the best hosts that no instance of the request goes to, for each that one goes to.
+
+    Args:
+        hosts: the table, with all instances of the request on it.
+        ranked: where one more instance might go.
+        chosen: the rows that instances go to.
+        wanted: how many for each.
+
+    Returns:
+        (host, node) pairs in order, by row; those of the same cell as the row.
+    """
+    found: dict[int, tuple[Pair, ...]] = dict.fromkeys(chosen, ())
+    if not wanted or not ranked.size:
+        return found
+    if len(found) == 1:
+        (row,) = found
+        pairs = _best_beside(hosts, ranked, row, wanted)
+        if pairs is not None:
+            return {row: pairs}
+    cell_of = {row: hosts.cell_name(row) for row in found}
+    cells = set(cell_of.values())
+    rows = _best_others(ranked, found, wanted)
+    if len(cells) > 1 or any(hosts.cell_name(row) not in cells for row in rows):
+        rows = _best_others(ranked, found, ranked.size)
+    by_cell = {cell: _in_cell(hosts, cell, rows, wanted) for cell in cells}
+    return {row: by_cell[cell] for row, cell in cell_of.items()}
+
+
+def _best_beside(
+    hosts: HostTable, ranked: Ranked, row: int, wanted: int
+) -> tuple[Pair, ...] | None:
+    """Do it for one row, as long as no host of another cell comes in between."""
+    cell = hosts.cell_name(row) if hosts.has_cells else None
+    pairs: list[Pair] = []
+    for number in ranked.best(min(wanted + 1, ranked.size)):
+        other = ranked.row(number)
+        if cell is not None and hosts.cell_name(other) != cell:
+            return None
+        if other != row and len(pairs) < wanted:
+            name, node, _ = hosts.identity(other)
+            pairs.append((name, node))
+    return tuple(pairs)
+
+
+def _best_others(ranked: Ranked, chosen: Collection[int], count: int) -> list[int]:
+    """Return the rows of the best hosts that no instance goes to: `count` or more, or all.
+
+    Those that instances go to are often not among the best any more, so few are looked at first.
+    """
+    looked = min(count + min(len(chosen), _FEW), ranked.size)
+    while True:
+        rows = [row for row in map(ranked.row, ranked.best(looked)) if row not in chosen]
+        if len(rows) >= count or looked == ranked.size:
+            return rows
+        looked = min(4 * looked, ranked.size)
+
+
+def _in_cell(hosts: HostTable, cell: str, rows: Iterable[int], wanted: int) -> tuple[Pair, ...]:
+    inside = (row for row in rows if hosts.cell_name(row) == cell)
+    return tuple((hosts.name(row), hosts.node(row)) for row in islice(inside, wanted))

@@ -1,0 +1,52 @@
+"""Assigning: what an instance gets of the host that was chosen, from all rules that say so."""
+
+from collections.abc import Sequence
+
+from berth.domain.assignment import Assignment
+from berth.domain.errors import InvalidInputError
+from berth.scheduling.rules.rule import Filter, Query
+from berth.tables.host.hosts import HostTable
+
+_GROUPS = "needs.groups"
+
+
+class Assigning:
+    """What some filters assign, together; made once for many instances."""
+
+    def __init__(self, filters: Sequence[Filter]) -> None:
+        self._asked = tuple(
+            dict.fromkeys(rule.assign for rule in filters if rule.assign is not None)
+        )
+        self._knows_groups = any(_GROUPS in rule.reads.request for rule in filters)
+
+    def __call__(self, hosts: HostTable, query: Query, row: int) -> Assignment | None:
+        """See `assign`."""
+        if query.needs.groups and not self._knows_groups:
+            raise InvalidInputError(
+                "flavor.extra_specs",
+                "ask for groups of resources, and the policy has no filter that finds providers"
+                " for them; add GranularGroupsFilter to it",
+            )
+        given: list[Assignment] = []
+        for one in self._asked:
+            part = one(hosts, query, row)
+            if part is not None:
+                given.append(part)
+        return Assignment.merged(given) if given else None
+
+
+def assign(
+    hosts: HostTable, query: Query, row: int, filters: Sequence[Filter]
+) -> Assignment | None:
+    """Ask every filter that assigns what an instance placed on a row gets; None for nothing.
+
+    Args:
+        hosts: the table, with the request's earlier instances on it.
+        query: the instance.
+        row: the host that was chosen for it.
+        filters: those that hold for the request; all of them let the row pass.
+
+    Raises:
+        InvalidInputError: the request asks for groups, and no filter of the policy knows them.
+    """
+    return Assigning(filters)(hosts, query, row)

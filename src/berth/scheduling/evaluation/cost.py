@@ -1,0 +1,20 @@
+"""Costs: what the least-cost scheduler adds up instead of weights (D1, nova.md 1.2)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from berth.scheduling.rules.rule import Query, Scores
+from berth.tables.columnar.bitsets import Selection
+from berth.tables.host.hosts import HostTable
+
+CostOf = Callable[[HostTable, Query, Selection], Scores]
+"""(hosts, query, rows) -> (K,) float64, at least 0 and finite: what it costs to use each host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One cost function, with its weight in the sum."""
+
+    name: str
+    cost: CostOf
+    weight: float = 1.0

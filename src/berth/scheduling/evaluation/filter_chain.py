@@ -1,0 +1,104 @@
+"""The filter chain: filters in the policy's order, each seeing what the one before left."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.domain.decision import FilterCount
+from berth.scheduling.rules.reduction import REBUILD, Reduction
+from berth.scheduling.rules.rule import Filter, Query
+from berth.tables.columnar.bitsets import Mask
+from berth.tables.host.hosts import HostTable
+
+
+@dataclass(frozen=True, slots=True)
+class Survivors:
+    """Hosts that passed, and how many were left by the reduction and by each filter in turn."""
+
+    mask: Mask
+    filters: tuple[Filter, ...]
+    left: tuple[int, ...]
+
+    @property
+    def counts(self) -> tuple[FilterCount, ...]:
+        """The hosts before and after each filter that ran."""
+        steps = zip(self.filters, self.left, self.left[1:], strict=False)
+        return tuple(FilterCount(rule.name, before, after) for rule, before, after in steps)
+
+
+class Chain:
+    """The filters of one request. Verdicts that consumption cannot change are asked for once.
+
+    Every instance starts from all hosts again, so a host that one instance could not use is
+    looked at for the next: an affinity may be what makes it fit.
+
+    Attributes:
+        filters: those that hold for the request; a forced one and a rebuild skip some.
+    """
+
+    def __init__(self, hosts: HostTable, filters: Sequence[Filter], reduction: Reduction) -> None:
+        self._hosts = hosts
+        self._reduction = reduction
+        self._all = tuple(filters)
+        self._once: dict[int, Mask | None] = {}
+        self.filters = self.holding(forced=reduction.forced)
+
+    def holding(self, *, forced: bool) -> tuple[Filter, ...]:
+        """Return the filters that hold for a forced request, or for any other.
+
+        Force skips none when hosts are only checked, and a rebuild, which claims nothing, asks
+        only the filters that are made for it (nova.md 2.2).
+        """
+        if self._reduction.check_type == REBUILD:
+            return tuple(f for f in self._all if f.run_on_rebuild)
+        skips = forced and not self._reduction.check_type
+        return tuple(f for f in self._all if f.on_forced or not skips)
+
+    def run(self, query: Query) -> Survivors:
+        """Run the chain for one instance; it stops at the filter that leaves no host."""
+        mask = self._reduction.mask.copy()
+        left = [int(np.count_nonzero(mask))]
+        for rule in self.filters:
+            verdict = self._verdict(rule, query)
+            if verdict is None:
+                left.append(left[-1])
+            else:
+                mask &= verdict
+                left.append(int(np.count_nonzero(mask)))
+            if not left[-1]:
+                break
+        return Survivors(mask, self.filters, tuple(left))
+
+    def verdicts(self, query: Query) -> list[Mask]:
+        """Ask every filter about every host, for an explanation."""
+        everyone = np.ones(len(self._hosts), dtype=np.bool_)
+        asked = (self._verdict(rule, query) for rule in self.filters)
+        return [everyone if verdict is None else verdict for verdict in asked]
+
+    def passes(self, query: Query, *, forced: bool) -> Mask:
+        """Tell which hosts every filter lets pass, were the request forced or not."""
+        return self._passed(query, self.holding(forced=forced))
+
+    def passes_what_force_skips(self, query: Query) -> Mask:
+        """Tell which hosts the filters let pass that a forced request is not held to."""
+        held = {id(rule) for rule in self.holding(forced=True)}
+        skipped = [rule for rule in self.holding(forced=False) if id(rule) not in held]
+        return self._passed(query, skipped)
+
+    def _passed(self, query: Query, filters: Iterable[Filter]) -> Mask:
+        mask = np.ones(len(self._hosts), dtype=np.bool_)
+        for rule in filters:
+            verdict = self._verdict(rule, query)
+            if verdict is not None:
+                mask &= verdict
+        return mask
+
+    def _verdict(self, rule: Filter, query: Query) -> Mask | None:
+        if not rule.once_per_request:
+            return rule.keep(self._hosts, query, self._hosts.everyone)
+        # Not by name: a policy may have one filter twice, with different options.
+        key = id(rule)
+        if key not in self._once:
+            self._once[key] = rule.keep(self._hosts, query, self._hosts.everyone)
+        return self._once[key]

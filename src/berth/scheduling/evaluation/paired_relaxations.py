@@ -1,0 +1,145 @@
+"""Pairs: what would have to change when no single change is enough (nova.md 7, #1).
+
+A host that exactly two filters remove can be won by what both of them say. Each of the two says
+which hosts it finds nearest; of these the one is named that both together find nearest, and what
+the two say of that one host is true together.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from berth.domain.decision import Relaxation
+from berth.scheduling.rules.rule import Filter, Query, count_hosts, example_names
+from berth.tables.columnar.bitsets import Mask, Rows
+from berth.tables.host.hosts import HostTable
+
+_PAIRS_MAX = 3
+"""Pairs that are told, those that most hosts lack first."""
+
+_BEYOND = 2.0
+"""What a change without an amount counts for, beside amounts that are 1 at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """One host, what each of the two filters says of it alone, and which finds it nearest."""
+
+    row: int
+    changes: tuple[Relaxation, ...]
+    near: tuple[bool, ...]
+
+
+def relaxations_in_pairs(
+    hosts: HostTable,
+    query: Query,
+    filters: Sequence[Filter],
+    verdicts: Sequence[Mask],
+    allowed: Mask,
+) -> list[Relaxation]:
+    """Say which two changes together would let the request fit.
+
+    Args:
+        hosts: the table.
+        query: the instance that found no host.
+        filters: those that were asked.
+        verdicts: of each filter, (N,).
+        allowed: (N,) hosts that the request allows by name.
+    """
+    failed = np.zeros(len(hosts), dtype=np.int64)
+    for verdict in verdicts:
+        failed += ~verdict
+    twice = allowed & (failed == 2)  # noqa: PLR2004 - a pair
+    if not twice.any():
+        return []
+    found: list[tuple[Filter, Filter, Rows]] = []
+    for (one, lacks), (other, also) in combinations(zip(filters, verdicts, strict=True), 2):
+        rows = np.flatnonzero(twice & ~lacks & ~also)
+        if rows.size:
+            found.append((one, other, rows))
+    found.sort(key=lambda pair: -pair[2].size)
+    return list(_told(hosts, query, found[:_PAIRS_MAX]))
+
+
+def _told(
+    hosts: HostTable, query: Query, pairs: Sequence[tuple[Filter, Filter, Rows]]
+) -> Iterator[Relaxation]:
+    for one, other, unsorted in pairs:
+        rows = unsorted[hosts.rank[unsorted].argsort()]
+        nearest = _nearest(query, list(_offers(hosts, query, (one, other), rows)))
+        if nearest is None:
+            continue
+        both = " and ".join(map(_what, nearest.changes))
+        yield Relaxation(
+            filter=" + ".join(part.filter for part in nearest.changes),
+            subject=", ".join(part.subject for part in nearest.changes),
+            text=f"{both}: {count_hosts(1)}, of {rows.size:,} that lack both",
+            hosts=1,
+            examples=example_names(hosts, np.array([nearest.row])),
+            parts=nearest.changes,
+        )
+
+
+def _offers(
+    hosts: HostTable, query: Query, pair: tuple[Filter, Filter], rows: Rows
+) -> Iterator[_Offer]:
+    """Yield what both filters say of each host that one of them finds nearest, by name."""
+    near = [_near(hosts, query, rule, rows) for rule in pair]
+    found = np.array(sorted(near[0] | near[1]), dtype=np.intp)
+    for row in found[hosts.rank[found].argsort()].tolist():
+        said = [rule.relax(hosts, query, np.array([row])) for rule in pair]
+        if all(said):
+            changes = tuple(changes[0] for changes in said)
+            yield _Offer(row, changes, tuple(row in rows_near for rows_near in near))
+
+
+def _near(hosts: HostTable, query: Query, rule: Filter, rows: Rows) -> frozenset[int]:
+    """Return the few rows that a filter would win most easily; the first when it names none."""
+    names = {name for change in rule.relax(hosts, query, rows) for name in change.examples}
+    # By name, as a relaxation tells no rows: of several nodes with one name all are looked at.
+    named = [row for name in names for row in hosts.rows_of_name(name)]
+    found = rows[np.isin(rows, named)] if named else rows[:1]
+    return frozenset(found.tolist() or rows[:1].tolist())
+
+
+def _nearest(query: Query, offers: Sequence[_Offer]) -> _Offer | None:
+    """Return the offer with the smallest changes, the first by name of equal ones.
+
+    Of changes without amounts (several classes less of each, say) a filter knows best which is
+    nearest, unless it says the same of all hosts.
+    """
+    if not offers:
+        return None
+    greatest: dict[str, float] = {}
+    for change in (change for offer in offers for change in offer.changes):
+        if change.change is not None:
+            most = max(greatest.get(change.subject, 1.0), abs(change.change))
+            greatest[change.subject] = most
+    greatest |= {name: float(amount) for name, amount in query.needs.amounts.items()}
+    said = zip(*(map(_what, offer.changes) for offer in offers), strict=True)
+    tells_apart = [len(set(texts)) > 1 for texts in said]
+
+    def distance(offer: _Offer) -> tuple[float, int]:
+        near = zip(tells_apart, offer.near, strict=True)
+        return _size(offer, greatest), -sum(counts and is_near for counts, is_near in near)
+
+    return min(offers, key=distance)
+
+
+def _size(offer: _Offer, greatest: Mapping[str, float]) -> float:
+    """Return how large the two changes are together.
+
+    Amounts of different things cannot be added up, so each counts by what it is of all that is
+    asked, or of the greatest change of its kind.
+    """
+    return sum(
+        _BEYOND if one.change is None else abs(one.change) / greatest[one.subject]
+        for one in offer.changes
+    )
+
+
+def _what(change: Relaxation) -> str:
+    """Return the change without the number of hosts that it wins."""
+    return change.text.rpartition(": ")[0] or change.text

@@ -1,0 +1,161 @@
+"""Rankings: hosts with scores, and how the few best are found without sorting all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from berth.domain.decision import ScoredHost, ScorePart
+from berth.scheduling.rules.rule import Scores, Weigher
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.columnar.class_columns import Ints
+from berth.tables.host.hosts import HostTable
+
+_BLOCK = 128
+"""Values whose greatest is taken at once, to find the few best without sorting all."""
+
+
+class Ranked(Protocol):
+    """Hosts in order of their scores; equal scores are told apart by the hosts' names.
+
+    Hosts are named by a number that only the ranking itself can read.
+    """
+
+    @property
+    def size(self) -> int:
+        """How many hosts there are."""
+        ...
+
+    def best(self, count: int) -> list[int]:
+        """Return the `count` best hosts, best first; fewer when there are not so many."""
+        ...
+
+    def tied(self) -> list[int]:
+        """Return every host that shares the best score, by name."""
+        ...
+
+    def row(self, number: int) -> int:
+        """Return the table row of a host."""
+        ...
+
+    def find(self, row: int) -> int | None:
+        """Return the number of the host in a table row; None when it is not ranked."""
+        ...
+
+    def scored(self, numbers: Sequence[int]) -> list[ScoredHost]:
+        """Return hosts with their scores part by part."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """One weigher's values for K hosts."""
+
+    weigher: Weigher
+    raw: Scores
+    normalised: Scores
+    multiplier: float | Scores
+
+    def part(self, index: int) -> ScorePart:
+        """Return what the weigher gave one host.
+
+        A raw value that is not finite is told as 0, or as the greatest number or the least:
+        records are JSON, which has no others.
+        """
+        multiplier = self.multiplier
+        if not isinstance(multiplier, float | int):
+            multiplier = float(multiplier[index])
+        return ScorePart(
+            weigher=self.weigher.name,
+            raw=float(np.nan_to_num(self.raw[index])),
+            normalised=float(self.normalised[index]),
+            multiplier=float(multiplier),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """K hosts with their scores, not sorted: `rows[i]` has `scores[i]`; see `Ranked`."""
+
+    hosts: HostTable
+    rows: Rows
+    scores: Scores
+    parts: tuple[Weighed, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """See `Ranked.size`."""
+        return self.rows.size
+
+    def best(self, count: int) -> list[int]:
+        """See `Ranked.best`; hosts are named by their index."""
+        return best_first(self.scores, self.hosts.rank[self.rows], count)
+
+    def tied(self) -> list[int]:
+        """See `Ranked.tied`."""
+        tied = np.flatnonzero(self.scores == self.scores.max())
+        found: list[int] = tied[self.hosts.rank[self.rows[tied]].argsort()].tolist()
+        return found
+
+    def row(self, number: int) -> int:
+        """See `Ranked.row`."""
+        return int(self.rows[number])
+
+    def find(self, row: int) -> int | None:
+        """See `Ranked.find`."""
+        found: list[int] = np.flatnonzero(self.rows == row).tolist()
+        return found[0] if found else None
+
+    def scored(self, numbers: Sequence[int]) -> list[ScoredHost]:
+        """See `Ranked.scored`."""
+        return [self._scored(number) for number in numbers]
+
+    def _scored(self, number: int) -> ScoredHost:
+        name, node, _ = self.hosts.identity(self.row(number))
+        parts = (part.part(number) for part in self.parts)
+        return ScoredHost.of(name, node, float(self.scores[number]), parts)
+
+
+def best_first(scores: Scores, rank: Ints, count: int) -> list[int]:
+    """Return indices of the `count` greatest scores, best first.
+
+    Args:
+        scores: (K,).
+        rank: (K,) all different; of equal scores the one of lower rank comes first.
+        count: how many, at most K are returned.
+    """
+    count = min(count, scores.size)
+    if not count:
+        return []
+    near = _near_best(scores, count)
+    near_scores = scores[near]
+    least = np.partition(near_scores, near.size - count)[near.size - count]
+    above = near[near_scores > least]
+    tied = near[near_scores == least]
+    best = np.concatenate((above, _lowest(rank[tied], tied, count - above.size)))
+    order = np.lexsort((rank[best], -scores[best]))
+    chosen: list[int] = best[order].tolist()
+    return chosen
+
+
+def _near_best(values: Scores | Ints, count: int) -> Rows:
+    """Return indices that hold the `count` greatest values, and not many others.
+
+    The greatest of each block are at least so many values; whatever is below the `count`-th of
+    them cannot be among the best.
+    """
+    blocks = values.size // _BLOCK
+    if blocks <= count:
+        return np.arange(values.size)
+    greatest = values[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
+    bound = np.partition(greatest, blocks - count)[blocks - count]
+    return np.flatnonzero(values >= bound)
+
+
+def _lowest(rank: Ints, indices: Rows, count: int) -> Rows:
+    """Return the `count` of the indices that have the lowest ranks."""
+    if indices.size > count:
+        near = _near_best(-rank, count)
+        rank, indices = rank[near], indices[near]
+    return indices[rank.argsort()[:count]]

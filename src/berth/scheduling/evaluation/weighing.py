@@ -1,0 +1,196 @@
+"""Weighing: raw values to scores, by Nova's rule (nova.md 2.4) or as shares of the host."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from berth.scheduling.evaluation.ranking import Ranking, Weighed
+from berth.scheduling.rules.rule import Normalisation, OfOne, Query, Raw, Scores, Weigher
+from berth.tables.columnar.bitsets import Rows, Selection
+from berth.tables.host.hosts import HostTable
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The ends that a weigher's raw values are put between: 0 at `low`, 1 at `low + span`.
+
+    A span of 0 says that all values are equal: they all become 0.
+    """
+
+    low: float
+    span: float
+
+
+_NONE: Final[Rows] = np.zeros(0, dtype=np.intp)
+
+UNSCALED: Final = Scale(0.0, 1.0)
+"""For values that are shares already."""
+
+
+def weigh(
+    hosts: HostTable,
+    query: Query,
+    rows: Rows,
+    weighers: Sequence[Weigher],
+    normalisation: Normalisation = Normalisation.NOVA,
+) -> Ranking:
+    """Score hosts: the sum over weighers of multiplier x normalised value.
+
+    By Nova's rule a single host is not weighed: its score is 0 (nothing to compare with).
+
+    Args:
+        hosts: the table.
+        query: what is asked.
+        rows: (K,) rows that passed the filters.
+        weighers: in order of the policy; the order changes no score but by rounding.
+        normalisation: how raw values become comparable.
+    """
+    scores = np.zeros(rows.size, dtype=np.float64)
+    by_share = normalisation is Normalisation.SHARE
+    if rows.size <= (not by_share):
+        return Ranking(hosts, rows, scores)
+    parts: list[Weighed] = []
+    for weigher in weighers:
+        raw = (
+            None
+            if is_off(hosts, weigher)
+            else values_of(weigher, normalisation, hosts, query, rows)
+        )
+        if raw is None:
+            continue
+        multiplier = multipliers(hosts, weigher, rows)
+        normalised = (
+            _finite_shares(raw) if by_share else normalise(raw, weigher.floor, weigher.ceiling)
+        )
+        scores += multiplied(normalised, multiplier)
+        parts.append(Weighed(weigher, raw, normalised, multiplier))
+    return Ranking(hosts, rows, scores, tuple(parts))
+
+
+def values_of(
+    weigher: Weigher,
+    normalisation: Normalisation,
+    hosts: HostTable,
+    query: Query,
+    rows: Selection,
+) -> Scores | None:
+    """Return what a weigher measures of rows; see `reader_of`."""
+    return reader_of(weigher, normalisation)(hosts, query, rows)
+
+
+def reader_of(weigher: Weigher, normalisation: Normalisation) -> Raw:
+    """Return how a weigher measures under a policy: raw values, or shares.
+
+    Raises:
+        ValueError: shares are asked of a weigher that has none; policies that mix the two are
+            refused when they are read.
+    """
+    if normalisation is Normalisation.NOVA:
+        return weigher.raw
+    if weigher.share is None:
+        raise ValueError(f"{weigher.name} has no share form")
+    return weigher.share
+
+
+def reader_of_one(weigher: Weigher, normalisation: Normalisation) -> OfOne | None:
+    """Return how a weigher reads one row; None where it has no form of its own for that."""
+    return weigher.raw_of_one if normalisation is Normalisation.NOVA else weigher.share_of_one
+
+
+def multipliers(hosts: HostTable, weigher: Weigher, rows: Selection) -> float | Scores:
+    """Return the multiplier of each row; one number when it is the same for all.
+
+    Metadata of the host's aggregates comes before the policy, the least of several (nova.md
+    2.4).
+    """
+    usual = weigher.multiplier
+    if not weigher.multiplier_key:
+        return usual
+    least = hosts.memberships.least_of(weigher.multiplier_key, rows)
+    if least is None:
+        return usual
+    given = -least if weigher.is_penalty else least
+    return np.where(np.isnan(given), usual, given)
+
+
+def is_off(hosts: HostTable, weigher: Weigher) -> bool:
+    """Tell whether a weigher is turned off: by the policy, and no aggregate turns it on."""
+    if weigher.multiplier:
+        return False
+    key = weigher.multiplier_key
+    return not key or hosts.memberships.least_of(key, _NONE) is None
+
+
+def multiplied(normalised: Scores, multiplier: float | Scores) -> Scores:
+    """Return the scores that normalised values make."""
+    if isinstance(multiplier, float | int) and multiplier == 1:
+        return normalised
+    product: Scores = multiplier * normalised
+    return product
+
+
+def _finite_shares(shares: Scores) -> Scores:
+    """Return shares with 0 for what is not a number, and the nearest end for an infinite one.
+
+    Those of Berth's own weighers are finite; the engine keeps no others, and has them made here.
+    """
+    if np.isfinite(shares).all():
+        return shares
+    return np.nan_to_num(shares, nan=0.0, posinf=1.0, neginf=0.0)
+
+
+def normalise(raw: Scores, floor: float | None, ceiling: float | None) -> Scores:
+    """Map raw values to [0, 1] by (raw - low) / (high - low).
+
+    Low and high are the fixed ends, which raw values are clamped to, or else the least and
+    greatest value here. Equal values all become 0. So does a value that is not a number; an
+    infinite one counts as the greatest or least finite one.
+
+    Args:
+        raw: (K,), K >= 1.
+        floor: the fixed low end, or None.
+        ceiling: the fixed high end, or None.
+    """
+    least, most = float(raw.min()), float(raw.max())
+    if math.isfinite(least) and math.isfinite(most):
+        scale = scale_of(least, most, floor, ceiling)
+        if math.isinf(scale.span):
+            # Ends so far apart that their distance is no number; a quarter of all of it is.
+            ends = (None if end is None else end / 4 for end in (floor, ceiling))
+            return normalise(raw / 4, *ends)
+        return scaled(raw, scale, floor, ceiling)
+    return _normalise_odd(raw, floor, ceiling)
+
+
+def scale_of(least: float, most: float, floor: float | None, ceiling: float | None) -> Scale:
+    """Return the scale of values between `least` and `most`, with fixed ends where given."""
+    low = (least if ceiling is None else min(least, ceiling)) if floor is None else floor
+    high = (most if floor is None else max(most, floor)) if ceiling is None else ceiling
+    return Scale(low, high - low if high > low else 0.0)
+
+
+def scaled(raw: Scores, scale: Scale, floor: float | None, ceiling: float | None) -> Scores:
+    """Put finite raw values on a scale, clamped to the fixed ends."""
+    if not scale.span:
+        return np.zeros(raw.size, dtype=np.float64)
+    if floor is not None:
+        raw = np.maximum(raw, floor)
+    if ceiling is not None:
+        raw = np.minimum(raw, ceiling)
+    above: Scores = raw - scale.low if scale.low else raw
+    return above / scale.span
+
+
+def _normalise_odd(raw: Scores, floor: float | None, ceiling: float | None) -> Scores:
+    finite = raw[np.isfinite(raw)]
+    if not finite.size:
+        return np.zeros(raw.size, dtype=np.float64)
+    clipped = np.clip(raw, finite.min(), finite.max())
+    unknown = np.isnan(raw)
+    clipped[unknown] = finite[0]
+    normalised = normalise(clipped, floor, ceiling)
+    normalised[unknown] = 0.0
+    return normalised

@@ -1,0 +1,108 @@
+"""Whether one guest cell fits on one host cell, and what it gets there (nova.md 6.2)."""
+
+from dataclasses import dataclass
+
+from berth.domain.guest_topology import GuestCell, PageWish
+from berth.domain.hardware_share import CellShare
+from berth.domain.resources import MEMORY_MB, VCPU
+from berth.scheduling.hardware.cell_demand import CellDemand
+from berth.scheduling.hardware.cell_masks import UNBOUND
+from berth.scheduling.hardware.pinning import Pins, pin
+from berth.tables.host.cell_use import FreeCell
+from berth.tables.host.hosts import HostTable
+
+_KB_PER_MB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """How far a host overcommits CPUs and memory."""
+
+    cpus: float = UNBOUND
+    memory: float = UNBOUND
+
+    @classmethod
+    def of(cls, hosts: HostTable, row: int) -> "Ratios":
+        """Return the ratios of a row."""
+        return cls(_ratio(hosts, VCPU, row), _ratio(hosts, MEMORY_MB, row))
+
+
+def fit_cell(
+    cell: FreeCell, demand: CellDemand, guest: GuestCell, ratios: Ratios
+) -> CellShare | None:
+    """Return what a guest cell would get of a host cell, None when it does not fit."""
+    pages = page_size(cell, demand)
+    if pages is None:
+        return None
+    if demand.floats and not floats(cell, demand, ratios):
+        return None
+    pins = pin(cell, demand) if demand.is_pinned else Pins()
+    if pins is None:
+        return None
+    return CellShare(
+        host_cell=cell.cell_id,
+        memory_mb=demand.memory_mb,
+        page_size_kb=pages or None,
+        shared_cpus=demand.shared,
+        pinned=tuple(zip(sorted(guest.dedicated_cpus), pins.cpus, strict=True)),
+        emulator_cpus=pins.emulator,
+        idle_cpus=pins.idle,
+    )
+
+
+def page_size(cell: FreeCell, demand: CellDemand) -> int | None:
+    """Return the page size to use in kB, 0 when none was asked for, None when memory is short."""
+    wanted_kb = demand.memory_mb * _KB_PER_MB
+    if demand.page_size is None:
+        smallest_kb = cell.shape.smallest_kb
+        fits = wanted_kb <= free_kb(cell, demand) and not wanted_kb % max(smallest_kb, 1)
+        return 0 if fits else None
+    for size_kb, left_kb in sorted(allowed_pages(cell, demand), reverse=True):
+        if wanted_kb <= left_kb and not wanted_kb % size_kb:
+            return size_kb
+    return None
+
+
+def allowed_pages(cell: FreeCell, demand: CellDemand) -> list[tuple[int, int]]:
+    """Return the sizes of the pages that a wish allows, each with what is free, in kB."""
+    wish, smallest_kb = demand.page_size, cell.shape.smallest_kb
+    if isinstance(wish, int):
+        return [pages for pages in cell.pages_kb if pages[0] == wish]
+    if wish is PageWish.SMALL:
+        return [pages for pages in cell.pages_kb if pages[0] == smallest_kb]
+    if wish is PageWish.LARGE:
+        return [pages for pages in cell.pages_kb if pages[0] != smallest_kb]
+    return list(cell.pages_kb)
+
+
+def free_kb(cell: FreeCell, demand: CellDemand) -> int:
+    """Return the memory that a guest without a wish for pages may have of a cell.
+
+    With dedicated CPUs that is what nobody has; otherwise all that there is, as memory may be
+    overcommitted then, though not against itself.
+    """
+    shape = cell.shape
+    if not shape.smallest_kb:
+        mb = cell.memory_free_mb if demand.is_pinned else shape.cell.memory_mb
+        return mb * _KB_PER_MB
+    if demand.is_pinned:
+        return dict(cell.pages_kb)[shape.smallest_kb]
+    totals = {pages.size_kb: pages.total for pages in shape.cell.mempages}
+    return totals[shape.smallest_kb] * shape.smallest_kb
+
+
+def floats(cell: FreeCell, demand: CellDemand, ratios: Ratios) -> bool:
+    """Tell whether a cell has room among its shared CPUs, and within the host's ratios."""
+    shape = cell.shape
+    return (
+        demand.shared <= shape.shared_cpus
+        and cell.shared_used + demand.shared <= shape.shared_cpus * ratios.cpus
+        and cell.memory_used_mb + demand.memory_mb <= shape.cell.memory_mb * ratios.memory
+    )
+
+
+def _ratio(hosts: HostTable, name: str, row: int) -> float:
+    columns = hosts.resource(name)
+    if columns is None or not columns.terms.item(row):
+        return UNBOUND
+    return columns.ratio.item(row)

@@ -1,0 +1,175 @@
+"""Which hosts' NUMA cells can take a guest topology, for many hosts at once (nova.md 6.2).
+
+Whether one guest cell fits on one host cell is arithmetic on columns. Whether all guest cells
+find different host cells is Hall's theorem: every set of guest cells fits, taken together, on at
+least as many host cells. Equal guest cells are counted, not told apart, so no permutation is
+ever tried.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from berth.domain.guest_topology import PageWish, ThreadPolicy
+from berth.domain.resources import MEMORY_MB, VCPU
+from berth.scheduling.hardware.cell_demand import CellDemand
+from berth.scheduling.hardware.matching import is_matchable
+from berth.tables.columnar.bitsets import Mask, Selection
+from berth.tables.columnar.class_columns import Floats, Ints
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.numa import Places
+
+_KB_PER_MB = 1024
+_HALL_MAX = 5
+"""Kinds of guest cells up to which Hall's condition is tested by sets of them."""
+
+UNBOUND = 1e9
+"""The allocation ratio of hosts that report none: more than any amount could reach."""
+
+At = Places | slice
+
+
+def enough_cells(fits: Sequence[Mask], counts: Sequence[int]) -> Mask:
+    """Tell for each row whether its cells are enough for all guest cells at once.
+
+    Args:
+        fits: (K, C) bool for each kind of guest cell: the host cells that it fits on.
+        counts: how many guest cells are of each kind.
+
+    Returns:
+        (K,) bool.
+    """
+    if fits[0].shape[1] < sum(counts):
+        return np.zeros(len(fits[0]), dtype=np.bool_)
+    if len(fits) > _HALL_MAX:
+        return _by_matching(fits, counts)
+    enough = np.ones(len(fits[0]), dtype=np.bool_)
+    for size in range(1, len(fits) + 1):
+        for kinds in combinations(range(len(fits)), size):
+            together = fits[kinds[0]]
+            for kind in kinds[1:]:
+                together = together | fits[kind]
+            places: Ints = np.count_nonzero(together, axis=1)
+            enough &= places >= sum(counts[kind] for kind in kinds)
+    return enough
+
+
+def cells_that_fit(hosts: HostTable, demand: CellDemand, rows: Selection) -> Mask:
+    """Tell for each cell of the rows whether it can take one guest cell, alone.
+
+    Args:
+        hosts: the table.
+        demand: of the guest cell.
+        rows: K rows.
+
+    Returns:
+        (K, C) bool, False where a row has no such cell.
+    """
+    places = hosts.numa.places(rows)
+    if not places.size:
+        return np.zeros(places.shape, dtype=np.bool_)
+    whole = isinstance(rows, slice)
+    at: At = slice(None) if whole else places.ravel()
+    fits = _memory_fits(hosts, demand, at)
+    if demand.is_pinned:
+        fits &= _pins(hosts, demand, at)
+    if demand.floats:
+        fits &= _floats(hosts, demand, at)
+    found = fits[places] if whole else fits.reshape(places.shape)
+    found &= places >= 0
+    return found
+
+
+def have_threads(hosts: HostTable, rows: Selection) -> Mask:
+    """Tell for each of the rows whether a core of it has several threads: (K,) bool."""
+    places = hosts.numa.places(rows)
+    threads = np.where(places >= 0, hosts.numa.columns.threads[places], 0)
+    several: Mask = np.count_nonzero(threads > 1, axis=1) > 0
+    return several
+
+
+def _memory_fits(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
+    cells, wanted_kb = hosts.numa.columns, demand.memory_mb * _KB_PER_MB
+    if demand.page_size is not None:
+        return _pages_fit(hosts, demand, at)
+    smallest_kb = cells.smallest_kb[at]
+    memory_mb = cells.memory_mb[at]
+    if demand.is_pinned:
+        in_pages_kb = cells.smallest_free_kb[at]
+        memory_mb = memory_mb - cells.memory_used_mb[at]
+    else:
+        in_pages_kb = cells.smallest_total_kb[at]
+    in_pages = (wanted_kb <= in_pages_kb) & (wanted_kb % np.maximum(smallest_kb, 1) == 0)
+    fits: Mask = np.where(smallest_kb > 0, in_pages, demand.memory_mb <= memory_mb)
+    return fits
+
+
+def _pages_fit(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
+    cells, wish = hosts.numa.columns, demand.page_size
+    wanted_kb = demand.memory_mb * _KB_PER_MB
+    smallest_kb = cells.smallest_kb[at]
+    fits = np.zeros(smallest_kb.shape, dtype=np.bool_)
+    for size_kb, column in hosts.numa.pages_kb.items():
+        if wanted_kb % size_kb or (isinstance(wish, int) and size_kb != wish):
+            continue
+        enough = column[at] >= wanted_kb
+        if wish is PageWish.LARGE:
+            enough &= smallest_kb != size_kb
+        if wish is PageWish.SMALL:
+            enough &= smallest_kb == size_kb
+        fits |= enough
+    return fits
+
+
+def _pins(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
+    """Tell which cells have dedicated CPUs in the way the thread policy wants them."""
+    cells, wanted, more = hosts.numa.columns, demand.dedicated, demand.emulator
+    fits: Mask = cells.free[at] >= wanted + more
+    if more and not wanted:
+        # An emulator CPU is taken beside pinned ones, so there have to be some.
+        fits[:] = False
+    if demand.threads is ThreadPolicy.ISOLATE:
+        one_each = (cells.threads[at] <= 1) | cells.is_old[at]
+        fits &= one_each & (cells.whole_cores[at] >= max(wanted, 1))
+        fits &= cells.cores[at] >= wanted + more
+        if not wanted:
+            fits[:] = False
+        return fits
+    fits &= cells.usable[at] >= wanted + more
+    if demand.threads is ThreadPolicy.REQUIRE:
+        fits &= (cells.threads[at] > 1) & (cells.paired[at] >= max(wanted, 1))
+    return fits
+
+
+def _floats(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
+    """Tell which cells have room among their shared CPUs, and within the host's ratios."""
+    cells = hosts.numa.columns
+    shared_cpus = cells.shared_cpus[at]
+    fits: Mask = shared_cpus >= demand.shared
+    of_cpus = _ratio(hosts, VCPU, cells.row[at])
+    of_memory = _ratio(hosts, MEMORY_MB, cells.row[at])
+    fits &= cells.shared_used[at] + demand.shared <= shared_cpus * of_cpus
+    fits &= cells.memory_used_mb[at] + demand.memory_mb <= cells.memory_mb[at] * of_memory
+    return fits
+
+
+def _ratio(hosts: HostTable, name: str, rows: Ints) -> Floats:
+    """Return the allocation ratio of the rows; where a host reports none it has no bound."""
+    columns = hosts.resource(name)
+    if columns is None:
+        return np.full(rows.shape, UNBOUND)
+    return np.where(columns.terms[rows] > 0, columns.ratio[rows], UNBOUND)
+
+
+def _by_matching(fits: Sequence[Mask], counts: Sequence[int]) -> Mask:
+    """Try to match guest cells to host cells, once for rows that look alike."""
+    bits = 1 << np.arange(fits[0].shape[1], dtype=np.uint64)
+    masks = np.stack([one @ bits for one in fits], axis=1)
+    kinds, which = np.unique(masks, axis=0, return_inverse=True)
+    verdicts = [
+        is_matchable([mask for mask, count in zip(kind, counts, strict=True) for _ in range(count)])
+        for kind in kinds.tolist()
+    ]
+    found: Mask = np.array(verdicts, dtype=np.bool_)[which.ravel()]
+    return found

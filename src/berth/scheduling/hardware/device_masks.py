@@ -1,0 +1,145 @@
+"""Which hosts have the devices that are asked for, for many hosts at once (nova.md 6.3).
+
+Free devices are counted by kind in columns. When no kind can serve two of the demands, and none
+excludes another, taking them in turn comes to the same as comparing sums; then nothing but
+arithmetic is needed. Otherwise the hosts are looked at one by one (`device_fit.give_devices`).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from berth.domain.pci import DeviceType, NumaPolicy
+from berth.scheduling.hardware.device_fit import DeviceDemand
+from berth.tables.columnar.bitsets import Mask, Selection, count_of
+from berth.tables.columnar.class_columns import Ints
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.pci import SHARING, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The kinds of device that a demand matches, and those of them that it may use."""
+
+    demand: DeviceDemand
+    matching: tuple[Kind, ...]
+    usable: tuple[Kind, ...]
+
+
+def sources_of(hosts: HostTable, demands: Iterable[DeviceDemand]) -> list[Sources]:
+    """Return, for each demand, the kinds that any host of the table has for it."""
+    kinds = tuple(hosts.pci.kinds)
+    found: list[Sources] = []
+    for demand in demands:
+        matching = tuple(kind for kind in kinds if demand.matches(kind))
+        usable = tuple(kind for kind in matching if demand.may_use(kind))
+        found.append(Sources(demand, matching, usable))
+    return found
+
+
+def are_apart(sources: Sequence[Sources]) -> bool:
+    """Tell whether no demand can take from another what it needs."""
+    types = {kind.dev_type for one in sources for kind in one.usable}
+    if DeviceType.PHYSICAL in types and types & set(SHARING) - {DeviceType.PHYSICAL}:
+        return False
+    pairs = combinations((set(one.matching) for one in sources), 2)
+    return all(one.isdisjoint(other) for one, other in pairs)
+
+
+def have_enough(hosts: HostTable, sources: Iterable[Sources], rows: Selection) -> Mask:
+    """Tell for each of the rows whether it has enough devices for each demand, near or not.
+
+    That is all there is to say when the demands are apart, and must be so in any case.
+    """
+    enough = np.ones(count_of(rows), dtype=np.bool_)
+    for one in sources:
+        enough &= usable_devices(hosts, one, rows) >= one.demand.count
+    return enough
+
+
+def usable_devices(hosts: HostTable, source: Sources, rows: Selection) -> Ints:
+    """Return how many free devices each of the rows has for a demand, near or not: (K,)."""
+    return _sum(hosts, source.usable, rows)
+
+
+def cells_with_devices(hosts: HostTable, sources: Iterable[Sources], rows: Selection) -> Mask:
+    """Tell for each cell of the rows whether a guest on that cell alone has devices near enough.
+
+    The demands must be apart.
+
+    Returns:
+        (K, C) bool; meaningless where a row has no such cell.
+    """
+    layout = _Layout.of(hosts, rows)
+    enough = np.ones(layout.ids.shape, dtype=np.bool_)
+    for one in sources:
+        enough &= layout.available(hosts, one, rows) >= one.demand.count
+    return enough
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The ids and sockets of the cells of some rows: (K, C), -1 for none."""
+
+    ids: Ints
+    sockets: Ints
+
+    @classmethod
+    def of(cls, hosts: HostTable, rows: Selection) -> "_Layout":
+        """Read the layout of rows."""
+        places = hosts.numa.places(rows)
+        there = places >= 0
+        columns = hosts.numa.columns
+        return cls(
+            np.where(there, columns.cell_id[places], -1),
+            np.where(there, columns.socket[places], -1),
+        )
+
+    def available(self, hosts: HostTable, source: Sources, rows: Selection) -> Ints:
+        """Return how many devices a guest on each cell may have for a demand: (K, C)."""
+        count = source.demand.count
+        matching = self._near(hosts, source.matching, rows)
+        usable = self._near(hosts, source.usable, rows)
+        policy = source.demand.numa_policy
+        if policy is NumaPolicy.REQUIRED:
+            return usable
+        if policy is NumaPolicy.SOCKET:
+            return np.where(matching >= count, usable, self._in_socket(usable))
+        homeless = _homeless(source.matching), _homeless(source.usable)
+        wider = matching + _sum(hosts, homeless[0], rows)[:, np.newaxis]
+        usable_wider = usable + _sum(hosts, homeless[1], rows)[:, np.newaxis]
+        if policy is NumaPolicy.PREFERRED:
+            every = _sum(hosts, source.usable, rows)[:, np.newaxis]
+            usable_wider = np.where(wider >= count, usable_wider, every)
+        return np.where(matching >= count, usable, usable_wider)
+
+    def _near(self, hosts: HostTable, kinds: Iterable[Kind], rows: Selection) -> Ints:
+        near = np.zeros(self.ids.shape, dtype=np.int64)
+        for kind in kinds:
+            if kind.numa_node is not None:
+                free = hosts.pci.kinds[kind][rows][:, np.newaxis]
+                near += np.where(self.ids == kind.numa_node, free, 0)
+        return near
+
+    def _in_socket(self, near: Ints) -> Ints:
+        """Add up over the cells of each cell's socket; 0 where a cell's socket is unknown."""
+        found = np.zeros(near.shape, dtype=np.int64)
+        for index in range(near.shape[1]):
+            same = self.sockets == self.sockets[:, index, np.newaxis]
+            found += np.where(same, near[:, index, np.newaxis], 0)
+        unknown = ((self.ids >= 0) & (self.sockets < 0)).any(axis=1)
+        found[unknown] = 0
+        return found
+
+
+def _homeless(kinds: Iterable[Kind]) -> Iterator[Kind]:
+    return (kind for kind in kinds if kind.numa_node is None)
+
+
+def _sum(hosts: HostTable, kinds: Iterable[Kind], rows: Selection) -> Ints:
+    total = np.zeros(count_of(rows), dtype=np.int64)
+    for kind in kinds:
+        total += hosts.pci.kinds[kind][rows]
+    return total

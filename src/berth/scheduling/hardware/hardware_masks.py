@@ -1,0 +1,150 @@
+"""Which hosts can take a guest's topology and devices, for many hosts at once.
+
+Columns decide nearly all of it. What they cannot decide (guests of several cells that want
+devices near them, demands that compete for the same devices) is decided host by host; hosts with
+the same cells fitting and the same devices free share a verdict, which is remembered.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.domain.guest_topology import GuestTopology
+from berth.scheduling.hardware.cell_demand import counted, demands_of
+from berth.scheduling.hardware.cell_masks import cells_that_fit, enough_cells, have_threads
+from berth.scheduling.hardware.device_fit import DeviceDemand, give_devices
+from berth.scheduling.hardware.device_masks import (
+    Sources,
+    are_apart,
+    cells_with_devices,
+    have_enough,
+    sources_of,
+)
+from berth.scheduling.hardware.hardware_fit import choices
+from berth.tables.columnar.bitsets import Mask, Selection
+from berth.tables.columnar.class_columns import Ints
+from berth.tables.host.hosts import HostTable
+
+REMEMBERED_MAX = 16_384
+"""Most verdicts that are remembered of one way to ask."""
+
+_ASKED_MAX = 64
+_CACHE = "hardware"
+
+Bits = NDArray[np.uint64]
+
+
+def hosts_with_devices(hosts: HostTable, demands: Sequence[DeviceDemand], rows: Selection) -> Mask:
+    """Tell for each of the rows whether it has the devices, near to the guest or not: (K,)."""
+    sources = sources_of(hosts, demands)
+    enough = have_enough(hosts, sources, rows)
+    if are_apart(sources):
+        return enough
+
+    def has_all(row: int, _: int) -> bool:
+        return give_devices(hosts.pci.pools(row), demands, None) is not None
+
+    looks: list[Bits | Ints] = [hosts.pci.state_ids(rows)]
+    return _one_by_one(enough, rows, looks, _remembered(hosts, tuple(demands)), has_all)
+
+
+def hosts_with_hardware(
+    hosts: HostTable,
+    topology: GuestTopology,
+    demands: Sequence[DeviceDemand],
+    rows: Selection,
+) -> Mask:
+    """Tell for each of the rows whether its cells can take a guest, with devices near enough.
+
+    Args:
+        hosts: the table.
+        topology: what the guest asks of NUMA cells.
+        demands: the devices that it asks for; may be none.
+        rows: K rows.
+
+    Returns:
+        (K,) bool.
+    """
+    kinds = counted(demands_of(topology))
+    fits = [cells_that_fit(hosts, kind, rows) for kind in kinds]
+    enough = enough_cells(fits, list(kinds.values()))
+    if topology.wants_threads:
+        enough &= have_threads(hosts, rows)
+    if not demands:
+        return enough
+    sources = sources_of(hosts, demands)
+    enough &= have_enough(hosts, sources, rows)
+    if len(topology.cells) == 1 and are_apart(sources):
+        enough &= _one_cell(hosts, fits[0], sources, rows)
+        return enough
+    every = list(kinds)
+    order = [every.index(one) for one in demands_of(topology)]
+    masks = [_bits(fit) for fit in fits]
+
+    def has_all(row: int, *found: int) -> bool:
+        layout = hosts.numa.layout(row)
+        guests = [found[kind] for kind in order]
+        return next(choices(guests, layout, hosts.pci.pools(row), demands), None) is not None
+
+    looks: list[Bits | Ints] = [*masks, hosts.numa.layout_ids(rows), hosts.pci.state_ids(rows)]
+    remembered = _remembered(hosts, (tuple(demands), tuple(order)))
+    return _one_by_one(enough, rows, looks, remembered, has_all)
+
+
+def _one_cell(hosts: HostTable, fits: Mask, sources: Sequence[Sources], rows: Selection) -> Mask:
+    both = fits & cells_with_devices(hosts, sources, rows)
+    found: Mask = np.logical_or.reduce(both, axis=1)
+    return found
+
+
+def _bits(cells: Mask) -> Bits:
+    """Return a number for each row with a bit set for each of its cells that fits."""
+    values = np.left_shift(np.uint64(1), np.arange(cells.shape[1], dtype=np.uint64))
+    found: Bits = np.where(cells, values, np.uint64(0)).sum(axis=1, dtype=np.uint64)
+    return found
+
+
+def _one_by_one(
+    undecided: Mask,
+    rows: Selection,
+    looks: Sequence[Bits | Ints],
+    remembered: dict[tuple[int, ...], bool],
+    test: Callable[..., bool],
+) -> Mask:
+    """Test the rows that are undecided, those that look alike once; others do not pass.
+
+    Args:
+        undecided: (K,) bool.
+        rows: K rows.
+        looks: what the verdict depends on: (K,) numbers each.
+        remembered: verdicts by such numbers.
+        test: (row, *numbers) -> verdict.
+    """
+    verdicts = np.zeros(undecided.size, dtype=np.bool_)
+    indices = np.flatnonzero(undecided)
+    looking = zip(*(numbers[indices].tolist() for numbers in looks), strict=True)
+    for index, look in zip(indices.tolist(), looking, strict=True):
+        verdict = remembered.get(look)
+        if verdict is None:
+            if len(remembered) >= REMEMBERED_MAX:
+                remembered.clear()
+            row = index if isinstance(rows, slice) else int(rows[index])
+            verdict = remembered[look] = test(row, *look)
+        verdicts[index] = verdict
+    return verdicts
+
+
+def _remembered(hosts: HostTable, asked: Hashable) -> dict[tuple[int, ...], bool]:
+    """Return the verdicts that are remembered of one way to ask."""
+    every = cast(
+        "OrderedDict[Hashable, dict[tuple[int, ...], bool]]",
+        hosts.caches.setdefault(_CACHE, OrderedDict[Hashable, dict[tuple[int, ...], bool]]()),
+    )
+    found = every.setdefault(asked, {})
+    every.move_to_end(asked)
+    if len(every) > _ASKED_MAX:
+        every.popitem(last=False)
+    return found

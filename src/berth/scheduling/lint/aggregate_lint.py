@@ -1,0 +1,58 @@
+"""Aggregate linting: numbers in the metadata of aggregates that are none, or weigh too much.
+
+What is no number is passed over, so that a typo undoes nothing else (nova.md 2.4, 2.6, 3); nobody
+would notice.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.ratios import key_of
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.lint.lint_warning import Finding
+from berth.scheduling.rules.operators import number_of
+
+_RATIOS: Final = frozenset(map(key_of, (VCPU, MEMORY_MB, DISK_GB)))
+_LIMITS: Final = frozenset({"max_io_ops_per_host", "max_instances_per_host"})
+OVERRULES: Final = 100.0
+"""A weigher that weighs so many times as much as all lesser ones together leaves them ties only."""
+
+
+def lint_aggregates(aggregates: Iterable[Aggregate], policy: Policy) -> Iterator[Finding]:
+    """Tell what is odd about the numbers that aggregates give.
+
+    Args:
+        aggregates: those of the fleet.
+        policy: whose weighers have multipliers that they may override.
+    """
+    usual = {one.multiplier_key: abs(one.multiplier) for one in policy.weighers}
+    for aggregate in aggregates:
+        for key, text in sorted(aggregate.metadata.items()):
+            reason = _reason(key, text, is_multiplier=bool(key) and key in usual)
+            if not reason and key and key in usual:
+                others = (by for other, by in usual.items() if other != key and by < OVERRULES)
+                reason = _overruling(number_of(text) or 0.0, sum(others))
+            if reason:
+                yield Finding(f"aggregate {aggregate.name}", f"{key} = {text!r} {reason}")
+
+
+def _reason(key: str, text: str, *, is_multiplier: bool) -> str:
+    """Say why a number is passed over; nothing for one that counts, or what need not be one."""
+    number = number_of(text)
+    if key in _RATIOS and text.strip() not in {"", "0"} and (number is None or number <= 0):
+        return "is no number above 0, and is passed over; correct it, or write 0 to inherit"
+    if (is_multiplier or key in _LIMITS) and number is None:
+        return "is no number, and is passed over; correct it"
+    return ""
+
+
+def _overruling(multiplier: float, others: float) -> str:
+    """Say that a multiplier leaves nothing to all other weighers together."""
+    if abs(multiplier) < OVERRULES * max(others, 1.0):
+        return ""
+    return (
+        f"weighs that much beside {others:,g} of all other weighers together: values are put "
+        "between 0 and 1, so on its hosts these decide among ties only"
+    )

@@ -1,0 +1,150 @@
+"""Flavor linting: extra specs that contradict each other, never hold, or that nothing looks at.
+
+A flavor with a spec that nothing looks at is placed as if it were not there: on a host that cannot
+do what was asked for. That is how Nova does it, too (nova.md 2.6, 2.8).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
+from typing import Final
+
+from berth.domain.flavor import Flavor, Needs
+from berth.domain.resource_group import GROUP_POLICY
+from berth.scheduling.lint.lint_warning import Finding
+from berth.scheduling.rules.operators import contradict, flaw_of, is_mistaken
+
+_CAPABILITIES: Final = "ComputeCapabilitiesFilter"
+_AGGREGATES: Final = "AggregateInstanceExtraSpecsFilter"
+_ADDRESS_BITS: Final = "hw:maxphysaddr_bits"
+_SCOPES: Final = {"capabilities": _CAPABILITIES, "aggregate_instance_extra_specs": _AGGREGATES}
+_READERS: Final[Mapping[str, str]] = {
+    _ADDRESS_BITS: _CAPABILITIES,
+    "trust:trusted_host": "TrustedFilter",
+    "hw:virtio_packed_ring": "PackedVirtqueueFilter",
+    "hw:ephemeral_encryption": "EphemeralEncryptionFilter",
+    "hw:sound_model": "VirtioSoundFilter",
+}
+"""Which filter looks at an extra spec."""
+
+_NEEDS_READERS: Final[Mapping[str, tuple[str, Callable[[Needs], bool]]]] = {
+    "TraitsFilter": (
+        "traits",
+        lambda needs: bool(needs.traits_required or needs.traits_forbidden or needs.traits_any),
+    ),
+    "GranularGroupsFilter": ("groups of resources", lambda needs: bool(needs.groups)),
+    "NUMATopologyFilter": ("a NUMA topology", lambda needs: needs.topology is not None),
+    "PciPassthroughFilter": ("PCI devices", lambda needs: bool(needs.devices)),
+}
+"""Which filter looks at what a flavor makes of several extra specs."""
+
+_READ_BY_NONE: Final = (
+    "accel:device_profile",
+    "hw:maxphysaddr_mode",
+    "hw:mem_encryption",
+    "hw:stateless_firmware",
+    "hw:tpm_",
+    "os:secure_boot",
+)
+"""Beginnings of extra specs that Nova asks Placement about, and no rule of Berth looks at."""
+
+
+def lint_flavor(flavor: Flavor, needs: Needs, filters: frozenset[str]) -> Iterator[Finding]:
+    """Tell what is odd about the extra specs of a flavor under a policy.
+
+    Args:
+        flavor: the flavor.
+        needs: what it comes to.
+        filters: the names of the policy's filters.
+    """
+    where = f"flavor {flavor.name}"
+    said = (
+        *_unread(flavor.extra_specs, needs, filters),
+        *_never_holding(flavor.extra_specs, filters),
+        *_contradicting(flavor.extra_specs, needs, filters),
+        *_without_scope(flavor.extra_specs, filters),
+    )
+    yield from (Finding(where, text) for text in said)
+
+
+def _unread(specs: Mapping[str, str], needs: Needs, filters: frozenset[str]) -> Iterator[str]:
+    for name, (what, is_asked) in _NEEDS_READERS.items():
+        if is_asked(needs) and name not in filters:
+            yield f"asks for {what}, and nothing looks at that without {name}; add it"
+    for key in specs:
+        scope, colon, _ = key.partition(":")
+        reader = _READERS.get(key) or (_SCOPES.get(scope) if colon else None)
+        if reader is not None and reader not in filters:
+            yield f"nothing looks at {key} without {reader}; add it"
+        if key.startswith(_READ_BY_NONE):
+            yield (
+                f"no rule looks at {key}, so any host will do; ask for a trait of the hosts that "
+                "can do it"
+            )
+
+
+def _never_holding(specs: Mapping[str, str], filters: frozenset[str]) -> Iterator[str]:
+    for key, requirement in specs.items():
+        if not _is_compared(key, filters):
+            continue
+        flaw = flaw_of(f">= {requirement}" if key == _ADDRESS_BITS else requirement)
+        if flaw:
+            yield f"can never be placed: {key} = {requirement!r}: {flaw}; correct it"
+        elif is_mistaken(requirement):
+            yield (
+                f"{key} = {requirement!r} begins with no operator that there is, so the whole text "
+                "is compared; operators have a blank after them"
+            )
+
+
+def _is_compared(key: str, filters: frozenset[str]) -> bool:
+    """Tell whether a filter holds an extra spec against values, operators and all."""
+    scope, colon, _ = key.partition(":")
+    if not colon:
+        return not filters.isdisjoint(_SCOPES.values())
+    return (_CAPABILITIES if key == _ADDRESS_BITS else _SCOPES.get(scope)) in filters
+
+
+def _contradicting(
+    specs: Mapping[str, str], needs: Needs, filters: frozenset[str]
+) -> Iterator[str]:
+    # Only what is held against one value of a host: of the words of its aggregates each spec may
+    # be met by another.
+    compared = [
+        (path, key, requirement)
+        for key, requirement in specs.items()
+        if _CAPABILITIES in filters and (path := _path_of(key)) and not flaw_of(requirement)
+    ]
+    for (path, key, one), (also, other_key, other) in combinations(compared, 2):
+        if path == also and contradict(one, other):
+            yield (
+                f"can never be placed: {key} = {one!r} and {other_key} = {other!r} contradict each "
+                "other; correct one"
+            )
+    for names in needs.traits_any:
+        if names and names <= needs.traits_forbidden:
+            yield f"can never be placed: each of the traits {', '.join(sorted(names))} is forbidden"
+
+
+def _path_of(key: str) -> tuple[str, ...]:
+    """Return which attribute of a host an extra spec is about; nothing when it is about none."""
+    path = key.split(":")
+    if path[0] == "capabilities" and len(path) > 1:
+        path = path[1:]
+    elif len(path) > 1:
+        return ()
+    return tuple(path[1:] if path[0] == "stats" and len(path) > 1 else path)
+
+
+def _without_scope(specs: Mapping[str, str], filters: frozenset[str]) -> Iterator[str]:
+    for key in specs if _AGGREGATES in filters else ():
+        if key == GROUP_POLICY:
+            yield (
+                f"{_AGGREGATES} takes {key} for its own, as it has no scope: hosts whose aggregates"
+                " do not have it are removed; give those of the flavor's hosts that key"
+            )
+        elif ":" not in key and _CAPABILITIES in filters:
+            yield (
+                f"{key} has no scope, so {_CAPABILITIES} and {_AGGREGATES} both look at it, and "
+                "hosts whose aggregates do not have it are removed; write capabilities:"
+                f"{key} or aggregate_instance_extra_specs:{key}"
+            )

@@ -1,0 +1,321 @@
+"""Linting: what a policy says that cannot have been meant, alone or on a given fleet.
+
+None of it is an error: a policy with findings is in force like any other. The traps are those that
+operators of Nova have fallen into (nova.md 2.7, 7).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from berth.domain.errors import InvalidInputError
+from berth.domain.flavor import Flavor
+from berth.domain.request import Operation, Request
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.scheduling.drivers.multi import MultiScheduler
+from berth.scheduling.evaluation.filter_chain import Chain
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.evaluation.weighing import is_off
+from berth.scheduling.lint.aggregate_lint import OVERRULES, lint_aggregates
+from berth.scheduling.lint.flavor_lint import lint_flavor
+from berth.scheduling.lint.lint_warning import Finding
+from berth.scheduling.lint.value_lint import lint_values
+from berth.scheduling.plan.group_policies import KEEPERS
+from berth.scheduling.rules.reduction import reduce_hosts
+from berth.scheduling.rules.rule import Filter, Normalisation, Query, Weigher, count_hosts
+from berth.tables.columnar.bitsets import Mask
+from berth.tables.host.hosts import HostTable
+
+_SOFT: Final = {
+    GroupPolicy.SOFT_AFFINITY: "ServerGroupSoftAffinityWeigher",
+    GroupPolicy.SOFT_ANTI_AFFINITY: "ServerGroupSoftAntiAffinityWeigher",
+}
+_ALIVE: Final = "ComputeFilter"
+_ZONE_AGGREGATES: Final = "AvailabilityZoneAggregateFilter"
+_MOVES: Final = "CrossCellWeigher"
+_FREE: Final = frozenset({"RAMWeigher", "CPUWeigher", "DiskWeigher"})
+_UNWEIGHED: Final = frozenset({"chance", "simple", "availability_zone", "least_cost"})
+_COVERED: Final[Mapping[str, str]] = {
+    "AllHostsFilter": "it passes everything",
+    **dict.fromkeys(
+        ("CoreFilter", "RamFilter", "DiskFilter"),
+        "ResourcesFilter removes what it removes, unless flavors say resources:",
+    ),
+    **dict.fromkeys(
+        ("AggregateCoreFilter", "AggregateRamFilter", "AggregateDiskFilter"),
+        "a host has the least ratio of its aggregates anyway, and ResourcesFilter looks at it",
+    ),
+}
+"""Filters that remove no host but those that ResourcesFilter removes, or none at all."""
+_SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
+    "MetricsFilter": ("weight_setting",),
+    "IsolatedHostsFilter": ("isolated_images", "isolated_hosts"),
+    "TenantAggregateFilter": ("limit_tenants_to_placement_aggregate",),
+    "IsolatedAggregatesFilter": ("enable_isolated_aggregate_filtering",),
+    "ImageTypeSupportFilter": ("query_placement_for_image_type_support",),
+    "ImageMetadataFilter": ("image_metadata_prefilter",),
+}
+"""Options of filters that pass everything while none of them is set."""
+
+
+def lint_policy(policy: Policy) -> list[Finding]:
+    """Tell what is odd about a policy by itself."""
+    return [
+        *_useless_filters(policy),
+        *_missing_rules(policy),
+        *_loose_zones(policy),
+        *_unweighed(policy),
+        *_weights(policy),
+    ]
+
+
+def lint_fleet(
+    policy: Policy, hosts: HostTable, flavors: Iterable[Flavor], *, now_s: float
+) -> list[Finding]:
+    """Tell what is odd about a policy on a fleet, with its flavors and server groups.
+
+    Args:
+        policy: the rules.
+        hosts: the fleet.
+        flavors: what may be asked of it.
+        now_s: Unix seconds, for heartbeats.
+    """
+    policy = policy.effective(Operation.CREATE)
+    found: list[Finding] = []
+    removed = np.zeros(len(policy.filters), dtype=np.int64)
+    names = frozenset(rule.name for rule in policy.filters)
+    queries: list[Query] = []
+    for flavor in flavors:
+        try:
+            masks = _removed_by_each(policy, hosts, flavor, now_s)
+        except InvalidInputError as error:
+            text = f"can never be placed: {error}; correct its extra specs"
+            found.append(Finding(f"flavor {flavor.name}", text))
+            continue
+        queries.append(_query_for(flavor, now_s))
+        removed += [np.count_nonzero(mask) for mask in masks]
+        found.extend(lint_flavor(flavor, _request_for(flavor).needs, names))
+        found.extend(_unplaceable(policy, hosts, flavor, masks))
+    if queries and len(hosts.alive_rows()):
+        found.extend(
+            Finding(f"filter {rule.name}", "removes no host for any of the flavors now")
+            for rule, count in zip(policy.filters, removed, strict=True)
+            if not count and _is_about_flavors(rule) and not _uselessness(rule)
+        )
+    found.extend(lint_values(policy, hosts, queries))
+    found.extend(lint_aggregates(hosts.aggregates.values(), policy))
+    found.extend(_idle_weights(policy, hosts))
+    found.extend(_large_groups(hosts))
+    return found
+
+
+def _is_about_flavors(rule: Filter) -> bool:
+    """Tell whether flavors alone say what a filter removes.
+
+    Images, hints, zones and groups are not asked about, and what a filter of services or loads
+    removes is another matter tomorrow. ResourcesFilter has to be there.
+    """
+    read = rule.reads.request
+    of_flavors = bool(read) and all(path.startswith(("flavor", "needs")) for path in read)
+    return of_flavors and rule.name != "ResourcesFilter"
+
+
+def _useless_filters(policy: Policy) -> Iterator[Finding]:
+    for rule in policy.filters:
+        reason = _uselessness(rule)
+        if reason:
+            yield Finding(f"filter {rule.name}", reason)
+
+
+def _uselessness(rule: Filter) -> str:
+    """Say why a filter hardly ever removes a host on any fleet; nothing for one that may."""
+    if rule.name in _COVERED:
+        return f"can hardly ever exclude a host: {_COVERED[rule.name]}"
+    switches = _SWITCHES.get(rule.name, ())
+    if not switches or any(rule.options.get(name) for name in switches):
+        return ""
+    named = " or ".join(switches)
+    return f"can never exclude a host without {named}; set it, or take the filter out"
+
+
+def _missing_rules(policy: Policy) -> Iterator[Finding]:
+    filters = {rule.name for rule in policy.effective(Operation.CREATE).filters}
+    if _ALIVE not in filters:
+        text = f"without {_ALIVE}, hosts that are down or disabled are chosen, too; add it"
+        yield Finding("filters", text)
+    weighers = {rule.name for rule in policy.weighers if rule.multiplier}
+    for group_policy, name in KEEPERS.items():
+        if name not in filters:
+            text = f"without {name}, {group_policy} groups are refused their servers; add it"
+            yield Finding("filters", text)
+    for group_policy, name in _SOFT.items():
+        if name not in weighers:
+            yield Finding("weighers", f"without {name}, {group_policy} groups do nothing; add it")
+
+
+def _loose_zones(policy: Policy) -> Iterator[Finding]:
+    """Tell of zones that ask for nothing (nova.md 2.8, 9)."""
+    names = {rule.name for rule in policy.filters}
+    if _ZONE_AGGREGATES in names and "AvailabilityZoneFilter" not in names:
+        yield Finding(
+            f"filter {_ZONE_AGGREGATES}",
+            "lets a request for a zone that no aggregate makes, the default zone say, land in any "
+            "zone; AvailabilityZoneFilter does not",
+        )
+
+
+def _unweighed(policy: Policy) -> Iterator[Finding]:
+    driver = policy.driver
+    names = driver.wanted if isinstance(driver, MultiScheduler) else {driver.name}
+    if _UNWEIGHED.issuperset(names) and policy.weighers:
+        text = f"{' and '.join(sorted(names))} does not weigh, so the weighers play no part"
+        yield Finding("driver", text)
+
+
+def _weights(policy: Policy) -> Iterator[Finding]:
+    # A soft group weigher counts for its own groups only, and never two of them at once; the one
+    # for moves across cells counts for no other request.
+    soft = frozenset(_SOFT.values())
+    weighers = [one for one in policy.weighers if not _is_silent(one)]
+    usual = [one for one in weighers if one.name not in soft]
+    for one in policy.weighers:
+        if one not in weighers:
+            text = "has no weight_setting, so it cannot matter; set it, or take the weigher out"
+            yield Finding(f"weigher {one.name}", text)
+        elif not one.multiplier and not one.multiplier_key:
+            text = "multiplier 0 cannot matter; take it out or raise it"
+            yield Finding(f"weigher {one.name}", text)
+    yield from _overruling(usual)
+    beside = [one for one in usual if one.name != _MOVES]
+    total = sum(abs(one.multiplier) for one in beside if abs(one.multiplier) < OVERRULES)
+    for one in weighers:
+        mine = abs(one.multiplier)
+        if one.name in soft and 0 < mine <= total / 2:
+            yield Finding(
+                f"weigher {one.name}",
+                f"weighs {mine:,g} beside {total:,g}, so soft groups are often overruled; "
+                "give it more than the others together to have them kept",
+            )
+    yield from _pulling_apart(weighers)
+    if policy.normalisation is Normalisation.NOVA:
+        yield from _newest(usual)
+
+
+def _is_silent(weigher: Weigher) -> bool:
+    """Tell whether a weigher of metrics has none to weigh, whatever the hosts are."""
+    if weigher.name != "MetricsWeigher":
+        return False
+    request = _request_for(Flavor("lint", "lint", 1, 1))
+    query = Query(request, request.needs, 0.0, None, "lint")
+    return weigher.raw(HostTable(), query, slice(0, 0)) is None
+
+
+def _newest(weighers: Sequence[Weigher]) -> Iterator[Finding]:
+    """Tell of versions that weigh as much as what is free, however near they are."""
+    free = [abs(one.multiplier) for one in weighers if one.name in _FREE]
+    for one in weighers:
+        if one.name == "HypervisorVersionWeigher" and free and abs(one.multiplier) >= min(free):
+            yield Finding(
+                f"weigher {one.name}",
+                f"weighs {abs(one.multiplier):,g}: a version that is newer by a little counts as "
+                "much as all that is free of a resource; 0.01 only breaks ties",
+            )
+
+
+def _overruling(weighers: Sequence[Weigher]) -> Iterator[Finding]:
+    """Tell of weighers that leave all lesser ones only the ties."""
+    ranked = sorted((one for one in weighers if one.multiplier), key=lambda w: -abs(w.multiplier))
+    for count in range(1, len(ranked)):
+        lesser = sum(abs(one.multiplier) for one in ranked[count:])
+        # A little weight beside large ones is how ties are broken on purpose.
+        if abs(ranked[count - 1].multiplier) < OVERRULES * max(lesser, 1.0):
+            continue
+        for one in ranked[:count]:
+            yield Finding(
+                f"weigher {one.name}",
+                f"weighs {abs(one.multiplier):,g} beside {lesser:,g} of "
+                f"{', '.join(lesser_one.name for lesser_one in ranked[count:])} together: values "
+                "are put between 0 and 1, so these decide among its ties only",
+            )
+        return
+
+
+def _pulling_apart(weighers: Sequence[Weigher]) -> Iterator[Finding]:
+    """Tell of free resources that are weighed in opposite directions."""
+    free = [one for one in weighers if one.name in _FREE]
+    packs = [one.name for one in free if one.multiplier < 0]
+    spreads = [one.name for one in free if one.multiplier > 0]
+    if packs and spreads:
+        text = f"{', '.join(packs)} pack while {', '.join(spreads)} spread: they pull apart"
+        yield Finding("weighers", text)
+
+
+def _request_for(flavor: Flavor) -> Request:
+    return Request("lint", ("lint",), flavor)
+
+
+def _query_for(flavor: Flavor, now_s: float) -> Query:
+    request = _request_for(flavor)
+    return Query(request, request.needs, now_s, None, "lint")
+
+
+def _removed_by_each(
+    policy: Policy, hosts: HostTable, flavor: Flavor, now_s: float
+) -> Sequence[Mask]:
+    """Return the hosts that each filter removes for a flavor, (N,) each."""
+    query = _query_for(flavor, now_s)
+    chain = Chain(hosts, policy.filters, reduce_hosts(hosts, query.request))
+    return [hosts.alive & ~verdict for verdict in chain.verdicts(query)]
+
+
+def _unplaceable(
+    policy: Policy, hosts: HostTable, flavor: Flavor, removed: Sequence[Mask]
+) -> Iterator[Finding]:
+    alive = len(hosts.alive_rows())
+    where = f"flavor {flavor.name}"
+    counts = {
+        rule.name: int(np.count_nonzero(mask))
+        for rule, mask in zip(policy.filters, removed, strict=True)
+    }
+    alone = [name for name, count in counts.items() if alive and count == alive]
+    if alone:
+        yield Finding(where, f"no host passes {' nor '.join(alone)} now")
+    elif alive and int(np.count_nonzero(np.logical_or.reduce(removed))) == alive:
+        named = ", ".join(name for name, count in counts.items() if count)
+        yield Finding(where, f"no host passes all of {named} now")
+
+
+def _idle_weights(policy: Policy, hosts: HostTable) -> Iterator[Finding]:
+    """Tell of weights that cannot matter on this fleet."""
+    alive = len(hosts.alive_rows())
+    if alive and policy.host_subset_size >= alive and policy.host_subset_size > 1:
+        text = f"{policy.host_subset_size:,} of {count_hosts(alive)}: any is chosen at random"
+        yield Finding("host_subset_size", f"{text}, so weights cannot matter; lower it")
+    for one in policy.weighers:
+        if not one.multiplier and one.multiplier_key and is_off(hosts, one):
+            text = f"multiplier 0, and no aggregate has {one.multiplier_key}: it plays no part now"
+            yield Finding(f"weigher {one.name}", text)
+
+
+def _large_groups(hosts: HostTable) -> Iterator[Finding]:
+    usable = int(np.count_nonzero(hosts.alive & hosts.enabled))
+    for group in hosts.server_groups.values():
+        members = sum(hosts.occupants.group_rows(group.uuid).values())
+        where = f"server group {group.name}"
+        if group.policy is GroupPolicy.ANTI_AFFINITY and members >= _room(group, usable):
+            yield Finding(
+                where,
+                f"has {members:,} members, and the fleet has room for "
+                f"{_room(group, usable):,}: no further member can be placed",
+            )
+        if group.policy is GroupPolicy.SOFT_ANTI_AFFINITY and members > usable:
+            yield Finding(
+                where,
+                f"has {members:,} members, and the fleet has {count_hosts(usable)} in service: "
+                "some are together whatever the weights",
+            )
+
+
+def _room(group: ServerGroup, usable: int) -> int:
+    return usable * group.max_server_per_host

@@ -1,0 +1,1 @@
+"""Plans: all instances of a request placed one after another, counted and inspected."""

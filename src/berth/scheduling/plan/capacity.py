@@ -1,0 +1,74 @@
+"""Capacity: how many more instances of a request would fit, host by host."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.domain.flavor import Needs
+from berth.domain.request import Request
+from berth.scheduling.evaluation.filter_chain import Chain
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.granular.ask import ask_of
+from berth.scheduling.granular.counting import counts_of
+from berth.scheduling.rules.reduction import reduce_hosts
+from berth.scheduling.rules.rule import Query
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.columnar.class_columns import Ints
+from berth.tables.host.hosts import HostTable
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Hosts that would take at least one, and how many each would take.
+
+    `rows` and `counts` are (K,); `total` is their sum.
+    """
+
+    rows: Rows
+    counts: Ints
+
+    @property
+    def total(self) -> int:
+        """How many instances fit in all, each host for itself."""
+        return int(self.counts.sum())
+
+
+def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: float) -> Capacity:
+    """Count how many instances like the request's fit on what is free now.
+
+    A host counts when every filter lets it pass for one instance; it then takes as many as its
+    scarcest class allows; one that asks for no resource at all counts once a host. Rules that
+    depend on earlier instances of the same request (groups) are asked for the first one only.
+
+    Args:
+        hosts: the table.
+        request: what one instance asks for; its count plays no part.
+        policy: the rules in force.
+        now_s: Unix seconds, for heartbeats.
+
+    Raises:
+        InvalidInputError: the flavor holds a spec that cannot be read.
+    """
+    group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
+    query = Query(request, request.needs, now_s, group, request.instance_uuids[0])
+    filters = policy.effective(request.operation).filters
+    chain = Chain(hosts, filters, reduce_hosts(hosts, request))
+    rows = np.flatnonzero(chain.run(query).mask)
+    counts = np.full(rows.size, np.iinfo(np.int64).max, dtype=np.int64)
+    for name, amount in query.needs.amounts.items():
+        columns = hosts.resource(name)
+        free = 0 if columns is None else columns.free[rows]
+        np.minimum(counts, np.maximum(free, 0) // amount, out=counts)
+    if not query.needs.amounts:
+        counts[:] = 1
+    if query.needs.groups or len(hosts.trees):
+        _count_on_trees(hosts, query.needs, rows, counts)
+    return Capacity(rows, counts)
+
+
+def _count_on_trees(hosts: HostTable, needs: Needs, rows: Rows, counts: Ints) -> None:
+    """Count anew on hosts with children, and everywhere when groups are asked for."""
+    everywhere = bool(needs.groups)
+    indices = [i for i, row in enumerate(rows.tolist()) if everywhere or hosts.trees.on_row(row)]
+    if needs.groups or needs.amounts:
+        counts[indices] = counts_of(hosts, ask_of(needs), rows[indices].tolist())

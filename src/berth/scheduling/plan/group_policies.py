@@ -1,0 +1,130 @@
+"""Group keeping: nothing is placed that breaks the hard policy of its server group.
+
+Where no filter keeps the policy a server of the group is refused, as Nova does by the filters'
+names (UnsupportedPolicyException). Otherwise the plan is looked at once more.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from berth.domain.decision import Placement, Refusal, RefusalCode
+from berth.domain.request import Request
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.scheduling.evaluation.policy import Plan, Policy
+from berth.scheduling.evaluation.refusal_texts import GROUP_BROKEN
+from berth.scheduling.filters import group_affinity, group_anti_affinity
+from berth.scheduling.rules.split_groups import is_split
+from berth.tables.host.hosts import HostTable
+
+KEEPERS: Final[Mapping[GroupPolicy, str]] = {
+    GroupPolicy.AFFINITY: group_affinity.NAME,
+    GroupPolicy.ANTI_AFFINITY: group_anti_affinity.NAME,
+}
+"""The filter that keeps each of the hard policies; the soft ones only weigh."""
+
+_CHOSEN: Final = "the host that was named or chosen"
+"""Not by its name: the owner of a server reads it, who may not have named the host."""
+
+
+def plan_kept(
+    hosts: HostTable, request: Request, policy: Policy, *, now_s: float, seed: int
+) -> Plan:
+    """Have the driver plan a request, unless its server group would not be kept.
+
+    Args:
+        hosts: the table; as it was when the call returns.
+        request: what is asked.
+        policy: the rules in force.
+        now_s: Unix seconds, for heartbeats.
+        seed: of the only source of chance.
+
+    Raises:
+        InvalidInputError: flavor or image hold a spec that cannot be read.
+    """
+    refusal = None if request.group_uuid is None else unkept_group(hosts, request, policy)
+    if refusal is not None:
+        return Plan(request.needs.amounts, refusal=refusal)
+    plan = policy.driver.plan(hosts, request, policy, now_s=now_s, seed=seed)
+    if request.group_uuid is None or plan.refusal is not None:
+        return plan
+    broken = broken_group(hosts, request.group_uuid, plan.placements)
+    if broken is None:
+        return plan
+    refusal = _refusal(hosts, request, RefusalCode.GROUP_POLICY, broken)
+    return Plan(plan.amounts, filters=plan.filters, refusal=refusal)
+
+
+def broken_group(hosts: HostTable, group_uuid: str, placements: Sequence[Placement]) -> str | None:
+    """Tell what placements would break of the hard policy of their group; None: nothing.
+
+    It is the last look before a claim, whoever chose the hosts: filters do not see forced ones,
+    drivers may be anybody's, and an alternate was chosen some time ago. Nova looks so, too, on
+    the chosen host (nova.md 6.1); here the unit of the claim carries the group's guard beside it.
+
+    Args:
+        hosts: the table that the claim is to be made on; instances that are moved are in no
+            group on it.
+        group_uuid: the server group.
+        placements: of members of the group, all of one request.
+    """
+    group = hosts.server_groups.get(group_uuid)
+    if group is None or group.policy not in KEEPERS or not placements:
+        return None
+    members = Counter(hosts.occupants.group_rows(group_uuid))
+    rows = {one.instance_uuid: hosts.row_of(one.provider_uuid) for one in placements}
+    if group.policy is GroupPolicy.AFFINITY:
+        return _apart(hosts, group, members, rows)
+    for uuid, row in rows.items():
+        here = hosts.occupants.get(uuid)
+        if row is None or (here is not None and here.row == row):
+            continue  # an instance that is moved may stay where it is
+        members[row] += 1
+        if members[row] > group.max_server_per_host:
+            most = group.max_server_per_host
+            return f"{_CHOSEN} has {most} of at most {most} members of the group."
+    return None
+
+
+def _apart(
+    hosts: HostTable, group: ServerGroup, members: Counter[int], rows: Mapping[str, int | None]
+) -> str | None:
+    if is_split(hosts, group.uuid):
+        return "a member of the group is on its way between two hosts, and may end on either."
+    if members:
+        is_away = any(row is not None and row not in members for row in rows.values())
+        return f"{_CHOSEN} has no member of the group." if is_away else None
+    if hosts.strays.has_member(group.uuid):
+        return "a member of the group is on a host that is not there now."
+    return "its members would be on several hosts." if len(set(rows.values())) > 1 else None
+
+
+def unkept_group(hosts: HostTable, request: Request, policy: Policy) -> Refusal | None:
+    """Refuse a request whose group has a hard policy without its filter; None for any other."""
+    group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
+    keeper = None if group is None else KEEPERS.get(group.policy)
+    if group is None or keeper is None:
+        return None
+    if any(rule.name == keeper for rule in policy.effective(request.operation).filters):
+        return None
+    return _refusal(
+        hosts,
+        request,
+        RefusalCode.UNSUPPORTED_POLICY,
+        f"The policy {group.policy} of the server group is not supported: {keeper} is not"
+        " among the filters of the scheduler's policy. Add it there, or use another group.",
+    )
+
+
+def _refusal(hosts: HostTable, request: Request, code: RefusalCode, message: str) -> Refusal:
+    if code is RefusalCode.GROUP_POLICY:
+        message = f"{GROUP_BROKEN}: {message}"
+    return Refusal(
+        code=code,
+        message=message,
+        placed=0,
+        asked=len(request.instance_uuids),
+        hosts_total=int(np.count_nonzero(hosts.alive)),
+    )

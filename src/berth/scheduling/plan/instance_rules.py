@@ -1,0 +1,108 @@
+"""Which rules read instances: those of hosts whose lists of instances are in doubt must wait."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from berth.domain.decision import Relaxation
+from berth.domain.errors import PolicyError
+from berth.domain.request import Operation, Request
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.rules.rule import Filter, Query, Reads, Weigher
+from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.host.hosts import HostTable
+
+NAME: Final = "InstanceInformationFilter"
+"""What refusals call it that hosts were left out; no policy names it."""
+
+_GROUP: Final = "instances"
+_WITH: Final = frozenset({_GROUP, "aggregates"})
+_HINT: Final = "hints."
+
+
+def needs_instances(rule: Filter | Weigher) -> bool:
+    """Tell whether a rule is about the instances of hosts and nothing else of theirs.
+
+    Such a rule means nothing where nobody keeps track of instances. One that reads, say, free
+    NUMA cells is about the host, although instances have their part in it.
+    """
+    columns = frozenset(rule.reads.columns)
+    return _GROUP in columns and columns <= _WITH
+
+
+def refuse_untracked(policy: Policy, source: str) -> None:
+    """Refuse a policy with rules about instances, of which nobody keeps track.
+
+    Args:
+        policy: the rules.
+        source: what to call the policy in errors.
+
+    Raises:
+        PolicyError: naming the rules, and the setting.
+    """
+    effective = policy.effective(Operation.CREATE)
+    rules: tuple[Filter | Weigher, ...] = (*effective.filters, *effective.weighers)
+    names = dict.fromkeys(rule.name for rule in rules if needs_instances(rule))
+    if names:
+        reads = "reads" if len(names) == 1 else "read"
+        raise PolicyError(
+            source,
+            f"{', '.join(names)} {reads} what instances hosts have, and"
+            " tracking.track_instance_changes is off; turn it on, or take the rules out",
+        )
+
+
+def reads_instances(policy: Policy, request: Request) -> bool:
+    """Tell whether any rule in force may look at the instances of hosts for a request."""
+    effective = policy.effective(request.operation)
+    rules: tuple[Filter | Weigher, ...] = (*effective.filters, *effective.weighers)
+    return any(_looks(rule, request) for rule in rules)
+
+
+def _looks(rule: Filter | Weigher, request: Request) -> bool:
+    reads = rule.reads
+    if _GROUP not in reads.columns:
+        return False
+    if "group" in reads.request and request.group_uuid is None:
+        return False
+    hints = [one.removeprefix(_HINT) for one in reads.request if one.startswith(_HINT)]
+    return not hints or any(hint in request.hints for hint in hints)
+
+
+def leaving_out(policy: Policy, names: frozenset[str]) -> Policy:
+    """Return a policy that lets no instance go to hosts of which nobody knows what they have.
+
+    Args:
+        policy: the rules in force.
+        names: of the hosts.
+    """
+    return replace(policy, filters=(_known(names), *policy.filters))
+
+
+def _known(names: frozenset[str]) -> Filter:
+    def unknown(hosts: HostTable) -> set[int]:
+        return {row for name in names for row in hosts.rows_of_name(name)}
+
+    def keep(hosts: HostTable, _: Query, rows: Selection) -> Mask | None:
+        everybody = np.arange(len(hosts), dtype=np.intp)[rows]
+        kept: Mask = ~np.isin(everybody, np.fromiter(unknown(hosts), dtype=np.intp))
+        return kept
+
+    # A forced host is looked at for its group's policy all the same.
+    return Filter(NAME, keep, _why, _relax, _READS, on_forced=True)
+
+
+_READS: Final = Reads(request=(), columns=(_GROUP,), row_local=False)
+
+
+def _why(_hosts: HostTable, _query: Query, _row: int) -> str:
+    return (
+        "what instances it has is in doubt, and the ledger did not answer when it was to be read"
+        " anew; ask again when the ledger is back"
+    )
+
+
+def _relax(_hosts: HostTable, _query: Query, _rows: Rows) -> Sequence[Relaxation]:
+    return ()

@@ -1,0 +1,166 @@
+"""Planning: one request of n instances, placed one after another on a table that remembers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from berth.domain.assignment import Assignment
+from berth.domain.decision import Placement, ScoredHost
+from berth.domain.request import Request
+from berth.scheduling.engine.measures import UnfitError
+from berth.scheduling.engine.needs_cache import needs_known
+from berth.scheduling.evaluation.alternates import (
+    Pair,
+    alternates_of,
+    first_alternate,
+    has_alternates,
+)
+from berth.scheduling.evaluation.policy import Plan, Policy
+from berth.scheduling.evaluation.ranking import Ranked
+from berth.scheduling.evaluation.selection import Chance
+from berth.scheduling.evaluation.trial import Trial
+from berth.scheduling.plan.evaluators import Outlook, Rank, Scene, scene_of
+from berth.scheduling.rules.rule import Query
+from berth.tables.host.hosts import HostTable
+
+Pick = Callable[[Ranked, Chance], tuple[int, list[int]]]
+"""Picks a host of the ranking, and names those that come next, by the ranking's numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a driver scores the survivors, and how it chooses among them.
+
+    `incremental` says that scores are those of the policy's weighers, so that the engine may
+    keep them from one request to the next.
+    """
+
+    rank: Rank
+    pick: Pick
+    incremental: bool = False
+
+
+class _Way(NamedTuple):
+    """How one plan is made: manner, chance, and how many alternates to name."""
+
+    manner: Manner
+    chance: Chance
+    alternates: int
+
+
+class _Choice(NamedTuple):
+    """The host that one instance goes to, out of how many; `scored` has it and those after it."""
+
+    row: int
+    candidates: int
+    scored: list[ScoredHost]
+    assignment: Assignment | None
+
+
+def plan_instances(
+    hosts: HostTable,
+    request: Request,
+    policy: Policy,
+    manner: Manner,
+    *,
+    now_s: float,
+    seed: int,
+) -> Plan:
+    """Filter, rank and pick a host for each instance, consuming as it goes; all or nothing.
+
+    Args:
+        hosts: the table; as it was when the call returns.
+        request: what is asked.
+        policy: the rules in force.
+        manner: how the driver chooses among the hosts that pass.
+        now_s: Unix seconds, for heartbeats.
+        seed: of the only source of chance.
+
+    Raises:
+        InvalidInputError: flavor or image hold a spec that cannot be read.
+    """
+    group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
+    needs = needs_known(hosts, request)
+    first = Query(request, needs, now_s, group, request.instance_uuids[0])
+    rank, incremental = manner.rank, manner.incremental
+    scene = scene_of(hosts, request, policy, rank, incremental=incremental)
+    try:
+        return _plan(hosts, first, scene, _Way(manner, Chance(seed), policy.alternates))
+    except UnfitError:
+        scene = scene_of(hosts, request, policy, rank, incremental=False)
+        return _plan(hosts, first, scene, _Way(manner, Chance(seed), policy.alternates))
+
+
+def _plan(hosts: HostTable, first: Query, scene: Scene, way: _Way) -> Plan:
+    uuids = first.request.instance_uuids
+    choices: list[_Choice] = []
+    outlook: Outlook | None = None
+    query = first
+    with Trial(hosts, first.needs) as trial:
+        for uuid in uuids:
+            if uuid != query.instance_uuid:
+                query = Query(first.request, first.needs, first.now_s, first.group, uuid)
+            outlook = scene.look(query)
+            if not outlook.ranked.size:
+                refusal = scene.refuse(query, [one.row for one in choices])
+                return Plan(first.needs.amounts, filters=outlook.counts(), refusal=refusal)
+            choice = _choose(hosts, query, scene, outlook.ranked, way)
+            choices.append(choice)
+            if len(uuids) > 1:
+                trial.place(choice.row, query.resident_with(choice.assignment))
+        counts = () if outlook is None else outlook.counts()
+        alternates = _alternates(hosts, query, scene, outlook, [one.row for one in choices], way)
+    each = zip(uuids, choices, strict=True)
+    placements = [_placement(hosts, uuid, one, alternates.get(one.row, ())) for uuid, one in each]
+    return Plan(first.needs.amounts, placements=tuple(placements), filters=counts)
+
+
+def _choose(hosts: HostTable, query: Query, scene: Scene, ranked: Ranked, way: _Way) -> _Choice:
+    """Take a host of the ranking, and note what is to be told of it."""
+    numbers = _picked(hosts, query.request, ranked, way)
+    row = ranked.row(numbers[0])
+    assignment = scene.assigning(hosts, query, row)
+    return _Choice(row, ranked.size, ranked.scored(numbers), assignment)
+
+
+def _picked(hosts: HostTable, request: Request, ranked: Ranked, way: _Way) -> tuple[int, ...]:
+    """Return the numbers of the host to take and of those that come next."""
+    number, next_best = way.manner.pick(ranked, way.chance)
+    alternate = first_alternate(hosts, request, ranked) if request.alternates else None
+    if alternate is None or alternate == number:
+        return (number, *next_best)
+    others = [one for one in (number, *next_best) if one != alternate]
+    return (alternate, *others[: len(next_best)])
+
+
+def _alternates(
+    hosts: HostTable,
+    query: Query,
+    scene: Scene,
+    outlook: Outlook | None,
+    rows: list[int],
+    way: _Way,
+) -> dict[int, tuple[Pair, ...]]:
+    """Name alternates: of one instance from where it was chosen, of many after the last."""
+    if not way.alternates or outlook is None or not has_alternates(query.request):
+        return {}
+    if len(rows) > 1:
+        outlook = scene.look(query)
+    return alternates_of(hosts, outlook.ranked, dict.fromkeys(rows), way.alternates)
+
+
+def _placement(
+    hosts: HostTable, uuid: str, choice: _Choice, alternates: tuple[Pair, ...]
+) -> Placement:
+    host, node, provider_uuid = hosts.identity(choice.row)
+    return Placement(
+        instance_uuid=uuid,
+        host=host,
+        node=node,
+        provider_uuid=provider_uuid,
+        candidates=choice.candidates,
+        chosen=choice.scored[0],
+        runners_up=tuple(choice.scored[1:]),
+        alternates=alternates,
+        assignment=choice.assignment,
+    )

@@ -1,0 +1,1 @@
+"""What a filter and a weigher are, and the pieces that several of them are made of."""

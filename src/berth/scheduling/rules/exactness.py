@@ -1,0 +1,71 @@
+"""Exactness: what a flavor asks for is exactly what the host has free (nova.md 2.6).
+
+This is the law of Nova's filters for bare metal, where one instance takes a whole machine. Free
+is the physical total without what is reserved and used; allocation ratios play no part.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from berth.domain.decision import Relaxation
+from berth.scheduling.rules.quantities import CPUS, Quantity, Shortfall, say
+from berth.scheduling.rules.rule import Filter, Query, Reads
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.columnar.class_columns import Floats, Ints
+from berth.tables.host.hosts import HostTable
+
+
+def exact_filter(name: str, quantity: Quantity) -> Filter:
+    """Make the filter for one quantity.
+
+    A host whose CPUs are unknown (a total of 0) never passes the one for CPUs, as in Nova.
+
+    Args:
+        name: the filter's.
+        quantity: what of the flavor is held against what of the host.
+    """
+
+    def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+        kept: Mask = _free(hosts, quantity, rows) == quantity.asked(query.request.flavor)
+        if quantity is CPUS:
+            kept &= _has_some(hosts, quantity, rows)
+        return kept
+
+    def why(hosts: HostTable, query: Query, row: int) -> str:
+        here = np.array([row])
+        if quantity is CPUS and not _has_some(hosts, quantity, here)[0]:
+            return f"it has no {quantity.resource_class}"
+        asked = say(quantity.asked(query.request.flavor))
+        free = _free(hosts, quantity, here)[0]
+        return f"{quantity.resource_class}: exactly {asked} asked, {free:,} free"
+
+    def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+        if quantity is CPUS:
+            rows = rows[_has_some(hosts, quantity, rows)]
+        short = Shortfall(name, quantity, quantity.asked(query.request.flavor), rows)
+        free: Floats = _free(hosts, quantity, rows).astype(np.float64)
+        return short.asking_for_exactly(hosts, free)
+
+    return Filter(
+        name=name,
+        keep=keep,
+        why=why,
+        relax=relax,
+        reads=Reads(request=quantity.reads, columns=("used",)),
+    )
+
+
+def _free(hosts: HostTable, quantity: Quantity, rows: Selection) -> Ints:
+    columns = hosts.resource(quantity.resource_class)
+    if columns is None:
+        return np.zeros(count_of(rows), dtype=np.int64)
+    return columns.physical_free[rows]
+
+
+def _has_some(hosts: HostTable, quantity: Quantity, rows: Selection) -> Mask:
+    columns = hosts.resource(quantity.resource_class)
+    if columns is None:
+        return np.zeros(count_of(rows), dtype=np.bool_)
+    some: Mask = columns.total[rows] > 0
+    return some

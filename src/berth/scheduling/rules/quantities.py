@@ -1,0 +1,147 @@
+"""Quantities: sizes of a flavor that filters for CPUs, memory and disk hold against hosts.
+
+As in Nova, these filters read the sizes of the flavor itself, not what `resources:CLASS=n` makes
+of them (nova.md 2.6); ResourcesFilter looks at that.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from berth.domain.decision import Relaxation
+from berth.domain.flavor import Flavor
+from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.scheduling.rules.rule import count_hosts, example_names
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.columnar.class_columns import Floats
+from berth.tables.host.hosts import HostTable
+
+_MB_PER_GB = 1024
+_CENTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """One size of flavors.
+
+    Args:
+        resource_class: what hosts have of it.
+        asked: what a flavor asks for, in the unit of the class; parts of a unit count.
+        reads: what `asked` reads of a request.
+        ratio_key: the key of aggregate metadata that overrides the hosts' allocation ratio.
+        noun: what it is called when all of it is left out.
+        difference: how to say a difference, with `{amount}` and `{more}`, which is more or less.
+    """
+
+    resource_class: str
+    asked: Callable[[Flavor], float]
+    reads: tuple[str, ...]
+    ratio_key: str
+    noun: str
+    difference: str
+
+
+def _disk_gb(flavor: Flavor) -> float:
+    return flavor.root_gb + flavor.ephemeral_gb + flavor.swap_mb / _MB_PER_GB
+
+
+CPUS: Final = Quantity(
+    resource_class=VCPU,
+    asked=lambda flavor: flavor.vcpus,
+    reads=("flavor.vcpus",),
+    ratio_key="cpu_allocation_ratio",
+    noun="VCPUs",
+    difference="{amount} VCPU {more}",
+)
+MEMORY: Final = Quantity(
+    resource_class=MEMORY_MB,
+    asked=lambda flavor: flavor.memory_mb,
+    reads=("flavor.memory_mb",),
+    ratio_key="ram_allocation_ratio",
+    noun="memory",
+    difference="{amount} MB {more} memory",
+)
+DISK: Final = Quantity(
+    resource_class=DISK_GB,
+    asked=_disk_gb,
+    reads=("flavor.root_gb", "flavor.ephemeral_gb", "flavor.swap_mb"),
+    ratio_key="disk_allocation_ratio",
+    noun="disk",
+    difference="{amount} GB {more} disk",
+)
+
+
+def say(amount: float) -> str:
+    """Write an amount or ratio: whole when it is, else rounded down to two digits."""
+    if amount == math.floor(amount):
+        return f"{math.floor(amount):,}"
+    return f"{math.floor(amount * _CENTS) / _CENTS:,.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """Hosts that a filter removes for what a flavor asks of one quantity.
+
+    Args:
+        filter_name: the filter.
+        quantity: of what.
+        asked: how much, in the unit of the class.
+        rows: the hosts.
+    """
+
+    filter_name: str
+    quantity: Quantity
+    asked: float
+    rows: Rows
+
+    def asking_for_less(self, hosts: HostTable, most: Floats) -> Sequence[Relaxation]:
+        """Say how much less would do, in whole units, and for which hosts.
+
+        Args:
+            hosts: the table.
+            most: what each row would take at most; below 0 it takes nothing at all.
+        """
+        best = float(most.max(initial=-1.0))
+        if best < 0:
+            return []
+        less = math.ceil(self.asked - best)
+        if less >= self.asked:
+            return [self._without(hosts, self.rows[most >= 0])]
+        return [self._changed(hosts, -less, self.rows[most >= self.asked - less])]
+
+    def asking_for_exactly(self, hosts: HostTable, free: Floats) -> Sequence[Relaxation]:
+        """Say which change is the least that meets what any host has free.
+
+        Args:
+            hosts: the table.
+            free: what each row has free; below 0 nothing meets it.
+        """
+        possible = free >= 0
+        if not possible.any():
+            return []
+        rows, change = self.rows[possible], free[possible] - self.asked
+        nearest = float(change[abs(change) == abs(change).min()].min())  # less rather than more
+        winners = rows[change == nearest]
+        if nearest == -self.asked:
+            return [self._without(hosts, winners)]
+        return [self._changed(hosts, nearest, winners)]
+
+    def _without(self, hosts: HostTable, rows: Rows) -> Relaxation:
+        text = f"without {self.quantity.noun}"
+        return self._relaxation(hosts, text, -self.asked, rows)
+
+    def _changed(self, hosts: HostTable, change: float, rows: Rows) -> Relaxation:
+        more = "more" if change > 0 else "less"
+        text = self.quantity.difference.format(amount=say(abs(change)), more=more)
+        return self._relaxation(hosts, text, change, rows)
+
+    def _relaxation(self, hosts: HostTable, text: str, change: float, rows: Rows) -> Relaxation:
+        return Relaxation(
+            filter=self.filter_name,
+            subject=self.quantity.resource_class,
+            text=f"{text}: {count_hosts(rows.size)}",
+            hosts=int(rows.size),
+            change=int(change) if change == int(change) else None,
+            examples=example_names(hosts, rows),
+        )

@@ -1,0 +1,54 @@
+"""What may still be chosen, as bits."""
+
+from collections.abc import Sequence
+from itertools import product
+from random import Random
+
+from berth.scheduling.candidates.lookahead import Outlook, can_give, each_bit, union
+
+
+def test_bits_and_rows() -> None:
+    """Each row has a bit of its own, at every depth the same."""
+    outlook = Outlook([[7, 3], [3, 9], []])
+    assert {row: outlook.row_of(bit) for row, bit in outlook.bit_of.items()} == {7: 7, 3: 3, 9: 9}
+    assert outlook.open == [outlook.bits([3, 7]), outlook.bits([9, 3]), 0]
+    assert list(each_bit(outlook.open[0])) == [outlook.bit_of[7], outlook.bit_of[3]]
+    assert union(outlook.open) == outlook.bits([3, 7, 9])
+    assert union([]) == 0
+
+
+def test_what_is_taken_away_comes_back() -> None:
+    """When everything is opened again."""
+    outlook = Outlook([[7, 3], [3, 9]])
+    before = list(outlook.open)
+    outlook.open[0] &= ~outlook.bit_of[7]
+    assert (outlook.is_narrowed(0), outlook.is_narrowed(1)) == (True, False)
+    outlook.reopen()
+    assert outlook.open == before
+    assert not outlook.is_narrowed(0)
+
+
+def can_be_given(wanted: Sequence[Sequence[int]], capacity: Sequence[int]) -> bool:
+    """Try everything."""
+    return any(
+        all(chosen.count(row) <= most for row, most in enumerate(capacity))
+        for chosen in product(*wanted)
+    )
+
+
+def test_matching_finds_what_trying_finds() -> None:
+    """For slots with any rows, each of which can give one, two or three."""
+    random = Random(5)
+    verdicts: set[bool] = set()
+    for _ in range(400):
+        capacity = [random.choice((1, 1, 2, 3)) for _ in range(random.randint(2, 4))]
+        rows = range(len(capacity))
+        wanted = [
+            random.sample(rows, random.randint(1, len(rows))) for _ in range(random.randint(1, 6))
+        ]
+        bits = [union(1 << row for row in mine) for mine in wanted]
+        most = {1 << row: count for row, count in enumerate(capacity)}
+        found = can_give(bits, most.__getitem__)
+        assert found == can_be_given(wanted, capacity)
+        verdicts.add(found)
+    assert verdicts == {True, False}

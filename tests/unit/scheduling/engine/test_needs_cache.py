@@ -1,0 +1,75 @@
+"""Kinds: the same flavor and image are known again, whoever brings them."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from berth.domain.flavor import Flavor
+from berth.domain.image import Image
+from berth.domain.request import Request
+from berth.scheduling.engine.needs_cache import Kinds
+from berth.testing.fleets import asking
+
+SPECS = {"resources1:VCPU": "1", "resources2:VCPU": "2"}
+IMAGE = Image("i", properties={"os": "x", "arch": "y"})
+PLAIN = replace(asking(specs=SPECS), image=IMAGE)
+
+
+def again(request: Request) -> Request:
+    """Return a request as it comes over a wire: equal, and of other objects."""
+    flavor, image = request.flavor, request.image
+    assert image is not None
+    return replace(
+        request,
+        flavor=replace(flavor, extra_specs=dict(flavor.extra_specs)),
+        image=replace(image, properties=dict(image.properties)),
+    )
+
+
+def turned(flavor: Flavor) -> Flavor:
+    """Return a flavor that says the same in another order."""
+    return replace(flavor, extra_specs=dict(reversed(list(flavor.extra_specs.items()))))
+
+
+@pytest.fixture
+def known() -> Kinds[str]:
+    """Return what knows one request."""
+    known = Kinds[str]()
+    assert known.get(PLAIN, lambda: "first") == "first"
+    return known
+
+
+@pytest.mark.parametrize("request_", [PLAIN, again(PLAIN), replace(PLAIN, request_id="r")])
+def test_the_same_is_known(known: Kinds[str], request_: Request) -> None:
+    """By the objects, or by what they say."""
+    assert known.get(request_, lambda: "made") == "first"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        replace(PLAIN, flavor=replace(PLAIN.flavor, vcpus=7)),
+        replace(PLAIN, flavor=replace(PLAIN.flavor, flavor_id="other")),
+        replace(PLAIN, flavor=turned(PLAIN.flavor)),
+        replace(PLAIN, image=None),
+        replace(PLAIN, image=replace(IMAGE, properties={"os": "z", "arch": "y"})),
+        replace(PLAIN, image=replace(IMAGE, properties={"arch": "y", "os": "x"})),
+    ],
+)
+def test_what_differs_is_not(known: Kinds[str], request_: Request) -> None:
+    """Nor what only says it in another order, as groups are asked for in theirs."""
+    assert known.get(request_, lambda: "made") == "made"
+    assert known.get(again(PLAIN), lambda: "made anew") in {"first", "made anew"}
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many flavors there are."""
+    monkeypatch.setattr(needs_cache, "_KEPT_MAX", 4)
+    known = Kinds[int]()
+    for number in range(20):
+        flavor = replace(PLAIN.flavor, flavor_id=f"f-{number}")
+        request = replace(PLAIN, flavor=flavor)
+        assert known.get(request, partial(int, number)) == number
+        assert len(known._known) <= 4
+        assert len(known._newest) <= 4

@@ -1,0 +1,89 @@
+"""Alternates: who is tried first when a build fails."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.request import Operation, Request
+from berth.domain.resources import MEMORY_MB
+from berth.scheduling.evaluation.policy import Plan
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
+from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of
+
+
+def fleet(**used: int) -> HostTable:
+    """Return a table of hosts that use so much memory: the less the better."""
+    return table_of(snapshot_of([Box(name, used={MEMORY_MB: mb}) for name, mb in used.items()]))
+
+
+def plan(hosts: HostTable, request: Request, *, alternates: int = 2, shown: int = 3) -> Plan:
+    """Plan with so many alternates and runners-up."""
+    policy = replace(policy_of(runners_up=shown), alternates=alternates)
+    policy = replace(policy, weighers=policy.weighers[:1])
+    return policy.driver.plan(hosts, request, policy, now_s=NOW_S, seed=0)
+
+
+@pytest.mark.parametrize("shown", [0, 3])
+def test_the_best_that_come_next_are_alternates(shown: int) -> None:
+    """In order, as many as the policy says, whatever is recorded of runners-up."""
+    hosts = fleet(a=0, b=3, c=1, d=2)
+    (first,) = plan(hosts, asking(), shown=shown).placements
+    assert (first.host, first.alternates) == ("a", (("c", "c"), ("d", "d")))
+    (alone,) = plan(hosts, asking(), alternates=0, shown=shown).placements
+    assert alone.alternates == ()
+
+
+def test_hosts_of_the_same_request_are_no_alternates() -> None:
+    """Of many instances, the best after all of them are placed, the same for all."""
+    found = plan(fleet(a=0, b=300, c=1, d=200), asking(count=2)).placements
+    assert [(one.host, one.alternates) for one in found] == [
+        ("a", (("d", "d"), ("b", "b"))),
+        ("c", (("d", "d"), ("b", "b"))),
+    ]
+
+
+def test_alternates_are_of_the_same_cell() -> None:
+    """An instance does not leave its cell for a failed build."""
+    hosts = fleet(a=0, b=1, c=2)
+    for name, cell in (("a", "1"), ("b", "2"), ("c", "1")):
+        (row,) = hosts.rows_of_name(name)
+        hosts.put_host(replace(hosts.host(row), cell=cell))
+    (first,) = plan(hosts, asking()).placements
+    assert (first.host, first.alternates) == ("a", (("c", "c"),))
+
+
+def test_better_hosts_of_other_cells_hide_no_alternates() -> None:
+    """However many come between, those of the cell are found."""
+    hosts = fleet(a=0, b=1, c=2, d=3, e=4, f=5)
+    for name, cell in (("a", "1"), ("b", "2"), ("c", "2"), ("d", "2"), ("e", "1"), ("f", "1")):
+        (row,) = hosts.rows_of_name(name)
+        hosts.put_host(replace(hosts.host(row), cell=cell))
+    (first,) = plan(hosts, asking()).placements
+    assert (first.host, first.alternates) == ("a", (("e", "e"), ("f", "f")))
+
+
+def test_there_may_be_fewer_than_asked_for() -> None:
+    """Or none at all."""
+    assert plan(fleet(a=0), asking()).placements[0].alternates == ()
+    assert plan(fleet(a=0, b=1), asking()).placements[0].alternates == (("b", "b"),)
+
+
+def test_a_retry_takes_its_first_alternate_that_may_be_taken_now() -> None:
+    """Though others are better by now; one that is full or gone is passed over."""
+    hosts = fleet(a=0, b=3, c=8192, d=2)
+    retry = replace(
+        asking(),
+        operation=Operation.RETRY,
+        retried=(("d", "d"),),
+        alternates=(("gone", "gone"), ("d", "d"), ("c", "c"), ("b", "b"), ("a", "a")),
+    )
+    (placed,) = plan(hosts, retry).placements
+    assert placed.host == "b"
+    assert [one.host for one in placed.runners_up] == ["a"]
+
+
+def test_a_retry_without_usable_alternates_is_decided_anew() -> None:
+    """By all the rules, among all hosts."""
+    (placed,) = plan(fleet(a=5, b=3), replace(asking(), alternates=(("x", "y"),))).placements
+    assert placed.host == "b"

@@ -1,0 +1,97 @@
+"""Assigning: what several rules give an instance of the chosen host, together."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from berth.domain.assignment import Assignment
+from berth.domain.errors import InvalidInputError
+from berth.scheduling.evaluation.assignments import assign
+from berth.scheduling.filters import fits_resources, gives_groups
+from berth.scheduling.rules.rule import Assign, Filter, Query
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
+from berth.testing.fleets import NOW_S, Box, all_filters, asking, policy_of, snapshot_of
+from berth.testing.trees import GPU_MILLI, child_uuid, gpus
+
+SHARE = {f"resources1:{GPU_MILLI}": "600"}
+
+
+def query_of(specs: dict[str, str], count: int = 1) -> Query:
+    """Return the query of a request with these extra specs."""
+    request = asking(specs=specs, count=count)
+    return Query(request, request.needs, NOW_S, None, request.instance_uuids[0])
+
+
+def giving(assignment: Assignment | None) -> Filter:
+    """Return a filter that assigns just that."""
+    give: Assign = lambda _hosts, _query, _row: assignment  # noqa: E731 - a new one each time
+    return replace(fits_resources.build(), assign=give)
+
+
+@pytest.fixture
+def hosts() -> HostTable:
+    """Two hosts with two GPUs each."""
+    boxes = [Box(name, children=gpus(1000, 1000)) for name in ("a", "b")]
+    return table_of(snapshot_of(boxes))
+
+
+def test_what_rules_assign_is_put_together(hosts: HostTable) -> None:
+    """Those that assign nothing do not matter."""
+    one, other = Assignment({"x": {"A": 1}}), Assignment({"x": {"A": 2}})
+    plain = replace(fits_resources.build(), assign=None)
+    query = query_of({})
+    assert assign(hosts, query, 0, [plain, giving(one), giving(None), giving(other)]) == (
+        Assignment({"x": {"A": 3}})
+    )
+    assert assign(hosts, query, 0, [plain]) is None
+
+
+def test_rules_that_share_a_function_are_asked_once(hosts: HostTable) -> None:
+    """The filters of resources and of groups have the same answer; it counts once."""
+    found = assign(hosts, query_of(SHARE), 0, [fits_resources.build(), gives_groups.build()])
+    assert found is not None
+    assert list(found.allocations.values()) == [{GPU_MILLI: 600}]
+
+
+def test_groups_need_a_filter_that_knows_them(hosts: HostTable) -> None:
+    """Without it they would not be looked at."""
+    with pytest.raises(InvalidInputError, match="add GranularGroupsFilter"):
+        assign(hosts, query_of(SHARE), 0, [fits_resources.build()])
+
+
+def test_each_instance_of_a_request_sees_what_those_before_it_got(hosts: HostTable) -> None:
+    """Four shares of more than half fill four GPUs; the table is as before in the end."""
+    request = query_of(SHARE, count=4).request
+    policy = policy_of(weighers=())
+    plan = policy.driver.plan(hosts, request, policy, now_s=NOW_S, seed=1)
+    given = [
+        (uuid, dict(amounts))
+        for placement in plan.placements
+        if placement.assignment is not None
+        for uuid, amounts in placement.assignment.allocations.items()
+    ]
+    expected = [
+        (child_uuid(hosts.host(row).uuid, f"GPU {number}"), {GPU_MILLI: 600})
+        for row in (0, 1)
+        for number in (0, 1)
+    ]
+    assert given == expected
+    assert all(not hosts.trees.used(slot) for row in (0, 1) for slot in hosts.trees.on_row(row))
+    more = replace(request, instance_uuids=(*request.instance_uuids, "one more"))
+    refused = policy.driver.plan(hosts, more, policy, now_s=NOW_S, seed=1)
+    assert refused.refusal is not None
+    assert refused.refusal.placed == 4
+    removed = {one.name for one in refused.refusal.filters if one.before > one.after}
+    assert removed == {"GranularGroupsFilter"}
+
+
+def test_forced_hosts_have_to_give_groups_too(hosts: HostTable) -> None:
+    """The ledger would refuse it, so force does not help."""
+    forced = [rule for rule in all_filters() if rule.on_forced]
+    assert any(rule.name == gives_groups.NAME for rule in forced)
+    query = query_of({f"resources1:{GPU_MILLI}": "1001"})
+    verdict = gives_groups.build().keep(hosts, query, np.arange(2))
+    assert verdict is not None
+    assert not verdict.any()

@@ -1,0 +1,105 @@
+"""Choosing: the best, or one of the best by chance."""
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from berth.scheduling.evaluation.ranking import Ranking
+from berth.scheduling.evaluation.selection import Chance, choose
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
+from berth.testing.fleets import Box, snapshot_of
+
+
+@pytest.fixture
+def hosts() -> HostTable:
+    """Five hosts in rows that are not in the order of their names."""
+    return table_of(snapshot_of([Box(name) for name in "ecadb"]))
+
+
+def rank(hosts: HostTable, *scores: float) -> Ranking:
+    """Return a ranking with a score a row."""
+    return Ranking(hosts, hosts.alive_rows(), np.array(scores, dtype=np.float64))
+
+
+def pick(
+    hosts: HostTable, ranking: Ranking, seed: int, size: int = 1, shuffle: bool = False
+) -> str:
+    """Choose with a seed and return the name."""
+    index, _ = choose(ranking, subset_size=size, shuffle=shuffle, chance=Chance(seed), shown=3)
+    return hosts.names([ranking.rows[index]])[0]
+
+
+def test_the_best_score_is_first(hosts: HostTable) -> None:
+    """Equal scores follow each other by name."""
+    ranking = rank(hosts, 1, 5, 5, 0, 1)
+    assert ranking.best(5) == [2, 1, 4, 0, 3]
+    assert ranking.best(1) == [2]
+    assert ranking.best(99) == [2, 1, 4, 0, 3]
+    assert ranking.best(0) == []
+
+
+def test_no_hosts_have_no_best(hosts: HostTable) -> None:
+    """An empty ranking gives an empty list."""
+    empty = Ranking(hosts, np.zeros(0, dtype=np.intp), np.zeros(0))
+    assert empty.best(3) == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 300])
+def test_the_best_of_many_are_found_among_ties(count: int) -> None:
+    """Blocks of ties, a few above them, and most below."""
+    names = [f"h{number:04}" for number in range(1_000)]
+    Random(1).shuffle(names)
+    hosts = table_of(snapshot_of([Box(name) for name in names]))
+    scores = [float(number % 7 == 0) + 2.0 * (number == 500) for number in range(1_000)]
+    expected = sorted(range(1_000), key=lambda i: (-scores[i], names[i]))[:count]
+    assert rank(hosts, *scores).best(count) == expected
+
+
+def test_without_chance_the_first_by_name_wins(hosts: HostTable) -> None:
+    """The seed plays no part."""
+    ranking = rank(hosts, 1, 1, 1, 1, 1)
+    assert {pick(hosts, ranking, seed) for seed in range(20)} == {"a"}
+
+
+def test_a_subset_is_chosen_from_by_chance(hosts: HostTable) -> None:
+    """Each of the best two comes up, nobody else."""
+    ranking = rank(hosts, 4, 3, 2, 1, 0)
+    assert {pick(hosts, ranking, seed, size=2) for seed in range(40)} == {"e", "c"}
+    assert {pick(hosts, ranking, seed, size=99) for seed in range(99)} == set("ecadb")
+
+
+@pytest.mark.parametrize("size", [0, -3])
+def test_a_subset_of_none_is_one(hosts: HostTable, size: int) -> None:
+    """As in Nova, where less than 1 means 1."""
+    assert pick(hosts, rank(hosts, 0, 0, 9, 0, 0), 0, size=size) == "a"
+
+
+def test_shuffling_mixes_those_with_the_best_score(hosts: HostTable) -> None:
+    """All that are tied, even when they are more than the subset."""
+    ranking = rank(hosts, 1, 1, 1, 1, 0)
+    assert {pick(hosts, ranking, seed, shuffle=True) for seed in range(99)} == set("ecad")
+    mixed = {pick(hosts, ranking, seed, size=2, shuffle=True) for seed in range(99)}
+    assert mixed == set("ecad")
+
+
+def test_one_best_host_is_chosen_whatever_the_shuffle(hosts: HostTable) -> None:
+    """There is nothing to mix."""
+    ranking = rank(hosts, 1, 9, 1, 1, 1)
+    assert {pick(hosts, ranking, seed, shuffle=True) for seed in range(20)} == {"c"}
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("shown", [0, 2, 99])
+def test_runners_up_come_best_first_without_the_chosen(
+    hosts: HostTable, shuffle: bool, shown: int
+) -> None:
+    """As many as were asked for, if there are."""
+    ranking = rank(hosts, 1, 2, 3, 4, 5)
+    for seed in range(10):
+        chosen, others = choose(
+            ranking, subset_size=3, shuffle=shuffle, chance=Chance(seed), shown=shown
+        )
+        expected = [index for index in (4, 3, 2, 1, 0) if index != chosen]
+        assert others == expected[:shown]

@@ -1,0 +1,135 @@
+"""Which devices of a host an instance gets."""
+
+import pytest
+
+from berth.domain.errors import InvalidInputError
+from berth.domain.pci import (
+    DeviceNeed,
+    DeviceType,
+    NumaPolicy,
+    PciPool,
+    aliases_of,
+)
+from berth.scheduling.hardware.device_fit import DeviceDemand, Surroundings, demanded, give_devices
+from berth.tables.host.pci import FreePool, PciDevices
+
+GPU = {"name": "gpu", "vendor_id": "10de", "product_id": "1eb8"}
+NIC = {"name": "nic", "vendor_id": "8086", "product_id": "154c", "device_type": "type-VF"}
+PORT = {**NIC, "name": "port", "device_type": "type-PF"}
+ALIASES = aliases_of([GPU, NIC, PORT])
+VF, PF = DeviceType.VIRTUAL, DeviceType.PHYSICAL
+
+
+def free(*pools: PciPool) -> tuple[FreePool, ...]:
+    """Return what is left of pools that nobody uses."""
+    devices = PciDevices(1)
+    devices.put(0, pools)
+    return devices.pools(0)
+
+
+def asked(*needs: DeviceNeed) -> tuple[DeviceDemand, ...]:
+    """Return what needs stand for."""
+    return demanded(needs, ALIASES)
+
+
+def counts(
+    pools: tuple[FreePool, ...], *needs: DeviceNeed, near: Surroundings | None = None
+) -> dict[str, int] | None:
+    """Return how many devices of which address were given, None when they are not enough."""
+    shares = give_devices(pools, asked(*needs), near)
+    if shares is None:
+        return None
+    address_of = {pool.key: pool.pool.address for pool in pools}
+    return {address_of[share.pool]: share.count for share in shares}
+
+
+def test_an_alias_that_the_policy_has_not_is_refused() -> None:
+    """The error says which there are."""
+    with pytest.raises(InvalidInputError, match="no alias 'fpga'; it has gpu, nic, port"):
+        asked(DeviceNeed("fpga", 1))
+    with pytest.raises(InvalidInputError, match="it has none"):
+        demanded((DeviceNeed("fpga", 1),), ())
+
+
+def test_devices_come_from_several_pools() -> None:
+    """Plain pools first."""
+    pools = free(
+        PciPool("10de", "1eb8", address="b", tags={"rack": "1"}, count=3),
+        PciPool("10DE", "1EB8", address="a", count=1),
+    )
+    assert counts(pools, DeviceNeed("gpu", 2)) == {"a": 1, "b": 1}
+    assert counts(pools, DeviceNeed("gpu", 4)) == {"a": 1, "b": 3}
+    assert counts(pools, DeviceNeed("gpu", 5)) is None
+
+
+def test_special_devices_go_only_to_who_names_their_type() -> None:
+    """Nor do devices that another host manages go to anybody."""
+    remote = {"remote_managed": "true"}
+    pools = free(
+        PciPool("10de", "1eb8", PF, address="a"),
+        PciPool("10de", "1eb8", DeviceType.VDPA, address="b"),
+        PciPool("10de", "1eb8", VF, address="c", tags=remote),
+        PciPool("10de", "1eb8", VF, address="d", tags={"remote_managed": "false"}),
+    )
+    assert counts(pools, DeviceNeed("gpu", 1)) == {"d": 1}
+    assert counts(pools, DeviceNeed("gpu", 2)) is None
+
+
+def test_a_physical_function_excludes_its_virtual_ones_within_a_request() -> None:
+    """What was just given counts for the next need."""
+    pools = free(PciPool("8086", "154c", PF, address="a"), PciPool("8086", "154c", VF, address="a"))
+    assert counts(pools, DeviceNeed("port", 1)) == {"a": 1}
+    assert counts(pools, DeviceNeed("port", 1), DeviceNeed("nic", 1)) is None
+    assert counts(pools, DeviceNeed("nic", 1), DeviceNeed("port", 1)) is None
+    more = free(*(pool.pool for pool in pools), PciPool("8086", "154c", VF, address="b"))
+    assert counts(more, DeviceNeed("port", 1), DeviceNeed("nic", 1)) == {"a": 1, "b": 1}
+
+
+NEAR = PciPool("10de", "1eb8", numa_node=0, address="near")
+BESIDE = PciPool("10de", "1eb8", numa_node=1, address="beside")
+FAR = PciPool("10de", "1eb8", numa_node=2, address="far")
+NOWHERE = PciPool("10de", "1eb8", address="nowhere")
+
+
+@pytest.mark.parametrize(
+    ("policy", "count", "addresses"),
+    [
+        (NumaPolicy.REQUIRED, 1, {"near"}),
+        (NumaPolicy.REQUIRED, 2, None),
+        (NumaPolicy.SOCKET, 1, {"near"}),
+        (NumaPolicy.SOCKET, 2, {"near", "beside"}),
+        (NumaPolicy.SOCKET, 3, None),
+        (NumaPolicy.LEGACY, 1, {"near"}),
+        (NumaPolicy.LEGACY, 2, {"near", "nowhere"}),
+        (NumaPolicy.LEGACY, 3, None),
+        (NumaPolicy.PREFERRED, 1, {"near"}),
+        (NumaPolicy.PREFERRED, 2, {"near", "nowhere"}),
+        (NumaPolicy.PREFERRED, 4, {"near", "nowhere", "beside", "far"}),
+        (NumaPolicy.PREFERRED, 5, None),
+    ],
+)
+def test_policies_say_how_near(policy: NumaPolicy, count: int, addresses: set[str] | None) -> None:
+    """On the guest's cell, in its socket, of unknown whereabouts, or anywhere."""
+    pools = free(FAR, BESIDE, NOWHERE, NEAR)
+    near = Surroundings(frozenset({0}), frozenset({0, 1}))
+    found = counts(pools, DeviceNeed("gpu", count, policy), near=near)
+    assert (None if found is None else set(found)) == addresses
+
+
+def test_sockets_that_are_unknown_are_nobodys() -> None:
+    """Devices on the guest's own cell will do all the same."""
+    pools, near = free(BESIDE, NEAR), Surroundings(frozenset({0}), None)
+    assert counts(pools, DeviceNeed("gpu", 1, NumaPolicy.SOCKET), near=near) == {"near": 1}
+    assert counts(pools, DeviceNeed("gpu", 2, NumaPolicy.SOCKET), near=near) is None
+
+
+def test_live_migration_is_asked_for_or_not() -> None:
+    """An alias that says nothing takes any device."""
+    tagged = [PciPool("10de", "1eb8", tags={"live_migratable": text}) for text in ("true", "false")]
+    pools = free(*tagged, PciPool("10de", "1eb8"))
+    for said, count in (("true", 1), ("false", 1), (None, 3)):
+        table = GPU if said is None else {**GPU, "live_migratable": said}
+        enough = demanded((DeviceNeed("gpu", count),), aliases_of([table]))
+        more = demanded((DeviceNeed("gpu", count + 1),), aliases_of([table]))
+        assert give_devices(pools, enough, None) is not None
+        assert give_devices(pools, more, None) is None

@@ -1,0 +1,146 @@
+"""Cells and devices together: which of those that fit are chosen."""
+
+from collections.abc import Sequence
+
+from berth.domain.assignment import Assignment
+from berth.domain.guest_topology import CpuPolicy, GuestCell, GuestTopology
+from berth.domain.hardware_share import CellShare
+from berth.domain.numa import NumaCell
+from berth.domain.pci import DeviceNeed, NumaPolicy, PciPool, aliases_of
+from berth.scheduling.hardware.cell_fit import Ratios
+from berth.scheduling.hardware.device_fit import demanded
+from berth.scheduling.hardware.hardware_fit import SETS_MAX, Demand, Room, choices, fit_hardware
+from berth.tables.host.cell_use import CellUse, free_cell, shape_of
+from berth.tables.host.pci import PciDevices
+
+GPU = aliases_of([{"name": "gpu", "vendor_id": "10de", "product_id": "1eb8"}])
+NONE: frozenset[int] = frozenset()
+
+
+def room(*taken: int, sockets: Sequence[int | None] = (), pools: Sequence[PciPool] = ()) -> Room:
+    """Return a host of cells with eight CPUs each, so many of them taken."""
+    cells = []
+    for number, count in enumerate(taken):
+        first = number * 8
+        cpus = frozenset(range(first, first + 8))
+        use = CellUse()
+        use.take(CellShare(number, 0, pinned=tuple((n, first + n) for n in range(count))))
+        socket = sockets[number] if sockets else None
+        cells.append(free_cell(shape_of(NumaCell(number, NONE, cpus, (), 1024, (), socket)), use))
+    devices = PciDevices(1)
+    devices.put(0, pools)
+    return Room(tuple(cells), devices.pools(0), Ratios())
+
+
+def guest(*cpus: int) -> GuestTopology:
+    """Return a guest of cells with so many dedicated CPUs."""
+    cells: list[GuestCell] = []
+    for count in cpus:
+        first = sum(len(cell.dedicated_cpus) for cell in cells)
+        cells.append(GuestCell(NONE, frozenset(range(first, first + count)), 64))
+    return GuestTopology(tuple(cells), CpuPolicy.DEDICATED)
+
+
+def chosen(found: Assignment | None) -> list[int] | None:
+    """Return the host cells that guest cells were given."""
+    return None if found is None else [share.host_cell for share in found.numa]
+
+
+def cells_of(
+    where: Room, *cpus: int, packs: bool = True, gpus: int = 0, policy: NumaPolicy | None = None
+) -> list[int] | None:
+    """Return the host cells that a guest is given, None when it does not fit."""
+    devices = demanded((DeviceNeed("gpu", gpus, policy),), GPU) if gpus else ()
+    return chosen(fit_hardware(where, Demand(guest(*cpus), devices, packs=packs)))
+
+
+def test_cells_that_are_used_come_first_or_last() -> None:
+    """Packing keeps whole cells for guests that need one."""
+    where = room(0, 5, 2)
+    assert cells_of(where, 2) == [1]
+    assert cells_of(where, 4) == [2]
+    assert cells_of(where, 7) == [0]
+    assert cells_of(where, 2, packs=False) == [0]
+    assert cells_of(where, 9) is None
+
+
+def test_a_guest_cell_leaves_others_the_only_cells_that_they_fit_on() -> None:
+    """Whatever would have been better for itself."""
+    where = room(0, 5)
+    assert cells_of(where, 2, 8) == [1, 0]
+    assert cells_of(where, 8, 2) == [0, 1]
+    assert cells_of(where, 3, 3) == [1, 0]
+    assert cells_of(where, 4, 4) is None
+    assert cells_of(where, 1, 1, 1) is None
+
+
+def test_cells_of_one_socket_are_chosen_together() -> None:
+    """After the first, near ones come before better filled ones."""
+    where = room(6, 5, 0, 4, sockets=(0, 1, 0, 1))
+    assert cells_of(where, 2, 2) == [0, 2]
+    assert cells_of(where, 3, 3) == [1, 3]
+
+
+POOLS = (
+    PciPool("10de", "1eb8", numa_node=2, count=2),
+    PciPool("10de", "1eb8", numa_node=1, count=1),
+)
+
+
+def test_cells_near_devices_are_for_who_asks_for_devices() -> None:
+    """Whoever wants none gets another cell, however the CPUs are used."""
+    where = room(4, 6, 6, pools=POOLS)
+    assert cells_of(where, 2) == [0]
+    assert cells_of(where, 2, gpus=1) == [2]
+    assert cells_of(where, 2, 2) == [0, 1]
+
+
+def test_devices_decide_which_cells_are_chosen() -> None:
+    """Every set of cells near devices is tried before the request is refused."""
+    where = room(0, 0, 0, pools=POOLS)
+    assert cells_of(where, 4, gpus=2) == [2]
+    assert cells_of(where, 4, gpus=3) is None
+    assert set(cells_of(where, 4, 4, gpus=3) or ()) == {1, 2}
+    assert cells_of(where, 4, gpus=3, policy=NumaPolicy.PREFERRED) == [2]
+    full = room(0, 0, 8, pools=POOLS)
+    assert cells_of(full, 4, gpus=1) == [1]
+    assert cells_of(full, 4, gpus=2) is None
+    assert cells_of(full, 4, gpus=2, policy=NumaPolicy.PREFERRED) == [1]
+
+
+def test_devices_of_the_same_socket() -> None:
+    """A cell without devices will do, when another of its socket has them."""
+    where = room(0, 8, 8, 0, sockets=(0, 0, 1, 1), pools=POOLS[1:])
+    assert cells_of(where, 4, gpus=1) is None
+    assert cells_of(where, 4, gpus=1, policy=NumaPolicy.SOCKET) == [0]
+    unknown = room(0, 8, 8, 0, sockets=(0, 0, 1, None), pools=POOLS[1:])
+    assert cells_of(unknown, 4, gpus=1, policy=NumaPolicy.SOCKET) is None
+
+
+def test_devices_without_a_topology_may_be_anywhere() -> None:
+    """On hosts without cells, too."""
+    devices = demanded((DeviceNeed("gpu", 3, NumaPolicy.REQUIRED),), GPU)
+    found = fit_hardware(room(pools=POOLS), Demand(None, devices))
+    assert found is not None
+    assert found.numa == ()
+    assert sum(share.count for share in found.devices) == 3
+    assert fit_hardware(room(), Demand(guest(1), ())) is None
+
+
+def test_the_search_is_bounded() -> None:
+    """Sixteen cells, half of them near a device each, and a guest of eight that wants them all."""
+    masks = [(1 << 16) - 1] * 8
+    layout = tuple((number, number // 8) for number in range(16))
+    devices = PciDevices(1)
+    devices.put(
+        0, [PciPool("10de", "1eb8", numa_node=number, address=str(number)) for number in range(8)]
+    )
+    pools = devices.pools(0)
+    for policy in NumaPolicy:
+        enough = demanded((DeviceNeed("gpu", 8, policy),), GPU)
+        found = next(choices(masks, layout, pools, enough), None)
+        assert found is not None
+        assert found.required & 0xFF == 0xFF
+        more = demanded((DeviceNeed("gpu", 9, policy),), GPU)
+        assert next(choices(masks, layout, pools, more), None) is None
+    assert SETS_MAX >= 2**8

@@ -1,0 +1,116 @@
+"""Flavor linting: contradictions, specs that never hold, and specs that nothing looks at."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from berth.domain.flavor import Flavor
+from berth.scheduling.lint.flavor_lint import lint_flavor
+from berth.scheduling.lint.lint_warning import Finding
+from berth.testing.fleets import asking
+
+CAPABILITIES = "ComputeCapabilitiesFilter"
+AGGREGATES = "AggregateInstanceExtraSpecsFilter"
+
+
+def lint(specs: Mapping[str, str], *filters: str) -> list[str]:
+    """Return what is said of a flavor with some extra specs, under some filters."""
+    flavor = Flavor("1", "f", 2, 512, extra_specs=specs)
+    found = list(lint_flavor(flavor, asking(flavor).needs, frozenset(filters)))
+    assert {one.where for one in found} <= {"flavor f"}
+    return [one.text for one in found]
+
+
+@pytest.mark.parametrize(
+    ("specs", "filters"),
+    [
+        ({}, []),
+        ({"trait:X": "required"}, ["TraitsFilter"]),
+        ({"capabilities:vcpus_total": ">= 4", "vcpus_total": "<= 4"}, [CAPABILITIES]),
+        ({"capabilities:rack": "<or> a <or> b", "rack": "<in> b"}, [CAPABILITIES]),
+        ({"capabilities:stats:n": "4", "capabilities:n": "== 4.0"}, [CAPABILITIES]),
+        ({"capabilities:a": "x", "capabilities:b": "y", "other:a": "z"}, [CAPABILITIES]),
+        (
+            {"aggregate_instance_extra_specs:ssd": "a", "aggregate_instance_extra_specs:x": "b"},
+            [AGGREGATES],
+        ),
+        ({"ssd": "true"}, [AGGREGATES]),
+        ({"hw:maxphysaddr_bits": "46"}, [CAPABILITIES]),
+        ({"hw:cpu_policy": "dedicated"}, ["NUMATopologyFilter"]),
+        ({"berth:any_trait": "A|B", "trait:A": "forbidden"}, ["TraitsFilter"]),
+    ],
+)
+def test_a_sound_flavor_has_no_findings(specs: Mapping[str, str], filters: list[str]) -> None:
+    """Each filter that looks at its specs is there, and they may hold together."""
+    assert lint(specs, *filters) == []
+
+
+@pytest.mark.parametrize(
+    ("specs", "text"),
+    [
+        (
+            {"capabilities:vcpus_total": ">= 8", "vcpus_total": "<= 4"},
+            "capabilities:vcpus_total = '>= 8' and vcpus_total = '<= 4' contradict each other",
+        ),
+        (
+            {"capabilities:stats:rack": "s== a", "capabilities:rack": "<or> b <or> c"},
+            "capabilities:stats:rack = 's== a' and capabilities:rack = '<or> b <or> c'",
+        ),
+        ({"capabilities:n": "== 3", "n": ">= 4"}, "capabilities:n = '== 3' and n = '>= 4'"),
+        ({"capabilities:n": "qemu", "n": "== 4"}, "capabilities:n = 'qemu' and n = '== 4'"),
+        ({"capabilities:n": ">= abc"}, "capabilities:n = '>= abc': 'abc' is no number; correct"),
+        ({"capabilities:n": "<in>"}, "capabilities:n = '<in>': <in> has nothing to compare with"),
+        ({"hw:maxphysaddr_bits": "many"}, "hw:maxphysaddr_bits = 'many': 'many' is no number"),
+        (
+            {"berth:any_trait": "A|B", "trait:A": "forbidden", "trait:B": "forbidden"},
+            "each of the traits A, B is forbidden",
+        ),
+    ],
+)
+def test_what_can_never_hold_is_told(specs: Mapping[str, str], text: str) -> None:
+    """With the specs that say so."""
+    (said,) = lint(specs, CAPABILITIES, "TraitsFilter")
+    assert said.startswith(f"can never be placed: {text}")
+
+
+def test_an_operator_that_there_is_not_is_told() -> None:
+    """It would be compared as text, which is hardly meant."""
+    for requirement in ("> 4", "=4", ">=4", "s=x", "<any> a"):
+        (said,) = lint({"capabilities:n": requirement}, CAPABILITIES)
+        assert said.startswith(f"capabilities:n = {requirement!r} begins with no operator")
+
+
+@pytest.mark.parametrize(
+    ("specs", "text"),
+    [
+        ({"trait:X": "required"}, "asks for traits, and nothing looks at that without TraitsF"),
+        ({"resources1:VGPU": "1"}, "asks for groups of resources, and nothing looks at that"),
+        ({"hw:numa_nodes": "1"}, "asks for a NUMA topology, and nothing looks at that without"),
+        ({"pci_passthrough:alias": "gpu:1"}, "asks for PCI devices, and nothing looks at that"),
+        ({"capabilities:n": "1"}, f"nothing looks at capabilities:n without {CAPABILITIES}"),
+        ({"trust:trusted_host": "trusted"}, "nothing looks at trust:trusted_host without Trusted"),
+        ({"hw:sound_model": "virtio"}, "nothing looks at hw:sound_model without VirtioSoundF"),
+        ({"hw:tpm_version": "2.0"}, "no rule looks at hw:tpm_version, so any host will do"),
+        ({"os:secure_boot": "required"}, "no rule looks at os:secure_boot, so any host will do"),
+    ],
+)
+def test_what_nothing_looks_at_is_told(specs: Mapping[str, str], text: str) -> None:
+    """The flavor would be placed as if it had not said so."""
+    (said,) = lint(specs)
+    assert said.startswith(text)
+
+
+def test_specs_without_scope_that_two_filters_look_at_are_told() -> None:
+    """The one for aggregates removes every host whose aggregates lack the key."""
+    (said,) = lint({"rack": "a"}, CAPABILITIES, AGGREGATES)
+    assert said.startswith(f"rack has no scope, so {CAPABILITIES} and {AGGREGATES} both look at it")
+    groups = {"resources1:VGPU": "1", "resources2:VGPU": "1", "group_policy": "none"}
+    (said,) = lint(groups, AGGREGATES, "GranularGroupsFilter")
+    assert said.startswith(f"{AGGREGATES} takes group_policy for its own, as it has no scope")
+
+
+def test_a_finding_names_its_flavor() -> None:
+    """Whoever reads it may have hundreds."""
+    flavor = Flavor("1", "odd", 1, 512, extra_specs={"hw:tpm_model": "tpm-crb"})
+    (found,) = lint_flavor(flavor, asking(flavor).needs, frozenset())
+    assert found == Finding("flavor odd", found.text)

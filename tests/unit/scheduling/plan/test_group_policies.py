@@ -1,0 +1,120 @@
+"""Group keeping: hard policies need their filter; everything else is the driver's."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from berth.config.policy_file import parse_policy
+from berth.config.ready_policies import READY, ready_text
+from berth.domain.decision import RefusalCode
+from berth.domain.request import Request
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.plan.group_policies import KEEPERS, plan_kept, unkept_group
+from berth.scheduling.plan.inspection import inspect
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
+from berth.testing.fleets import NOW_S, Box, asking, by_chance, policy_of, resident, snapshot_of
+
+GROUP = "group-1"
+
+
+def _hosts(group_policy: GroupPolicy) -> HostTable:
+    group = ServerGroup(GROUP, "apart", group_policy)
+    return table_of(replace(snapshot_of([Box("a"), Box("b")]), server_groups=(group,)))
+
+
+def _request(group_uuid: str = GROUP, force_hosts: tuple[str, ...] = ()) -> Request:
+    return replace(asking(count=2), group_uuid=group_uuid, force_hosts=force_hosts)
+
+
+def _without(names: Iterable[str]) -> Policy:
+    return policy_of(filters=[rule for rule in policy_of().filters if rule.name not in names])
+
+
+@pytest.mark.parametrize("group_policy", KEEPERS)
+@pytest.mark.parametrize("forced", [(), ("a",)])
+@pytest.mark.parametrize("choose", [lambda policy: policy, by_chance])
+def test_a_hard_policy_without_its_filter_is_refused(
+    group_policy: GroupPolicy, forced: tuple[str, ...], choose: object
+) -> None:
+    """By any driver, and for forced hosts too; the message names the filter."""
+    assert callable(choose)
+    hosts, asked = _hosts(group_policy), _request(force_hosts=forced)
+    policy = choose(_without([KEEPERS[group_policy]]))
+    plan = plan_kept(hosts, asked, policy, now_s=NOW_S, seed=0)
+    assert plan.placements == ()
+    assert plan.amounts == asked.needs.amounts
+    assert plan.refusal is not None
+    assert plan.refusal.code is RefusalCode.UNSUPPORTED_POLICY
+    assert (plan.refusal.placed, plan.refusal.asked, plan.refusal.hosts_total) == (0, 2, 2)
+    assert KEEPERS[group_policy] in plan.refusal.message
+    assert f"The policy {group_policy} of" in plan.refusal.message
+    found = inspect(hosts, asked, policy, now_s=NOW_S, seed=0)
+    assert (found.refusal, found.instances) == (plan.refusal, ())
+
+
+@pytest.mark.parametrize("group_policy", GroupPolicy)
+def test_with_the_filter_or_without_need_for_it_the_driver_plans(
+    group_policy: GroupPolicy,
+) -> None:
+    """Soft policies only weigh; the filter of the other hard policy is not missed."""
+    hosts, asked = _hosts(group_policy), _request()
+    others = [name for one, name in KEEPERS.items() if one is not group_policy]
+    policy = _without(others)
+    plan = plan_kept(hosts, asked, policy, now_s=NOW_S, seed=0)
+    assert plan == policy.driver.plan(hosts, asked, policy, now_s=NOW_S, seed=0)
+    assert len(plan.placements) == 2
+
+
+def test_no_group_and_an_unknown_one_need_no_filter() -> None:
+    """Nothing is known that would have to be kept."""
+    hosts, bare = _hosts(GroupPolicy.AFFINITY), _without(KEEPERS.values())
+    assert unkept_group(hosts, asking(), bare) is None
+    assert unkept_group(hosts, _request(group_uuid="elsewhere"), bare) is None
+    assert unkept_group(hosts, _request(), bare) is not None
+
+
+@pytest.mark.parametrize("name", READY)
+@pytest.mark.parametrize("group_policy", KEEPERS)
+def test_ready_policies_keep_groups(name: str, group_policy: GroupPolicy) -> None:
+    """All that come with Berth have both filters."""
+    policy = parse_policy(ready_text(name), name)
+    assert unkept_group(_hosts(group_policy), _request(), policy) is None
+
+
+@pytest.mark.parametrize(
+    ("group_policy", "most", "count", "forced", "fits"),
+    [
+        (GroupPolicy.ANTI_AFFINITY, 1, 1, "a", False),
+        (GroupPolicy.ANTI_AFFINITY, 1, 1, "b", True),
+        (GroupPolicy.ANTI_AFFINITY, 1, 2, "b", False),
+        (GroupPolicy.ANTI_AFFINITY, 2, 1, "a", True),
+        (GroupPolicy.ANTI_AFFINITY, 2, 2, "a", False),
+        (GroupPolicy.AFFINITY, 1, 2, "a", True),
+        (GroupPolicy.AFFINITY, 1, 1, "b", False),
+        (GroupPolicy.SOFT_ANTI_AFFINITY, 1, 2, "a", True),
+    ],
+)
+def test_a_forced_host_is_looked_at_before_the_claim(
+    group_policy: GroupPolicy, most: int, count: int, forced: str, *, fits: bool
+) -> None:
+    """Filters do not see it; one member of the group is on `a`."""
+    group = ServerGroup(GROUP, "group", group_policy, max_server_per_host=most)
+    hosts = table_of(
+        snapshot_of(
+            [Box("a"), Box("b")],
+            groups=[group],
+            instances=[resident("1", Box("a"), group_uuid=GROUP)],
+        )
+    )
+    asked = replace(asking(count=count), group_uuid=GROUP, force_hosts=(forced,))
+    plan = plan_kept(hosts, asked, policy_of(), now_s=NOW_S, seed=0)
+    if fits:
+        assert [one.host for one in plan.placements] == [forced] * count
+        return
+    assert plan.placements == ()
+    assert plan.refusal is not None
+    assert plan.refusal.code is RefusalCode.GROUP_POLICY
+    assert "the host that was named or chosen has" in plan.refusal.message

@@ -1,0 +1,78 @@
+"""Attributes of hosts by the names that flavors use."""
+
+import pytest
+
+from berth.domain.resources import Inventory
+from berth.scheduling.rules.attributes import ROW_ATTRIBUTES, profile_value
+from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
+from berth.testing.fleets import Box, resident, snapshot_of
+
+BOX = Box(
+    "a",
+    inventories={
+        "VCPU": Inventory(8, reserved=1, allocation_ratio=16.0),
+        "MEMORY_MB": Inventory(4096, reserved=512, allocation_ratio=1.5),
+        "DISK_GB": Inventory(100, reserved=10),
+    },
+    used={"VCPU": 4, "MEMORY_MB": 1024, "DISK_GB": 20},
+    cpu_info={"arch": "x86_64", "topology": {"cores": 4}},
+    stats={"rack": "r1", "hypervisor_type": "hidden"},
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("vcpus_total", 8),
+        ("vcpus_used", 5),
+        ("total_usable_ram_mb", 4096),
+        ("free_ram_mb", 2560),
+        ("total_usable_disk_gb", 100),
+        ("disk_mb_used", 30 * 1024),
+        ("free_disk_mb", 70 * 1024),
+        ("cpu_allocation_ratio", 16.0),
+        ("ram_allocation_ratio", 1.5),
+        ("disk_allocation_ratio", 1.0),
+        ("num_instances", 1),
+        ("num_io_ops", 0),
+    ],
+)
+def test_numbers_are_those_of_nova(name: str, value: float) -> None:
+    """What is reserved counts as used; free is physical; disk is in MB where the name says so."""
+    hosts = table_of(snapshot_of([BOX], instances=[resident("i", BOX)]))
+    assert ROW_ATTRIBUTES[name](hosts).tolist() == [value]
+
+
+@pytest.mark.parametrize("name", ROW_ATTRIBUTES)
+def test_a_table_without_hosts_or_classes_has_zeros(name: str) -> None:
+    """Nothing is missing, there is just nothing."""
+    assert ROW_ATTRIBUTES[name](HostTable()).tolist() == []
+    bare = table_of(snapshot_of([Box("bare", inventories={})]))
+    assert ROW_ATTRIBUTES[name](bare).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("hypervisor_type", "QEMU"),
+        ("hypervisor_version", 6_002_000),
+        ("cpu_info:arch", "x86_64"),
+        ("cpu_info:topology:cores", 4),
+        ("cpu_info:topology:cores:deeper", None),
+        ("cpu_info:nothing", None),
+        ("supported_instances", [["x86_64", "kvm", "hvm"]]),
+        ("supported_instances:x", None),
+        ("stats:rack", "r1"),
+        ("rack", "r1"),
+        ("rack:x", None),
+        ("nothing", None),
+        ("", None),
+    ],
+)
+def test_paths_open_texts_and_mappings(path: str, value: object) -> None:
+    """An attribute hides a stat of its name."""
+    hosts = table_of(snapshot_of([BOX]))
+    profile = hosts.profiles.all[int(hosts.profile[0])]
+    assert profile is not None
+    assert profile_value(profile, path.split(":")) == value
