@@ -11,8 +11,8 @@ from berth.domain.decision import Decision, Verdict
 from berth.domain.request import Request
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.rules.rule import resident_of
-from berth.services.deciding import Deciding
-from berth.services.replica import Hold, Replica
+from berth.services.decisions.decisions import Deciding
+from berth.services.replica.replica import Hold, Replica
 
 
 class WrongDecisionError(BenchError):

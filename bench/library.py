@@ -32,11 +32,11 @@ from berth.domain.resources import VCPU
 from berth.domain.write import Committed, Put, Take, Unit
 from berth.ports.ledger import Ledger
 from berth.scheduling.evaluation.policy import Policy
-from berth.services.commands import PlaceOrder
-from berth.services.deciding import Deciding
-from berth.services.following import Follower
-from berth.services.placing import Placing
-from berth.services.replica import Replica
+from berth.services.decisions.decisions import Deciding
+from berth.services.placement.placement import Placing
+from berth.services.replica.follower import Follower
+from berth.services.replica.replica import Replica
+from berth.services.requests.commands import PlaceOrder
 
 _UNITS_AT_ONCE = 500
 

@@ -21,8 +21,8 @@ from berth.domain.host import Host
 from berth.domain.provider import Provider
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.scheduling.evaluation.policy import Policy
-from berth.services.deciding import Deciding
-from berth.services.replica import Replica
+from berth.services.decisions.decisions import Deciding
+from berth.services.replica.replica import Replica
 
 
 @dataclass(frozen=True, slots=True)

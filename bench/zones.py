@@ -33,10 +33,10 @@ from berth.domain.zone import Zone
 from berth.domain.zone_orders import OFFER_BYTES, Offers, ReleaseOrder, SelectOrder, Surplus
 from berth.lab.zone_process import ZoneProcess
 from berth.lab.zone_tree import ZoneTree, made_tree, tree_of
-from berth.services.sealing import Sealer
-from berth.services.zoning.asking_children import AskingChildren
-from berth.services.zoning.offer_seals import OfferSeals
-from berth.services.zoning.statements import StatementWriter
+from berth.services.crypto.sealing import Sealer
+from berth.services.zoning.messages.assertions import StatementWriter
+from berth.services.zoning.messages.child_client import AskingChildren
+from berth.services.zoning.offers.offer_seals import OfferSeals
 
 _NAME: Final = "bench"
 _SIZES: Final = (32, 48, 64, 96)

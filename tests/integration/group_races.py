@@ -23,17 +23,17 @@ from berth.domain.resources import VCPU
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.domain.write import Free, Put, Seen, Take
 from berth.ports.ledger import InstanceQuery, Ledger
-from berth.services.commands import PLACE
-from berth.services.deciding import Deciding
-from berth.services.following import Follower
+from berth.services.decisions.decisions import Deciding
 from berth.services.host_work import Bench, HostWork
 from berth.services.host_work.alternates import Alternates
-from berth.services.instances import Instances, Order
-from berth.services.moving import Target
-from berth.services.operations import Operations
-from berth.services.pending import PendingRequests
-from berth.services.placing import Placing
-from berth.services.replica import Replica
+from berth.services.placement.pending_requests import PendingRequests
+from berth.services.placement.placement import Placing
+from berth.services.replica.follower import Follower
+from berth.services.replica.replica import Replica
+from berth.services.requests.commands import PLACE
+from berth.services.servers.instances import Instances, Order
+from berth.services.servers.moves import Target
+from berth.services.servers.operations import Operations
 from berth.testing.builders import make_flavor, make_fleet, make_uuid
 from tests.unit.services.wiring import Told
 

@@ -21,9 +21,9 @@ from berth.domain.flavor import Flavor
 from berth.domain.instance import Instance
 from berth.domain.request import Request
 from berth.domain.zone_orders import BuildItem, BuildOrder, ReleaseOrder, SelectOrder, Withdrawal
-from berth.services.commands import PLACE, PlaceOrder
-from berth.services.zoning.zone_commands import BUILD, RELEASE, SELECT
-from berth.services.zoning.zones import NewZone
+from berth.services.requests.commands import PLACE, PlaceOrder
+from berth.services.zoning.children.zones import NewZone
+from berth.services.zoning.messages.zone_commands import BUILD, RELEASE, SELECT
 
 FLAVOR = Flavor("small", "small", vcpus=1, memory_mb=512)
 UUIDS = tuple(f"{number:08}-0000-4000-8000-000000000000" for number in range(3))

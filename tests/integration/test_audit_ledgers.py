@@ -24,8 +24,8 @@ from berth.domain.write import (
 )
 from berth.ports.ledger import Ledger
 from berth.services.auditing import Auditing
-from berth.services.following import Follower
-from berth.services.replica import Replica
+from berth.services.replica.follower import Follower
+from berth.services.replica.replica import Replica
 from berth.testing.builders import (
     make_claim,
     make_fleet,

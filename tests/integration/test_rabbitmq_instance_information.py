@@ -11,7 +11,7 @@ from berth.adapters.system import SystemClock
 from berth.agent.telling import InstanceTeller
 from berth.domain.instance import Instance, Status
 from berth.domain.write import Put
-from berth.services.following import Follower
+from berth.services.replica.follower import Follower
 from berth.services.tracking import InstanceTracker, TrackingPace, View
 from berth.testing.builders import make_flavor, make_instance, make_request
 from tests.rabbit import riding, until

@@ -20,8 +20,8 @@ from berth.domain.change import Alive
 from berth.domain.decision import Decision
 from berth.domain.errors import LedgerError
 from berth.domain.instance import Instance, Status, Task
-from berth.services.commands import PLACE
-from berth.services.consoles import CONSOLE
+from berth.services.requests.commands import PLACE
+from berth.services.servers.consoles import CONSOLE
 from berth.testing.builders import make_decision, make_fleet, make_instance
 from berth.testing.ledger_conformance.fixtures import commit
 

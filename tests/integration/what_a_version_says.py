@@ -17,8 +17,8 @@ from berth.adapters.ledger.migrating import SCHEMA
 from berth.domain.change import Alive, Event, Gone, Usage
 from berth.domain.record import Kind
 from berth.ports.bus import Command, Context
-from berth.services.commands import PLACE, PlaceOrder
-from berth.services.consoles import CONSOLE, ConsoleAsked
+from berth.services.requests.commands import PLACE, PlaceOrder
+from berth.services.servers.consoles import CONSOLE, ConsoleAsked
 from berth.testing import builders as b
 
 _BODY_BYTES_MAX = 1_000_000

@@ -16,8 +16,8 @@ from berth.domain.write import Free
 from berth.lab.kernel import run_virtually
 from berth.ports.ledger import InstanceQuery
 from berth.services.auditing import Auditing
-from berth.services.moving import Target
-from berth.services.operations import Operations
+from berth.services.servers.moves import Target
+from berth.services.servers.operations import Operations
 from berth.testing.builders import make_request, make_uuid
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 from tests.unit.services.wiring import order_of, running

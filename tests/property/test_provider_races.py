@@ -20,14 +20,14 @@ from berth.domain.provider import Provider
 from berth.domain.resources import Inventory
 from berth.domain.vocabulary import ResourceClass, StandardNames, Trait
 from berth.domain.write import Committed, Outcome, Take, Unit
-from berth.services.associations import Associations
-from berth.services.deciding_writes import Revising
-from berth.services.following import Follower
-from berth.services.inventories import Inventories
-from berth.services.provider_replica import ProviderReplica
-from berth.services.providers import Providers
-from berth.services.refusing import RefusedError
-from berth.services.resource_names import ResourceNames
+from berth.services.providers.associations import Associations
+from berth.services.providers.inventories import Inventories
+from berth.services.providers.provider_writes import Revising
+from berth.services.providers.refusals import RefusedError
+from berth.services.providers.resource_names import ResourceNames
+from berth.services.providers.resource_providers import Providers
+from berth.services.replica.follower import Follower
+from berth.services.replica.provider_replica import ProviderReplica
 from tests.property import reference_providers
 from tests.property.reference_providers import (
     STANDARD_CLASSES,

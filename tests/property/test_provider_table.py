@@ -12,7 +12,7 @@ from berth.domain.provider import Provider
 from berth.domain.record import Kind, kind_of
 from berth.domain.resources import AMOUNT_MAX
 from berth.domain.vocabulary import ResourceClass, StandardNames, Trait
-from berth.services.provider_replica import ProviderReplica
+from berth.services.replica.provider_replica import ProviderReplica
 from berth.tables.columnar.class_columns import ClassColumns
 from berth.tables.provider.providers import ProviderTable
 from berth.tables.provider.sharing import SHARES

@@ -17,9 +17,9 @@ from berth.domain.host import Service
 from berth.domain.provider import Provider, child_uuid
 from berth.domain.resources import VCPU, Inventory
 from berth.ports.virt import ChildReport, Report
-from berth.services.hosts import Hosts
-from berth.services.ratios import Ratios
-from berth.services.replica import Replica
+from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.fleet.hosts import Hosts
+from berth.services.replica.replica import Replica
 from berth.testing.builders import make_host, make_provider, make_uuid
 from tests.property.test_provider_races import Process, SlowLedger
 from tests.unit.api.cloud import CountedIds, FakeClock

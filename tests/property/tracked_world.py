@@ -16,8 +16,8 @@ from berth.domain.write import Put
 from berth.lab.kernel import VirtualClock
 from berth.ports.bus import Bus, Command
 from berth.ports.ledger import InstanceQuery
-from berth.services.deciding import Deciding
-from berth.services.following import Follower
+from berth.services.decisions.decisions import Deciding
+from berth.services.replica.follower import Follower
 from berth.services.tracking import InstanceTracker, TrackingPace, View
 from berth.services.tracking.lists import digest_of
 from berth.services.tracking.messages import DELETE, FORMAT, SYNC, UPDATE, Message

@@ -14,7 +14,7 @@ from berth.domain.errors import (
 )
 from berth.domain.instance import Status
 from berth.domain.request import instance_uuid_of
-from berth.services.instances import Accepted, Order
+from berth.services.servers.instances import Accepted, Order
 from tests.simulation.books import BrokenLawError
 from tests.simulation.faults import Away
 from tests.simulation.processes import Process, SeededIds

@@ -9,7 +9,7 @@ from berth.domain.caller import Caller
 from berth.domain.errors import BerthError, ConflictError, UnavailableError
 from berth.domain.instance import Status
 from berth.domain.migration import MoveKind
-from berth.services.moving import Target
+from berth.services.servers.moves import Target
 from tests.simulation.books import Books
 from tests.simulation.owners import Ask, act
 from tests.simulation.processes import Process

@@ -11,7 +11,7 @@ from berth.domain.caller import Caller
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from berth.domain.image import Image
 from berth.domain.lifecycle import Step
-from berth.services.moving import Target
+from berth.services.servers.moves import Target
 from tests.simulation.actors import delete, draw_order, place
 from tests.simulation.processes import Process, SeededIds
 from tests.simulation.world import FLAVORS, World

@@ -11,19 +11,19 @@ from berth.adapters.bus.local import LocalBus
 from berth.agent.pool import Agent, AgentPool, Pace
 from berth.domain.errors import UnavailableError
 from berth.lab.kernel import VirtualClock
-from berth.services.commands import PLACE
-from berth.services.deciding import Deciding
-from berth.services.following import Follower
+from berth.services.decisions.decisions import Deciding
+from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.fleet.hosts import Hosts
 from berth.services.host_work import Bench, HostWork
 from berth.services.host_work.alternates import Alternates
-from berth.services.hosts import Hosts
-from berth.services.instances import Instances
-from berth.services.operations import Operations
-from berth.services.pending import PendingRequests
-from berth.services.placing import Placing
-from berth.services.ratios import Ratios
-from berth.services.replica import Replica
-from berth.services.supervising import supervise
+from berth.services.placement.pending_requests import PendingRequests
+from berth.services.placement.placement import Placing
+from berth.services.replica.follower import Follower
+from berth.services.replica.replica import Replica
+from berth.services.requests.commands import PLACE
+from berth.services.servers.instances import Instances
+from berth.services.servers.operations import Operations
+from berth.services.telemetry.supervision import supervise
 from tests.simulation.brokers import Brokered
 from tests.simulation.faults import Flaw, Line
 from tests.simulation.machines import Machine

@@ -15,7 +15,7 @@ from berth.domain.flavor import Flavor
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.lab.kernel import VirtualClock
-from berth.services.instances import Order
+from berth.services.servers.instances import Order
 from tests.simulation.books import Books, BrokenLawError
 from tests.simulation.brokers import Brokered
 from tests.simulation.faults import Away, Flaw, Line, Weather

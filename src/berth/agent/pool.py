@@ -15,13 +15,13 @@ from berth.ports.bus import CONTEXT, Context
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.ports.virt import Driver, Verb
+from berth.services.fleet.hosts import Hosts
 from berth.services.host_notes import HostNotes
 from berth.services.host_work import HostWork
 from berth.services.host_work.leftovers import Finding
 from berth.services.host_work.reconciling import ENDED, Oddity
 from berth.services.host_work.restarting import RestartRule, Restarts
 from berth.services.host_work.working import has_turn, is_left_over
-from berth.services.hosts import Hosts
 
 _RETRY_S = 1.0
 _NS_PER_S = 1_000_000_000

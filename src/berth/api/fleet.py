@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 from berth.api.parts import ApiParts
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.services.hosts import HostView, host_view
+from berth.services.fleet.hosts import HostView, host_view
 
 _CHUNK = 256
 

@@ -17,17 +17,17 @@ from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
 from berth.ports.tracing import Tracer
 from berth.scheduling.evaluation.policy import Policy
-from berth.services.aggregates import Aggregates
-from berth.services.deciding import Deciding
-from berth.services.flavors import Flavors
-from berth.services.following import Follower
-from berth.services.hosts import Hosts
-from berth.services.instances import Instances
-from berth.services.operations import Operations
-from berth.services.provider_replica import ProviderReplica
-from berth.services.quotas import Quotas
-from berth.services.replica import Replica
-from berth.services.server_groups import ServerGroups
+from berth.services.decisions.decisions import Deciding
+from berth.services.fleet.aggregates import Aggregates
+from berth.services.fleet.hosts import Hosts
+from berth.services.replica.follower import Follower
+from berth.services.replica.provider_replica import ProviderReplica
+from berth.services.replica.replica import Replica
+from berth.services.requests.quotas import Quotas
+from berth.services.servers.flavors import Flavors
+from berth.services.servers.instances import Instances
+from berth.services.servers.operations import Operations
+from berth.services.servers.server_groups import ServerGroups
 
 
 class Policies(Protocol):

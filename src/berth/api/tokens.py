@@ -45,7 +45,7 @@ class Token(NamedTuple):
 
 
 class Seals(Protocol):
-    """Seals texts, as `berth.services.sealing.Sealer` does, which is loaded only where needed."""
+    """Seals texts as `berth.services.crypto.sealing.Sealer` does, which loads only when needed."""
 
     def seal(self, purpose: str, content: bytes) -> str:
         """Return a text that only `unseal` for the same purpose can read."""

@@ -12,13 +12,13 @@ from berth.app.instrumented import work_of
 from berth.app.run import Loop
 from berth.config.virt_settings import AgentDriver
 from berth.ports.virt import Driver
-from berth.services.consoles import serve_console
 from berth.services.host_notes import HostNotes
 from berth.services.host_work import Bench
 from berth.services.host_work.alternates import Alternates
 from berth.services.host_work.restarting import RestartRule
 from berth.services.reporting import Reporting
 from berth.services.self_auditing import SelfAuditing
+from berth.services.servers.consoles import serve_console
 
 
 def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceTeller | None:

@@ -19,12 +19,12 @@ from berth.config.settings import Settings
 from berth.domain.errors import InvalidInputError
 from berth.ports.ledger import Ledger
 from berth.scheduling.plan.instance_rules import refuse_untracked
-from berth.services.deciding import Deciding
-from berth.services.following import Follower
-from berth.services.hosts import Hosts
-from berth.services.ratios import Ratios
-from berth.services.replica import Replica
-from berth.services.vitals import Broker, Fleet, Vitals
+from berth.services.decisions.decisions import Deciding
+from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.fleet.hosts import Hosts
+from berth.services.replica.follower import Follower
+from berth.services.replica.replica import Replica
+from berth.services.telemetry.health import Broker, Fleet, Vitals
 
 
 @dataclass(frozen=True, slots=True)

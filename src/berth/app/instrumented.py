@@ -7,21 +7,21 @@ from berth.api.parts import ApiParts
 from berth.app.observability import Observation
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
-from berth.services.deciding import Deciding, PolicyInForce
-from berth.services.following import Follower
+from berth.services.decisions.decisions import Deciding, PolicyInForce
+from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.fleet.hosts import Hosts
 from berth.services.host_work import Bench, HostWork
 from berth.services.host_work.observed import MeasuredWork, TracedWork
-from berth.services.hosts import Hosts
-from berth.services.observing import (
+from berth.services.placement.placement import Placing
+from berth.services.replica.follower import Follower
+from berth.services.replica.replica import Replica
+from berth.services.telemetry.health import Vitals
+from berth.services.telemetry.instrumentation import (
     MeasuredHosts,
     MeasuredPlacing,
     TracedDeciding,
     TracedPlacing,
 )
-from berth.services.placing import Placing
-from berth.services.ratios import Ratios
-from berth.services.replica import Replica
-from berth.services.vitals import Vitals
 
 
 def seen_parts(seen: Observation, parts: ApiParts, vitals: Vitals) -> ApiParts:

@@ -17,7 +17,7 @@ from berth.config.settings import Address, Settings, parse_address
 from berth.domain.errors import InvalidInputError
 from berth.ports.measures import COMMIT_SECONDS, COMMIT_UNITS
 from berth.ports.tracing import Tracer
-from berth.services.vitals import Vitals
+from berth.services.telemetry.health import Vitals
 
 
 def _nothing() -> None:

@@ -32,16 +32,16 @@ from berth.domain.vocabulary import StandardNames
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
-from berth.services.associations import Associations
-from berth.services.deciding_writes import Revising
-from berth.services.following import Follower
-from berth.services.inventories import Inventories
-from berth.services.provider_replica import ProviderReplica
-from berth.services.providers import Providers
-from berth.services.reallocating import Reallocating
-from berth.services.reshaping import Reshaping
-from berth.services.resource_names import ResourceNames
-from berth.services.vitals import Vitals
+from berth.services.providers.associations import Associations
+from berth.services.providers.inventories import Inventories
+from berth.services.providers.provider_writes import Revising
+from berth.services.providers.reallocation import Reallocating
+from berth.services.providers.reshape import Reshaping
+from berth.services.providers.resource_names import ResourceNames
+from berth.services.providers.resource_providers import Providers
+from berth.services.replica.follower import Follower
+from berth.services.replica.provider_replica import ProviderReplica
+from berth.services.telemetry.health import Vitals
 
 
 class Process(NamedTuple):

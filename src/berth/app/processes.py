@@ -25,14 +25,14 @@ from berth.config.json_lists import read_images
 from berth.config.settings import CreateMode, Settings
 from berth.config.tracking_settings import InstanceSource
 from berth.domain.errors import InvalidInputError
-from berth.services.aggregates import Aggregates
-from berth.services.flavors import Flavors
-from berth.services.instances import Instances
-from berth.services.limiting import Limiting, Terms
-from berth.services.operations import Operations
-from berth.services.provider_replica import ProviderReplica
-from berth.services.quotas import Quotas
-from berth.services.server_groups import ServerGroups
+from berth.services.fleet.aggregates import Aggregates
+from berth.services.replica.provider_replica import ProviderReplica
+from berth.services.requests.quota_limits import Limiting, Terms
+from berth.services.requests.quotas import Quotas
+from berth.services.servers.flavors import Flavors
+from berth.services.servers.instances import Instances
+from berth.services.servers.operations import Operations
+from berth.services.servers.server_groups import ServerGroups
 
 
 def run_up(settings: Settings) -> None:

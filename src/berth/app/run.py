@@ -22,7 +22,7 @@ from berth.config.auth_file import AuthFile
 from berth.config.logging import set_up_logging
 from berth.config.settings import Address, AuthMode, LedgerSettings, LogSettings, Settings
 from berth.domain.errors import InvalidInputError
-from berth.services.supervising import supervise
+from berth.services.telemetry.supervision import supervise
 
 Loop = tuple[str, Callable[[], Awaitable[None]]]
 
@@ -110,7 +110,7 @@ def callers_of(settings: Settings, clock: SystemClock, telemetry: LogTelemetry) 
 def _seals(settings: Settings, clock: SystemClock, telemetry: LogTelemetry) -> Seals:
     # Ciphers are loaded by who has tokens, and by nobody else.
     from berth.config.key_file import KeyFile  # noqa: PLC0415
-    from berth.services.sealing import Sealer  # noqa: PLC0415
+    from berth.services.crypto.sealing import Sealer  # noqa: PLC0415
 
     path = settings.auth.token_keys
     if path is None:

@@ -6,11 +6,11 @@ from berth.app.instrumented import placing_of
 from berth.app.run import Loop
 from berth.app.zones import OpenZone, ZoneScheduler
 from berth.config.tracking_settings import InstanceSource
-from berth.services.announcing import AnnouncedPlacing
-from berth.services.attesting import Attesting
-from berth.services.change_notifications import ChangeNotifications
-from berth.services.commands import PLACE, Places
-from berth.services.pending import PendingRequests
+from berth.services.fleet.attestation import Attesting
+from berth.services.placement.pending_requests import PendingRequests
+from berth.services.requests.commands import PLACE, Places
+from berth.services.telemetry.announcements import AnnouncedPlacing
+from berth.services.telemetry.change_notifications import ChangeNotifications
 from berth.services.tracking import InstanceTracker, TrackingPace, View
 
 

@@ -16,33 +16,33 @@ from berth.config.zone_keys import ParentsFile, ZoneKeyFile
 from berth.config.zone_settings import ZoneSettings
 from berth.domain.write import Within
 from berth.ports.zones import ChildZones, ForwardsToZones
-from berth.services.commands import Places
-from berth.services.instances import Instances
-from berth.services.limiting import Limiting
-from berth.services.sealing import Sealer
-from berth.services.zoning.asking_children import AskingChildren
-from berth.services.zoning.building import Building
-from berth.services.zoning.comparing import why_incomparable
-from berth.services.zoning.counting_below import CountingBelow
-from berth.services.zoning.group_homes import GroupHomes
-from berth.services.zoning.held_offers import HeldOffers
-from berth.services.zoning.holders import Holders, LettingGo
-from berth.services.zoning.journeys import Journeys
-from berth.services.zoning.offer_seals import OfferSeals
-from berth.services.zoning.offering import Offering
-from berth.services.zoning.recounting import Recounting
-from berth.services.zoning.releases_below import ReleasesBelow
-from berth.services.zoning.releasing import Releasing
-from berth.services.zoning.ring_marks import RingMarks
-from berth.services.zoning.selecting import Selecting
-from berth.services.zoning.sending import Sending
-from berth.services.zoning.serving import ZoneServing
-from berth.services.zoning.statements import StatementReader, StatementWriter
-from berth.services.zoning.taking_back import TakingBack
-from berth.services.zoning.telling_capabilities import TellingCapabilities
-from berth.services.zoning.tree_placing import TreePlacing, TreeSettings
-from berth.services.zoning.watching import WatchSettings, ZoneWatch
-from berth.services.zoning.zones import Zones
+from berth.services.crypto.sealing import Sealer
+from berth.services.requests.commands import Places
+from berth.services.requests.quota_limits import Limiting
+from berth.services.servers.instances import Instances
+from berth.services.zoning.children.capabilities import TellingCapabilities
+from berth.services.zoning.children.comparability import why_incomparable
+from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
+from berth.services.zoning.children.zones import Zones
+from berth.services.zoning.delegation.delegation import Sending
+from berth.services.zoning.delegation.plan_building import Building
+from berth.services.zoning.delegation.recount import Recounting
+from berth.services.zoning.delegation.release import Releasing
+from berth.services.zoning.delegation.remote_usage import CountingBelow
+from berth.services.zoning.delegation.sagas import Journeys
+from berth.services.zoning.delegation.tree_placement import TreePlacing, TreeSettings
+from berth.services.zoning.delegation.withdrawal import TakingBack
+from berth.services.zoning.delegation.zone_serving import ZoneServing
+from berth.services.zoning.messages.assertions import StatementReader, StatementWriter
+from berth.services.zoning.messages.child_client import AskingChildren
+from berth.services.zoning.messages.loop_tokens import RingMarks
+from berth.services.zoning.offers.group_homes import GroupHomes
+from berth.services.zoning.offers.held_offers import HeldOffers
+from berth.services.zoning.offers.holders import Holders, LettingGo
+from berth.services.zoning.offers.offer_seals import OfferSeals
+from berth.services.zoning.offers.offering import Offering
+from berth.services.zoning.offers.releases_below import ReleasesBelow
+from berth.services.zoning.offers.selection import Selecting
 
 _KEY_FILE = "zone-keys"
 _PARENTS_FILE = "zone-parents"

@@ -16,7 +16,7 @@ from berth.cli.state_file import FORMAT
 from berth.domain.change import Snapshot
 from berth.domain.request import COUNT_MAX
 from berth.domain.resources import AMOUNT_MAX, RATIO_BOUND
-from berth.services.notification_payloads import (
+from berth.services.telemetry.notification_payloads import (
     VERSION,
     HostData,
     InstanceData,

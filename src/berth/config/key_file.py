@@ -13,7 +13,7 @@ from berth.config.kept_files import OTHERS_MAY, WatchedFile, make_file, read_lin
 from berth.domain.errors import InvalidInputError
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
-from berth.services.sealing import KEY_BYTES
+from berth.services.crypto.sealing import KEY_BYTES
 
 KEYS_MAX = 16
 

@@ -2,7 +2,7 @@
 
 from berth.config.settings import AgentSettings
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.services.ratios import RatioSettings
+from berth.services.fleet.allocation_ratios import RatioSettings
 
 
 def ratio_settings_of(agent: AgentSettings) -> RatioSettings:

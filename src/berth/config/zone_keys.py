@@ -29,7 +29,7 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.zone import check_zone_name
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
-from berth.services.sealing import KEY_BYTES
+from berth.services.crypto.sealing import KEY_BYTES
 
 OFFERS_KEPT: Final = 3
 PASSWORDS_KEPT: Final = 16

@@ -18,7 +18,7 @@ from berth.domain.resources import Inventory
 from berth.lab.workload import Arrival, FlavorSpec, FleetHost
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.plan.seed import seed_of
-from berth.services.replica import Hold, Replica
+from berth.services.replica.replica import Hold, Replica
 from berth.tables.host.occupants import Resident
 
 NOW_S = 1_700_000_000.0

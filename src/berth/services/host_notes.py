@@ -15,8 +15,8 @@ from berth.ports.ledger import Ledger
 from berth.ports.measures import AGENT_FINDINGS
 from berth.ports.metrics import Metrics
 from berth.ports.telemetry import Telemetry
-from berth.services.replica import Replica
-from berth.services.saving import save_guarded, service_guard
+from berth.services.providers.guarded_saves import save_guarded, service_guard
+from berth.services.replica.replica import Replica
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ from dataclasses import replace
 from berth.domain.host import Host
 from berth.domain.resources import Inventory
 from berth.ports.virt import Report
-from berth.services.hosts import Hosts
-from berth.services.ratios import Ratios
-from berth.services.replica import Replica
+from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.fleet.hosts import Hosts
+from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 
 

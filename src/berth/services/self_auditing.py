@@ -25,7 +25,7 @@ from berth.ports.telemetry import Telemetry
 from berth.ports.virt import Driver
 from berth.services.auditing import Auditing
 from berth.services.host_notes import HostNotes
-from berth.services.replica import Replica
+from berth.services.replica.replica import Replica
 from berth.services.reporting import Reporting
 
 _AGES: Final = AuditAges()

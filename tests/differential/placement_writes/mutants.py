@@ -13,11 +13,11 @@ from berth.api.placement.views import allocations
 from berth.api.placement.views import usages as usages_view
 from berth.domain.consumer import Holding
 from berth.domain.provider import Provider
-from berth.services import providers
-from berth.services.associations import Associations
-from berth.services.deciding_writes import Revised, Revising
-from berth.services.providers import ProviderQuery
-from berth.services.resource_names import ResourceNames
+from berth.services.providers import resource_providers as providers
+from berth.services.providers.associations import Associations
+from berth.services.providers.provider_writes import Revised, Revising
+from berth.services.providers.resource_names import ResourceNames
+from berth.services.providers.resource_providers import ProviderQuery
 from tests.differential.placement.mutants import Patch
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from berth.services.url_texts import url_text_of
+from berth.services.crypto.base64url import url_text_of
 
 Json = dict[str, Any]
 Says = Callable[[Json], Json | bytes]

@@ -18,8 +18,8 @@ from berth.domain.errors import UnavailableError
 from berth.domain.request import Request, instance_uuid_of
 from berth.domain.zone import Zone
 from berth.domain.zone_orders import ReleaseOrder, SelectOrder, Surplus
-from berth.services.zoning.asking_children import AskingChildren
-from berth.services.zoning.statements import StatementWriter
+from berth.services.zoning.messages.assertions import StatementWriter
+from berth.services.zoning.messages.child_client import AskingChildren
 from berth.testing.builders import make_flavor
 from tests.e2e.conftest import Processes
 from tests.e2e.zones.tree import RunningZone, start_zone_of_processes

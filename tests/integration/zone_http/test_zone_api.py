@@ -15,8 +15,8 @@ from berth.domain.request import Request
 from berth.domain.zone import Zone
 from berth.domain.zone_orders import SelectOrder
 from berth.ports.zones import ForwardedRequest, ForwardsToZones
-from berth.services.zoning.asking_children import AskingChildren
-from berth.services.zoning.statements import StatementWriter
+from berth.services.zoning.messages.assertions import StatementWriter
+from berth.services.zoning.messages.child_client import AskingChildren
 from berth.testing.builders import make_flavor
 from tests.unit.api.zones.tree import Net, ZoneStack, key_of
 

@@ -15,7 +15,7 @@ from berth.domain.provider import Provider
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.write import Put
 from berth.ports.virt import Report
-from berth.services.zoning.telling_capabilities import TellingCapabilities
+from berth.services.zoning.children.capabilities import TellingCapabilities
 from tests.integration.zone_leaks.canaries import Canaries
 from tests.unit.api.zones.tree import Net, ZoneStack
 

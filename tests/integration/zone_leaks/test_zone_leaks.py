@@ -168,7 +168,10 @@ def test_a_leak_is_found_wherever_it_is_told(listener: str) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    ["berth.api.compute.views.servers.without_reasons", "berth.services.zoning.selecting.abroad"],
+    [
+        "berth.api.compute.views.servers.without_reasons",
+        "berth.services.zoning.offers.selection.abroad",
+    ],
 )
 @pytest.mark.timeout(120)
 async def test_a_zone_that_leaks_is_found_out(place: str, monkeypatch: pytest.MonkeyPatch) -> None:

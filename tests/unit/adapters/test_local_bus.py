@@ -10,7 +10,7 @@ from berth.domain.errors import UnavailableError
 from berth.domain.instance import Instance
 from berth.lab.kernel import VirtualLoop, run_virtually
 from berth.ports.bus import Command
-from berth.services.commands import PLACE, PlaceOrder
+from berth.services.requests.commands import PLACE, PlaceOrder
 from berth.testing.builders import make_decision, make_instance, make_request
 from tests.unit.services.wiring import Told
 

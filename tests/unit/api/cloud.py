@@ -23,21 +23,21 @@ from berth.domain.vocabulary import StandardNames
 from berth.domain.write import Put
 from berth.ports.ledger import Ledger
 from berth.ports.virt import Report
-from berth.services.aggregates import Aggregates
-from berth.services.commands import PLACE
-from berth.services.deciding import Deciding
-from berth.services.flavors import Flavors
-from berth.services.following import Follower
-from berth.services.hosts import Hosts
-from berth.services.instances import Instances
-from berth.services.limiting import Limiting, Terms
-from berth.services.operations import Operations
-from berth.services.placing import Placing
-from berth.services.provider_replica import ProviderReplica
-from berth.services.quotas import Quotas
-from berth.services.ratios import Ratios
-from berth.services.replica import Replica
-from berth.services.server_groups import ServerGroups
+from berth.services.decisions.decisions import Deciding
+from berth.services.fleet.aggregates import Aggregates
+from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.fleet.hosts import Hosts
+from berth.services.placement.placement import Placing
+from berth.services.replica.follower import Follower
+from berth.services.replica.provider_replica import ProviderReplica
+from berth.services.replica.replica import Replica
+from berth.services.requests.commands import PLACE
+from berth.services.requests.quota_limits import Limiting, Terms
+from berth.services.requests.quotas import Quotas
+from berth.services.servers.flavors import Flavors
+from berth.services.servers.instances import Instances
+from berth.services.servers.operations import Operations
+from berth.services.servers.server_groups import ServerGroups
 
 NOW_S = 1_800_000_000.0
 

@@ -13,7 +13,7 @@ from berth.api.compute import routes as compute_room
 from berth.api.routing import ends_of, routes_of
 from berth.domain.errors import LedgerError, UnavailableError
 from berth.domain.flavor import Flavor
-from berth.services.flavors import Flavors
+from berth.services.servers.flavors import Flavors
 from tests.unit.api.cloud import Stack
 
 

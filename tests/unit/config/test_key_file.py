@@ -8,7 +8,7 @@ import pytest
 
 from berth.config.key_file import KeyFile, make_key_file, read_keys, rotate_keys
 from berth.domain.errors import InvalidInputError
-from berth.services.sealing import KEY_BYTES
+from berth.services.crypto.sealing import KEY_BYTES
 from tests.unit.api.cloud import FakeClock, Told
 
 KEY = b64encode(b"k" * KEY_BYTES).decode()

@@ -23,8 +23,8 @@ from berth.config.zone_keys import (
     rotate,
 )
 from berth.domain.errors import InvalidInputError
-from berth.services.sealing import KEY_BYTES, Sealer
-from berth.services.zoning.statements import Asked, StatementReader, StatementWriter
+from berth.services.crypto.sealing import KEY_BYTES, Sealer
+from berth.services.zoning.messages.assertions import Asked, StatementReader, StatementWriter
 from tests.unit.api.cloud import NOW_S, FakeClock, Told
 
 KEY = b64encode(b"k" * KEY_BYTES).decode()

@@ -12,7 +12,7 @@ from berth.domain.lifecycle import Step
 from berth.domain.migration import MoveKind
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.domain.write import Put
-from berth.services.moving import Target
+from berth.services.servers.moves import Target
 from berth.testing.builders import make_request
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 

@@ -12,9 +12,9 @@ from berth.domain.migration import Stage
 from berth.domain.request import Request
 from berth.domain.write import Put
 from berth.ports.virt import Verb
-from berth.services.endings import deletion, without_move
 from berth.services.host_work.working import has_turn
-from berth.services.moving import Target
+from berth.services.servers.moves import Target
+from berth.services.servers.teardown import deletion, without_move
 from berth.testing.builders import make_instance, make_migration, make_request
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 

@@ -11,7 +11,7 @@ from berth.domain.instance import Instance, Status, Task
 from berth.domain.instance_action import Action
 from berth.domain.migration import Migration, Stage
 from berth.domain.write import Put, Unit
-from berth.services.moving import Target
+from berth.services.servers.moves import Target
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 
 SLOW = Faults(delay_s=dict.fromkeys(("stop", "fetch_disks", "spawn", "take_in", "hand_over"), 10.0))

@@ -8,7 +8,7 @@ from berth.domain import lifecycle
 from berth.domain.creation import creation_of
 from berth.domain.image import Image
 from berth.domain.instance import Instance
-from berth.services.moving import Target
+from berth.services.servers.moves import Target
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 
 Launch = Callable[[Town, Instance], Awaitable[object]]

@@ -8,7 +8,7 @@ from berth.domain.errors import ConflictError, InvalidInputError
 from berth.domain.image import Image
 from berth.domain.instance import Instance, Status
 from berth.domain.migration import Stage
-from berth.services.moving import Target
+from berth.services.servers.moves import Target
 from tests.unit.lifecycle.town import DOWN_S, Town, caller, open_town
 
 SLOW = Faults(delay_s={"take_in": 1.0, "hand_over": 2.0})

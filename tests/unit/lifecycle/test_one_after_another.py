@@ -9,7 +9,7 @@ from berth.adapters.virt.fake import FakeHost, Faults
 from berth.domain import lifecycle
 from berth.domain.instance import Status, Task
 from berth.ports.virt import Power
-from berth.services.moving import Target
+from berth.services.servers.moves import Target
 from berth.testing.builders import make_request
 from tests.unit.lifecycle.town import DOWN_S, caller, open_town
 

@@ -14,7 +14,7 @@ from berth.domain.host import Service
 from berth.domain.instance import Instance, Status
 from berth.domain.migration import Migration, Stage
 from berth.domain.write import Unit
-from berth.services.moving import Target
+from berth.services.servers.moves import Target
 from berth.testing.builders import make_request
 from tests.unit.lifecycle.town import DOWN_S, Town, caller, open_town
 

@@ -11,7 +11,7 @@ from berth.domain.image import Image
 from berth.domain.instance import Status, Task
 from berth.domain.lifecycle import Step
 from berth.domain.write import Put
-from berth.services.moving import Target
+from berth.services.servers.moves import Target
 from tests.unit.lifecycle.town import caller, open_town
 
 STEPS = [

@@ -26,7 +26,7 @@ from berth.domain.write import Put
 from berth.ports.ledger import InstanceQuery
 from berth.ports.virt import Power
 from berth.services.auditing import Auditing
-from berth.services.moving import Target
+from berth.services.servers.moves import Target
 from berth.testing.builders import make_flavor, make_uuid
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 from tests.unit.services.wiring import order_of, running

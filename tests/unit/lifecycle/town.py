@@ -18,7 +18,7 @@ from berth.domain.write import Put
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 from berth.services.host_notes import HostNotes
 from berth.services.host_work import Bench, HostWork
-from berth.services.operations import Operations
+from berth.services.servers.operations import Operations
 from berth.testing.builders import make_flavor, make_request
 from tests.unit.services.wiring import Desk, Fleet, TappedLedger, open_desk, order_of, running
 

@@ -10,10 +10,10 @@ from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.vocabulary import StandardNames
 from berth.domain.write import Share
 from berth.lab.kernel import VirtualClock
-from berth.services.following import Follower
-from berth.services.provider_replica import ProviderReplica
-from berth.services.reallocating import Reallocating
-from berth.services.reshaping import Reshaping
+from berth.services.providers.reallocation import Reallocating
+from berth.services.providers.reshape import Reshaping
+from berth.services.replica.follower import Follower
+from berth.services.replica.provider_replica import ProviderReplica
 from berth.testing.builders import make_uuid
 from tests.unit.services.wiring import TappedLedger
 

@@ -17,10 +17,10 @@ from berth.domain.request import Operation, Request
 from berth.domain.resources import VCPU
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.domain.write import Add, Put, Unit
-from berth.services.commands import PlaceOrder
 from berth.services.host_work import Bench, HostWork
 from berth.services.host_work.alternates import Alternates
-from berth.services.moving import AWAITING, Target, request_to_move
+from berth.services.requests.commands import PlaceOrder
+from berth.services.servers.moves import AWAITING, Target, request_to_move
 from berth.testing.builders import (
     make_aggregate,
     make_flavor,

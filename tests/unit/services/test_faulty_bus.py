@@ -8,8 +8,8 @@ import pytest
 from berth.domain.instance import Instance, Status
 from berth.lab.kernel import run_virtually
 from berth.ports.bus import Bus
-from berth.services.commands import PLACE
-from berth.services.instances import Accepted, Instances, Order
+from berth.services.requests.commands import PLACE
+from berth.services.servers.instances import Accepted, Instances, Order
 from berth.testing.bus_conformance.letters import ASK, Keeping, Letter
 from berth.testing.faulty_bus import Faults, FaultyBus
 from tests.unit.services.wiring import Desk, Fleet, open_desk, running

@@ -15,8 +15,8 @@ from berth.domain.provider import Provider, child_uuid
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.write import Free
 from berth.ports.virt import ChildReport, Report
-from berth.services.commands import PlaceOrder
 from berth.services.host_work import Bench, HostWork
+from berth.services.requests.commands import PlaceOrder
 from berth.testing.builders import make_flavor, make_host, make_provider, make_request, make_uuid
 from berth.testing.trees import GPU_MILLI
 from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, order_of

@@ -21,9 +21,9 @@ from berth.domain.request import Request
 from berth.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, Inventory
 from berth.domain.write import Free, Guard, Put, Take, Unit
 from berth.scheduling.evaluation.policy import Policy
-from berth.services.commands import PlaceOrder
-from berth.services.hardware_turns import hardware_guard
+from berth.services.decisions.device_locks import hardware_guard
 from berth.services.host_work import Bench, HostWork
+from berth.services.requests.commands import PlaceOrder
 from berth.testing.builders import make_flavor, make_host, make_request, make_service, make_uuid
 from tests.unit.services import wiring
 from tests.unit.services.wiring import Desk, TappedLedger, open_second, order_of

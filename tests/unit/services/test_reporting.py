@@ -12,10 +12,10 @@ from berth.domain.provider import Provider
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.write import Revise, Unit
 from berth.ports.virt import ChildReport, Report
-from berth.services.hosts import Hosts
-from berth.services.ratios import Ratios, RatioSettings
+from berth.services.fleet.allocation_ratios import Ratios, RatioSettings
+from berth.services.fleet.hosts import Hosts
+from berth.services.fleet.ratio_overrides import SettingRatios
 from berth.services.reporting import Reporting
-from berth.services.setting_ratios import SettingRatios
 from tests.unit.services.wiring import CountedIds, Desk, Fleet, open_desk
 
 KEY = "cpu_allocation_ratio"

@@ -14,8 +14,8 @@ from berth.domain.write import Free, HandOver, Put, Reallocate, Take
 from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS
 from berth.ports.metrics import Measure
 from berth.ports.virt import Report
+from berth.services.fleet.allocation_ratios import Ratios
 from berth.services.host_notes import HostNotes
-from berth.services.ratios import Ratios
 from berth.services.reporting import Reporting
 from berth.services.self_auditing import SelfAuditing
 from berth.testing.builders import (

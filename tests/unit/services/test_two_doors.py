@@ -15,7 +15,7 @@ from berth.domain.provider import Provider, child_uuid
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.write import Guard, Put, Revise, Unit
 from berth.ports.virt import ChildReport, Report
-from berth.services.deciding_writes import provider_guard
+from berth.services.providers.provider_writes import provider_guard
 from berth.testing.builders import make_host, make_provider, make_request, make_uuid
 from berth.testing.trees import GPU_MILLI
 from tests.unit.services.placement_desk import PlacementDesk, share

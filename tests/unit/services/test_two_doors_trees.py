@@ -11,8 +11,8 @@ from berth.domain.provider import Provider, child_uuid
 from berth.domain.resources import VCPU, Inventory
 from berth.domain.write import Put, Unit
 from berth.ports.virt import ChildReport, Report
-from berth.services.providers import Providers
-from berth.services.refusing import RefusedError, Why
+from berth.services.providers.refusals import RefusedError, Why
+from berth.services.providers.resource_providers import Providers
 from berth.testing.builders import make_aggregate, make_host, make_provider, make_uuid
 from tests.unit.services.placement_desk import PlacementDesk
 from tests.unit.services.wiring import CountedIds, Desk, Fleet, open_desk

@@ -19,18 +19,18 @@ from berth.domain.request import Request
 from berth.domain.write import Committed, Outcome, Put, Unit, Write
 from berth.lab.kernel import VirtualClock
 from berth.scheduling.evaluation.policy import Policy
-from berth.services.aggregates import Aggregates
-from berth.services.commands import PLACE, PlaceOrder
-from berth.services.deciding import Deciding
-from berth.services.flavors import Flavors
-from berth.services.following import Follower
-from berth.services.hosts import Hosts
-from berth.services.instances import Instances
-from berth.services.pending import PendingRequests
-from berth.services.placing import Placing
-from berth.services.ratios import Ratios
-from berth.services.replica import Replica
-from berth.services.server_groups import ServerGroups
+from berth.services.decisions.decisions import Deciding
+from berth.services.fleet.aggregates import Aggregates
+from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.fleet.hosts import Hosts
+from berth.services.placement.pending_requests import PendingRequests
+from berth.services.placement.placement import Placing
+from berth.services.replica.follower import Follower
+from berth.services.replica.replica import Replica
+from berth.services.requests.commands import PLACE, PlaceOrder
+from berth.services.servers.flavors import Flavors
+from berth.services.servers.instances import Instances
+from berth.services.servers.server_groups import ServerGroups
 from berth.testing.builders import make_flavor, make_fleet, make_uuid
 
 POLICY = load_policy(Path("nova"))  # it spreads, so tests can tell where instances go

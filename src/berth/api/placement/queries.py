@@ -9,7 +9,7 @@ from typing import NamedTuple
 from berth.api.placement.errors import PlacementError
 from berth.api.placement.shapes import is_uuid
 from berth.domain.resources import AMOUNT_MAX
-from berth.services.providers import ProviderQuery
+from berth.services.providers.resource_providers import ProviderQuery
 
 _FORBIDS_TRAITS = 22
 _REPEATS_MEMBER_OF = 24

@@ -15,8 +15,8 @@ from berth.api.routing import Call
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zone import Zone
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest
-from berth.services.url_texts import url_text_of
-from berth.services.zoning.message_parts import read_marks
+from berth.services.crypto.base64url import url_text_of
+from berth.services.zoning.messages.message_parts import read_marks
 
 Json = dict[str, object]
 

@@ -23,8 +23,8 @@ from berth.domain.record import Kind
 from berth.domain.write import Remove
 from berth.domain.zone import Errand, ErrandStage, Zone
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest, NotAskedError
-from berth.services.saving import save
-from berth.services.zoning.releasing import withdrawn_ms
+from berth.services.providers.guarded_saves import save
+from berth.services.zoning.delegation.release import withdrawn_ms
 
 _Handler = Callable[[Call], Awaitable[Answer]]
 

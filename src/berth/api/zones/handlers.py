@@ -23,10 +23,10 @@ from berth.api.zones.schemas import (
 from berth.api.zones.stating import zone_parts
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.zone import Zone
-from berth.services.zoning.watching import ZoneState
-from berth.services.zoning.zone_commands import BUILD, RELEASE, SELECT
-from berth.services.zoning.zone_messages import KeptMessage, OffersMessage, OutcomesMessage
-from berth.services.zoning.zones import NewZone, ZoneChange
+from berth.services.zoning.children.zone_watch import ZoneState
+from berth.services.zoning.children.zones import NewZone, ZoneChange
+from berth.services.zoning.messages.zone_commands import BUILD, RELEASE, SELECT
+from berth.services.zoning.messages.zone_messages import KeptMessage, OffersMessage, OutcomesMessage
 
 _SLACK_S = 0.5
 """What a scheduler may be late with its offers before nobody waits for them any more."""

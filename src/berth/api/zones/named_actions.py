@@ -21,7 +21,7 @@ from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.flavor import Flavor
 from berth.domain.image import Image
 from berth.domain.request import Request
-from berth.services.zoning.naming_hosts import names_hosts
+from berth.services.zoning.children.host_names_in_requests import names_hosts
 
 T = TypeVar("T")
 

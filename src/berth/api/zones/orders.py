@@ -18,9 +18,9 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.request import COUNT_MAX
 from berth.domain.server_group import ServerGroup
 from berth.domain.zone_orders import BuildOrder, ReleaseOrder, SelectOrder
-from berth.services.zoning.message_parts import GroupMessage, RequestMessage
-from berth.services.zoning.naming_hosts import names_hosts
-from berth.services.zoning.zone_messages import BuildMessage, ReleaseMessage, SelectMessage
+from berth.services.zoning.children.host_names_in_requests import names_hosts
+from berth.services.zoning.messages.message_parts import GroupMessage, RequestMessage
+from berth.services.zoning.messages.zone_messages import BuildMessage, ReleaseMessage, SelectMessage
 
 UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ID: Final = re.compile(r"[!-~]{1,255}")

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from berth.ports.zones import ForwardsToZones
-from berth.services.zoning.counting_below import CountingBelow
-from berth.services.zoning.ring_marks import RingMarks
-from berth.services.zoning.statements import StatementReader
-from berth.services.zoning.telling_capabilities import TellingCapabilities
-from berth.services.zoning.watching import ZoneWatch
-from berth.services.zoning.zones import Zones
+from berth.services.zoning.children.capabilities import TellingCapabilities
+from berth.services.zoning.children.zone_watch import ZoneWatch
+from berth.services.zoning.children.zones import Zones
+from berth.services.zoning.delegation.remote_usage import CountingBelow
+from berth.services.zoning.messages.assertions import StatementReader
+from berth.services.zoning.messages.loop_tokens import RingMarks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from berth.api.zones.schemas import (
     ZoneViewsAnswer,
 )
 from berth.api.zones.stating import Stated
-from berth.services.zoning.zone_messages import (
+from berth.services.zoning.messages.zone_messages import (
     KeptMessage,
     OffersMessage,
     ReleaseMessage,

@@ -12,7 +12,7 @@ from berth.api.errors import HttpError
 from berth.api.header_fields import header_of
 from berth.api.limits import Limits
 from berth.ports.zones import STATEMENT_HEADER
-from berth.services.zoning.statements import Asked, Statement, StatementError
+from berth.services.zoning.messages.assertions import Asked, Statement, StatementError
 
 if TYPE_CHECKING:
     from berth.api.parts import ApiParts

@@ -29,7 +29,7 @@ from berth.services.auditing.instances import look_at_instance, suspect_instance
 from berth.services.auditing.mending import mend
 from berth.services.auditing.moves import look_at_move, suspect_move
 from berth.services.auditing.requests import look_at_request, suspect_request
-from berth.services.replica import Replica
+from berth.services.replica.replica import Replica
 
 DISCREPANCIES_MAX: Final = 10_000
 """Discrepancies that one audit tells of at most."""

@@ -13,7 +13,7 @@ from berth.domain.provider import Provider
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.services.auditing.books import ALL, Amounts, Books, held_by, without_zeros
 from berth.services.auditing.needing import needed_by
-from berth.services.replica import Replica
+from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 
 

@@ -17,10 +17,10 @@ from berth.domain.request import Request
 from berth.domain.write import Guard
 from berth.ports.clock import Clock
 from berth.scheduling.plan.group_policies import KEEPERS, broken_group
-from berth.services.following import Follower
-from berth.services.moving import apart
-from berth.services.replica import Replica
-from berth.services.saving import group_guard
+from berth.services.providers.guarded_saves import group_guard
+from berth.services.replica.follower import Follower
+from berth.services.replica.replica import Replica
+from berth.services.servers.moves import apart
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from berth.domain.request import Operation, Request
 from berth.domain.revising import revised
 from berth.domain.write import Add, Free, Put, Take, Unit
 from berth.ports.virt import Verb
-from berth.services.endings import deletion, departure
 from berth.services.host_work.alternates import Alternate
 from berth.services.host_work.bench import Bench, Result, cause_of
 from berth.services.host_work.launching import creation_kept
-from berth.services.moving import ended, going_on
+from berth.services.servers.moves import ended, going_on
+from berth.services.servers.teardown import deletion, departure
 
 
 async def build(bench: Bench, instance: Instance) -> Result:

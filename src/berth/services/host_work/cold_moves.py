@@ -12,7 +12,7 @@ from berth.domain.write import Free, Put, Write
 from berth.services.host_work.bench import Bench, Result, cause_of
 from berth.services.host_work.launching import creation_kept
 from berth.services.host_work.retries import go_on, try_elsewhere
-from berth.services.moving import ended, going_on, taken_back
+from berth.services.servers.moves import ended, going_on, taken_back
 
 _BROKEN = "The move failed, and the instance is where it was."
 

@@ -12,7 +12,7 @@ from berth.ports.virt import Guest
 from berth.services.host_work.bench import Bench, Result
 from berth.services.host_work.cold_moves import at
 from berth.services.host_work.retries import try_elsewhere
-from berth.services.moving import ended, going_on, taken_back
+from berth.services.servers.moves import ended, going_on, taken_back
 
 _NAME = "compute_live_migration"
 _FAILED = "The live migration failed, and the instance is where it was."

@@ -19,7 +19,7 @@ from berth.domain.lifecycle import (
 )
 from berth.ports.virt import Power
 from berth.services.host_work.bench import Bench, Result
-from berth.services.moving import ended
+from berth.services.servers.moves import ended
 
 _Deed = Callable[[Bench, Instance], Awaitable[None]]
 

@@ -13,7 +13,7 @@ from berth.domain.request import Request
 from berth.domain.revising import revised
 from berth.domain.write import Add, Put, Unit, Write
 from berth.services.host_work.bench import Bench
-from berth.services.moving import (
+from berth.services.servers.moves import (
     AWAITING,
     OPERATIONS,
     Target,

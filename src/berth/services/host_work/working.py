@@ -9,13 +9,13 @@ from berth.domain.instance import Instance, Status, Task
 from berth.domain.lifecycle import EVACUATE, HOST_TASKS
 from berth.domain.migration import Migration, MoveKind, Stage
 from berth.domain.write import Committed, Unit
-from berth.services.failed_builds import FailedBuilds
 from berth.services.host_work import builds, cold_moves, live_moves
 from berth.services.host_work.bench import Bench, Result
 from berth.services.host_work.leftovers import Finding
 from berth.services.host_work.power import POWER_TASKS, change_power
 from berth.services.host_work.reconciling import Findings, Oddity, mend, reconcile
 from berth.services.host_work.restarting import RestartRule, give_up
+from berth.services.placement.failed_builds import FailedBuilds
 
 _Stage = Callable[[Bench, Instance, Migration], Awaitable[Result]]
 _Task = Callable[[Bench, Instance], Awaitable[Result]]

@@ -1,6 +1,6 @@
 """Members: where those of a server group are, by the ledger and by the table."""
 
-from berth.services.beside_feed import place_of
+from berth.services.replica.instance_overlay import place_of
 from berth.services.tracking.reading import read_group
 from berth.services.tracking.reloading import View
 

@@ -8,9 +8,9 @@ from weakref import WeakValueDictionary
 
 from berth.domain.errors import ConflictError
 from berth.ports.ledger import Ledger
-from berth.services.beside_feed import BesideFeed
-from berth.services.following import Follower
-from berth.services.replica import Replica
+from berth.services.replica.follower import Follower
+from berth.services.replica.instance_overlay import BesideFeed
+from berth.services.replica.replica import Replica
 from berth.services.tracking.doubts import NEWEST
 from berth.services.tracking.lists import digest_of
 from berth.services.tracking.reading import read_list

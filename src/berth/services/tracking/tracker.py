@@ -21,9 +21,9 @@ from berth.ports.measures import (
 from berth.ports.metrics import Metrics, Reading
 from berth.ports.telemetry import Telemetry
 from berth.scheduling.plan.instance_rules import reads_instances
-from berth.services.beside_feed import place_of
-from berth.services.deciding import PolicyInForce
-from berth.services.hardware_turns import hosts_with_choices
+from berth.services.decisions.decisions import PolicyInForce
+from berth.services.decisions.device_locks import hosts_with_choices
+from berth.services.replica.instance_overlay import place_of
 from berth.services.tracking.doubts import NEWEST, Doubts
 from berth.services.tracking.hearing import Hearing, Kind
 from berth.services.tracking.listening import listen

@@ -4,7 +4,7 @@ import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.domain.instance import Instance
-from berth.services.consoles import serve_console
+from berth.services.servers.consoles import serve_console
 from tests.unit.api.cloud import Json, Stack
 
 

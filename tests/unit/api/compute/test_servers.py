@@ -10,7 +10,7 @@ from berth.domain.decision import Decision, Verdict
 from berth.domain.errors import UnavailableError
 from berth.domain.instance import Fault, Instance, Status
 from berth.domain.write import Put
-from berth.services.instances import Accepted, Instances, Order
+from berth.services.servers.instances import Accepted, Instances, Order
 from tests.unit.api.cloud import Json, Stack
 
 NEWEST = "2.100"

@@ -8,7 +8,7 @@ import bcrypt
 from berth.api.auth import Account, HttpBasic
 from berth.api.directory import AccountDirectory
 from berth.api.tokens import SealedTokens, TokenAuth
-from berth.services.sealing import KEY_BYTES, Sealer
+from berth.services.crypto.sealing import KEY_BYTES, Sealer
 from tests.unit.api.cloud import CountedIds, FakeClock
 
 TOKENS = "/identity/v3/auth/tokens"

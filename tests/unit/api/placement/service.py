@@ -17,7 +17,7 @@ from berth.api.placement.dispatch import Dispatcher
 from berth.api.placement.parts import PlacementParts
 from berth.app.placement import Process, placement_parts, provider_replica
 from berth.config.settings import Settings
-from berth.services.following import Follower
+from berth.services.replica.follower import Follower
 from tests.unit.api.cloud import CountedIds, FakeClock, Told
 
 

@@ -8,7 +8,7 @@ import pytest
 from berth.adapters.ledger.memory import MemoryLedger
 from berth.domain.consumer import Holding
 from berth.domain.write import Reallocate, Share
-from berth.services.following import Follower
+from berth.services.replica.follower import Follower
 from tests.unit.api.placement.world import Json, World, claim, consumer, parts_on, refusal
 
 NOBODY = "00000000-0000-0000-0000-000000000000"

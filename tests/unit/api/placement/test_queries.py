@@ -13,7 +13,7 @@ from berth.api.placement.queries import (
     traits_of,
 )
 from berth.domain.resources import AMOUNT_MAX
-from berth.services.providers import ProviderQuery
+from berth.services.providers.resource_providers import ProviderQuery
 
 A = "11111111-1111-4111-8111-111111111111"
 B = "22222222-2222-4222-8222-222222222222"

@@ -11,7 +11,7 @@ from berth.api.placement.app import build_placement_app
 from berth.api.placement.parts import PlacementParts
 from berth.app.placement import Process, placement_parts, provider_replica
 from berth.config.settings import Settings
-from berth.services.following import Follower
+from berth.services.replica.follower import Follower
 from berth.testing.builders import make_uuid
 from tests.unit.api.cloud import FakeClock, Told
 from tests.unit.api.placement.service import Service

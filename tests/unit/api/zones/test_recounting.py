@@ -9,7 +9,7 @@ from berth.domain.instance import Instance, Status, Task
 from berth.domain.write import Free, Put
 from berth.domain.zone import Errand
 from berth.ports.zones import ForwardedAnswer
-from berth.services.zoning.recounting import Recounting
+from berth.services.zoning.delegation.recount import Recounting
 from berth.testing.builders import make_flavor
 from tests.unit.api.zones.resizing import BIG, SMALL, act, counted, resize
 from tests.unit.api.zones.tree import Net, ZoneStack

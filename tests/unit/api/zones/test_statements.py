@@ -10,8 +10,8 @@ from berth.domain.write import Put
 from berth.domain.zone import Errand, ErrandStage
 from berth.domain.zone_orders import SelectOrder
 from berth.ports.zones import STATEMENT_HEADER
-from berth.services.zoning.message_parts import GroupMessage, RequestMessage
-from berth.services.zoning.zone_messages import (
+from berth.services.zoning.messages.message_parts import GroupMessage, RequestMessage
+from berth.services.zoning.messages.zone_messages import (
     BuildMessage,
     InstanceMessage,
     OffersMessage,

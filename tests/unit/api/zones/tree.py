@@ -15,16 +15,16 @@ from berth.api.zones.parts import ZoneParts
 from berth.domain.errors import UnavailableError
 from berth.domain.zone import Zone
 from berth.ports.zones import STATEMENT_HEADER, ForwardedAnswer, ForwardedRequest, NotAskedError
-from berth.services.commands import PLACE
-from berth.services.limiting import Limiting
-from berth.services.sealing import KEY_BYTES, Sealer
-from berth.services.zoning.asking_children import AskingChildren
-from berth.services.zoning.counting_below import CountingBelow
-from berth.services.zoning.ring_marks import RingMarks
-from berth.services.zoning.statements import Asked, StatementReader, StatementWriter
-from berth.services.zoning.telling_capabilities import TellingCapabilities
-from berth.services.zoning.watching import WatchSettings, ZoneWatch
-from berth.services.zoning.zones import Zones
+from berth.services.crypto.sealing import KEY_BYTES, Sealer
+from berth.services.requests.commands import PLACE
+from berth.services.requests.quota_limits import Limiting
+from berth.services.zoning.children.capabilities import TellingCapabilities
+from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
+from berth.services.zoning.children.zones import Zones
+from berth.services.zoning.delegation.remote_usage import CountingBelow
+from berth.services.zoning.messages.assertions import Asked, StatementReader, StatementWriter
+from berth.services.zoning.messages.child_client import AskingChildren
+from berth.services.zoning.messages.loop_tokens import RingMarks
 from tests.unit.api.cloud import Answer, FakeClock, Stack
 from tests.unit.services.wiring import Desk
 from tests.unit.services.zoning.houses import FixedKeys, House, NearZones

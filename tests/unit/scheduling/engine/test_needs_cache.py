@@ -8,6 +8,7 @@ import pytest
 from berth.domain.flavor import Flavor
 from berth.domain.image import Image
 from berth.domain.request import Request
+from berth.scheduling.engine import needs_cache
 from berth.scheduling.engine.needs_cache import Kinds
 from berth.testing.fleets import asking
 

@@ -9,7 +9,7 @@ from berth.domain.errors import UnavailableError
 from berth.domain.instance import Instance, Status
 from berth.domain.write import Put
 from berth.ports.ledger import InstanceQuery
-from berth.services.following import Follower
+from berth.services.replica.follower import Follower
 from berth.services.tracking import InstanceTracker, TrackingPace, View
 from berth.services.tracking.messages import Head, Message
 from berth.testing.builders import make_instance

@@ -27,24 +27,24 @@ from berth.ports.bus import Bus
 from berth.ports.zones import NotAskedError
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.rules.rule import Normalisation
-from berth.services.deciding import Deciding
-from berth.services.placing import Placing
-from berth.services.sealing import KEY_BYTES, Sealer
-from berth.services.zoning.building import Building
-from berth.services.zoning.group_homes import GroupHomes
-from berth.services.zoning.held_offers import HeldOffers
-from berth.services.zoning.holders import Holders, LettingGo
-from berth.services.zoning.journeys import Journeys
-from berth.services.zoning.offer_seals import OfferSeals
-from berth.services.zoning.offering import Offering
-from berth.services.zoning.releases_below import ReleasesBelow
-from berth.services.zoning.releasing import Releasing
-from berth.services.zoning.ring_marks import RingMarks
-from berth.services.zoning.selecting import Selecting
-from berth.services.zoning.sending import Sending
-from berth.services.zoning.serving import ZoneServing
-from berth.services.zoning.taking_back import TakingBack
-from berth.services.zoning.tree_placing import TreePlacing, TreeSettings
+from berth.services.crypto.sealing import KEY_BYTES, Sealer
+from berth.services.decisions.decisions import Deciding
+from berth.services.placement.placement import Placing
+from berth.services.zoning.delegation.delegation import Sending
+from berth.services.zoning.delegation.plan_building import Building
+from berth.services.zoning.delegation.release import Releasing
+from berth.services.zoning.delegation.sagas import Journeys
+from berth.services.zoning.delegation.tree_placement import TreePlacing, TreeSettings
+from berth.services.zoning.delegation.withdrawal import TakingBack
+from berth.services.zoning.delegation.zone_serving import ZoneServing
+from berth.services.zoning.messages.loop_tokens import RingMarks
+from berth.services.zoning.offers.group_homes import GroupHomes
+from berth.services.zoning.offers.held_offers import HeldOffers
+from berth.services.zoning.offers.holders import Holders, LettingGo
+from berth.services.zoning.offers.offer_seals import OfferSeals
+from berth.services.zoning.offers.offering import Offering
+from berth.services.zoning.offers.releases_below import ReleasesBelow
+from berth.services.zoning.offers.selection import Selecting
 from berth.testing.builders import make_flavor
 from tests.unit.services.wiring import POLICY, Desk, Fleet, open_desk
 

@@ -11,8 +11,8 @@ from berth.domain.record import Kind, PendingRequest
 from berth.domain.request import instance_uuid_of
 from berth.domain.write import Remove
 from berth.domain.zone import Errand
-from berth.services.commands import PLACE, PlaceOrder
-from berth.services.instances import Accepted, Order
+from berth.services.requests.commands import PLACE, PlaceOrder
+from berth.services.servers.instances import Accepted, Order
 from tests.unit.services.zoning.houses import House, open_tree
 
 ORDER = Order("req-1", "web", "1", "p", "u", count=3, may_repeat=True)

@@ -7,10 +7,10 @@ import pytest
 from berth.domain.decision import Verdict
 from berth.domain.footprint import UNLIMITED, Footprint, QuotaExceededError
 from berth.domain.write import Within
-from berth.services.commands import PlaceOrder
+from berth.services.requests.commands import PlaceOrder
 from tests.unit.services.wiring import order_of
+from tests.unit.services.zoning.delegation.test_tree_placement import live
 from tests.unit.services.zoning.houses import House, open_tree, request_of
-from tests.unit.services.zoning.test_tree_placing import live
 
 
 def order(count: int, number: int, *, limit: int) -> PlaceOrder:

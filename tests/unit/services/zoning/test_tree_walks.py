@@ -24,9 +24,9 @@ from berth.domain.write import Add, Put
 from berth.domain.zone import Errand, ErrandStage, Zone
 from berth.domain.zone_orders import BuildOrder, BuildOutcome, Offers, ReleaseOrder, SelectOrder
 from berth.ports.zones import NotAskedError
-from berth.services.endings import deletion
-from berth.services.pending import PendingRequests
-from berth.services.zoning.journeys import Journeys
+from berth.services.placement.pending_requests import PendingRequests
+from berth.services.servers.teardown import deletion
+from berth.services.zoning.delegation.sagas import Journeys
 from berth.testing.builders import make_flavor, make_uuid
 from tests.unit.services.wiring import open_second, order_of
 from tests.unit.services.zoning.houses import House, NearZones, open_house

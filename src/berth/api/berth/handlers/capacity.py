@@ -10,7 +10,7 @@ from berth.api.links import limit_of
 from berth.api.routing import Answer, Call
 from berth.domain.errors import InvalidInputError
 from berth.scheduling.plan.capacity import Capacity
-from berth.services.instances import Order
+from berth.services.servers.instances import Order
 
 _FIELDS = {"flavorRef": "flavor"}
 

@@ -20,7 +20,7 @@ from berth.api.routing import Answer, Call
 from berth.domain.host import Service
 from berth.domain.provider import Provider
 from berth.domain.resources import Inventory
-from berth.services.hosts import HostView
+from berth.services.fleet.hosts import HostView
 
 
 async def list_hosts(call: Call) -> Answer:

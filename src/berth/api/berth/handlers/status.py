@@ -5,7 +5,7 @@ from berth.api.berth.schemas.status import HostCounts, InstanceCounts, StatusAns
 from berth.api.microversion import MAX, MIN, text_of
 from berth.api.parts import ApiParts
 from berth.api.routing import Answer, Call
-from berth.services.census import count_hosts, count_instances
+from berth.services.replica.stats import count_hosts, count_instances
 
 _NS_PER_S = 1_000_000_000
 

@@ -26,7 +26,7 @@ from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.host import Service
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.ports.ledger import InstanceQuery
-from berth.services.hosts import HostView
+from berth.services.fleet.hosts import HostView
 
 _CPU_INFO_IS_AN_OBJECT = (2, 28)
 _PAGES = (2, 33)

@@ -20,7 +20,7 @@ from berth.domain.errors import InstanceStateError, InvalidInputError, NotFoundE
 from berth.domain.instance import Instance
 from berth.domain.migration import Migration, MoveKind, Stage
 from berth.ports.ledger import MigrationQuery
-from berth.services.operations import CANCELLABLE
+from berth.services.servers.operations import CANCELLABLE
 
 _TYPED = (2, 23)
 _PAGED = (2, 59)

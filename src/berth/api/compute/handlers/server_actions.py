@@ -16,7 +16,7 @@ from berth.domain import lifecycle
 from berth.domain.errors import InvalidInputError
 from berth.domain.instance import Instance, Status
 from berth.domain.lifecycle import Step
-from berth.services.permitting import may_unlock
+from berth.services.requests.permissions import may_unlock
 
 _Handler = Callable[[Call, Instance, object], Awaitable[Answer]]
 

@@ -8,7 +8,7 @@ from berth.api.errors import HttpError
 from berth.api.routing import Answer, Call
 from berth.domain.errors import DriverError
 from berth.domain.instance import Instance
-from berth.services.consoles import read_console
+from berth.services.servers.consoles import read_console
 
 
 class ConsoleOutput(Model):

@@ -12,7 +12,7 @@ from berth.api.values import flag
 from berth.domain.errors import InvalidInputError
 from berth.domain.instance import Instance
 from berth.domain.lifecycle import status_shown
-from berth.services.permitting import LOCKED, vm_state
+from berth.services.requests.permissions import LOCKED, vm_state
 
 Accepts = Callable[[Instance], bool]
 

@@ -11,7 +11,7 @@ from berth.api.errors import HttpError
 from berth.api.routing import Answer, Call
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.instance import Instance
-from berth.services.permitting import check_lock
+from berth.services.requests.permissions import check_lock
 
 _ITEMS_MAX = 128
 

@@ -28,7 +28,7 @@ from berth.domain.errors import (
     InvalidInputError,
 )
 from berth.domain.instance import Instance
-from berth.services.moving import Target
+from berth.services.servers.moves import Target
 
 _COLD_HOST: Final = (2, 56)
 _AUTO_BLOCKS: Final = (2, 25)

@@ -16,7 +16,7 @@ from berth.api.values import Flag, flag, whole
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.image import Image
 from berth.domain.request import COUNT_MAX, Destination
-from berth.services.instances import Order
+from berth.services.servers.instances import Order
 
 _KEYS = uuid.UUID("b3f0a1de-6a0e-5f0c-9a53-0a6f3a7a1c55")
 _KEY_MAX = 255

@@ -7,7 +7,7 @@ from berth.api.compute.views.servers import ServerWriter, extra_of, hostname, po
 from berth.api.routing import Call
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.instance import Instance
-from berth.services.permitting import LOCKED, vm_state
+from berth.services.requests.permissions import LOCKED, vm_state
 
 _Value = str | float | None
 _Read = Callable[[Instance], _Value]

@@ -20,8 +20,8 @@ from berth.api.routing import Answer, Call
 from berth.api.zones.handlers import build_by_offers
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.domain.instance import Instance, Status
-from berth.services.instances import Accepted
-from berth.services.permitting import check_lock
+from berth.services.requests.permissions import check_lock
+from berth.services.servers.instances import Accepted
 
 _DESCRIPTION = (2, 19)
 _HOSTNAME = (2, 90)

@@ -21,7 +21,7 @@ from berth.api.values import isotime, naive_time
 from berth.domain.instance import Instance, Status
 from berth.domain.lifecycle import status_shown
 from berth.scheduling.evaluation.refusal_texts import without_reasons
-from berth.services.permitting import LOCKED, vm_state
+from berth.services.requests.permissions import LOCKED, vm_state
 
 EXTENDED = (2, 3)
 _LOCKED = (2, 9)

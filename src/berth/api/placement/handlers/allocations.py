@@ -12,7 +12,7 @@ from berth.api.placement.shapes import is_uuid
 from berth.api.placement.views.allocations import consumer_view, provider_allocations_view
 from berth.domain.consumer import Consumer, Holding
 from berth.domain.write import Share
-from berth.services.reallocating import AllocationRefusedError, AllocationRule
+from berth.services.providers.reallocation import AllocationRefusedError, AllocationRule
 from berth.tables.provider.providers import ProviderTable
 
 _BY_PROVIDER = 12

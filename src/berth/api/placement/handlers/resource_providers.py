@@ -11,8 +11,8 @@ from berth.api.placement.refusing import no_provider, no_provider_found, told
 from berth.api.placement.views.inventories import usages_view
 from berth.api.placement.views.providers import changed_s, root_uuid_of
 from berth.domain.provider import Provider
-from berth.services.providers import UNSET
-from berth.services.refusing import RefusedError, Why
+from berth.services.providers.refusals import RefusedError, Why
+from berth.services.providers.resource_providers import UNSET
 
 _TELLS_PROVIDER = 20
 _MAY_MOVE = 37

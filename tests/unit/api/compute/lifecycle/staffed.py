@@ -10,7 +10,7 @@ from berth.domain.instance import Instance
 from berth.domain.write import Put
 from berth.lab.kernel import VirtualClock
 from berth.services.host_work import Bench, HostWork
-from berth.services.pending import PendingRequests
+from berth.services.placement.pending_requests import PendingRequests
 from tests.unit.api.cloud import Answer, FakeClock, Json, Stack
 from tests.unit.services.wiring import running
 

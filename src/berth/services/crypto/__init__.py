@@ -1,0 +1,1 @@
+"""Sealed texts, and the encoding that carries them in URLs."""

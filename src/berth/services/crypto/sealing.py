@@ -1,0 +1,116 @@
+"""Sealed texts: what Berth hands out to get it back later, unread and unchanged."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
+
+from berth.services.crypto.base64url import raw_of, url_text_of
+
+KEY_BYTES = 32
+
+_FORM = b"\x01"
+"""The first byte of what is sealed, should there ever be another way to seal."""
+_NAME_BYTES = 4
+_NONCE_BYTES = 12
+_TAG_BYTES = 16
+_HEAD_BYTES = len(_FORM) + _NAME_BYTES + _NONCE_BYTES
+OVERHEAD_BYTES = _HEAD_BYTES + _TAG_BYTES
+"""How much longer what is sealed gets, as bytes."""
+_CIPHERS_MAX = 64
+
+
+class Keys(Protocol):
+    """The keys in use."""
+
+    @property
+    def newest_first(self) -> Sequence[bytes]:
+        """At least one key of `KEY_BYTES` random bytes: the first one seals, all of them open."""
+        ...
+
+
+class Sealer:
+    """Seals with AES-256-GCM-SIV, which stays safe even where a nonce comes twice.
+
+    Which key sealed a text is told by the text, so that one key is tried and not all.
+
+    Args:
+        keys: the keys, asked for at each call.
+        random_bytes: gives so many random bytes.
+    """
+
+    def __init__(self, keys: Keys, random_bytes: Callable[[int], bytes]) -> None:
+        self._keys = keys
+        self._random_bytes = random_bytes
+        self._ciphers: dict[bytes, tuple[bytes, AESGCMSIV]] = {}
+
+    def seal(self, purpose: str, content: bytes) -> str:
+        """Return a text of URL-safe characters that only `unseal` for the same purpose can read."""
+        return url_text_of(self.seal_bytes(purpose, content))
+
+    def seal_bytes(self, purpose: str, content: bytes) -> bytes:
+        """Return what only `unseal_bytes` for the same purpose can read."""
+        name, cipher = self._cipher(self._keys.newest_first[0])
+        nonce = self._random_bytes(_NONCE_BYTES)
+        return _FORM + name + nonce + cipher.encrypt(nonce, content, _about(name, purpose))
+
+    def unseal(self, purpose: str, text: str) -> bytes | None:
+        """Return what was sealed; None when that was not done with these keys for this purpose."""
+        raw = _raw_of(text)
+        return None if raw is None else self.unseal_bytes(purpose, raw)
+
+    def is_newest(self, text: str) -> bool:
+        """Tell whether a text says that the newest key has sealed it."""
+        raw = _raw_of(text)
+        name, _ = self._cipher(self._keys.newest_first[0])
+        return raw is not None and raw.startswith(_FORM + name)
+
+    def unseal_bytes(self, purpose: str, raw: bytes) -> bytes | None:
+        """Return what was sealed; None when that was not done with these keys for this purpose."""
+        if not raw.startswith(_FORM) or len(raw) < OVERHEAD_BYTES:
+            return None
+        name, nonce = raw[1 : 1 + _NAME_BYTES], raw[1 + _NAME_BYTES : _HEAD_BYTES]
+        sealed = raw[_HEAD_BYTES:]
+        cipher = self._cipher_called(name)
+        if cipher is None:
+            return None
+        try:
+            return cipher.decrypt(nonce, sealed, _about(name, purpose))
+        except InvalidTag:
+            return None
+
+    def _cipher_called(self, name: bytes) -> AESGCMSIV | None:
+        for key in self._keys.newest_first:
+            found, cipher = self._cipher(key)
+            if found == name:
+                return cipher
+        return None
+
+    def _cipher(self, key: bytes) -> tuple[bytes, AESGCMSIV]:
+        found = self._ciphers.get(key)
+        if found is None:
+            if len(self._ciphers) >= _CIPHERS_MAX:
+                self._ciphers.clear()
+            found = self._ciphers[key] = (_name_of(key), AESGCMSIV(key))
+        return found
+
+
+def _raw_of(text: str) -> bytes | None:
+    try:
+        raw = raw_of(text)
+    except ValueError:  # binascii's and the encoding's errors are among these
+        return None
+    # One sealed thing has one text, whatever the decoder would take for the same.
+    return raw if url_text_of(raw) == text else None
+
+
+def _name_of(key: bytes) -> bytes:
+    """Name a key without telling it."""
+    return hashlib.sha256(b"name of a sealing key\0" + key).digest()[:_NAME_BYTES]
+
+
+def _about(name: bytes, purpose: str) -> bytes:
+    """Return what is authenticated beside the content."""
+    return _FORM + name + purpose.encode()

@@ -1,0 +1,1 @@
+"""Decisions: plans made into records, and what the decisions of several schedulers share."""

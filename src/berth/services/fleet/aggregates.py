@@ -1,0 +1,185 @@
+"""Aggregates: sets of hosts and the availability zones that they make."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from berth.domain.record import Kind
+from berth.domain.write import Add, Put, Remove, Unit
+from berth.services.fleet.fleet_writes import FleetWrites
+from berth.services.providers.guarded_saves import AGGREGATES_GUARD, save_guarded
+
+
+class Aggregates(FleetWrites):
+    """Use cases about aggregates. A host is in one availability zone at most.
+
+    Changes are made one at a time, so that none is lost and no two break that rule together.
+    """
+
+    async def create(self, name: str, metadata: Mapping[str, str]) -> Aggregate:
+        """Make an aggregate without hosts.
+
+        Raises:
+            ConflictError: the name is taken.
+        """
+        aggregate = Aggregate(
+            aggregate_id=await self._ledger.next_id(Kind.AGGREGATE),
+            uuid=self._ids.uuid(),
+            name=name,
+            metadata=dict(metadata),
+            created_at_s=self._clock.now_s(),
+        )
+
+        async def read() -> Unit:
+            await self._check_name(name, None)
+            return (Add(aggregate),)
+
+        await save_guarded(self._ledger, AGGREGATES_GUARD, read)
+        return aggregate
+
+    async def all(self) -> list[Aggregate]:
+        """Return all aggregates by id."""
+        found = await self._ledger.all(Aggregate)
+        return sorted(found, key=lambda aggregate: aggregate.aggregate_id)
+
+    async def get(self, aggregate_id: int) -> Aggregate:
+        """Return an aggregate.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        aggregate = await self._ledger.get(Aggregate, str(aggregate_id))
+        if aggregate is None:
+            raise NotFoundError("aggregate", str(aggregate_id))
+        return aggregate
+
+    async def delete(self, aggregate_id: int) -> None:
+        """Remove an aggregate that has no hosts.
+
+        Raises:
+            NotFoundError: there is none.
+            InvalidInputError: it still has hosts.
+        """
+
+        async def read() -> Unit:
+            if (await self.get(aggregate_id)).hosts:
+                text = f"{aggregate_id} is not empty; remove its hosts"
+                raise InvalidInputError("aggregate", text)
+            return (Remove(Kind.AGGREGATE, str(aggregate_id)),)
+
+        await save_guarded(self._ledger, AGGREGATES_GUARD, read)
+
+    async def rename(self, aggregate_id: int, name: str) -> Aggregate:
+        """Give an aggregate another name.
+
+        Raises:
+            ConflictError: the name is taken.
+        """
+        return await self._change(aggregate_id, lambda old: replace(old, name=name), new_name=name)
+
+    async def set_metadata(
+        self, aggregate_id: int, metadata: Mapping[str, str | None]
+    ) -> Aggregate:
+        """Set metadata; None removes a key.
+
+        Raises:
+            ConflictError: it would put a host in two availability zones.
+        """
+
+        def change(old: Aggregate) -> Aggregate:
+            merged = {**old.metadata, **metadata}
+            kept = {key: value for key, value in merged.items() if value is not None}
+            return replace(old, metadata=kept)
+
+        return await self._change(aggregate_id, change)
+
+    async def add_host(self, aggregate_id: int, host: str) -> Aggregate:
+        """Put a host into an aggregate.
+
+        Raises:
+            NotFoundError: no such host.
+            ConflictError: it is in already, or would be in two availability zones.
+        """
+        await self._follower.catch_up()
+        if not self._replica.hosts.rows_of_name(host):
+            raise NotFoundError("compute host", host)
+
+        def change(old: Aggregate) -> Aggregate:
+            if host in old.hosts:
+                raise ConflictError(f"host {host} is in aggregate {aggregate_id} already")
+            return replace(old, hosts=old.hosts | {host})
+
+        return await self._change(aggregate_id, change)
+
+    async def remove_host(self, aggregate_id: int, host: str) -> Aggregate:
+        """Take a host out of an aggregate.
+
+        Raises:
+            NotFoundError: it is not in it.
+        """
+
+        def change(old: Aggregate) -> Aggregate:
+            if host not in old.hosts:
+                raise NotFoundError("host in the aggregate", host)
+            return replace(old, hosts=old.hosts - {host})
+
+        return await self._change(aggregate_id, change)
+
+    async def _check_name(self, name: str, aggregate_id: int | None) -> None:
+        if any(o.name == name and o.aggregate_id != aggregate_id for o in await self.all()):
+            raise ConflictError(f"aggregate {name} already exists")
+
+    async def _change(
+        self,
+        aggregate_id: int,
+        change: Callable[[Aggregate], Aggregate],
+        *,
+        new_name: str | None = None,
+    ) -> Aggregate:
+        changed: list[Aggregate] = []
+
+        async def read() -> Unit:
+            if new_name is not None:
+                await self._check_name(new_name, aggregate_id)
+            old = await self.get(aggregate_id)
+            aggregate = change(old)
+            await self._check_zones(aggregate)
+            changed[:] = [replace(aggregate, updated_at_s=self._clock.now_s())]
+            concerned.update(old.hosts | aggregate.hosts)
+            moved.update(old.hosts ^ aggregate.hosts)
+            await self._follower.catch_up()
+            return (Put(changed[0]), *await self._ratios.puts(concerned, changed[0], moved))
+
+        concerned: set[str] = set()
+        moved: set[str] = set()
+        await save_guarded(self._ledger, AGGREGATES_GUARD, read)
+        await self._settle(concerned, changed[0], moved)
+        return changed[0]
+
+    async def _settle(
+        self, names: Collection[str], changed: Aggregate, moved: Collection[str]
+    ) -> None:
+        """Correct hosts that were registered while an aggregate of theirs changed."""
+
+        async def read() -> Unit:
+            await self._follower.catch_up()
+            newest = await self._ledger.get(Aggregate, str(changed.aggregate_id))
+            return tuple(await self._ratios.puts(names, newest, moved if newest else ()))
+
+        if await read():
+            await save_guarded(self._ledger, AGGREGATES_GUARD, read)
+
+    async def _check_zones(self, changed: Aggregate) -> None:
+        zones = changed.availability_zones
+        if not zones:
+            return
+        for other in await self.all():
+            if other.aggregate_id == changed.aggregate_id or not other.availability_zones:
+                continue
+            both = sorted(changed.hosts & other.hosts)
+            if both and other.availability_zones != zones:
+                raise ConflictError(
+                    f"host {both[0]} would be in the availability zones "
+                    f"{', '.join(sorted(zones | other.availability_zones))}"
+                )

@@ -1,0 +1,196 @@
+"""Ratios: keeping every host's capacity at the allocation ratio that is in force for it.
+
+The ratio in force stands in the host's inventories, where the ledger judges claims by it and every
+table has it precomputed. It is brought there when a host is registered, when its agent audits it,
+and when an aggregate or what an operator has set changes, in the same unit as the change. So is the
+membership itself, which clients of the Placement API see at the host's own provider.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.host import Host
+from berth.domain.provider import Provider
+from berth.domain.ratios import NEVER, Ratio, resolve
+from berth.domain.resources import RATIO_MAX, Inventory
+from berth.domain.write import Guard, Put, Write
+from berth.ports.ledger import Ledger
+from berth.ports.virt import Report
+from berth.services.providers.provider_writes import provider_guard
+from berth.services.replica.replica import Replica
+from berth.tables.host.hosts import HostTable
+
+_READ_ONE_BY_ONE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RatioSettings:
+    """What an operator has set for this process, by resource class; 0 or nothing inherits.
+
+    `own` is forced at each report; `initial` is for hosts that are registered for the first time;
+    `defaults` are for classes of which nobody says anything.
+    """
+
+    own: Mapping[str, float] = field(default_factory=dict[str, float])
+    initial: Mapping[str, float] = field(default_factory=dict[str, float])
+    defaults: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+_NO_SETTINGS: Final = RatioSettings()
+
+
+class Ratios:
+    """Works out the ratios of hosts, and writes them into their inventories."""
+
+    def __init__(
+        self, *, ledger: Ledger, replica: Replica, settings: RatioSettings = _NO_SETTINGS
+    ) -> None:
+        self._ledger = ledger
+        self._replica = replica
+        self._settings = settings
+
+    def of(self, host: Host, aggregates: Iterable[Aggregate], name: str) -> Ratio:
+        """Return the ratio in force for one resource class of a host."""
+        return resolve(name, host, aggregates=aggregates, defaults=self._settings.defaults)
+
+    def settled(
+        self,
+        report: Report,
+        earlier: Host | None,
+        aggregates: Iterable[Aggregate],
+        stored: Provider | None = None,
+    ) -> Report:
+        """Return a report with the ratios in force in its inventories.
+
+        The ratio that an inventory is reported with is the host's own, unless the host says in
+        `allocation_ratios` which it has, 0 for none. A ratio that a client of the Placement API
+        has written into an inventory is an operator's from now on, unless an aggregate or the
+        agent's settings say another (as in Nova since Stein, nova.md 3).
+
+        Args:
+            report: as the agent made it.
+            earlier: the host as it was registered before; None for a new one.
+            aggregates: all there are.
+            stored: the host's own provider as the ledger has it.
+        """
+        reported = report.provider.inventories
+        own = {name: inventory.allocation_ratio for name, inventory in reported.items()}
+        own.update(report.host.allocation_ratios)
+        initial = self._settings.initial if earlier is None else earlier.initial_ratios
+        mine = [one for one in aggregates if report.host.name in one.hosts]
+        operators = {} if earlier is None else self._operators(earlier, mine, stored)
+        host = replace(
+            report.host,
+            allocation_ratios=own,
+            forced_ratios={name: one for name, one in self._settings.own.items() if one},
+            operator_ratios=operators,
+            initial_ratios=dict(initial),
+        )
+        return replace(report, host=host, provider=self.with_ratios(report.provider, host, mine))
+
+    def _operators(
+        self, earlier: Host, mine: Collection[Aggregate], stored: Provider | None
+    ) -> dict[str, float]:
+        """Return what operators have set of a host, through the Placement API too."""
+        found = dict(earlier.operator_ratios)
+        if stored is None:
+            return found
+        free = replace(earlier, forced_ratios={})
+        for name, inventory in stored.inventories.items():
+            ratio, was = inventory.allocation_ratio, self.of(earlier, mine, name)
+            owned = stored.owned_classes is None or name in stored.owned_classes
+            is_theirs = was != self.of(free, (), name) or bool(self._settings.own.get(name))
+            if ratio == was.value or is_theirs or name in NEVER or not owned:
+                continue
+            if inventory.total and 0 < ratio <= RATIO_MAX:
+                found[name] = ratio
+        return found
+
+    async def puts(
+        self,
+        names: Collection[str],
+        changed: Aggregate | None = None,
+        moved: Collection[str] = (),
+    ) -> list[Write]:
+        """Return the writes that bring the providers of hosts in line with their aggregates.
+
+        What clients of the Placement API added to a host has the ratio that they gave it.
+
+        Args:
+            names: of service hosts, as the replica has them now.
+            changed: an aggregate that is about to be so.
+            moved: those of the names that come into it, or leave it.
+        """
+        seen = await self._ledger.version()
+        hosts = self._replica.hosts
+        concerned = [
+            (host, mine)
+            for name in sorted(names)
+            for mine in [_aggregates_of(hosts, name, changed)]
+            for row in sorted(hosts.rows_of_name(name))
+            for host in [hosts.host(row)]
+            if name in moved or self._is_wrong(hosts, row, host, mine)
+        ]
+        providers = await self._providers([host.uuid for host, _ in concerned])
+        writes: list[Write] = []
+        for host, mine in concerned:
+            old = providers.get(host.uuid)
+            if old is None:
+                continue
+            new = self.with_ratios(old, host, mine)
+            if changed is not None and host.name in moved:
+                new = _mirrored(new, changed.uuid, is_member=host.name in changed.hosts)
+            if new != old:
+                writes += (Guard(provider_guard(host.uuid), seen), Put(new))
+        return writes
+
+    def _is_wrong(
+        self, hosts: HostTable, row: int, host: Host, aggregates: Collection[Aggregate]
+    ) -> bool:
+        inventories = hosts.inventories(row)
+        return any(
+            inventory.allocation_ratio != self.of(host, aggregates, name).value
+            for name, inventory in inventories.items()
+        )
+
+    def with_ratios(
+        self, provider: Provider, host: Host, aggregates: Collection[Aggregate]
+    ) -> Provider:
+        """Return a host's own provider with the ratios in force in its inventories.
+
+        What clients of the Placement API added has the ratio that they gave it.
+        """
+        owned = provider.owned_classes
+        inventories: dict[str, Inventory] = {
+            name: replace(inventory, allocation_ratio=self.of(host, aggregates, name).value)
+            if owned is None or name in owned
+            else inventory
+            for name, inventory in provider.inventories.items()
+        }
+        return replace(provider, inventories=inventories)
+
+    async def _providers(self, uuids: Collection[str]) -> dict[str, Provider]:
+        if len(uuids) > _READ_ONE_BY_ONE:
+            return {one.uuid: one for one in await self._ledger.all(Provider)}
+        found = [await self._ledger.get(Provider, uuid) for uuid in uuids]
+        return {one.uuid: one for one in found if one is not None}
+
+
+def _mirrored(provider: Provider, aggregate_uuid: str, *, is_member: bool) -> Provider:
+    """Return a provider that is in an aggregate, or that is not."""
+    if (aggregate_uuid in provider.aggregates) is is_member:
+        return provider
+    others = tuple(uuid for uuid in provider.aggregates if uuid != aggregate_uuid)
+    return replace(provider, aggregates=(*others, aggregate_uuid) if is_member else others)
+
+
+def _aggregates_of(hosts: HostTable, name: str, changed: Aggregate | None) -> list[Aggregate]:
+    """Return the aggregates of a host, as if one of them had changed already."""
+    mine = {one.aggregate_id: one for one in hosts.aggregates_of(name)}
+    if changed is not None:
+        mine.pop(changed.aggregate_id, None)
+        if name in changed.hosts:
+            mine[changed.aggregate_id] = changed
+    return [mine[number] for number in sorted(mine)]

@@ -1,0 +1,376 @@
+"""Hosts and their compute services: as operators see them, and as agents report them."""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from berth.domain.aggregate import Aggregate
+from berth.domain.errors import ConflictError, NotFoundError
+from berth.domain.host import Host, Service
+from berth.domain.provider import Provider
+from berth.domain.ratios import Ratio
+from berth.domain.record import Kind
+from berth.domain.resources import Inventory
+from berth.domain.write import Add, Guard, Outcome, Put, Rejected, Remove, Seen, Unit, Write
+from berth.ports.ledger import InstanceQuery
+from berth.ports.virt import Report
+from berth.services.fleet.fleet_writes import FleetWrites
+from berth.services.providers.guarded_saves import (
+    AGGREGATES_GUARD,
+    save,
+    save_guarded,
+    service_guard,
+)
+from berth.services.providers.provider_trees import (
+    Stored,
+    check_inventories,
+    children_of,
+    is_named,
+    merged,
+    part_name,
+    tree_guard,
+)
+from berth.services.providers.provider_writes import name_guard, provider_guard
+from berth.tables.host.cell_use import FreeCell
+from berth.tables.host.hosts import HostTable
+from berth.tables.host.pci import FreePool
+
+_REGISTERED_AT_ONCE = 200
+_READ_ONE_BY_ONE = 16
+_REGISTER_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """A host with all that the table knows about it.
+
+    `used` and `inventories` are by resource class, in its unit. `zones` is empty for a host that
+    no aggregate puts in an availability zone.
+    """
+
+    host: Host
+    service: Service | None
+    inventories: Mapping[str, Inventory]
+    used: Mapping[str, int]
+    traits: frozenset[str]
+    zones: frozenset[str]
+    aggregates: tuple[Aggregate, ...]
+    num_instances: int
+    children: tuple[Provider, ...] = ()
+    """Its child providers, as its agent calls them; `used` counts what is held, too."""
+    cells: tuple[FreeCell, ...] = ()
+    pools: tuple[FreePool, ...] = ()
+
+
+def host_view(hosts: HostTable, row: int) -> HostView:
+    """Read one row of the table into a view."""
+    host = hosts.host(row)
+    return HostView(
+        host=host,
+        service=hosts.service(host.name),
+        inventories=hosts.inventories(row),
+        used=hosts.used(row),
+        traits=hosts.traits.get(row),
+        zones=hosts.zones.get(row),
+        aggregates=hosts.aggregates_of(host.name),
+        num_instances=int(hosts.num_instances[row]),
+        children=tuple(
+            replace(child, name=part_name(host, child), used=hosts.trees.used(slot))
+            for slot in hosts.trees.on_row(row)
+            for child in [hosts.trees.provider(slot)]
+        ),
+        cells=hosts.numa.cells(row),
+        pools=hosts.pci.pools(row),
+    )
+
+
+class Hosts(FleetWrites):
+    """Use cases about hosts and services."""
+
+    async def all(self) -> list[HostView]:
+        """Return all hosts by name."""
+        await self._follower.catch_up()
+        hosts = self._replica.hosts
+        rows = sorted((int(row) for row in hosts.alive_rows()), key=lambda row: hosts.rank[row])
+        return [host_view(hosts, row) for row in rows]
+
+    async def get(self, key: str) -> HostView:
+        """Return the host with that uuid, or that name.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        await self._follower.catch_up()
+        hosts = self._replica.hosts
+        row = hosts.row_of(key)
+        if row is None:
+            row = min(hosts.rows_of_name(key), key=lambda row: hosts.rank[row], default=None)
+        if row is None:
+            raise NotFoundError("host", key)
+        return host_view(hosts, row)
+
+    def ratio_of(self, view: HostView, name: str) -> Ratio:
+        """Return the allocation ratio in force for a resource class of a host, and why."""
+        return self._ratios.of(view.host, view.aggregates, name)
+
+    async def services(self) -> list[Service]:
+        """Return the compute services by host name."""
+        return await self._ledger.all(Service)
+
+    async def set_service(
+        self,
+        host: str,
+        *,
+        disabled: bool | None = None,
+        disabled_reason: str | None = None,
+        forced_down: bool | None = None,
+    ) -> Service:
+        """Enable, disable or force down a compute service; None leaves it as it is.
+
+        Raises:
+            NotFoundError: no such service.
+        """
+        changed: list[Service] = []
+
+        async def read() -> Unit:
+            service = await self._ledger.get(Service, host)
+            if service is None:
+                raise NotFoundError("compute service", host)
+            if disabled is not None:
+                reason = disabled_reason if disabled else None
+                service = replace(service, disabled=disabled, disabled_reason=reason)
+            if forced_down is not None:
+                service = replace(service, forced_down=forced_down)
+            changed[:] = [service]
+            return (Put(service),)
+
+        await save_guarded(self._ledger, service_guard(host), read)
+        return changed[0]
+
+    async def register(self, reports: Sequence[Report]) -> None:
+        """Take in what agents report about their hosts at start: new ones are added.
+
+        What an operator has set on a service stays, and so do the aggregates, traits and
+        inventories that clients of the Placement API gave its providers. Parts that a host had
+        reported before and does not any more are removed, or are left to run empty while
+        something of them is used.
+
+        Raises:
+            InvalidInputError: the parts of a host make no tree, or an inventory is none that an
+                agent may report.
+            ConflictError: somebody else keeps registering the same hosts.
+            UnavailableError: the ledger cannot be reached; register again.
+        """
+        new = set[str]()
+        for _ in range(_REGISTER_TRIES):
+            aggregates = await self._ledger.all(Aggregate)
+            refused = await self._register(reports, aggregates, new)
+            # Whoever changed an aggregate meanwhile did not see a host that is new here.
+            is_stale = await self._ledger.all(Aggregate) != aggregates
+            reports = reports if is_stale else refused
+            if not reports:
+                return
+        raise ConflictError(f"host {reports[0].host.name} is being registered elsewhere; try again")
+
+    async def _register(
+        self, reports: Sequence[Report], aggregates: Sequence[Aggregate], new: set[str]
+    ) -> list[Report]:
+        """Register hosts and return those that were refused: somebody was at them meanwhile.
+
+        Args:
+            reports: of the hosts.
+            aggregates: all there are.
+            new: uuids of hosts that were not there at first; those found so now are added.
+        """
+        seen = await self._ledger.version()
+        known = await self._known({report.host.name for report in reports})
+        earlier = await self._earlier({report.host.uuid for report in reports})
+        trees: list[_Tree] = []
+        for report in reports:
+            check_inventories(report)
+            old = earlier.get(report.host.uuid)
+            before = frozenset(old.child_uuids) if old else frozenset[str]()
+            trees.append(_Tree(report, children_of(report), before))
+        stored = await self._stored(trees)
+        trees = [self._settled(tree, earlier, aggregates, stored) for tree in trees]
+        now_s = self._clock.now_s()
+        units: list[Unit] = []
+        for tree in trees:
+            host = tree.report.host
+            service: Write = Seen((host.name,), now_s)
+            if host.name not in known:
+                service = Add(
+                    Service(host.name, self._ids.uuid(), last_seen_s=now_s, created_at_s=now_s)
+                )
+                known.add(host.name)
+            known_as = stored.by_uuid.get(host.uuid)
+            # Records of before agents owned anything say nothing of aggregates.
+            if host.uuid not in earlier or known_as is None or known_as.owned_traits is None:
+                new.add(host.uuid)
+            mine = [one.uuid for one in aggregates if host.name in one.hosts]
+            joined = mine if host.uuid in new else []
+            units.append((service, *_tree_writes(tree, stored, joined, (seen, now_s))))
+        outcomes: list[Outcome] = []
+        for first in range(0, len(units), _REGISTERED_AT_ONCE):
+            outcomes += await self._ledger.commit(units[first : first + _REGISTERED_AT_ONCE])
+        pairs = zip(reports, outcomes, strict=True)
+        return [report for report, outcome in pairs if isinstance(outcome, Rejected)]
+
+    def _settled(
+        self,
+        tree: "_Tree",
+        earlier: Mapping[str, Host],
+        aggregates: Sequence[Aggregate],
+        stored: Stored,
+    ) -> "_Tree":
+        """Return what is reported of a host with the ratios that are in force for it."""
+        uuid = tree.report.host.uuid
+        known = stored.by_uuid.get(uuid)
+        report = self._ratios.settled(tree.report, earlier.get(uuid), aggregates, known)
+        return tree._replace(report=report)
+
+    async def _known(self, names: AbstractSet[str]) -> set[str]:
+        """Return those of the names that have a service, reading no more than need be."""
+        if len(names) > _READ_ONE_BY_ONE:
+            return {service.host for service in await self._ledger.all(Service)} & names
+        return {name for name in sorted(names) if await self._ledger.get(Service, name) is not None}
+
+    async def _stored(self, trees: Sequence["_Tree"]) -> Stored:
+        """Return the providers of hosts as they are, and the names that are taken.
+
+        Nobody else's are read when no provider is new or named anew, none goes, and all are where
+        their agents say.
+        """
+        reported = {one.uuid: one for tree in trees for one in tree.providers}
+        gone = any(tree.before - reported.keys() for tree in trees)
+        if len(reported) <= _READ_ONE_BY_ONE and not gone:
+            found = [await self._ledger.get(Provider, uuid) for uuid in sorted(reported)]
+            few = {one.uuid: one for one in found if one is not None}
+            if all(_is_as_reported(few.get(uuid), one) for uuid, one in reported.items()):
+                return Stored(few.values())
+        return Stored(await self._ledger.all(Provider))
+
+    async def _earlier(self, uuids: AbstractSet[str]) -> dict[str, Host]:
+        """Return hosts as they were registered before, by uuid."""
+        if len(uuids) > _READ_ONE_BY_ONE:
+            hosts = await self._ledger.all(Host)
+        else:
+            found = [await self._ledger.get(Host, uuid) for uuid in sorted(uuids)]
+            hosts = [host for host in found if host is not None]
+        return {host.uuid: host for host in hosts if host.uuid in uuids}
+
+    async def heartbeat(self, names: Sequence[str]) -> None:
+        """Note that the agents of these hosts are alive now."""
+        if names:
+            await save(self._ledger, Seen(tuple(names), self._clock.now_s()))
+
+    async def remove(self, name: str) -> None:
+        """Forget a host that has no instances, with its service; aggregates lose it too.
+
+        All providers below its own go with it, whoever made them.
+
+        Raises:
+            NotFoundError: no such service.
+            ConflictError: it still has instances, or another host is below it.
+        """
+
+        async def read() -> Unit:
+            seen = await self._ledger.version()
+            if await self._ledger.get(Service, name) is None:
+                raise NotFoundError("compute service", name)
+            if await self._ledger.instances(InstanceQuery(host=name, limit=1)):
+                raise ConflictError(f"host {name} still has instances; move or delete them first")
+            await self._follower.catch_up()
+            hosts = self._replica.hosts
+            # So nobody who has read the service before puts it back after.
+            writes: list[Write] = [Guard(service_guard(name), seen), Remove(Kind.SERVICE, name)]
+            writes += [
+                Put(replace(aggregate, hosts=aggregate.hosts - {name}))
+                for aggregate in hosts.aggregates_of(name)
+            ]
+            own = [hosts.uuid(row) for row in hosts.rows_of_name(name)]
+            going = _all_below(own, Stored(await self._ledger.all(Provider)), hosts)
+            writes += [Guard(tree_guard(uuid), seen) for uuid in own]
+            writes += [Guard(provider_guard(uuid), seen) for uuid in going]
+            writes += [Remove(Kind.HOST, uuid) for uuid in own]
+            writes += [Remove(Kind.PROVIDER, uuid) for uuid in going]
+            return tuple(writes)
+
+        await save_guarded(self._ledger, AGGREGATES_GUARD, read)
+
+
+def _all_below(own: Sequence[str], stored: Stored, hosts: HostTable) -> list[str]:
+    """Return the uuids of the providers of some hosts, and of all below them, each once.
+
+    Raises:
+        ConflictError: another host's is among them.
+    """
+    found = list(dict.fromkeys(one for uuid in own for one in stored.subtree(uuid)))
+    for uuid in found:
+        row = hosts.row_of(uuid)
+        if row is not None and uuid not in own:
+            other = hosts.host(row).name
+            raise ConflictError(f"host {other} is below it in the tree of providers; move it first")
+    return found
+
+
+def _is_as_reported(stored: Provider | None, reported: Provider) -> bool:
+    """Tell whether a provider is there, with the name and in the place that its agent reports."""
+    if stored is None or stored.parent_uuid != reported.parent_uuid:
+        return False
+    return is_named(stored, reported)
+
+
+class _Tree(NamedTuple):
+    """What is reported of one host: `before` are the children that it reported the last time."""
+
+    report: Report
+    children: tuple[Provider, ...]
+    before: AbstractSet[str]
+
+    @property
+    def providers(self) -> tuple[Provider, ...]:
+        """Its own provider, and those below."""
+        return (self.report.provider, *self.children)
+
+
+def _tree_writes(
+    tree: _Tree, stored: Stored, joined: Sequence[str], at: tuple[int, float]
+) -> list[Write]:
+    """Return the writes that make a host and its providers as they are reported.
+
+    Args:
+        tree: of one host.
+        stored: all that the ledger has of it.
+        joined: aggregates that its own provider comes into.
+        at: a version from before anything was read, and the Unix time.
+    """
+    seen, now_s = at
+    records: list[Provider] = []
+    guards: list[Write] = []
+    parents = stored.parents_after(tree.providers)
+    for one in tree.providers:
+        old = stored.by_uuid.get(one.uuid)
+        name = stored.names.of(one, old)
+        records.append(merged(one, old, name, parents[one.uuid], now_s))
+        guards.append(Guard(provider_guard(one.uuid), seen))
+        if old is None or old.name != name:
+            guards.append(Guard(name_guard(name), seen))
+    uuids = [child.uuid for child in tree.children]
+    gone = sorted(tree.before - set(uuids))
+    retired, left = stored.retire(gone)
+    guards += (Guard(provider_guard(uuid), seen) for uuid in gone)
+    roots = set[str]()
+    if tree.before or uuids:
+        # So no child is left behind when somebody removes the host.
+        roots.add(tree.report.host.uuid)
+    if stored.are_moved(parents):
+        # So nobody hangs what is above one of them below another meanwhile.
+        roots.update(map(stored.root_of, parents))
+    guards += (Guard(tree_guard(uuid), seen) for uuid in sorted(roots))
+    if joined:
+        together = dict.fromkeys((*records[0].aggregates, *joined))
+        records[0] = replace(records[0], aggregates=tuple(together))
+    host = replace(tree.report.host, child_uuids=(*uuids, *left))
+    return [*guards, Put(host), *map(Put, records), *retired]

@@ -1,0 +1,137 @@
+"""Writing off: ending what waits for a host that never comes back.
+
+What moves have left on a host that is down keeps its room there until its agent has cleared it
+away, so that nothing new starts beside a guest that may still run. When the machine is lost nobody
+ever does. Only an operator can know that, so it is only done when they have said so twice: by
+forcing the service down, and by asking for this.
+
+Nothing that could be the only copy is touched: instances that are on the host stay, with what they
+hold, and so do moves in which the host still has something to give. Should the machine come back
+all the same, its agent finds guests of instances that are elsewhere, and destroys them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from berth.domain.errors import ConflictError, NotFoundError
+from berth.domain.host import Service
+from berth.domain.migration import Migration, Stage
+from berth.domain.write import Free, Put, Unit, Write
+from berth.ports.clock import Clock
+from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
+from berth.ports.telemetry import Telemetry
+from berth.services.auditing.books import ALL, held_by, summed
+from berth.services.providers.guarded_saves import save_guarded, service_guard
+
+_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class LeftMove:
+    """A move that has left something on a host, with what it holds there, by class."""
+
+    migration: Migration
+    held: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOff:
+    """What writing off a host comes to.
+
+    `moves` are those that end. `instances` are uuids of those that are on the host and stay;
+    `waiting` are moves that the host has a part in and that stay.
+    """
+
+    host: str
+    moves: tuple[LeftMove, ...]
+    instances: tuple[str, ...]
+    waiting: tuple[Migration, ...]
+
+    @property
+    def freed(self) -> dict[str, int]:
+        """What is freed by it, by class."""
+        return summed({one.migration.uuid: one.held for one in self.moves})
+
+
+class WritingOff:
+    """Writes off hosts."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, telemetry: Telemetry) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._telemetry = telemetry
+
+    async def plan(self, host: str, *, service_down_time_s: float) -> WriteOff:
+        """Return what writing off a host would end and free, changing nothing.
+
+        Raises:
+            NotFoundError: it has no compute service.
+            ConflictError: its service is not forced down, or its agent has been heard of lately.
+        """
+        await self._check(host, service_down_time_s)
+        found = await self._ledger.migrations(MigrationQuery(host=host, is_live=True, limit=ALL))
+        ending = [one for one in found if one.is_left_over and one.turn == host]
+        moves = [LeftMove(one, summed(await held_by(self._ledger, one.uuid))) for one in ending]
+        here = await self._ledger.instances(InstanceQuery(host=host, limit=ALL))
+        waiting = [one for one in found if one not in ending]
+        return WriteOff(host, tuple(moves), tuple(one.uuid for one in here), tuple(waiting))
+
+    async def write_off(self, host: str, *, service_down_time_s: float) -> WriteOff:
+        """End what moves have left on a host that is lost, and free its room.
+
+        Returns:
+            What was ended.
+
+        Raises:
+            NotFoundError: it has no compute service.
+            ConflictError: its service is not forced down, or its agent has been heard of lately,
+                perhaps when half of it was done. It may be repeated.
+        """
+        planned = await self.plan(host, service_down_time_s=service_down_time_s)
+        for first in range(0, len(planned.moves), _AT_ONCE):
+            some = [one.migration for one in planned.moves[first : first + _AT_ONCE]]
+            await self._end(host, some, service_down_time_s)
+        self._telemetry.event(
+            "host_written_off",
+            host=host,
+            moves=[one.migration.uuid for one in planned.moves],
+            freed=planned.freed,
+        )
+        return planned
+
+    async def _end(self, host: str, moves: Sequence[Migration], down_time_s: float) -> None:
+        async def read() -> Unit:
+            await self._check(host, down_time_s)
+            writes: list[Write] = []
+            for one in moves:
+                now = await self._ledger.get(Migration, one.uuid)
+                if now is None or not now.is_left_over or now.turn != host:
+                    continue
+                stage = Stage.COMPLETED if now.stage is Stage.LEFT_BEHIND else Stage.FAILED
+                over = replace(now, stage=stage, updated_at_s=self._clock.now_s())
+                writes += (Free(now.uuid), Put(over))
+            return tuple(writes)
+
+        await save_guarded(self._ledger, service_guard(host), read)
+
+    async def _check(self, host: str, down_time_s: float) -> None:
+        """Check that an operator has said that a host is down, and that nothing says otherwise.
+
+        Raises:
+            NotFoundError: it has no compute service.
+            ConflictError: it is not forced down, or lives.
+        """
+        service = await self._ledger.get(Service, host)
+        if service is None:
+            raise NotFoundError("compute service", host)
+        if not service.forced_down:
+            raise ConflictError(
+                f"the service of {host} is not forced down; make sure that the machine is off, and "
+                f"say so first with `berth service force-down {host}`"
+            )
+        now_s = self._clock.now_s()
+        if replace(service, forced_down=False).is_up(now_s, down_time_s):
+            raise ConflictError(
+                f"the agent of {host} was heard of {now_s - service.last_seen_s:.0f} s ago, so the "
+                f"host lives; it clears away what is left there by itself"
+            )

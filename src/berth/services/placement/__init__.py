@@ -1,0 +1,1 @@
+"""Placement: pending requests are decided, claimed and committed."""

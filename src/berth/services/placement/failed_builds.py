@@ -1,0 +1,133 @@
+"""Failed builds: how often in a row building has failed on a host, why, and for whom.
+
+The counts stand in the record of the host's compute service (nova.md 5.2), so the change feed
+brings them to every scheduler. Only the agent of the host counts, so it knows without reading
+whether there is anything to be reset: a build that succeeds writes nothing when none failed.
+
+What the failures by cause and tenant come to fades with time. The agent writes down what is left
+of it now and then, so that schedulers read a column that only the ledger changes.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
+
+from berth.domain.build_failure import (
+    HALF_LIFE_S,
+    FailureCause,
+    faded,
+    failure_level,
+    with_failure,
+)
+from berth.domain.errors import ConflictError, UnavailableError
+from berth.domain.host import Service
+from berth.domain.write import Put, Unit
+from berth.ports.clock import Clock
+from berth.ports.ledger import Ledger
+from berth.services.providers.guarded_saves import save_guarded, service_guard
+
+_STEP: Final = 7 / 8
+"""A level is written again when this much of what was written is left, or less."""
+
+
+class FailedBuilds:
+    """Counts the failed builds of one host.
+
+    A count is a hint for choosing hosts and no more. So it is saved after the outcome of the
+    build, and one that cannot be saved is given up.
+
+    Args:
+        ledger: where the record is.
+        clock: says when a build failed.
+        half_life_s: seconds in which counts by cause and tenant fall to half.
+    """
+
+    def __init__(self, ledger: Ledger, clock: Clock, half_life_s: float = HALF_LIFE_S) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._half_life_s = half_life_s
+        self._saving = asyncio.Lock()
+        self._known: Service | None = None
+        """As the ledger has it, but for what others change of it; None when that is in doubt."""
+
+    async def note_failure(self, host: str, project_id: str, cause: FailureCause) -> None:
+        """Count a build that failed on the host."""
+
+        def counted(service: Service) -> Service:
+            now_s, half_life_s = self._clock.now_s(), self._half_life_s
+            counts = with_failure(
+                service.build_failures, project_id, cause, now_s=now_s, half_life_s=half_life_s
+            )
+            blamed = cause.blames_host
+            return replace(
+                service,
+                failed_builds=service.failed_builds + blamed,
+                failed_at_s=now_s if blamed else service.failed_at_s,
+                build_failures=counts,
+                failure_level=failure_level(counts, now_s, half_life_s),
+            )
+
+        await self._change(host, counted)
+
+    async def note_success(self, host: str) -> None:
+        """Begin anew after a build that succeeded on the host."""
+
+        def reset(service: Service) -> Service:
+            if not _has_failures(service):
+                return service
+            return replace(
+                service, failed_builds=0, failed_at_s=0.0, build_failures=(), failure_level=0.0
+            )
+
+        if self._known is None or _has_failures(self._known):
+            await self._change(host, reset)
+
+    async def fade(self, host: str) -> None:
+        """Write down what is left of the counts by cause and tenant, if it is much less by now.
+
+        Nova's count stays until a build succeeds.
+        """
+        if self._known is None or self._fades(self._known):
+            await self._change(host, self._faded)
+
+    def _faded(self, service: Service) -> Service:
+        if not self._fades(service):
+            return service
+        now_s, half_life_s = self._clock.now_s(), self._half_life_s
+        counts = faded(service.build_failures, now_s, half_life_s)
+        level = failure_level(counts, now_s, half_life_s)
+        return replace(service, build_failures=counts, failure_level=level)
+
+    def _fades(self, service: Service) -> bool:
+        """Tell whether there is something to be written; what is forgotten is all gone."""
+        now_s, counts = self._clock.now_s(), service.build_failures
+        left = faded(counts, now_s, self._half_life_s)
+        level = failure_level(left, now_s, self._half_life_s)
+        return len(left) < len(counts) or level <= _STEP * service.failure_level != 0.0
+
+    async def _change(self, host: str, change: Callable[[Service], Service]) -> None:
+        """Save a change of the record; one that changes nothing is only read."""
+        async with self._saving:
+            try:
+                before = await self._ledger.get(Service, host)
+                self._known = before
+                if before is None or change(before) == before:
+                    return
+                await save_guarded(self._ledger, service_guard(host), self._reader(host, change))
+            except (ConflictError, UnavailableError):
+                self._known = None
+
+    def _reader(
+        self, host: str, change: Callable[[Service], Service]
+    ) -> Callable[[], Awaitable[Unit]]:
+        async def read() -> Unit:
+            service = await self._ledger.get(Service, host)
+            self._known = None if service is None else change(service)
+            return () if self._known is None else (Put(self._known),)
+
+        return read
+
+
+def _has_failures(service: Service) -> bool:
+    return bool(service.failed_builds or service.build_failures)

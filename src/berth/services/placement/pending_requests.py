@@ -1,0 +1,197 @@
+"""Pending requests: accepted, durable, and not yet decided; a scheduler takes them up."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from berth.domain.decision import Decision
+from berth.domain.errors import BerthError, ConflictError, InvalidInputError, NotFoundError
+from berth.domain.instance import Fault, Instance, Status, Task
+from berth.domain.record import Kind, PendingRequest
+from berth.domain.request import Request
+from berth.domain.write import Put, Remove, Unit, Write
+from berth.ports.bus import CONTEXT, Context
+from berth.ports.clock import Clock
+from berth.ports.ledger import Ledger
+from berth.ports.telemetry import Telemetry
+from berth.services.placement.backoff import Turns
+from berth.services.providers.guarded_saves import save_guarded
+from berth.services.replica.replica import Replica
+from berth.services.requests.commands import PlaceOrder, Places
+from berth.services.servers.moves import AWAITING, ended
+from berth.services.zoning.delegation.remote_leftovers import withdrawals
+from berth.services.zoning.delegation.sagas import journey_guard
+
+_PAUSE_FIRST_S = 0.5
+_PAUSE_MAX_S = 8.0
+_AT_ONCE = 256
+_BREAKDOWNS_MAX = 5
+_CANNOT_BE_READ = 400
+_BROKEN = 500
+
+
+class PendingRequests:
+    """Places what the ledger says is pending.
+
+    There is something after a restart, when a build failed, and from API processes that have no
+    scheduler beside them. Several schedulers may take up the same request: the claim's key lets
+    one of them through. They give way to each other, so that few do; `name` tells them apart,
+    and is that of the journeys of this process.
+    `withdrawn` is told of instances that child zones may have of a request that has ended.
+    """
+
+    def __init__(  # noqa: PLR0913 - what taking up needs, each used
+        self,
+        *,
+        ledger: Ledger,
+        replica: Replica,
+        placing: Places,
+        clock: Clock,
+        telemetry: Telemetry,
+        name: str = "",
+        withdrawn: Callable[[Iterable[str]], None] | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._replica = replica
+        self._placing = placing
+        self._clock = clock
+        self._telemetry = telemetry
+        self._withdrawn = withdrawn
+        self._name = name
+        self.turns = Turns(name)
+        self._at_work: set[str] = set()
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def run(self) -> None:
+        """Place every pending request, oldest first, for ever."""
+        # An earlier run may have been cancelled before its last tasks began.
+        self._at_work.clear()
+        self._replica.pending_came.set()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._replica.pending_came.wait()
+                self._replica.pending_came.clear()
+                for pending in self._waiting():
+                    self._at_work.add(pending.request.request_id)
+                    group.create_task(self._take_up(pending.request))
+
+    def _waiting(self) -> list[PendingRequest]:
+        waiting = [
+            pending
+            for key, pending in self._replica.pending.items()
+            # What only a newer Berth has heard of waits for one.
+            if key not in self._at_work and pending.request.operation in AWAITING
+        ]
+        return sorted(waiting, key=lambda pending: pending.accepted_at_s)
+
+    async def _take_up(self, request: Request) -> None:
+        """Try until the request is pending no more, here or in the ledger."""
+        request_id = request.request_id
+        CONTEXT.set(Context(request_id))
+        pause_s, breakdowns = _PAUSE_FIRST_S, 0
+        try:
+            while request_id in self._replica.pending:
+                delay_s = self.turns.delay_s(request_id)
+                if delay_s:
+                    await self._clock.sleep(delay_s)
+                    if request_id not in self._replica.pending:
+                        break
+                try:
+                    async with self._slots:
+                        await self._place(request, has_broken=breakdowns >= _BREAKDOWNS_MAX)
+                except Exception as error:  # noqa: BLE001 - one bad request must not stop the rest
+                    # The ledger is away, or an instance changed meanwhile: it is still pending.
+                    breakdowns += not isinstance(error, BerthError)
+                    self._tell(request_id, error)
+                    await self._clock.sleep(pause_s)
+                    pause_s = min(pause_s * 2, _PAUSE_MAX_S)
+                else:
+                    # The ledger knows; the feed may take a while to say so.
+                    self._replica.pending.pop(request_id, None)
+        finally:
+            self._at_work.discard(request_id)
+
+    def _tell(self, request_id: str, error: Exception) -> None:
+        """Tell why a try came to nothing: what lost a race is no failure, as it is tried again."""
+        if isinstance(error, ConflictError | NotFoundError):
+            self._telemetry.event(
+                "pending_request_overtaken", request_id=request_id, reason=str(error)
+            )
+        else:
+            self._telemetry.failure("pending_request_failed", error, request_id=request_id)
+
+    async def _place(self, request: Request, *, has_broken: bool) -> None:
+        # In this order: a decision comes in one unit with what it makes of the instances.
+        decision = await self._ledger.get(Decision, request.request_id)
+        instances = await self._instances(request)
+        if not instances:
+            if await self._ledger.get(PendingRequest, request.request_id) is None:
+                self.turns.note_rival()
+            else:
+                await self._end(request)
+        elif has_broken:
+            await self._give_up(request, instances, _BROKEN, "the scheduler failed on it")
+        elif decision is not None:
+            reason = f"request id {request.request_id} was used for another request before"
+            await self._give_up(request, instances, _CANNOT_BE_READ, reason)
+        else:
+            wanted = replace(request, instance_uuids=tuple(one.uuid for one in instances))
+            try:
+                await self._placing.place(PlaceOrder(wanted, instances, accepted=True))
+                self.turns.note_own()
+            except InvalidInputError as error:
+                await self._give_up(request, instances, _CANNOT_BE_READ, str(error))
+
+    async def _instances(self, request: Request) -> tuple[Instance, ...]:
+        """Read the request's instances, without those with which something else is done by now."""
+        found = [await self._ledger.get(Instance, uuid) for uuid in request.instance_uuids]
+        return tuple(one for one in found if one is not None and _waits_for(request, one))
+
+    async def _give_up(
+        self, request: Request, instances: tuple[Instance, ...], code: int, reason: str
+    ) -> None:
+        now_s = self._clock.now_s()
+        fault = Fault(code=code, message=reason, created_at_s=now_s)
+        failed: list[Write] = []
+        for one in instances:
+            is_new = one.task is Task.SCHEDULING
+            status = Status.ERROR if is_new else one.status
+            failed += ended(replace(one, fault=fault), now_s, message=reason, status=status)
+        # What this process has begun of it is over: it is known here why.
+        await self._end(request, *failed, may_be_taken_by=self._name)
+
+    async def _end(self, request: Request, *failed: Write, may_be_taken_by: str = "") -> None:
+        """End a request without its instances, those too that a scheduler has sent to other zones.
+
+        Raises:
+            ConflictError: a scheduler has it in its hands and may send more; or it has ended.
+            UnavailableError: the ledger cannot be reached.
+        """
+        key = request.request_id
+        back: list[str] = []
+
+        async def read() -> Unit:
+            pending = await self._ledger.get(PendingRequest, key)
+            if pending is None:
+                raise ConflictError(f"request {key} is not pending any more")
+            is_free = pending.taken_by in {"", may_be_taken_by}
+            if not is_free and pending.taken_until_s > self._clock.now_s():
+                raise ConflictError(f"request {key} is in the hands of a scheduler")
+            withdrawing = await withdrawals(self._ledger, pending.request.instance_uuids)
+            back[:] = [one.instance_uuid for one in withdrawing]
+            return (*failed, *map(Put, withdrawing), Remove(Kind.PENDING_REQUEST, key))
+
+        await save_guarded(self._ledger, journey_guard(key), read)
+        if self._withdrawn is not None:
+            self._withdrawn(back)
+
+
+def _waits_for(request: Request, instance: Instance) -> bool:
+    """Tell whether an instance waits for this very request to be decided.
+
+    The task alone does not say so: it may have been asked for twice, and be under way by now.
+    """
+    if instance.task is not AWAITING[request.operation] or instance.migration_uuid is not None:
+        return False
+    action = instance.action
+    return action is None or request.request_id.startswith(action.request_id)

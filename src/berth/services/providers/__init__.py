@@ -1,0 +1,1 @@
+"""Resource providers: inventories, allocations and names, as the Placement API writes them."""

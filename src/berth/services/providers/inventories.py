@@ -1,0 +1,109 @@
+"""Inventories of providers: what clients of the Placement API say that there is."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from berth.domain.provider import Provider
+from berth.domain.resources import Inventory
+from berth.services.providers.provider_writes import Revised, Revising, class_guards, row_in
+from berth.services.providers.refusals import RefusedError, Why
+from berth.services.replica.provider_replica import ProviderReplica
+
+
+class Inventories:
+    """Sets what providers have. Whatever is used stays used: there may be less than that."""
+
+    def __init__(self, revising: Revising, replica: ProviderReplica) -> None:
+        self._revising = revising
+        self._replica = replica
+
+    async def set_all(
+        self, uuid: str, inventories: Mapping[str, Inventory], generation: int | None
+    ) -> Provider:
+        """Replace all inventories of a provider.
+
+        Args:
+            uuid: of the provider.
+            inventories: by resource class.
+            generation: the one that the client has seen; None: whatever it is.
+
+        Raises:
+            RefusedError: no such provider or class, another generation, or a class in use is
+                left out.
+        """
+
+        def change(old: Provider, seen: int) -> Revised:
+            return self._revised(old, inventories, seen)
+
+        return await self._revising.revise(uuid, generation, change)
+
+    async def add(self, uuid: str, name: str, inventory: Inventory) -> Provider:
+        """Add an inventory of a class that the provider does not have.
+
+        Raises:
+            RefusedError: no such provider or class, or the provider has it.
+        """
+
+        def change(old: Provider, seen: int) -> Revised:
+            if name in old.inventories:
+                raise RefusedError(Why.INVENTORY_EXISTS, uuid, (name,))
+            return self._revised(old, {**old.inventories, name: inventory}, seen)
+
+        return await self._revising.revise(uuid, None, change)
+
+    async def set_one(
+        self, uuid: str, name: str, inventory: Inventory, generation: int
+    ) -> Provider:
+        """Replace the inventory of one class, which the provider has.
+
+        Raises:
+            RefusedError: no such provider or class, another generation, or the provider has none.
+        """
+
+        def change(old: Provider, seen: int) -> Revised:
+            self._check_has(old, name)
+            return self._revised(old, {**old.inventories, name: inventory}, seen)
+
+        return await self._revising.revise(uuid, generation, change)
+
+    async def remove_one(self, uuid: str, name: str) -> Provider:
+        """Remove the inventory of one class.
+
+        Raises:
+            RefusedError: no such provider or class, the provider has none, or some of it is used.
+        """
+
+        def change(old: Provider, seen: int) -> Revised:
+            self._check_has(old, name)
+            left = {key: one for key, one in old.inventories.items() if key != name}
+            return self._revised(old, left, seen)
+
+        return await self._revising.revise(uuid, None, change)
+
+    def _revised(self, old: Provider, inventories: Mapping[str, Inventory], seen: int) -> Revised:
+        """Give a provider other inventories, if that may be.
+
+        A class that it has already cannot go meanwhile; of others, the standard ones never do.
+        """
+        vocabulary = self._replica.vocabulary
+        coming = [name for name in inventories if name not in old.inventories]
+        for name in coming:
+            if not vocabulary.is_class(name):
+                raise RefusedError(Why.NO_CLASS, name)
+        self._check_free(old, inventories)
+        made = [name for name in coming if not vocabulary.is_standard_class(name)]
+        return Revised(replace(old, inventories=dict(inventories)), class_guards(made, seen))
+
+    def _check_has(self, old: Provider, name: str) -> None:
+        if not self._replica.vocabulary.is_class(name):
+            raise RefusedError(Why.NO_CLASS, name)
+        if name not in old.inventories:
+            raise RefusedError(Why.NO_INVENTORY, old.uuid, (name,))
+
+    def _check_free(self, old: Provider, staying: Collection[str]) -> None:
+        """Check that nothing is used of what goes; the ledger has the last word."""
+        table = self._replica.table
+        used = table.used(row_in(table, old.uuid))
+        in_use = tuple(name for name, amount in used.items() if amount and name not in staying)
+        if in_use:
+            raise RefusedError(Why.INVENTORY_IN_USE, old.uuid, in_use)

@@ -1,0 +1,230 @@
+"""Deciding on the provider table what to write, and deciding anew when somebody was faster.
+
+Names, parents and loops are looked up in the table, which is caught up with the ledger first. What
+was read is named by guards, so a decision on a table that has changed meanwhile is refused by the
+ledger, and made again here: no client ever hears of it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from berth.domain.errors import FeedGapError
+from berth.domain.provider import Provider
+from berth.domain.write import Cause, Committed, Guard, Rejected, Revise, Unit
+from berth.ports.clock import Clock
+from berth.ports.ledger import Ledger
+from berth.services.providers.refusals import RefusedError, RejectedError, Why
+from berth.services.replica.follower import Follower
+from berth.services.replica.provider_replica import ProviderReplica
+from berth.tables.provider.providers import ProviderTable
+
+_TRIES: Final = 50
+
+
+def provider_guard(uuid: str) -> str:
+    """Return the guard of all that is said of a provider."""
+    return f"provider {uuid}"
+
+
+def name_guard(name: str) -> str:
+    """Return the guard of who has a name."""
+    return f"provider name {name}"
+
+
+def class_guard(name: str) -> str:
+    """Return the guard of a resource class: that there is one, or that nobody has any."""
+    return f"resource class {name}"
+
+
+def trait_guard(name: str) -> str:
+    """Return the guard of a trait: that there is one, or that nobody has it."""
+    return f"trait {name}"
+
+
+def class_guards(names: Iterable[str], seen: int) -> list[Guard]:
+    """Name resource classes that a write needs to be there."""
+    return [Guard(class_guard(name), seen, is_shared=True) for name in names]
+
+
+def trait_guards(names: Iterable[str], seen: int) -> list[Guard]:
+    """Name traits that a write needs to be there."""
+    return [Guard(trait_guard(name), seen, is_shared=True) for name in names]
+
+
+def row_in(table: ProviderTable, uuid: str) -> int:
+    """Return the row of a provider.
+
+    Raises:
+        RefusedError: it is not there.
+    """
+    row = table.row_of(uuid)
+    if row is None:
+        raise RefusedError(Why.NO_PROVIDER, uuid)
+    return row
+
+
+class Revised(NamedTuple):
+    """What is to be said of a provider.
+
+    Attributes:
+        record: None when it is to stay as it is.
+        guards: what the change relies on.
+        raises: by how much the generation goes up.
+    """
+
+    record: Provider | None
+    guards: Sequence[Guard] = ()
+    raises: int = 1
+
+
+async def save_decided(
+    follower: Follower, ledger: Ledger, decide: Callable[[int], Unit], tries: int = _TRIES
+) -> int:
+    """Catch up, decide, commit; when somebody else was faster, do it again.
+
+    Args:
+        follower: keeps the tables true to the ledger.
+        ledger: where to.
+        decide: returns what to write, from the tables as of the version it is given; no writes say
+            that nothing is to be done. It may refuse, and is called anew after each race.
+        tries: how often.
+
+    Returns:
+        The version of the unit; that of the tables when nothing was to be done.
+
+    Raises:
+        RefusedError: the generation is another than the writes say, or something is in use, or
+            others were faster each time.
+        RejectedError: another refusal of the ledger, the same twice.
+        UnavailableError: the ledger cannot be reached.
+        BerthError: whatever `decide` raises.
+    """
+    before = await _try_once(follower, ledger, decide)
+    if isinstance(before, int):
+        return before
+    async with follower.turn:
+        for _ in range(tries - 1):
+            outcome = await _try_once(follower, ledger, decide)
+            if isinstance(outcome, int):
+                return outcome
+            if outcome == before and not outcome.stale:
+                raise RejectedError(outcome)
+            before = outcome
+    raise RefusedError(Why.CONTENDED, "the record")
+
+
+async def _try_once(
+    follower: Follower, ledger: Ledger, decide: Callable[[int], Unit]
+) -> int | Rejected:
+    """Catch up, decide and commit; return the version, or why it was refused if that is odd."""
+    await follower.catch_up()
+    unit = decide(follower.version)
+    if not unit:
+        return follower.version
+    (outcome,) = await ledger.commit([unit])
+    if isinstance(outcome, Committed):
+        return outcome.version
+    if not outcome.stale:
+        _raise_refused(outcome)
+    return outcome
+
+
+def _raise_refused(outcome: Rejected) -> None:
+    """Turn a refusal into an error where its cause says which."""
+    match outcome.cause:
+        case Cause.MISSING:
+            raise RefusedError(Why.NO_PROVIDER, outcome.subject)
+        case Cause.GENERATION:
+            raise RefusedError(Why.GENERATION, outcome.subject)
+        case Cause.IN_USE:
+            raise RefusedError(Why.INVENTORY_IN_USE, outcome.subject, outcome.names)
+        case _:
+            pass
+
+
+async def stored(ledger: Ledger, replica: ProviderReplica, version: int, uuid: str) -> Provider:
+    """Return a provider as the unit of a version left it.
+
+    Not as it is now: whoever is told the generation of a later change would take that one for seen.
+    Only when the feed has the version no more, it is returned as the table has it.
+
+    Raises:
+        RefusedError: it is in neither.
+    """
+    try:
+        changes = await ledger.changes(version - 1, 1)
+    except FeedGapError:
+        changes = []
+    for change in reversed(changes):
+        if isinstance(change.event, Provider) and change.event.uuid == uuid:
+            return change.event
+    return replica.table.record(row_in(replica.table, uuid))
+
+
+class ProviderWrites:
+    """What all who decide on the provider table have in common.
+
+    Args:
+        follower: keeps the table true to the ledger.
+        ledger: where to.
+        replica: has the table, and the names that are known.
+        clock: tells when something was changed.
+    """
+
+    def __init__(
+        self, *, follower: Follower, ledger: Ledger, replica: ProviderReplica, clock: Clock
+    ) -> None:
+        self._follower = follower
+        self._ledger = ledger
+        self._replica = replica
+        self._clock = clock
+
+    async def _save(self, decide: Callable[[int], Unit]) -> int:
+        """See `save_decided`."""
+        return await save_decided(self._follower, self._ledger, decide)
+
+
+class Revising(ProviderWrites):
+    """Changes one provider's record: what it has, and what it is said to be."""
+
+    async def revise(
+        self, uuid: str, generation: int | None, change: Callable[[Provider, int], Revised]
+    ) -> Provider:
+        """Change a provider, once whatever comes between.
+
+        Args:
+            uuid: of the provider.
+            generation: the one that the client has seen; None: whatever it is.
+            change: returns what is to be said of the provider, which it gets with the version
+                that it is true of. It may refuse.
+
+        Returns:
+            The provider as this change left it, or as it was if nothing was to be changed. What is
+            used of it may be missing.
+
+        Raises:
+            RefusedError: it is not there, or at another generation, or in use, or `change` says so.
+        """
+        now_s = self._clock.now_s()
+        known: Provider | None = None
+
+        def decide(seen: int) -> Unit:
+            nonlocal known
+            table = self._replica.table
+            row = row_in(table, uuid)
+            if generation is not None and table.generation_of(row) != generation:
+                raise RefusedError(Why.GENERATION, uuid)
+            record, guards, raises = change(table.stated(row), seen)
+            if record is None:
+                known = table.record(row)
+                return ()
+            record = replace(record, updated_at_s=now_s)
+            # With the generation that it is at, what the ledger makes of it is known, too.
+            known = None
+            if generation is not None:
+                known = replace(record, generation=generation + raises)
+            return (Guard(provider_guard(uuid), seen), *guards, Revise(record, generation, raises))
+
+        version = await self._save(decide)
+        return known or await stored(self._ledger, self._replica, version, uuid)

@@ -1,0 +1,204 @@
+"""Reallocating: what consumers are to hold, as clients of the Placement API claim, move and free.
+
+A claim is one unit and reads nothing before: the ledger judges it, so nothing that another client
+does meanwhile needs a second try. Only what is refused is looked up, to tell why.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+from berth.domain.allocation import Shortage, ShortageRule
+from berth.domain.errors import ConflictError
+from berth.domain.write import Cause, Free, Reallocate, Rejected, Share
+from berth.ports.ledger import Ledger
+from berth.services.replica.follower import Follower
+from berth.services.replica.provider_replica import ProviderReplica
+
+Given = Mapping[str, Iterable[str]]
+"""Resource classes by the uuid of a provider."""
+
+_NOTHING: Final[Given] = {}
+
+
+class AllocationRule(StrEnum):
+    """What stood in the way of allocations."""
+
+    NO_PROVIDER = "no such provider"
+    NO_CLASS = "no such resource class"
+    CONSUMER_GENERATION = "the consumer has changed since"
+    NOT_HELD = "the consumer holds nothing"
+    NO_INVENTORY = "the provider has nothing of the class"
+    UNITS = "the amount is below min_unit, above max_unit or no multiple of step_size"
+    CAPACITY = "there is not so much left"
+
+
+class AllocationRefusedError(ConflictError):
+    """Allocations are refused, and nothing was changed.
+
+    Args:
+        rule: what stood in the way.
+        subject: uuid of the provider or, of rules about consumers, of the consumer; several
+            providers are joined by commas.
+        names: the resource classes it is about.
+        seen: the generation of the consumer that the client has seen.
+        actual: the one that it has; None: there is no such consumer.
+    """
+
+    def __init__(
+        self,
+        rule: AllocationRule,
+        subject: str,
+        names: tuple[str, ...] = (),
+        *,
+        seen: int | None = None,
+        actual: int | None = None,
+    ) -> None:
+        super().__init__(f"{rule}: {', '.join((subject, *names))}")
+        self.rule = rule
+        self.subject = subject
+        self.names = names
+        self.seen = seen
+        self.actual = actual
+
+
+class Reallocating:
+    """Replaces what consumers hold, all of it."""
+
+    def __init__(self, *, follower: Follower, ledger: Ledger, replica: ProviderReplica) -> None:
+        self._follower = follower
+        self._ledger = ledger
+        self._replica = replica
+
+    async def put(self, shares: Sequence[Share]) -> None:
+        """Replace what some consumers hold, together or not at all.
+
+        Raises:
+            AllocationRefusedError: a provider or class is not there, a consumer has changed, or
+                room is short.
+        """
+        (outcome,) = await self._ledger.commit([(Reallocate(tuple(shares)),)])
+        if isinstance(outcome, Rejected):
+            await self._follower.catch_up()
+            raise refused(outcome, shares, self._replica)
+
+    async def release(self, consumer_uuid: str) -> None:
+        """Free all that a consumer holds.
+
+        Raises:
+            AllocationRefusedError: it holds nothing.
+        """
+        (outcome,) = await self._ledger.commit([(Free(consumer_uuid, must_hold=True),)])
+        if isinstance(outcome, Rejected):
+            raise refused(outcome, (), self._replica)
+
+
+def refused(
+    rejected: Rejected,
+    shares: Sequence[Share],
+    replica: ProviderReplica,
+    given: Given = _NOTHING,
+) -> ConflictError:
+    """Tell which rule refused allocations: of several the one that is looked at first.
+
+    Args:
+        rejected: how the ledger refused them.
+        shares: what it refused.
+        replica: as of now.
+        given: resource classes that providers were to have, by provider.
+    """
+    match rejected.cause:
+        case Cause.CONSUMER_GENERATION:
+            seen = next(one.seen for one in shares if one.consumer.uuid == rejected.subject)
+            return AllocationRefusedError(
+                AllocationRule.CONSUMER_GENERATION,
+                rejected.subject,
+                seen=seen,
+                actual=rejected.actual,
+            )
+        case Cause.NOT_HELD:
+            return AllocationRefusedError(AllocationRule.NOT_HELD, rejected.subject)
+        case _ if rejected.shortages:
+            return _short(rejected.shortages, shares, replica, given)
+        case _:
+            return ConflictError(rejected.conflict or "the ledger refused the allocations")
+
+
+def _short(
+    shortages: Sequence[Shortage],
+    shares: Sequence[Share],
+    replica: ProviderReplica,
+    given: Given,
+) -> AllocationRefusedError:
+    """Name the first shortage in the order of the request, after what can never be."""
+    units = ShortageRule.UNITS
+    odd, rules = set[tuple[str, str, int]](), dict[tuple[str, str], ShortageRule]()
+    for one in shortages:
+        if one.rule is units:  # of this amount; others of the same class may be right
+            odd.add((one.provider_uuid, one.resource_class, one.asked))
+        else:
+            rules[one.provider_uuid, one.resource_class] = one.rule
+    asked = [
+        (uuid, name, amount)
+        for share in shares
+        for uuid, amounts in share.allocations.items()
+        for name, amount in amounts.items()
+    ]
+    left = {(one.provider_uuid, one.resource_class): one.left for one in shortages}
+    enough = list(_enough(asked, left))
+    found = [(*one[:2], units if one in odd else rules.get(one[:2])) for one in asked]
+    short = [
+        (uuid, name, rule)
+        for (uuid, name, rule), fits in zip(found, enough, strict=True)
+        if rule is not None and not (fits and rule is ShortageRule.CAPACITY)
+    ]
+    for uuid, _, rule in short:
+        if rule is ShortageRule.NO_PROVIDER:
+            return AllocationRefusedError(AllocationRule.NO_PROVIDER, uuid)
+    for uuid, name, _ in short:
+        if not replica.vocabulary.is_class(name):
+            return AllocationRefusedError(AllocationRule.NO_CLASS, uuid, (name,))
+    names = dict.fromkeys(name for _, name, _ in asked)
+    bare = _bare(found, names, replica, given)
+    if bare:
+        classes = tuple(replica.vocabulary.class_order(names))
+        return AllocationRefusedError(AllocationRule.NO_INVENTORY, ", ".join(bare), classes)
+    uuid, name, rule = short[0]
+    return AllocationRefusedError(AllocationRule[rule.name], uuid, (name,))
+
+
+def _enough(
+    asked: Iterable[tuple[str, str, int]], left: Mapping[tuple[str, str], int]
+) -> Iterator[bool]:
+    """Tell of each amount whether it would fit with those before it, if no other came after."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for uuid, name, amount in asked:
+        sums[uuid, name] += amount
+        yield sums[uuid, name] <= left.get((uuid, name), 0)
+
+
+def _bare(
+    found: Iterable[tuple[str, str, ShortageRule | None]],
+    names: Iterable[str],
+    replica: ProviderReplica,
+    given: Given,
+) -> list[str]:
+    """Return the providers that have nothing of any class that is asked for, of whomever."""
+    has: dict[str, bool] = {}
+    for uuid, _, rule in found:
+        has[uuid] = has.get(uuid, False) or rule is not ShortageRule.NO_INVENTORY
+    return [
+        uuid
+        for uuid, is_there in has.items()
+        if not (is_there or _has_any(replica, uuid, names, given))
+    ]
+
+
+def _has_any(replica: ProviderReplica, uuid: str, names: Iterable[str], given: Given) -> bool:
+    """Tell whether a provider has an inventory of some class; one that waits is not looked at."""
+    row = replica.table.row_of(uuid)
+    if row is None:
+        return True
+    has = replica.table.stated(row).inventories.keys() | given.get(uuid, ())
+    return not has.isdisjoint(names)

@@ -1,0 +1,169 @@
+"""Resource names: the resource classes and traits that clients of the Placement API make."""
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from berth.domain.record import Kind
+from berth.domain.resources import Inventory
+from berth.domain.vocabulary import ResourceClass, Trait
+from berth.domain.write import Add, Guard, Put, Remove, Revise, Unit, Write
+from berth.services.providers.provider_writes import (
+    ProviderWrites,
+    class_guard,
+    provider_guard,
+    trait_guard,
+)
+from berth.services.providers.refusals import RefusedError, Why
+
+RENAMED_MAX: Final = 1_000
+"""Most providers that may have a class that is given another name."""
+
+
+class ResourceNames(ProviderWrites):
+    """Makes, renames and removes names. Standard ones are always there, and stay as they are."""
+
+    # ---- resource classes -----------------------------------------------------------------
+
+    async def ensure_class(self, name: str) -> bool:
+        """Make a resource class unless there is one; tell whether it was made."""
+        await self._follower.catch_up()
+        if self._replica.vocabulary.is_class(name):
+            return False
+        try:
+            await self.create_class(name)
+        except RefusedError as error:
+            if error.why is not Why.CLASS_EXISTS:
+                raise
+            return False
+        return True
+
+    async def create_class(self, name: str) -> None:
+        """Make a resource class.
+
+        Raises:
+            RefusedError: there is one of that name.
+        """
+        number = await self._ledger.next_id(Kind.RESOURCE_CLASS)
+        record = ResourceClass(name, number, self._clock.now_s())
+
+        def decide(seen: int) -> Unit:
+            if self._replica.vocabulary.is_class(name):
+                raise RefusedError(Why.CLASS_EXISTS, name)
+            return (Guard(class_guard(name), seen), Add(record))
+
+        await self._save(decide)
+
+    async def rename_class(self, old: str, new: str) -> None:
+        """Give a resource class, and what providers have of it, another name.
+
+        Raises:
+            RefusedError: there is none, or it is a standard one, or there is one of the new name,
+                or something of it is used, or more than `RENAMED_MAX` providers have it.
+        """
+
+        def decide(seen: int) -> Unit:
+            vocabulary = self._replica.vocabulary
+            self._check_class(old)
+            if old == new:
+                return ()
+            if vocabulary.is_class(new):
+                raise RefusedError(Why.CLASS_EXISTS, new)
+            record = vocabulary.class_records.get(old)
+            writes: list[Write] = [Guard(class_guard(name), seen) for name in (old, new)]
+            if record is not None:
+                writes += (Remove(Kind.RESOURCE_CLASS, old), Add(replace(record, name=new)))
+            return (*writes, *self._renamed(old, new, seen))
+
+        try:
+            await self._save(decide)
+        except RefusedError as error:
+            if error.why is not Why.INVENTORY_IN_USE:  # claimed since it was decided
+                raise
+            raise RefusedError(Why.CLASS_IN_USE, old) from error
+
+    async def remove_class(self, name: str) -> None:
+        """Remove a resource class that nobody has.
+
+        Raises:
+            RefusedError: there is none, or it is a standard one, or a provider has it.
+        """
+
+        def decide(seen: int) -> Unit:
+            self._check_class(name)
+            if self._replica.table.resource(name) is not None:
+                raise RefusedError(Why.CLASS_IN_USE, name)
+            return (Guard(class_guard(name), seen), Remove(Kind.RESOURCE_CLASS, name))
+
+        await self._save(decide)
+
+    def _check_class(self, name: str) -> None:
+        vocabulary = self._replica.vocabulary
+        if not vocabulary.is_class(name):
+            raise RefusedError(Why.NO_CLASS, name)
+        if vocabulary.is_standard_class(name):
+            raise RefusedError(Why.CLASS_IS_STANDARD, name)
+
+    def _renamed(self, old: str, new: str, seen: int) -> list[Write]:
+        """Return what makes all providers that have one class have another."""
+        table = self._replica.table
+        columns = table.resource(old)
+        if columns is None:
+            return []
+        count = len(table)
+        rows = np.flatnonzero((columns.terms[:count] != 0) | (columns.used[:count] != 0)).tolist()
+        if len(rows) > RENAMED_MAX:
+            raise RefusedError(Why.CLASS_IS_SPREAD, old)
+        if columns.used[:count].any():
+            raise RefusedError(Why.CLASS_IN_USE, old)
+        writes: list[Write] = []
+        for record in map(table.stated, rows):
+            has: dict[str, Inventory] = {
+                new if name == old else name: one for name, one in record.inventories.items()
+            }
+            # What an agent owns stays its own: else its next report would add the old name to it.
+            owned = record.owned_classes
+            if owned is not None and old in owned:
+                owned = owned - {old} | {new}
+            named = replace(record, inventories=has, owned_classes=owned)
+            writes += (Guard(provider_guard(record.uuid), seen), Revise(named, raises=0))
+        return writes
+
+    # ---- traits ------------------------------------------------------------------------------
+
+    async def ensure_trait(self, name: str) -> bool:
+        """Make a trait unless there is one; tell whether it was made."""
+        await self._follower.catch_up()
+        if self._replica.vocabulary.is_trait(name):
+            return False
+        number = await self._ledger.next_id(Kind.TRAIT)
+        record = Trait(name, number, self._clock.now_s())
+        is_made = False
+
+        def decide(seen: int) -> Unit:
+            nonlocal is_made
+            is_made = not self._replica.vocabulary.is_trait(name)
+            return (Guard(trait_guard(name), seen), Put(record)) if is_made else ()
+
+        await self._save(decide)
+        return is_made
+
+    async def remove_trait(self, name: str) -> None:
+        """Remove a trait that nobody has.
+
+        Raises:
+            RefusedError: there is none, or it is a standard one, or a provider has it.
+        """
+
+        def decide(seen: int) -> Unit:
+            vocabulary = self._replica.vocabulary
+            if vocabulary.is_standard_trait(name):
+                raise RefusedError(Why.TRAIT_IS_STANDARD, name)
+            if not vocabulary.is_trait(name):
+                raise RefusedError(Why.NO_TRAIT, name)
+            if name in self._replica.table.trait_names:
+                raise RefusedError(Why.TRAIT_IN_USE, name)
+            return (Guard(trait_guard(name), seen), Remove(Kind.TRAIT, name))
+
+        await self._save(decide)

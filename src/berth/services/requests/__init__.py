@@ -1,0 +1,1 @@
+"""Requests: accepted, permitted, held against quotas, and sent to schedulers."""

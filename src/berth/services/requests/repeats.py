@@ -1,0 +1,75 @@
+"""Repeating: orders that come again, whose instances may be in child zones by now.
+
+What a child zone has is not in this zone's ledger any more. An errand tells of it as long as it
+is there, and the decision for ever.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+from berth.domain.decision import OVER_TREE, Decision, Verdict
+from berth.domain.instance import Instance
+from berth.domain.request import COUNT_MAX, instance_uuid_of, reservation_id_of
+from berth.domain.zone import Errand
+from berth.ports.ledger import Ledger
+from berth.services.requests.acceptance import request_id_of_one
+
+_FIRST: Final = 0
+
+
+async def may_be_repeat(ledger: Ledger, request_id: str, *, one_by_one: bool) -> bool:
+    """Tell quickly whether an order may have been accepted before.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
+    first = instance_uuid_of(request_id, _FIRST)
+    if await ledger.get(Instance, first) is not None or await ledger.get(Errand, first) is not None:
+        return True
+    decided = request_id_of_one(request_id, _FIRST) if one_by_one else request_id
+    return await ledger.get(Decision, decided) is not None
+
+
+async def sent_below(
+    ledger: Ledger,
+    request_id: str,
+    project_id: str,
+    *,
+    here: Collection[int],
+    count: int,
+) -> set[int]:
+    """Return which instances of an order are, or were, in child zones, by their launch index.
+
+    Args:
+        ledger: of this zone.
+        request_id: of the order.
+        project_id: whose it is.
+        here: the indexes of those that stand in the ledger.
+        count: how many are asked for now.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
+    errands = await ledger.errands(
+        project_id=project_id, reservation_id=reservation_id_of(request_id)
+    )
+    sent = {one.instance_uuid for one in errands}
+    below = {
+        index
+        for index in range(COUNT_MAX if sent else 0)
+        if instance_uuid_of(request_id, index) in sent
+    }
+    decision = await ledger.get(Decision, request_id)
+    if decision is not None and _is_over_tree(decision, project_id):
+        below |= set(range(sum(one.instances for one in decision.zones)))
+    elif decision is None:
+        for index in set(range(count)) - below - set(here):
+            single = await ledger.get(Decision, request_id_of_one(request_id, index))
+            if single is not None and _is_over_tree(single, project_id):
+                below.add(index)
+    return below - set(here)
+
+
+def _is_over_tree(decision: Decision, project_id: str) -> bool:
+    is_placed = decision.driver == OVER_TREE and decision.verdict is Verdict.PLACED
+    return is_placed and decision.project_id == project_id

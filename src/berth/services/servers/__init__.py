@@ -1,0 +1,1 @@
+"""Servers: instances and the actions on them, flavors and server groups."""

@@ -1,0 +1,126 @@
+"""Flavors: making, changing and removing them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from berth.domain.flavor import Flavor, needs_of
+from berth.domain.hw_values import check_values
+from berth.domain.record import Kind
+from berth.domain.write import Add, Put, Remove, Unit
+from berth.ports.ledger import Ledger
+from berth.services.providers.guarded_saves import save_guarded
+
+_GUARD = "flavors"
+
+SPECS_MAX = 128
+"""Most extra specs that one flavor may have."""
+
+
+class Flavors:
+    """Use cases about flavors. Changes are made one at a time, so that none is lost."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def create(self, flavor: Flavor) -> Flavor:
+        """Keep a new flavor.
+
+        Raises:
+            InvalidInputError: a size or extra spec is wrong.
+            ConflictError: its id or name is taken.
+        """
+        _check(flavor)
+
+        async def read() -> Unit:
+            for other in await self._ledger.all(Flavor):
+                if other.flavor_id == flavor.flavor_id:
+                    raise ConflictError(f"flavor with id {flavor.flavor_id} already exists")
+                if other.name == flavor.name:
+                    raise ConflictError(f"flavor with name {flavor.name} already exists")
+            return (Add(flavor),)
+
+        await save_guarded(self._ledger, _GUARD, read)
+        return flavor
+
+    async def get(self, flavor_id: str) -> Flavor:
+        """Return a flavor.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        flavor = await self._ledger.get(Flavor, flavor_id)
+        if flavor is None:
+            raise NotFoundError("flavor", flavor_id)
+        return flavor
+
+    async def all(self) -> list[Flavor]:
+        """Return all flavors by id."""
+        return await self._ledger.all(Flavor)
+
+    async def delete(self, flavor_id: str) -> None:
+        """Remove a flavor; instances keep the copy that they were made with.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+
+        async def read() -> Unit:
+            await self.get(flavor_id)
+            return (Remove(Kind.FLAVOR, flavor_id),)
+
+        await save_guarded(self._ledger, _GUARD, read)
+
+    async def set_description(self, flavor_id: str, description: str | None) -> Flavor:
+        """Change what a flavor says about itself.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        return await self._change(flavor_id, lambda old: replace(old, description=description))
+
+    async def set_extra_specs(self, flavor_id: str, specs: Mapping[str, str]) -> Flavor:
+        """Add or overwrite extra specs.
+
+        Raises:
+            NotFoundError: there is no such flavor.
+            InvalidInputError: one of them cannot be read.
+        """
+
+        def change(old: Flavor) -> Flavor:
+            return replace(old, extra_specs={**old.extra_specs, **specs})
+
+        return await self._change(flavor_id, change)
+
+    async def delete_extra_spec(self, flavor_id: str, key: str) -> Flavor:
+        """Remove one extra spec.
+
+        Raises:
+            NotFoundError: there is no such flavor, or it does not have it.
+        """
+
+        def change(old: Flavor) -> Flavor:
+            if key not in old.extra_specs:
+                raise NotFoundError("extra spec", key)
+            left = {name: value for name, value in old.extra_specs.items() if name != key}
+            return replace(old, extra_specs=left)
+
+        return await self._change(flavor_id, change)
+
+    async def _change(self, flavor_id: str, change: Callable[[Flavor], Flavor]) -> Flavor:
+        changed: list[Flavor] = []
+
+        async def read() -> Unit:
+            changed[:] = [change(await self.get(flavor_id))]
+            _check(changed[0])
+            return (Put(changed[0]),)
+
+        await save_guarded(self._ledger, _GUARD, read)
+        return changed[0]
+
+
+def _check(flavor: Flavor) -> None:
+    if len(flavor.extra_specs) > SPECS_MAX:
+        raise InvalidInputError("extra_specs", f"must be at most {SPECS_MAX}")
+    check_values(flavor.extra_specs)
+    needs_of(flavor)

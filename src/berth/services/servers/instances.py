@@ -1,0 +1,387 @@
+"""Instances: creating them through the scheduler, finding them, deleting them."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from berth.domain.decision import OVER_TREE, Decision
+from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
+from berth.domain.flavor import Flavor
+from berth.domain.footprint import QuotaExceededError
+from berth.domain.host import Service
+from berth.domain.image import Image
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.migration import Migration
+from berth.domain.request import (
+    COUNT_MAX,
+    Destination,
+    Request,
+    instance_uuid_of,
+    reservation_id_of,
+)
+from berth.domain.write import Committed, Put, Unit
+from berth.ports.bus import Bus
+from berth.ports.clock import Clock
+from berth.ports.ledger import InstanceQuery, Ledger
+from berth.services.replica.follower import Follower
+from berth.services.replica.replica import Replica
+from berth.services.requests.acceptance import accepted, split_zone
+from berth.services.requests.commands import PLACE, PlaceOrder
+from berth.services.requests.permissions import check_size
+from berth.services.requests.quota_limits import Limiting, Terms, check_excess
+from berth.services.requests.repeats import may_be_repeat, sent_below
+from berth.services.servers.moves import Target, known_target
+from berth.services.servers.teardown import deletion, departure
+
+_PLACE_TIMEOUT_S = 60.0
+_DELETE_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What an owner asks for: `count` instances of a flavor, all or none.
+
+    When its project may not have so many, there are as many as it may, but not fewer than
+    `count_min` (None: `count`).
+
+    `request_id` makes a repeat harmless: an order that was accepted before is answered with the
+    same instances (`may_repeat` says that it has to be looked for). `zone` may be `ZONE:HOST` or
+    `ZONE:HOST:NODE` for administrators, which forces the host. With `one_by_one` each instance is
+    placed by itself, in the background, and one that finds no host does not keep back the others.
+    """
+
+    request_id: str
+    name: str
+    flavor_id: str
+    project_id: str
+    user_id: str
+    count: int = 1
+    count_min: int | None = None
+    image: Image | None = None
+    zone: str | None = None
+    hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    destination: Destination | None = None
+    may_repeat: bool = False
+    one_by_one: bool = False
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    extra: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The instances of an order. `decision` is there when a scheduler has decided at once."""
+
+    reservation_id: str
+    instances: tuple[Instance, ...]
+    decision: Decision | None
+
+
+class Instances:
+    """Use cases about instances."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        follower: Follower,
+        replica: Replica,
+        bus: Bus,
+        clock: Clock,
+        terms: Terms | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._follower = follower
+        self._replica = replica
+        self._bus = bus
+        self._clock = clock
+        terms = terms or Terms()
+        self._default_zone = terms.default_zone
+        self._limiting = terms.limiting or Limiting(replica)
+
+    async def create(self, order: Order) -> Accepted:
+        """Accept an order durably and have it placed.
+
+        With a scheduler on the bus the answer holds its decision; without one the order stands
+        in the ledger for whichever scheduler comes. Refused instances are in ERROR, with the
+        reason as their fault. An order that the bus could not deliver, or that nobody answered, is
+        left in the ledger too.
+
+        Raises:
+            InvalidInputError: a field of the order is wrong; nothing was kept.
+            ConflictError: the request id was used for another order.
+            QuotaExceededError: the project would have more than it may; nothing was kept.
+            UnavailableError: it is not known whether the order was accepted; repeat it with the
+                same request id.
+        """
+        if order.may_repeat and await may_be_repeat(
+            self._ledger, order.request_id, one_by_one=order.one_by_one
+        ):
+            earlier = await self._earlier(order)
+            if earlier is not None:
+                return earlier
+        wanted = order
+        while True:
+            try:
+                return await self._create(wanted)
+            except QuotaExceededError as error:
+                fitting = min(one.fitting(wanted.count) for one in error.excess)
+                if fitting < max(1, order.count if order.count_min is None else order.count_min):
+                    raise
+                wanted = replace(wanted, count=fitting)
+
+    async def _create(self, order: Order) -> Accepted:
+        """Have an order placed that was not accepted before, as far as is known."""
+        request, instances = await self._records(order)
+        await self._limiting.check_members(self._ledger, request)
+        within = self._limiting.within(order.project_id)
+        placing = PlaceOrder(request, instances, within=within)
+        try:
+            if order.one_by_one:
+                return await self._accept(placing, one_by_one=True)
+            decision = await self._ask_scheduler(placing)
+            if decision is None:
+                return await self._accept(placing)
+            if _is_about(decision, request):
+                return Accepted(instances[0].reservation_id, instances, decision)
+        except ConflictError:
+            # Somebody has accepted or placed these very instances before.
+            pass
+        earlier = await self._earlier(order)
+        if earlier is None:
+            raise ConflictError(f"request id {order.request_id} was used for another order")
+        return earlier
+
+    async def request_of(self, order: Order) -> Request:
+        """Resolve an order into the request that a scheduler would get, changing nothing.
+
+        Raises:
+            InvalidInputError: a field of the order is wrong.
+        """
+        request, _ = await self._records(order)
+        return request
+
+    async def get(self, uuid: str) -> Instance:
+        """Return an instance, a deleted one too.
+
+        Raises:
+            NotFoundError: there never was one.
+        """
+        instance = await self._ledger.get(Instance, uuid)
+        if instance is None:
+            raise NotFoundError("instance", uuid)
+        return instance
+
+    async def find(self, query: InstanceQuery) -> list[Instance]:
+        """Return the instances that match, newest first."""
+        return await self._ledger.instances(query)
+
+    async def delete(self, uuid: str, *, service_down_time_s: float = math.inf) -> None:
+        """Have an instance destroyed and its room freed; one being deleted is left to it.
+
+        When the compute service of its host is down nobody would destroy it: its room is freed
+        at once, and the host's agent destroys what is left of it when it comes back.
+
+        Args:
+            uuid: the instance.
+            service_down_time_s: seconds without a heartbeat after which a service is down.
+
+        Raises:
+            NotFoundError: there is none, or it is deleted already.
+        """
+        for _ in range(_DELETE_TRIES):
+            instance = await self.get(uuid)
+            if instance.status is Status.DELETED:
+                raise NotFoundError("instance", uuid)
+            host = instance.host
+            is_local = host is None or await self._is_down(host, service_down_time_s)
+            if instance.task is Task.DELETING and (host is None or not is_local):
+                return
+            uuid_of_move = instance.migration_uuid
+            move = await self._ledger.get(Migration, uuid_of_move) if uuid_of_move else None
+            unit = self._deletion(instance, move, is_local=is_local)
+            (outcome,) = await self._ledger.commit([unit])
+            if isinstance(outcome, Committed):
+                return
+        raise ConflictError(f"instance {uuid} keeps changing; try again")
+
+    async def save(self, instance: Instance) -> None:
+        """Store changed attributes of an instance.
+
+        Raises:
+            ConflictError: it has changed since it was read.
+        """
+        now_s = self._clock.now_s()
+        (outcome,) = await self._ledger.commit([(Put(replace(instance, updated_at_s=now_s)),)])
+        if not isinstance(outcome, Committed):
+            raise ConflictError(outcome.conflict or f"instance {instance.uuid} has changed")
+
+    async def _is_down(self, host: str, service_down_time_s: float) -> bool:
+        known, now_s = self._replica.hosts.service(host), self._clock.now_s()
+        if known is not None and known.is_up(now_s, service_down_time_s):
+            return False
+        # The replica may be behind, and an agent that is alive would go on with its build.
+        service = await self._ledger.get(Service, host)
+        return service is None or not service.is_up(now_s, service_down_time_s)
+
+    def _deletion(self, instance: Instance, migration: Migration | None, *, is_local: bool) -> Unit:
+        now_s = self._clock.now_s()
+        if not is_local:
+            # The host's agent destroys it first; the room is free only after that.
+            return (Put(replace(instance, task=Task.DELETING, updated_at_s=now_s)),)
+        if instance.disks is not None:
+            return departure(instance, now_s)
+        return deletion(instance, migration, now_s)
+
+    async def _earlier(self, order: Order) -> Accepted | None:
+        query = InstanceQuery(
+            request_id=order.request_id, project_id=order.project_id, deleted=None, limit=COUNT_MAX
+        )
+        found = {one.launch_index: one for one in await self._ledger.instances(query)}
+        below = await sent_below(
+            self._ledger, order.request_id, order.project_id, here=found, count=order.count
+        )
+        if not found and not below:
+            return None
+        if below:
+            _, as_sent = await self._records(replace(order, count=max(below) + 1))
+            found |= {index: as_sent[index] for index in below}
+        instances = tuple(one for _, one in sorted(found.items()))
+        decided = await self._ledger.get(Decision, order.request_id)
+        return Accepted(instances[0].reservation_id, instances, decided)
+
+    async def _ask_scheduler(self, order: PlaceOrder) -> Decision | None:
+        """Have an order placed at once; None when no scheduler has answered."""
+        if not self._bus.serves(PLACE):
+            return None
+        try:
+            return await self._bus.call(PLACE, order, timeout_s=_PLACE_TIMEOUT_S)
+        except UnavailableError:
+            return None
+
+    async def _accept(self, order: PlaceOrder, *, one_by_one: bool = False) -> Accepted:
+        unit = accepted(order, self._clock.now_s(), one_by_one=one_by_one)
+        (outcome,) = await self._ledger.commit([unit])
+        check_excess(outcome)
+        if not isinstance(outcome, Committed):
+            raise ConflictError(outcome.conflict or "the request was accepted already")
+        return Accepted(order.instances[0].reservation_id, order.instances, None)
+
+    async def _records(self, order: Order) -> tuple[Request, tuple[Instance, ...]]:
+        if not 1 <= order.count <= COUNT_MAX:
+            raise InvalidInputError("count", f"{order.count} must be 1 to {COUNT_MAX}")
+        flavor = await self._flavor(order.flavor_id)
+        if order.image is not None:
+            check_size(flavor, order.image)
+        zone, host, node = split_zone(order.zone)
+        await self.check_zone(zone)
+        host = await self._host(host, "availability_zone")
+        destination = order.destination
+        if destination is not None and (name := await self._host(destination.host, "host")):
+            destination = replace(destination, host=name)
+        group_uuid = await self._group(order.hints)
+        forced = host is not None or order.destination is not None
+        instances = self._instances(order, flavor, zone, group_uuid, forced=forced)
+        request = Request(
+            request_id=order.request_id,
+            instance_uuids=tuple(instance.uuid for instance in instances),
+            flavor=flavor,
+            project_id=order.project_id,
+            user_id=order.user_id,
+            image=order.image,
+            availability_zone=zone,
+            hints=order.hints,
+            group_uuid=group_uuid,
+            destination=destination,
+            force_hosts=(host,) if host else (),
+            force_nodes=(node,) if node else (),
+        )
+        return request, instances
+
+    def _instances(
+        self,
+        order: Order,
+        flavor: Flavor,
+        zone: str | None,
+        group_uuid: str | None,
+        *,
+        forced: bool,
+    ) -> tuple[Instance, ...]:
+        now_s = self._clock.now_s()
+        reservation_id = reservation_id_of(order.request_id)
+        return tuple(
+            Instance(
+                uuid=instance_uuid_of(order.request_id, index),
+                name=order.name if order.count == 1 else f"{order.name}-{index + 1}",
+                project_id=order.project_id,
+                user_id=order.user_id,
+                request_id=order.request_id,
+                reservation_id=reservation_id,
+                flavor=flavor,
+                image=order.image,
+                launch_index=index,
+                requested_zone=zone,
+                forced=forced,
+                group_uuid=group_uuid,
+                hints=order.hints,
+                metadata=order.metadata,
+                extra=order.extra,
+                created_at_s=now_s,
+                updated_at_s=now_s,
+            )
+            for index in range(order.count)
+        )
+
+    async def _flavor(self, flavor_id: str) -> Flavor:
+        flavor = self._replica.flavors.get(flavor_id)
+        if flavor is None and await self._follower.catch_up():
+            flavor = self._replica.flavors.get(flavor_id)
+        if flavor is None:
+            raise InvalidInputError("flavorRef", f"flavor {flavor_id[:80]!r} could not be found")
+        return flavor
+
+    async def check_zone(self, zone: str | None) -> None:
+        """Raise InvalidInputError when there is no such availability zone."""
+        if zone is None or zone == self._default_zone or self._is_zone(zone):
+            return
+        await self._follower.catch_up()
+        if not self._is_zone(zone):
+            raise InvalidInputError(
+                "availability_zone",
+                f"the requested availability zone {zone[:80]!r} is not available",
+            )
+
+    def _is_zone(self, zone: str) -> bool:
+        aggregates = self._replica.hosts.aggregates.values()
+        return any(zone in aggregate.availability_zones for aggregate in aggregates)
+
+    async def _host(self, name: str | None, field_name: str) -> str | None:
+        """Return a host's name as it calls itself; clients may write it in any case."""
+        if name and not self._replica.hosts.rows_of_folded_name(name.casefold()):
+            await self._follower.catch_up()
+        return known_target(Target(name), self._replica.hosts, field_name).host
+
+    async def _group(self, hints: Mapping[str, tuple[str, ...]]) -> str | None:
+        named = hints.get("group")
+        if not named:
+            return None
+        first, *others = named
+        if others:
+            raise InvalidInputError("os:scheduler_hints.group", "must be one server group")
+        if first not in self._replica.hosts.server_groups:
+            await self._follower.catch_up()
+        if first not in self._replica.hosts.server_groups:
+            raise InvalidInputError(
+                "os:scheduler_hints.group", f"server group {first[:80]!r} could not be found"
+            )
+        return first
+
+
+def _is_about(decision: Decision, request: Request) -> bool:
+    """Tell whether a decision answers this request, and not an earlier one of the same id."""
+    if decision.project_id != request.project_id:
+        return False
+    if decision.refusal is not None:
+        return decision.refusal.asked == len(request.instance_uuids)
+    if decision.driver == OVER_TREE:
+        return True  # it names no places, as each zone knows its own alone
+    return {one.instance_uuid for one in decision.placements} == set(request.instance_uuids)

@@ -1,0 +1,287 @@
+"""Moving: what a scheduler's decision makes of an instance that is somewhere already.
+
+What the instance holds goes over to the migration, and the instance claims what it is to have on
+the other host: all of it in the unit that starts the move, so nothing is ever held twice or lost.
+"""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+from berth.domain.allocation import Allocation, Claim
+from berth.domain.assignment import taken
+from berth.domain.consumer import INSTANCE_TYPE, Consumer
+from berth.domain.decision import Decision, Placement
+from berth.domain.errors import InvalidInputError
+from berth.domain.flavor import Flavor
+from berth.domain.instance import Fault, Instance, Task
+from berth.domain.instance_action import ActionEvent
+from berth.domain.migration import CONSUMER_TYPE, Migration, MoveKind, Place, Stage
+from berth.domain.named_uuid import named_uuid
+from berth.domain.request import Destination, Operation, Request
+from berth.domain.revising import revised
+from berth.domain.write import Add, Free, HandOver, Put, Take, Write
+from berth.scheduling.rules.rule import resident_of
+from berth.services.replica.replica import Hold
+from berth.tables.host.hosts import HostTable
+
+NO_VALID_HOST: Final = 500
+"""The code that Nova's API gives the fault of an instance that found no host."""
+
+_KINDS: Final[Mapping[Operation, MoveKind]] = {
+    Operation.RESIZE: MoveKind.RESIZE,
+    Operation.MIGRATE: MoveKind.COLD,
+    Operation.LIVE_MIGRATE: MoveKind.LIVE,
+    Operation.EVACUATE: MoveKind.EVACUATION,
+}
+OPERATIONS: Final[Mapping[MoveKind, Operation]] = {kind: one for one, kind in _KINDS.items()}
+"""What a move of each kind is for."""
+
+_FIRST: Final[Mapping[MoveKind, tuple[Stage, Task]]] = {
+    MoveKind.RESIZE: (Stage.LEAVING, Task.RESIZE_MIGRATING),
+    MoveKind.COLD: (Stage.LEAVING, Task.RESIZE_MIGRATING),
+    MoveKind.LIVE: (Stage.PREPARING, Task.MIGRATING),
+    MoveKind.EVACUATION: (Stage.ARRIVING, Task.REBUILDING),
+}
+
+AWAITING: Final[Mapping[Operation, Task]] = {
+    Operation.CREATE: Task.SCHEDULING,
+    Operation.RETRY: Task.SCHEDULING,
+    Operation.RESIZE: Task.RESIZE_PREP,
+    Operation.MIGRATE: Task.RESIZE_PREP,
+    Operation.LIVE_MIGRATE: Task.MIGRATING,
+    Operation.EVACUATE: Task.REBUILDING,
+    Operation.UNSHELVE: Task.UNSHELVING,
+}
+"""The task that an instance has while a request about it waits to be decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an instance is to go: a host by name, or any. `forced` skips the filters."""
+
+    host: str | None = None
+    node: str | None = None
+    zone: str | None = None
+    forced: bool = False
+
+
+def known_target(target: Target, hosts: HostTable, field: str = "host") -> Target:
+    """Return a target whose host is called as it calls itself; clients may write it in any case.
+
+    Raises:
+        InvalidInputError: there is no such host.
+    """
+    name = target.host
+    if name is None or hosts.rows_of_name(name):
+        return target
+    rows = hosts.rows_of_folded_name(name.casefold())
+    if not rows:
+        raise InvalidInputError(field, f"compute host {name[:80]!r} could not be found")
+    return replace(target, host=hosts.name(min(rows)))
+
+
+def request_to_move(
+    instance: Instance,
+    operation: Operation,
+    target: Target,
+    request_id: str,
+    *,
+    flavor: Flavor | None = None,
+    may_stay: bool = False,
+) -> Request:
+    """Return what asks a scheduler for another host.
+
+    Args:
+        instance: what is to go there.
+        operation: what for.
+        target: what is known about the host.
+        request_id: of the request.
+        flavor: the size that it is to have there; None for its own.
+        may_stay: the host that it is on is as good as any other.
+
+    Raises:
+        InvalidInputError: it is on the target already, or asks for what no scheduler can read.
+    """
+    source, wanted = instance.host, target.host
+    if wanted is not None and wanted == source:
+        raise InvalidInputError("host", "the instance is on this host already")
+    request = Request(
+        request_id=request_id,
+        instance_uuids=(instance.uuid,),
+        flavor=flavor or instance.flavor,
+        project_id=instance.project_id,
+        user_id=instance.user_id,
+        image=instance.image,
+        availability_zone=instance.requested_zone,
+        hints=instance.hints,
+        group_uuid=instance.group_uuid,
+        destination=Destination(wanted, target.node) if wanted and not target.forced else None,
+        force_hosts=(wanted,) if wanted and target.forced else (),
+        ignore_hosts=() if may_stay or source is None else (source,),
+        operation=operation,
+    )
+    _ = request.needs  # raises on what a scheduler could not read
+    return request
+
+
+def is_move(request: Request) -> bool:
+    """Tell whether a request is about an instance that is on a host already."""
+    return request.operation in _KINDS
+
+
+def migration_uuid_of(request: Request) -> str:
+    """Return the uuid of the move that a request asks for."""
+    return named_uuid(f"migration:{request.request_id}")
+
+
+def hold_of_move(placement: Placement, decision: Decision, request: Request) -> Hold:
+    """Return what the other host is to hold until the ledger tells of the move."""
+    resident = resident_of(request, migration_uuid_of(request), placement.assignment)
+    resident = replace(resident, image_properties={}, is_move=True)
+    return Hold(resident, placement.provider_uuid, decision.amounts)
+
+
+def start_of_move(
+    request: Request, instance: Instance, decision: Decision, number: int
+) -> list[Write]:
+    """Return what claims the other host and starts the move.
+
+    Args:
+        request: what was asked.
+        instance: as it was when that was asked.
+        decision: one placement.
+        number: the id of the migration for clients.
+    """
+    (placement,) = decision.placements
+    migration = _migration(request, instance, decision, number)
+    holder = holder_of_move(migration, decision.decided_at_s)
+    gives = taken(placement.provider_uuid, decision.amounts, placement.assignment)
+    allocations = [Allocation(instance.uuid, uuid, amounts) for uuid, amounts in gives.items()]
+    leaving = replace(
+        instance,
+        task=_FIRST[migration.kind][1],
+        migration_uuid=migration.uuid,
+        alternates=placement.alternates,
+        decision_id=decision.request_id,
+        updated_at_s=decision.decided_at_s,
+    )
+    return [
+        HandOver(instance.uuid, holder, must_hold=False),
+        Take(Claim(request.request_id, tuple(allocations))),
+        Add(migration),
+        Put(leaving),
+    ]
+
+
+def holder_of_move(migration: Migration, now_s: float) -> Consumer:
+    """Return the consumer that holds room for a move beside what the instance itself holds."""
+    return Consumer(
+        migration.uuid,
+        migration.project_id,
+        migration.user_id,
+        CONSUMER_TYPE,
+        created_at_s=now_s,
+        updated_at_s=now_s,
+    )
+
+
+def _migration(request: Request, instance: Instance, decision: Decision, number: int) -> Migration:
+    (placement,) = decision.placements
+    kind, at_s = _KINDS[request.operation], decision.decided_at_s
+    source = Place(instance.host or "", instance.node or "", instance.flavor, instance.assignment)
+    destination = Place(placement.host, placement.node, request.flavor, placement.assignment)
+    return Migration(
+        uuid=migration_uuid_of(request),
+        number=number,
+        instance_uuid=instance.uuid,
+        kind=kind,
+        stage=_FIRST[kind][0],
+        source=source,
+        destination=destination,
+        was=instance.status,
+        request_id=request.request_id,
+        project_id=instance.project_id,
+        user_id=instance.user_id,
+        forced=request.destination is not None or bool(request.force_hosts),
+        retried=request.retried,
+        group_uuid=instance.group_uuid,
+        created_at_s=at_s,
+        updated_at_s=at_s,
+    )
+
+
+def taken_back(migration: Migration, instance: Instance) -> list[Write]:
+    """Return what undoes the claim of a move: the instance holds what it held before."""
+    owner = Consumer(instance.uuid, instance.project_id, instance.user_id, INSTANCE_TYPE)
+    return [Free(instance.uuid), HandOver(migration.uuid, owner, must_hold=False)]
+
+
+def refused_move(
+    request: Request, instance: Instance, decision: Decision, message: str, now_s: float
+) -> list[Write]:
+    """Return what leaves an instance as it was, with the reason in its history."""
+    failed = len(request.retried)
+    if failed:
+        message += f" The move failed on {failed} host{'s' if failed > 1 else ''} before."
+    details = instance.fault.details if failed and instance.fault else ""
+    fault = Fault(code=NO_VALID_HOST, message=message, created_at_s=now_s, details=details)
+    return ended(
+        replace(instance, fault=fault, decision_id=decision.request_id, migration_uuid=None),
+        now_s,
+        message=message,
+    )
+
+
+def ended(
+    instance: Instance,
+    now_s: float,
+    *,
+    message: str = "",
+    event: ActionEvent | None = None,
+    **changes: object,
+) -> list[Write]:
+    """Return what ends the task of an instance and the action that it belongs to.
+
+    Args:
+        instance: as it is to be, but for `changes`.
+        now_s: Unix seconds.
+        message: what went wrong, for the owner; empty when nothing did.
+        event: the last step of the action.
+        changes: further fields of the instance.
+    """
+    done = revised(instance, task=None, action=None, updated_at_s=now_s, **changes)
+    if done.counts_as is not None and done.migration_uuid is None:
+        done = revised(done, counts_as=None)  # it has one size again
+    action = instance.action
+    if action is None:
+        return [Put(done)]
+    events = action.events if event is None else (*action.events, event)
+    return [Put(done), Put(replace(action, ended_at_s=now_s, message=message, events=events))]
+
+
+def going_on(
+    instance: Instance, now_s: float, *, event: ActionEvent | None = None, **changes: object
+) -> list[Write]:
+    """Return what keeps one step of an action that goes on; see `ended`."""
+    action = instance.action
+    if action is None or event is None:
+        return [Put(revised(instance, updated_at_s=now_s, **changes))]
+    further = replace(action, events=(*action.events, event))
+    return [Put(revised(instance, action=further, updated_at_s=now_s, **changes)), Put(further)]
+
+
+@contextmanager
+def apart(hosts: HostTable, instance_uuid: str) -> Generator[None, None, None]:
+    """Have an instance be in no server group meanwhile, wherever it is."""
+    occupant = hosts.occupants.get(instance_uuid)
+    if occupant is None or occupant.group_uuid is None:
+        yield
+        return
+    host_uuid = hosts.host(occupant.row).uuid
+    hosts.put_instance(host_uuid, replace(occupant.resident, group_uuid=None))
+    try:
+        yield
+    finally:
+        hosts.put_instance(host_uuid, occupant.resident)

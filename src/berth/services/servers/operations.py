@@ -1,0 +1,397 @@
+"""Operations: what may be asked of an instance that is there.
+
+Each is accepted by writing the task into the instance, together with the record of the action; a
+scheduler or the agent of the host finds it there, and whoever dies meanwhile finds it again.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Final
+
+from berth.domain import lifecycle
+from berth.domain.caller import Caller
+from berth.domain.errors import (
+    ConflictError,
+    InstanceStateError,
+    InvalidInputError,
+    NotFoundError,
+)
+from berth.domain.flavor import Flavor
+from berth.domain.host import Service
+from berth.domain.image import Image
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.instance_action import Action
+from berth.domain.lifecycle import Step
+from berth.domain.migration import Migration, Stage
+from berth.domain.record import PendingRequest
+from berth.domain.request import Operation
+from berth.domain.revising import revised
+from berth.domain.write import Add, Committed, Free, Put, Write
+from berth.ports.clock import Clock
+from berth.ports.ledger import Ledger
+from berth.services.replica.replica import Replica
+from berth.services.requests.permissions import (
+    check_lock,
+    check_resize,
+    check_size,
+    check_state,
+    locked,
+    unlocked,
+    vm_state,
+)
+from berth.services.requests.quota_limits import Limiting, check_excess, resizing
+from berth.services.servers.evacuation import check_is_on, look_for
+from berth.services.servers.moves import AWAITING, Target, ended, known_target, request_to_move
+from berth.services.servers.teardown import cut_short, without_move
+
+_TRIES: Final = 20
+_ABORT: Final = "abort live migration"
+CANCELLABLE: Final = frozenset({Stage.PREPARING, Stage.MOVING})
+"""Stages of a live migration in which it may be cancelled."""
+_Change = Callable[[Instance], Awaitable[Sequence[Write]]]
+"""Returns what is to be written for an instance that may begin, the instance first."""
+
+
+class Operations:
+    """Use cases about what is done with an instance.
+
+    Args:
+        ledger: where tasks are written.
+        replica: for hosts and services.
+        clock: for times.
+        resizes_in_place: a resize may stay on its host.
+        limiting: knows what projects may have.
+    """
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        replica: Replica,
+        clock: Clock,
+        resizes_in_place: bool = False,
+        limiting: Limiting | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._replica = replica
+        self._clock = clock
+        self._resizes_in_place = resizes_in_place
+        self._limiting = limiting or Limiting(replica)
+
+    async def begin(self, uuid: str, step: Step, caller: Caller) -> Instance:
+        """Have the agent of the instance's host do one step: start, stop, pause and the like.
+
+        Raises:
+            NotFoundError: there is no such instance.
+            InstanceStateError: it is in no state for that, or locked.
+            ConflictError: it keeps changing.
+        """
+
+        async def change(instance: Instance) -> Sequence[Write]:
+            return [Put(replace(instance, task=step.task))]
+
+        return await self._begin(uuid, step, caller, change)
+
+    async def rebuild(self, uuid: str, image: Image, caller: Caller, **fields: object) -> Instance:
+        """Have the guest made anew of an image, where it is.
+
+        Args:
+            uuid: the instance.
+            image: what of.
+            caller: who asks.
+            fields: of the instance that change with it (`name`, `metadata`, `extra`).
+
+        Raises:
+            as `begin`.
+        """
+
+        async def change(instance: Instance) -> Sequence[Write]:
+            check_size(instance.flavor, image)
+            return [Put(revised(instance, task=Task.REBUILDING, image=image, **fields))]
+
+        return await self._begin(uuid, lifecycle.REBUILD, caller, change)
+
+    async def resize(self, uuid: str, flavor: Flavor, caller: Caller) -> Instance:
+        """Have an instance moved to a host that gives it the size of another flavor.
+
+        Raises:
+            InvalidInputError: it has that flavor already, or its disk would have to shrink.
+            QuotaExceededError: its project would have more than it may.
+        """
+
+        async def change(instance: Instance) -> Sequence[Write]:
+            check_resize(instance, flavor)
+            grown = resizing(instance, flavor)
+            within = self._limiting.within(instance.project_id)
+            moved = self._moved(grown, Operation.RESIZE, caller, Target(), flavor)
+            return moved if within is None else [*moved, within]
+
+        return await self._begin(uuid, lifecycle.RESIZE, caller, change)
+
+    async def migrate(self, uuid: str, target: Target, caller: Caller) -> Instance:
+        """Have an instance stopped and started on another host."""
+        target = known_target(target, self._replica.hosts)
+
+        async def change(instance: Instance) -> Sequence[Write]:
+            return self._moved(instance, Operation.MIGRATE, caller, target)
+
+        return await self._begin(uuid, lifecycle.MIGRATE, caller, change)
+
+    async def live_migrate(self, uuid: str, target: Target, caller: Caller) -> Instance:
+        """Have an instance moved while it runs."""
+        target = known_target(target, self._replica.hosts)
+
+        async def change(instance: Instance) -> Sequence[Write]:
+            return self._moved(instance, Operation.LIVE_MIGRATE, caller, target)
+
+        return await self._begin(uuid, lifecycle.LIVE_MIGRATE, caller, change)
+
+    async def evacuate(
+        self,
+        uuid: str,
+        target: Target,
+        caller: Caller,
+        *,
+        service_down_time_s: float,
+        stops: bool = False,
+    ) -> Instance:
+        """Have an instance made anew elsewhere, since its host is down.
+
+        With `stops` it is off, so it will not run there before somebody starts it.
+
+        Raises:
+            InvalidInputError: the host is up, or it is the target.
+            ConflictError: it or its guest may be elsewhere.
+        """
+        target = known_target(target, self._replica.hosts)
+        instance = await self._get(uuid)
+        if (down := instance.host) is not None and await self._is_up(down, service_down_time_s):
+            raise InvalidInputError("host", f"compute service of {down} is still in use")
+        migration = await self._migration(instance)
+        if migration is not None and migration.stage is Stage.MOVING:
+            check_state(instance, lifecycle.EVACUATE, caller, any_task=True)
+            await look_for(self._ledger, instance, migration, self._clock.now_s())
+
+        async def change(instance: Instance) -> Sequence[Write]:
+            # As it is now: a move that was read before may be further by the next try.
+            migration = await self._migration(instance)
+            instance, before = without_move(instance, migration, self._clock.now_s())
+            check_is_on(instance, down)
+            instance = replace(instance, status=Status.SHUTOFF) if stops else instance
+            return [*before, *self._moved(instance, Operation.EVACUATE, caller, target)]
+
+        return await self._begin(uuid, lifecycle.EVACUATE, caller, change, any_task=True)
+
+    async def unshelve(self, uuid: str, target: Target, caller: Caller) -> Instance:
+        """Have a shelved instance started again, on its host or, when it has none, on any."""
+        target = known_target(target, self._replica.hosts)
+
+        async def change(instance: Instance) -> Sequence[Write]:
+            if instance.status is Status.SHELVED:
+                if target != Target():
+                    raise ConflictError(
+                        "Specifying an availability zone or a host when unshelving server "
+                        f'"{uuid}" with status "{vm_state(instance.status)}" is not supported. '
+                        "The server status must be SHELVED_OFFLOADED."
+                    )
+                return [Put(replace(instance, task=Task.UNSHELVING))]
+            zone = instance.requested_zone if target.zone is None else target.zone or None
+            instance = replace(instance, requested_zone=zone)
+            return self._moved(instance, Operation.UNSHELVE, caller, target)
+
+        return await self._begin(uuid, lifecycle.UNSHELVE, caller, change)
+
+    async def confirm(self, uuid: str, caller: Caller, *, service_down_time_s: float) -> Instance:
+        """Have what a resized or moved instance left forgotten."""
+        return await self._settle(uuid, lifecycle.CONFIRM, caller, service_down_time_s)
+
+    async def revert(self, uuid: str, caller: Caller, *, service_down_time_s: float) -> Instance:
+        """Have a resized or moved instance brought back to where it was.
+
+        Raises:
+            ConflictError: the host that it was on is down.
+        """
+        return await self._settle(uuid, lifecycle.REVERT, caller, service_down_time_s)
+
+    async def cancel_live_migration(
+        self, uuid: str, number: int, caller: Caller, *, stages: Collection[Stage] = CANCELLABLE
+    ) -> None:
+        """Have a live migration that goes on end where it began.
+
+        Args:
+            uuid: the instance.
+            number: the id of the migration.
+            caller: who asks.
+            stages: in which it may be.
+
+        Raises:
+            NotFoundError: the instance has no such migration.
+            InstanceStateError: the instance (its attribute is `task_state`) or the migration
+                (`migration`) is past that.
+        """
+
+        async def cancelled(instance: Instance) -> Sequence[Write]:
+            check_lock(instance, caller)
+            if instance.task is not Task.MIGRATING:
+                raise InstanceStateError(_ABORT, uuid, "task_state", str(instance.task))
+            migration = await self._migration(instance)
+            if migration is None or migration.number != number:
+                raise NotFoundError("migration", str(number))
+            if migration.stage not in stages:
+                raise InstanceStateError(_ABORT, uuid, "migration", migration.status)
+            now_s = self._clock.now_s()
+            ends = replace(migration, cancelled=True, updated_at_s=now_s)
+            return [Put(replace(instance, updated_at_s=now_s)), Put(ends)]
+
+        await self._at_once(uuid, "live_migration_cancel", caller, cancelled)
+
+    async def reset_state(self, uuid: str, status: Status, caller: Caller) -> None:
+        """Say what an instance is, whatever it was; for administrators who know better."""
+
+        async def reset(read: Instance) -> Sequence[Write]:
+            now_s = self._clock.now_s()
+            instance, before = without_move(
+                read,
+                await self._migration(read),
+                now_s,
+                may_lose_guest=status is Status.ERROR,
+            )
+            if status is Status.ACTIVE and instance.host is None:
+                raise ConflictError(f"instance {uuid} is on no host, so it cannot be active")
+            made = replace(instance, status=status, task=None, action=None, updated_at_s=now_s)
+            return [*before, *cut_short(instance, now_s), Put(made)]
+
+        await self._at_once(uuid, "resetState", caller, reset)
+
+    async def lock(self, uuid: str, reason: str | None, caller: Caller) -> None:
+        """Keep everybody but administrators from changing an instance."""
+
+        async def lock(instance: Instance) -> Sequence[Write]:
+            made = locked(instance, reason, caller)
+            return () if made is instance else [Put(made)]
+
+        await self._at_once(uuid, "lock", caller, lock)
+
+    async def unlock(self, uuid: str, caller: Caller) -> None:
+        """Let its owner change an instance again."""
+
+        async def unlock(instance: Instance) -> Sequence[Write]:
+            return [Put(unlocked(instance))]
+
+        await self._at_once(uuid, "unlock", caller, unlock)
+
+    async def _at_once(
+        self,
+        uuid: str,
+        name: str,
+        caller: Caller,
+        change: _Change,
+    ) -> None:
+        """Write what needs no agent, and its line in the history; nothing when that is empty."""
+        for _ in range(_TRIES):
+            writes = await change(await self._get(uuid))
+            if not writes:
+                return
+            now_s = self._clock.now_s()
+            action = Action(
+                uuid, caller.request_id, name, caller.project_id, caller.user_id, now_s, now_s
+            )
+            (outcome,) = await self._ledger.commit([(*writes, Put(action))])
+            if isinstance(outcome, Committed):
+                return
+        raise ConflictError(f"instance {uuid} keeps changing; try again")
+
+    # --- beginning ---
+
+    async def _begin(
+        self,
+        uuid: str,
+        step: Step,
+        caller: Caller,
+        change: _Change,
+        *,
+        any_task: bool = False,
+    ) -> Instance:
+        for _ in range(_TRIES):
+            instance = await self._get(uuid)
+            check_state(instance, step, caller, any_task=any_task)
+            now_s = self._clock.now_s()
+            action = Action(
+                instance.uuid,
+                caller.request_id,
+                step.action,
+                caller.project_id,
+                caller.user_id,
+                now_s,
+            )
+            writes = await change(replace(instance, action=action, updated_at_s=now_s))
+            # In this order: what is done at once says so in the history.
+            unit = (*cut_short(instance, now_s), Put(action), *writes)
+            (outcome,) = await self._ledger.commit([unit])
+            check_excess(outcome)
+            if isinstance(outcome, Committed):
+                return instance
+        raise ConflictError(f"instance {uuid} keeps changing; try again")
+
+    def _moved(
+        self,
+        instance: Instance,
+        operation: Operation,
+        caller: Caller,
+        target: Target,
+        flavor: Flavor | None = None,
+    ) -> Sequence[Write]:
+        """Return what has a scheduler look for a host."""
+        stays = operation is Operation.RESIZE and self._resizes_in_place
+        request_id = f"{caller.request_id}.{instance.uuid[:8]}"
+        request = request_to_move(
+            instance, operation, target, request_id, flavor=flavor, may_stay=stays
+        )
+        pending = PendingRequest(request, accepted_at_s=self._clock.now_s())
+        return [Put(replace(instance, task=AWAITING[operation])), Add(pending)]
+
+    async def _settle(
+        self, uuid: str, step: Step, caller: Caller, service_down_time_s: float
+    ) -> Instance:
+        async def change(instance: Instance) -> Sequence[Write]:
+            migration = await self._migration(instance)
+            if migration is None or migration.stage is not Stage.ARRIVED:
+                raise InstanceStateError(step.action, uuid, "vm_state", vm_state(instance.status))
+            is_source_up = await self._is_up(migration.source.host, service_down_time_s)
+            now_s = self._clock.now_s()
+            if step is lifecycle.REVERT:
+                if not is_source_up:
+                    raise ConflictError(
+                        "the host that the instance was on is down; it cannot go back"
+                    )
+                back = replace(migration, stage=Stage.RETURNING, updated_at_s=now_s)
+                return [Put(replace(instance, task=step.task)), Put(back)]
+            if is_source_up:
+                on = replace(migration, stage=Stage.CONFIRMING, updated_at_s=now_s)
+                return [Put(replace(instance, task=step.task)), Put(on)]
+            # Nobody is there to look after what was left; whoever comes back there does.
+            left = replace(migration, stage=Stage.LEFT_BEHIND, updated_at_s=now_s)
+            if migration.source.host == migration.destination.host:
+                left = replace(migration, stage=Stage.CONFIRMED, updated_at_s=now_s)
+            freed = [Free(migration.uuid)] if left.has_ended else []
+            done = ended(instance, now_s, status=migration.was, migration_uuid=None)
+            return [*freed, *done, Put(left)]
+
+        return await self._begin(uuid, step, caller, change)
+
+    # --- looking ---
+
+    async def _get(self, uuid: str) -> Instance:
+        instance = await self._ledger.get(Instance, uuid)
+        if instance is None or instance.status is Status.DELETED:
+            raise NotFoundError("instance", uuid)
+        return instance
+
+    async def _migration(self, instance: Instance) -> Migration | None:
+        if instance.migration_uuid is None:
+            return None
+        return await self._ledger.get(Migration, instance.migration_uuid)
+
+    async def _is_up(self, host: str, service_down_time_s: float) -> bool:
+        service = await self._ledger.get(Service, host)
+        return service is not None and service.is_up(self._clock.now_s(), service_down_time_s)

@@ -1,0 +1,74 @@
+"""Server groups: making and removing them; members come and go with the instances."""
+
+from berth.domain.errors import NotFoundError
+from berth.domain.footprint import UNLIMITED, Excess, QuotaExceededError
+from berth.domain.quota import Limits
+from berth.domain.record import Kind
+from berth.domain.server_group import ServerGroup
+from berth.domain.write import Add, Remove, Unit
+from berth.ports.ledger import InstanceQuery, Ledger
+from berth.services.providers.guarded_saves import save, save_guarded
+from berth.services.requests.quota_limits import Limiting
+from berth.services.requests.remote_members import members_below
+
+
+class ServerGroups:
+    """Use cases about server groups. A group belongs to a project."""
+
+    def __init__(self, ledger: Ledger, limiting: Limiting | None = None) -> None:
+        self._ledger = ledger
+        self._limiting = limiting
+
+    async def create(self, group: ServerGroup) -> ServerGroup:
+        """Keep a new group.
+
+        Raises:
+            QuotaExceededError: its project may not have any more.
+        """
+        limits = Limits() if self._limiting is None else self._limiting.of_project(group.project_id)
+        if limits.server_groups == UNLIMITED:
+            await save(self._ledger, Add(group))
+            return group
+
+        async def read() -> Unit:
+            used = len(await self.of_project(group.project_id))
+            if used >= limits.server_groups:
+                excess = Excess("server_groups", 1, used, limits.server_groups)
+                raise QuotaExceededError((excess,))
+            return (Add(group),)
+
+        await save_guarded(self._ledger, f"server groups of {group.project_id}", read)
+        return group
+
+    async def of_project(self, project_id: str | None) -> list[ServerGroup]:
+        """Return the groups of a project, or all (None)."""
+        found = await self._ledger.all(ServerGroup)
+        return [group for group in found if project_id in (None, group.project_id)]
+
+    async def get(self, uuid: str, project_id: str | None) -> ServerGroup:
+        """Return a group.
+
+        Raises:
+            NotFoundError: there is none, or it is another project's.
+        """
+        group = await self._ledger.get(ServerGroup, uuid)
+        if group is None or project_id not in (None, group.project_id):
+            raise NotFoundError("server group", uuid)
+        return group
+
+    async def members(self, group: ServerGroup) -> list[str]:
+        """Return the uuids of the instances in a group, by age; then those in child zones."""
+        found = await self._ledger.instances(InstanceQuery(group_uuid=group.uuid, limit=10_000))
+        below = await members_below(self._ledger, group.uuid, group.project_id)
+        here = [instance.uuid for instance in reversed(found)]
+        # What is on its way stands here until all of its request is there.
+        return list(dict.fromkeys([*here, *(one.instance_uuid for one in below)]))
+
+    async def delete(self, uuid: str, project_id: str | None) -> None:
+        """Remove a group; its instances stay where they are.
+
+        Raises:
+            NotFoundError: there is none, or it is another project's.
+        """
+        await self.get(uuid, project_id)
+        await save(self._ledger, Remove(Kind.SERVER_GROUP, uuid))

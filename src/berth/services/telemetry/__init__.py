@@ -1,0 +1,1 @@
+"""Telemetry: metrics, spans, notifications and health of a process."""

@@ -1,0 +1,133 @@
+"""Notifications about instances and hosts, made of what the ledger has committed."""
+
+from collections.abc import Iterator, Sequence
+
+from berth.domain.change import Change, Event, Gone, Snapshot
+from berth.domain.host import Host, Service
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.instance_action import Action
+from berth.domain.record import Kind
+from berth.ports.notifier import Notifier, Priority
+from berth.services.telemetry.notification_payloads import (
+    HostData,
+    InstanceData,
+    Payload,
+    ServiceData,
+)
+
+_Seen = tuple[Status, Task | None, str | None]
+
+
+class ChangeNotifications:
+    """A subscriber of the feed that tells what changed; see `Subscriber`.
+
+    What stands in the first snapshot is no news. Processes that follow the same feed give the
+    same keys, so readers know what they were told twice.
+    """
+
+    def __init__(self, notifier: Notifier) -> None:
+        self._notifier = notifier
+        self._instances: dict[str, _Seen] = {}
+        self._hosts: dict[str, Host] = {}
+        self._services: dict[str, tuple[bool, bool]] = {}
+        self._has_loaded = False
+
+    def load(self, snapshot: Snapshot) -> None:
+        """See `Subscriber.load`; after a gap it tells what is different now.
+
+        Instances that came and went within the gap are told by nobody.
+        """
+        events: list[Event] = [*snapshot.hosts, *snapshot.services, *snapshot.instances]
+        if self._has_loaded:
+            here = {host.uuid for host in snapshot.hosts}
+            events += [Gone(Kind.HOST, uuid) for uuid in self._hosts if uuid not in here]
+            for event in events:
+                self._tell(event, snapshot.version)
+            return
+        self._has_loaded = True
+        self._instances = {one.uuid: _seen(one) for one in snapshot.instances}
+        self._hosts = {one.uuid: one for one in snapshot.hosts}
+        self._services = {one.host: (one.disabled, one.forced_down) for one in snapshot.services}
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """See `Subscriber.apply`."""
+        for change in changes:
+            self._tell(change.event, change.version)
+
+    def _tell(self, event: Event, version: int) -> None:
+        match event:
+            case Instance():
+                self._tell_instance(event, version)
+            case Host():
+                self._tell_host(event, version)
+            case Service():
+                self._tell_service(event, version)
+            case Gone(Kind.HOST, uuid):
+                gone = self._hosts.pop(uuid, None)
+                if gone is not None:
+                    self._notify("host.delete", "Host", HostData.of(gone, version), uuid)
+            case _:
+                pass
+
+    def _tell_instance(self, instance: Instance, version: int) -> None:
+        before = self._instances.get(instance.uuid)
+        if instance.status is Status.DELETED:
+            self._instances.pop(instance.uuid, None)
+        else:
+            self._instances[instance.uuid] = _seen(instance)
+        told = [*_happened(before, instance)]
+        if told:
+            data = InstanceData.of(instance, version)
+            for what in told:
+                self._notify(f"instance.{what}", "Instance", data, instance.uuid)
+
+    def _tell_host(self, host: Host, version: int) -> None:
+        before = self._hosts.get(host.uuid)
+        self._hosts[host.uuid] = host
+        if before != host:
+            what = "host.create" if before is None else "host.update"
+            self._notify(what, "Host", HostData.of(host, version), host.uuid)
+
+    def _tell_service(self, service: Service, version: int) -> None:
+        now = service.disabled, service.forced_down
+        before = self._services.get(service.host, (False, False))
+        self._services[service.host] = now
+        if now != before:
+            data = ServiceData.of(service, version)
+            self._notify("host.service.update", "Service", data, service.host)
+
+    def _notify(
+        self, event_type: str, name: str, data: InstanceData | HostData | ServiceData, key: str
+    ) -> None:
+        priority = Priority.ERROR if event_type.endswith(".error") else Priority.INFO
+        key = f"{key}:{data.ledger_version}"
+        self._notifier.notify(event_type, Payload(name, data), key=key, priority=priority)
+
+
+def _seen(instance: Instance) -> _Seen:
+    return instance.status, instance.task, _name_of(instance.action)
+
+
+def _name_of(action: Action | None) -> str | None:
+    return None if action is None else action.name
+
+
+def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
+    """Name what has happened to an instance since it was last seen."""
+    status, task, action = before or (None, None, None)
+    if status is None and now.status in {Status.BUILD, Status.ERROR}:
+        yield "create.start"
+        status = Status.BUILD
+    if status is Status.BUILD and now.status is Status.ACTIVE:
+        yield "create.end"
+    if status is Status.BUILD and now.status is Status.ERROR:
+        yield "create.error"
+    if action is not None and _name_of(now.action) != action:
+        yield f"{action}.{'error' if now.status is Status.ERROR else 'end'}"
+    if now.action is not None and now.action.name != action:
+        yield f"{now.action.name}.start"
+    is_gone = now.status is Status.DELETED
+    if task is not Task.DELETING and (is_gone or now.task is Task.DELETING):
+        yield "delete.start"
+    if is_gone:
+        yield "delete.end"

@@ -1,0 +1,168 @@
+"""Vitals: whether a process can do its work, and its gauges, read when somebody looks."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from berth import __version__
+from berth.domain.errors import BerthError
+from berth.ports.clock import Clock
+from berth.ports.ledger import Ledger
+from berth.ports.measures import (
+    BROKER_UP,
+    FEED_LAG,
+    HEARTBEAT_AGE,
+    HOSTS,
+    INFO,
+    INSTANCES,
+    LEDGER_UP,
+    PENDING,
+    PENDING_AGE,
+    POLICY_OK,
+    TABLE_AGE,
+    TABLE_VERSION,
+    UPTIME,
+)
+from berth.ports.metrics import Reading
+from berth.services.replica.follower import Follower
+from berth.services.replica.replica import Replica
+from berth.services.replica.stats import ShownStates, count_hosts
+
+_NS_PER_S = 1_000_000_000
+_PATIENCE_S = 2.0
+"""How long the ledger may take to answer, before it counts as away."""
+
+
+class PolicyState(Protocol):
+    """Knows how the policy is."""
+
+    @property
+    def last_error(self) -> str | None:
+        """Why the policy as it is written now is not in force; None when it is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What a process that decides has, beside the ledger: a host table and a policy.
+
+    `down_time_s` returns the seconds without a heartbeat after which a service counts as down.
+    """
+
+    replica: Replica
+    policies: PolicyState
+    down_time_s: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """The broker of a process: whether it is reached, and whether nothing can be done without."""
+
+    is_up: Callable[[], bool]
+    is_needed: bool
+
+
+class Vitals:
+    """Whether a process can do its work, and numbers about it.
+
+    Args:
+        ledger: asked whether it answers.
+        follower: of the ledger.
+        clock: tells ages.
+        fleet: None where there is no host table.
+        lag_s_max: how old the replica may be for the process to be ready.
+        broker: None where there is none.
+
+    Attributes:
+        further: other parts of the process that have gauges, to be added at the start.
+    """
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        follower: Follower,
+        clock: Clock,
+        fleet: Fleet | None = None,
+        lag_s_max: float = 10.0,
+        broker: Broker | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._follower = follower
+        self._clock = clock
+        self._fleet = fleet
+        self._lag_s_max = lag_s_max
+        self._broker = broker
+        self._began_ns = clock.ticks_ns()
+        self._shown = ShownStates()
+        if fleet is not None:
+            follower.subscribe(self._shown)
+        self.further: list[Callable[[], Sequence[Reading]]] = []
+
+    async def problems(self) -> list[str]:
+        """Return why the process is not ready, in words that anybody may read; empty when it is."""
+        found: list[str] = []
+        if await self._ledger_version() is None:
+            found.append("the ledger does not answer")
+        if not self._follower.true_at_s:
+            found.append("the replica is not loaded yet")
+        elif self._age_s() > self._lag_s_max:
+            found.append(f"the replica has not caught up for {self._age_s():.0f} s")
+        if self._broker is not None and self._broker.is_needed and not self._broker.is_up():
+            found.append("the broker cannot be reached")
+        return found
+
+    async def read(self) -> list[Reading]:
+        """Take all readings; those that the ledger has to be asked for are left out without it."""
+        version = await self._ledger_version()
+        readings = [
+            Reading(INFO, 1.0, (__version__,)),
+            Reading(UPTIME, (self._clock.ticks_ns() - self._began_ns) / _NS_PER_S),
+            Reading(LEDGER_UP, float(version is not None)),
+            Reading(TABLE_AGE, self._age_s()),
+            Reading(TABLE_VERSION, self._follower.version),
+        ]
+        if version is not None:
+            readings.append(Reading(FEED_LAG, max(0, version - self._follower.version)))
+        if self._broker is not None:
+            readings.append(Reading(BROKER_UP, float(self._broker.is_up())))
+        for read in self.further:
+            readings += read()
+        if self._fleet is not None:
+            readings += self._of_fleet(self._fleet)
+            if version is not None:
+                readings += await self._of_instances()
+        return readings
+
+    async def _ledger_version(self) -> int | None:
+        """Return the ledger's version; None when it does not answer."""
+        try:
+            return await asyncio.wait_for(self._ledger.version(), _PATIENCE_S)
+        except (BerthError, TimeoutError):
+            return None
+
+    def _age_s(self) -> float:
+        return max(0.0, self._clock.now_s() - self._follower.true_at_s)
+
+    def _of_fleet(self, fleet: Fleet) -> list[Reading]:
+        now_s, pending = self._clock.now_s(), fleet.replica.pending
+        hosts = count_hosts(fleet.replica.hosts, now_s, fleet.down_time_s())
+        oldest_s = min((one.accepted_at_s for one in pending.values()), default=now_s)
+        return [
+            Reading(HOSTS, hosts.up, ("up",)),
+            Reading(HOSTS, hosts.down, ("down",)),
+            Reading(HOSTS, hosts.disabled, ("disabled",)),
+            Reading(HEARTBEAT_AGE, hosts.oldest_s),
+            Reading(PENDING, len(pending)),
+            Reading(PENDING_AGE, max(0.0, now_s - oldest_s)),
+            Reading(POLICY_OK, float(fleet.policies.last_error is None)),
+        ]
+
+    async def _of_instances(self) -> Sequence[Reading]:
+        try:
+            by_status = await asyncio.wait_for(self._ledger.status_counts(), _PATIENCE_S)
+        except (BerthError, TimeoutError):
+            return ()
+        counts = self._shown.counts(by_status)
+        return [Reading(INSTANCES, count, (state,)) for state, count in counts.items()]

@@ -1,0 +1,1 @@
+"""Child zones: their records, their state, and what a zone tells of itself."""

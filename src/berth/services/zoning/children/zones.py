@@ -1,0 +1,244 @@
+"""Zones: the records of child zones, and the passwords in them."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+from urllib.parse import urlsplit
+
+from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from berth.domain.record import Kind
+from berth.domain.write import Add, Put, Unit
+from berth.domain.zone import Zone, check_zone_name
+from berth.ports.ledger import Ledger
+from berth.services.crypto.sealing import Sealer
+from berth.services.providers.guarded_saves import save_guarded
+
+_GUARD = "zones"
+ZONES_MAX = 1_000
+URL_MAX = 2_048
+_PASSWORD_MAX = 1_024
+_ODD: Final = re.compile(r"[\s\\]|%[01]|%7f", re.IGNORECASE)
+"""What has no place in a URL, and control characters in other words."""
+_HOST: Final = re.compile(r"[a-z0-9_\-]+(?:\.[a-z0-9_\-]+)*\.?|[0-9a-f:.]*:[0-9a-f:.]*(?:%.+)?")
+"""A name, with a dot at its end or not, or an address: of version 6 what is within brackets."""
+_PATH: Final = re.compile(r"(?:/(?!\.\.?(?:/|$))[A-Za-z0-9._~\-]+)*/?")
+"""Segments in which no server between the two zones could see something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewZone:
+    """A child zone as an operator describes it."""
+
+    name: str
+    api_url: str
+    username: str = ""
+    password: str = ""
+    weight_offset: float = 0.0
+    weight_scale: float = 1.0
+    is_enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneChange:
+    """What is to be changed of a zone; None leaves it as it is."""
+
+    api_url: str | None = None
+    username: str | None = None
+    password: str | None = None
+    weight_offset: float | None = None
+    weight_scale: float | None = None
+    is_enabled: bool | None = None
+
+
+class Zones:
+    """Use cases about child zones. Changes are made one at a time, so that none is lost.
+
+    Args:
+        ledger: keeps the records.
+        sealer: seals the passwords, so that the ledger alone tells none.
+        zone: the name of this zone, which cannot be its own child.
+    """
+
+    def __init__(self, ledger: Ledger, sealer: Sealer, zone: str) -> None:
+        self._ledger = ledger
+        self._sealer = sealer
+        self._zone = zone
+
+    async def create(self, new: NewZone) -> Zone:
+        """Keep a new child. One that was removed before has the number that it had.
+
+        Raises:
+            InvalidInputError: a field is wrong.
+            ConflictError: its name is taken, or there are too many.
+        """
+        check_url(new.api_url)
+        check_username(new.username)
+        check_zone_name(new.name, "name")
+        if new.name == self._zone:
+            raise InvalidInputError("name", f"{new.name!r} is this zone itself")
+        zone = Zone(
+            zone_id=await self._ledger.next_id(Kind.ZONE),
+            name=new.name,
+            api_url=new.api_url.rstrip("/"),
+            username=new.username,
+            weight_offset=new.weight_offset,
+            weight_scale=new.weight_scale,
+            is_enabled=new.is_enabled,
+        )
+        kept: list[Zone] = []
+
+        async def read() -> Unit:
+            others = await self._ledger.all(Zone)
+            children = [other for other in others if not other.is_removed]
+            if any(other.name == zone.name for other in children):
+                raise ConflictError(f"zone with name {zone.name} already exists")
+            if len(children) >= ZONES_MAX:
+                raise ConflictError(f"a zone has at most {ZONES_MAX} children")
+            earlier = next((other for other in others if other.name == zone.name), None)
+            zone_id = zone.zone_id if earlier is None else earlier.zone_id
+            sealed = self._sealed(zone_id, new.password)
+            kept[:] = [replace(zone, zone_id=zone_id, sealed_password=sealed)]
+            return (Add(kept[0]) if earlier is None else Put(kept[0]),)
+
+        await save_guarded(self._ledger, _GUARD, read)
+        return kept[0]
+
+    async def all(self) -> list[Zone]:
+        """Return all children by number."""
+        children = [one for one in await self._ledger.all(Zone) if not one.is_removed]
+        return sorted(children, key=lambda zone: zone.zone_id)
+
+    async def get(self, zone_id: int) -> Zone:
+        """Return a child.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        zone = await self._ledger.get(Zone, str(zone_id))
+        if zone is None or zone.is_removed:
+            raise NotFoundError("zone", str(zone_id))
+        return zone
+
+    async def delete(self, zone_id: int) -> None:
+        """Forget a child but for its name and number; what it runs goes on running there.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+
+        async def read() -> Unit:
+            zone = await self.get(zone_id)
+            return (Put(Zone(zone_id, zone.name, "", is_enabled=False, is_removed=True)),)
+
+        await save_guarded(self._ledger, _GUARD, read)
+
+    async def change(self, zone_id: int, change: ZoneChange) -> Zone:
+        """Change a child's record.
+
+        Raises:
+            NotFoundError: there is none.
+            InvalidInputError: a field is wrong.
+        """
+        if change.api_url is not None:
+            check_url(change.api_url)
+        if change.username is not None:
+            check_username(change.username)
+        fields: dict[str, object] = {
+            name: value
+            for name in ("username", "weight_offset", "weight_scale", "is_enabled")
+            if (value := getattr(change, name)) is not None
+        }
+        if change.api_url is not None:
+            fields["api_url"] = change.api_url.rstrip("/")
+        if change.password is not None:
+            fields["sealed_password"] = self._sealed(zone_id, change.password)
+        return await self._change(zone_id, lambda old: replace(old, **fields))  # type: ignore[arg-type]
+
+    def password(self, zone: Zone) -> str:
+        """Return the password for a child's account; empty when there is none or it is void."""
+        opened = self._sealer.unseal(_purpose(zone.zone_id), zone.sealed_password)
+        return "" if opened is None else opened.decode()
+
+    async def reseal(self) -> int:
+        """Seal passwords anew that an older key has sealed; return how many.
+
+        So rotations of the keys lose none of them.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
+        old = [one for one in await self.all() if self._resealed(one) is not one]
+        for one in old:
+            try:
+                await self._change(one.zone_id, self._resealed)
+            except NotFoundError:
+                continue  # an operator was faster to forget it
+        return len(old)
+
+    def _resealed(self, zone: Zone) -> Zone:
+        if not zone.sealed_password or self._sealer.is_newest(zone.sealed_password):
+            return zone
+        password = self.password(zone)
+        if not password:
+            return zone  # its key is gone, so all that could be sealed is nothing
+        return replace(zone, sealed_password=self._sealed(zone.zone_id, password))
+
+    async def _change(self, zone_id: int, change: Callable[[Zone], Zone]) -> Zone:
+        changed: list[Zone] = []
+
+        async def read() -> Unit:
+            changed[:] = [change(await self.get(zone_id))]
+            return (Put(changed[0]),)
+
+        await save_guarded(self._ledger, _GUARD, read)
+        return changed[0]
+
+    def _sealed(self, zone_id: int, password: str) -> str:
+        if len(password) > _PASSWORD_MAX:
+            raise InvalidInputError("password", f"must be at most {_PASSWORD_MAX} characters")
+        return self._sealer.seal(_purpose(zone_id), password.encode()) if password else ""
+
+
+def check_username(username: str) -> None:
+    """Refuse what cannot be a name in HTTP Basic: a colon would end it.
+
+    Raises:
+        InvalidInputError: naming what is wrong.
+    """
+    if ":" in username or not username.isprintable():
+        raise InvalidInputError("username", "must not have colons, line breaks and the like")
+
+
+def check_url(url: str) -> None:
+    """Refuse what is no address of an HTTP API.
+
+    Raises:
+        InvalidInputError: naming what is wrong.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise InvalidInputError("api_url", f"is no URL: {error}") from error
+    # The parser leaves out line breaks, so it is the text itself that is looked at.
+    if not (url.isascii() and url.isprintable()) or _ODD.search(url):
+        raise InvalidInputError(
+            "api_url", "must be ASCII without blanks, backslashes and control characters"
+        )
+    if _PATH.fullmatch(parts.path) is None:
+        reason = "must have a path of letters, digits and - . _ ~, without /../ and %"
+        raise InvalidInputError("api_url", reason)
+    if len(url) > URL_MAX or parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise InvalidInputError("api_url", "must be http://HOST[:PORT][/PATH] or https://...")
+    if port == 0 or _HOST.fullmatch(parts.hostname) is None:
+        reason = "must name a host by letters, digits and - _ or by its address, and a port but 0"
+        raise InvalidInputError("api_url", reason)
+    if "@" in parts.netloc:
+        raise InvalidInputError("api_url", "must not hold the account; give username and password")
+    if parts.query or parts.fragment:
+        raise InvalidInputError("api_url", "must not have a query or fragment")
+
+
+def _purpose(zone_id: int) -> str:
+    return f"password of zone {zone_id}"

@@ -1,0 +1,1 @@
+"""Delegation: instances that child zones build, from the order to the end."""

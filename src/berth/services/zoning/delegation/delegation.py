@@ -1,0 +1,288 @@
+"""Sending: instances that are passed on to child zones, written down before and after."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Final, NamedTuple
+
+from berth.domain.errors import ConflictError, UnavailableError
+from berth.domain.instance import Instance
+from berth.domain.offer import OfferFlaw
+from berth.domain.record import Kind
+from berth.domain.request import Request
+from berth.domain.server_group import ServerGroup
+from berth.domain.write import Guard, Put, Rejected, Remove, Within, Write
+from berth.domain.zone import Errand, ErrandStage, Zone
+from berth.domain.zone_orders import BuildItem, BuildOrder, ReleaseOrder, Withdrawal
+from berth.ports.clock import Clock
+from berth.ports.ledger import Ledger
+from berth.ports.telemetry import Telemetry
+from berth.ports.zones import ChildZones, NotAskedError
+from berth.services.providers.guarded_saves import save
+from berth.services.zoning.offers.group_homes import home_guard, home_of, is_together
+from berth.services.zoning.offers.selection import abroad
+
+Flaws = Mapping[str, OfferFlaw | None]
+"""Why each instance was refused, by uuid; None for those that are there."""
+
+
+class Parcel(NamedTuple):
+    """An instance that goes to a child, and the child's offer for it."""
+
+    instance: Instance
+    blob: bytes
+    sent_ms: int
+
+
+Withdrawn = Callable[[Sequence[Parcel]], Awaitable[frozenset[str]]]
+"""Tells the uuids of the parcels that were released since they were sent."""
+
+
+class Settled(NamedTuple):
+    """Uuids of instances that are there, and of those that are not and will not be.
+
+    Of the others nothing is known, as their child did not answer.
+    """
+
+    there: frozenset[str]
+    back: frozenset[str]
+
+
+_UNSETTLED: Final = Settled(frozenset(), frozenset())
+
+
+class Sending:
+    """Sends instances to children, and takes them back.
+
+    Args:
+        ledger: keeps the errands.
+        zone_of: returns a child by its number, None when there is none any more.
+        children: asks them.
+        clock: tells the time.
+        telemetry: is told of children that do not answer.
+        zone: the name of this zone.
+        timeout_s: how long a child may take.
+        limits: returns what keeps a project within its limits; nobody has any without it.
+    """
+
+    def __init__(  # noqa: PLR0913 - one part each
+        self,
+        *,
+        ledger: Ledger,
+        zone_of: Callable[[int], Zone | None],
+        children: ChildZones,
+        clock: Clock,
+        telemetry: Telemetry,
+        zone: str,
+        timeout_s: float,
+        limits: Callable[[str], Within | None] | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._zone_of = zone_of
+        self._children = children
+        self._clock = clock
+        self._telemetry = telemetry
+        self._zone = zone
+        self._timeout_s = timeout_s
+        self._limits = limits
+
+    def name_of(self, zone_id: int) -> str:
+        """Return what a child is called, or this zone for 0; one that is gone has its number."""
+        if not zone_id:
+            return self._zone
+        zone = self._zone_of(zone_id)
+        return f"zone {zone_id}" if zone is None else zone.name
+
+    async def send(
+        self,
+        request: Request,
+        group: ServerGroup | None,
+        zone_id: int,
+        parcels: Sequence[Parcel],
+        *,
+        withdrawn: Withdrawn | None = None,
+        earlier: Mapping[str, Errand] | None = None,
+    ) -> Flaws:
+        """Have a child build instances; tell of each what came of it.
+
+        Args:
+            request: what they were asked by.
+            group: its server group, which the child may not know.
+            zone_id: the child.
+            parcels: what it is to build.
+            withdrawn: tells which of them are not to be sent any more. It is asked when their
+                errands stand, so that a release sees them, or its mark is seen.
+            earlier: errands of those that the child was sent before; they stand again for those
+                that it refuses now, as it may have them by what came first.
+
+        Raises:
+            UnavailableError: the ledger here cannot be reached.
+        """
+        zone = self._zone_of(zone_id)
+        if zone is None:
+            return dict.fromkeys((one.instance.uuid for one in parcels), OfferFlaw.GONE)
+        unit: list[Write] = [Put(self._errand(one, zone_id)) for one in parcels]
+        within = None if self._limits is None else self._limits(request.project_id)
+        if within is not None:
+            unit.append(within)
+        if group is not None and is_together(group):
+            seen = await self._ledger.version()
+            stored = await self._ledger.get(ServerGroup, group.uuid)
+            if home_of(stored) not in {None, zone_id}:
+                return dict.fromkeys((one.instance.uuid for one in parcels), OfferFlaw.GONE)
+            unit.append(Guard(home_guard(group.uuid), seen, is_shared=True))
+        (outcome,) = await self._ledger.commit([tuple(unit)])
+        if isinstance(outcome, Rejected):
+            # More than the project may have here, or its group has just gone to another zone; the
+            # parent learns no more than that it is gone.
+            return dict.fromkeys((one.instance.uuid for one in parcels), OfferFlaw.GONE)
+        marked = frozenset[str]() if withdrawn is None else await withdrawn(parcels)
+        left: list[Parcel] = []
+        for one in parcels:
+            if one.instance.uuid not in marked:
+                left.append(one)
+            elif await self._is_latest(one):
+                await self._forget(one.instance.uuid)
+        flaws: dict[str, OfferFlaw | None] = dict.fromkeys(marked, OfferFlaw.WITHDRAWN)
+        if left:
+            told = await self._send(request, group, zone, left)
+            if withdrawn is not None:
+                left = [one for one in left if await self._is_latest(one)]
+            await self._note(left, zone.zone_id, told, earlier or {})
+            flaws |= told
+        return flaws
+
+    async def _is_latest(self, parcel: Parcel) -> bool:
+        """Tell whether an instance was not sent again meanwhile, by whoever has sent it here."""
+        errand = await self._ledger.get(Errand, parcel.instance.uuid)
+        return errand is None or errand.sent_ms <= parcel.sent_ms
+
+    async def _send(
+        self, request: Request, group: ServerGroup | None, zone: Zone, parcels: Sequence[Parcel]
+    ) -> Flaws:
+        uuids = [one.instance.uuid for one in parcels]
+        order = BuildOrder(
+            request=replace(abroad(request), instance_uuids=tuple(uuids)),
+            audience=self._zone,
+            items=tuple(BuildItem(_fresh(one.instance), one.blob, one.sent_ms) for one in parcels),
+            group=None if group is None else replace(group, zone_id=None),
+        )
+        try:
+            outcomes = await self._children.build(zone, order, timeout_s=self._timeout_s)
+        except NotAskedError:
+            return dict.fromkeys(uuids, OfferFlaw.GONE)
+        except UnavailableError:
+            # The errands stay: whoever asks for these instances is sent on, until a release.
+            return dict.fromkeys(uuids, OfferFlaw.UNSETTLED)
+        told = {one.instance_uuid: one.flaw for one in outcomes}
+        return {uuid: told.get(uuid, OfferFlaw.UNSETTLED) for uuid in uuids}
+
+    async def _forget(self, uuid: str) -> None:
+        try:
+            await save(self._ledger, Remove(Kind.ERRAND, uuid))
+        except ConflictError:
+            return  # another one was faster to remove it
+
+    async def settle(self, errands: Sequence[Errand], *, keeps_built: bool) -> Settled:
+        """Find out what came of instances that were sent, so that none of them is built any more.
+
+        What is not there loses its errand.
+
+        Args:
+            errands: of any children.
+            keeps_built: what is there stays there; else it is deleted.
+
+        Raises:
+            UnavailableError: the ledger here cannot be reached.
+        """
+        by_zone: dict[int, list[Errand]] = {}
+        for one in errands:
+            by_zone.setdefault(one.zone_id, []).append(one)
+        found = await asyncio.gather(
+            *(
+                self._settle(zone_id, some, keeps_built=keeps_built)
+                for zone_id, some in by_zone.items()
+            )
+        )
+        there = frozenset(chain.from_iterable(one.there for one in found))
+        back = frozenset(chain.from_iterable(one.back for one in found))
+        return Settled(there, back)
+
+    async def _settle(
+        self, zone_id: int, errands: Sequence[Errand], *, keeps_built: bool
+    ) -> Settled:
+        zone, uuids = self._zone_of(zone_id), frozenset(one.instance_uuid for one in errands)
+        if zone is None:
+            # It was removed, and runs what it runs: it is asked when it is added again.
+            return _UNSETTLED
+        order = ReleaseOrder(
+            self._zone,
+            withdrawn=tuple(Withdrawal(one.instance_uuid, one.sent_ms) for one in errands),
+            project_id=errands[0].project_id,
+            keeps_built=keeps_built,
+        )
+        try:
+            told = await self._children.release(zone, order, timeout_s=self._timeout_s)
+        except UnavailableError as error:
+            self._telemetry.failure("zone_unsettled", error, zone=zone.name, instances=len(uuids))
+            return _UNSETTLED
+        there = told & uuids
+        writes: list[Write] = [
+            Put(replace(one, stage=ErrandStage.THERE))
+            if one.instance_uuid in there
+            else Remove(Kind.ERRAND, one.instance_uuid)
+            for one in errands
+        ]
+        for write in writes:
+            try:
+                await save(self._ledger, write)
+            except ConflictError:
+                continue  # another one was faster to remove it
+        return Settled(there, uuids - there)
+
+    async def _note(
+        self,
+        parcels: Sequence[Parcel],
+        zone_id: int,
+        flaws: Flaws,
+        earlier: Mapping[str, Errand],
+    ) -> None:
+        """Write down which instances are there, and forget those that the child has refused."""
+        writes: list[Write] = []
+        for one in parcels:
+            uuid = one.instance.uuid
+            flaw = flaws[uuid]
+            if flaw is None:
+                errand = self._errand(one, zone_id)
+                writes.append(Put(replace(errand, stage=ErrandStage.THERE)))
+            elif flaw is OfferFlaw.UNSETTLED:
+                continue  # a release has to name what was sent last
+            elif uuid in earlier:
+                writes.append(Put(earlier[uuid]))
+            else:
+                writes.append(Remove(Kind.ERRAND, uuid))
+        if writes:
+            await save(self._ledger, *writes)
+
+    def _errand(self, parcel: Parcel, zone_id: int) -> Errand:
+        instance, now_s = parcel.instance, self._clock.now_s()
+        return Errand(
+            instance_uuid=instance.uuid,
+            zone_id=zone_id,
+            stage=ErrandStage.SENDING,
+            project_id=instance.project_id,
+            user_id=instance.user_id,
+            reservation_id=instance.reservation_id,
+            request_id=instance.request_id,
+            sent_ms=parcel.sent_ms,
+            created_at_s=now_s,
+            updated_at_s=now_s,
+            counts_as=(instance.flavor.vcpus, instance.flavor.memory_mb),
+            group_uuid=instance.group_uuid or "",
+        )
+
+
+def _fresh(instance: Instance) -> Instance:
+    """Return an instance as a ledger has it that has never seen it."""
+    return replace(instance, revision=0)

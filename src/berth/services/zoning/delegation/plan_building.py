@@ -1,0 +1,302 @@
+"""Building: what a parent has chosen of the offers, made into claims here or passed on below."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple, Protocol
+
+from berth.domain.decision import Decision, Verdict
+from berth.domain.errors import ConflictError
+from berth.domain.footprint import QuotaExceededError
+from berth.domain.instance import Instance, Status
+from berth.domain.offer import (
+    ChildTerms,
+    HostTerms,
+    OfferFlaw,
+    OfferKey,
+    OfferRefusedError,
+    OfferTerms,
+    OnGone,
+)
+from berth.domain.request import Destination, Request
+from berth.domain.write import Within
+from berth.domain.zone import Errand, ErrandStage
+from berth.domain.zone_orders import BuildItem, BuildOrder, BuildOutcome
+from berth.ports.clock import Clock
+from berth.ports.ledger import Ledger
+from berth.services.replica.replica import Replica
+from berth.services.requests.commands import PlaceOrder, Places
+from berth.services.zoning.delegation.delegation import Parcel, Sending
+from berth.services.zoning.delegation.release import withdrawn_ms
+from berth.services.zoning.messages.zone_commands import HeldOrder
+from berth.services.zoning.offers.group_homes import GroupHomes, home_of
+from berth.services.zoning.offers.held_offers import HeldOffers
+from berth.services.zoning.offers.offer_seals import OfferSeals
+from berth.services.zoning.offers.request_digests import digest_of
+
+
+class Builder(Protocol):
+    """Whoever has offers built by the scheduler that holds their room."""
+
+    async def build(
+        self, order: HeldOrder, here: Callable[[HeldOrder], Awaitable[OfferFlaw | None]]
+    ) -> OfferFlaw | None:
+        """See `Holders.build`."""
+        ...
+
+
+class _Opened(NamedTuple):
+    """An item, and what was sealed into its offer."""
+
+    item: BuildItem
+    terms: OfferTerms
+
+
+class Building:
+    """Builds what offers were made for.
+
+    Args:
+        ledger: where claims and errands are kept.
+        replica: tells hosts by their providers.
+        placing: claims.
+        held: what this process holds for parents.
+        seals: opens offers of this zone.
+        homes: knows where groups are.
+        sending: passes on what is for children.
+        clock: tells the time.
+        on_gone: what becomes of offers without a hold.
+        holders: reaches other schedulers of this zone; without it there are none.
+        limits: returns what keeps a project within its limits; nobody has any without it.
+    """
+
+    def __init__(  # noqa: PLR0913 - one part each
+        self,
+        *,
+        ledger: Ledger,
+        replica: Replica,
+        placing: Places,
+        held: HeldOffers,
+        seals: OfferSeals,
+        homes: GroupHomes,
+        sending: Sending,
+        clock: Clock,
+        on_gone: OnGone = OnGone.TAKE,
+        holders: Builder | None = None,
+        limits: Callable[[str], Within | None] | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._replica = replica
+        self._placing = placing
+        self._held = held
+        self._seals = seals
+        self._homes = homes
+        self._sending = sending
+        self._clock = clock
+        self._on_gone = on_gone
+        self._holders = holders
+        self._limits = limits
+
+    async def build(self, order: BuildOrder) -> tuple[BuildOutcome, ...]:
+        """Build each item whose offer holds; one outcome each, in their order.
+
+        An offer is used once: the same instance gets the same answer again.
+
+        Raises:
+            InvalidInputError: flavor or image hold a spec that cannot be read.
+            UnavailableError: the ledger cannot be reached; what was built is not known.
+        """
+        flaws: dict[str, OfferFlaw | None] = {}
+        here: list[_Opened] = []
+        below: dict[int, list[_Opened]] = {}
+        digest, now_s = digest_of(order.request), self._clock.now_s()
+        for item in order.items:
+            try:
+                terms = self._seals.open(
+                    item.blob, audience=order.audience, request_digest=digest, now_s=now_s
+                )
+            except OfferRefusedError as error:
+                flaws[item.instance.uuid] = error.flaw
+                continue
+            opened = _Opened(item, terms)
+            if isinstance(terms.where, ChildTerms):
+                below.setdefault(terms.where.zone_id, []).append(opened)
+            else:
+                here.append(opened)
+        first = next((one.terms.where for one in (*here, *chain(*below.values()))), None)
+        home = None if first is None else home_of(await self._homes.bind(order.group, first))
+        if home is not None:
+            # Where its group is since the offers were made, it may go to that zone alone.
+            elsewhere = [one for one in here if home]
+            elsewhere += chain(*(some for zone_id, some in below.items() if zone_id != home))
+            flaws.update((one.item.instance.uuid, OfferFlaw.GONE) for one in elsewhere)
+            here = [] if home else here
+            below = {zone_id: some for zone_id, some in below.items() if zone_id == home}
+        found = await asyncio.gather(
+            *(self._build_here(order.request, one) for one in here),
+            *(self._build_below(order, zone_id, some) for zone_id, some in below.items()),
+        )
+        flaws.update(pair for pairs in found for pair in pairs)
+        uuids = (item.instance.uuid for item in order.items)
+        return tuple(BuildOutcome(uuid, flaws[uuid]) for uuid in uuids)
+
+    async def _build_here(
+        self, request: Request, one: _Opened
+    ) -> Sequence[tuple[str, OfferFlaw | None]]:
+        where = one.terms.where
+        assert isinstance(where, HostTerms)  # noqa: S101 - as `build` told them apart
+        instance = one.item.instance
+        order = HeldOrder(request, instance, one.terms.key, where, one.item.sent_ms)
+        if self._holders is None:
+            flaw = await self.build_held(order)
+        else:
+            flaw = await self._holders.build(order, self.build_held)
+        return [(instance.uuid, flaw)]
+
+    async def build_held(self, order: HeldOrder) -> OfferFlaw | None:
+        """Make a claim of one offer in this process, as `build_here` does."""
+        key, where = order.key, order.where
+        return await self.build_here(
+            order.request, order.instance, key, where, sent_ms=order.sent_ms
+        )
+
+    async def build_here(
+        self,
+        request: Request,
+        instance: Instance,
+        key: OfferKey,
+        where: HostTerms,
+        *,
+        sent_ms: int,
+    ) -> OfferFlaw | None:
+        """Make a claim of one offer of this zone's own hosts; return why not, or None.
+
+        Raises:
+            InvalidInputError: flavor or image hold a spec that cannot be read.
+            UnavailableError: the ledger cannot be reached; what came of it is not known.
+        """
+        order = self._order(request, instance, key, where)
+        if order is None:
+            return OfferFlaw.GONE
+        try:
+            decision = await self._place(order, sent_ms)
+        except ConflictError:
+            return await self._why(instance, key)
+        except QuotaExceededError:
+            return OfferFlaw.GONE  # which is all that the parent learns of it
+        if decision.verdict is Verdict.REFUSED:
+            return OfferFlaw.GONE
+        return None if decision.placements[0].instance_uuid == instance.uuid else OfferFlaw.USED
+
+    async def _place(self, order: PlaceOrder, sent_ms: int) -> Decision:
+        """Place an order, in the place of a mark that was left before it was sent, too."""
+        (instance,) = order.instances
+        try:
+            return await self._placing.place(order)
+        except ConflictError:
+            stored = await self._ledger.get(Instance, instance.uuid)
+            marked_ms = None if stored is None else withdrawn_ms(stored)
+            if stored is None or marked_ms is None or sent_ms <= marked_ms:
+                raise
+            anew = replace(instance, revision=stored.revision)
+            return await self._placing.place(replace(order, instances=(anew,)))
+
+    def _order(
+        self, request: Request, instance: Instance, key: OfferKey, where: HostTerms
+    ) -> PlaceOrder | None:
+        """Return the order that makes a claim of a hold; the hold ends in the same step.
+
+        Nothing else runs between this and the decision about it, but for members of groups.
+        """
+        place = OfferKey(key.select_id, where.place)
+        offered = self._held.offered(place)
+        held = self._held.take(place)
+        row = self._replica.hosts.row_of(where.provider_uuid)
+        if row is None or (held is None and self._on_gone is OnGone.REFUSE):
+            return None
+        host, node, _ = self._replica.hosts.identity(row)
+        is_bound = held is not None or self._on_gone is OnGone.TAKE
+        wanted = replace(
+            request,
+            request_id=key.claim_key,
+            instance_uuids=(instance.uuid,),
+            destination=Destination(host, node) if is_bound else None,
+            alternates=() if is_bound else ((host, node),),
+        )
+        within = None if self._limits is None else self._limits(instance.project_id)
+        return PlaceOrder(wanted, (instance,), offer=True, offered=offered, within=within)
+
+    async def _why(self, instance: Instance, key: OfferKey) -> OfferFlaw | None:
+        """Tell why an instance could not be saved: it is there already, or was released before."""
+        stored = await self._ledger.get(Instance, instance.uuid)
+        if stored is None or stored.status is Status.DELETED:
+            return OfferFlaw.WITHDRAWN
+        decision = await self._ledger.get(Decision, key.claim_key)
+        placed = () if decision is None else decision.placements
+        is_same = any(one.instance_uuid == instance.uuid for one in placed)
+        return None if is_same else OfferFlaw.USED
+
+    async def _build_below(
+        self, order: BuildOrder, zone_id: int, some: Sequence[_Opened]
+    ) -> Sequence[tuple[str, OfferFlaw | None]]:
+        flaws: dict[str, OfferFlaw | None] = {}
+        parcels: list[Parcel] = []
+        earlier: dict[str, Errand] = {}
+        for one in some:
+            parcel = Parcel(one.item.instance, _inner_blob(one), one.item.sent_ms)
+            uuid = parcel.instance.uuid
+            errand = await self._ledger.get(Errand, uuid)
+            flaw = await self._flaw_of(parcel, zone_id, errand)
+            if flaw is not None:
+                flaws[uuid] = flaw
+                continue
+            if errand is not None:
+                earlier[uuid] = errand
+            parcels.append(parcel)
+        if parcels:
+            flaws |= await self._sending.send(
+                order.request,
+                order.group,
+                zone_id,
+                parcels,
+                withdrawn=self._withdrawn,
+                earlier=earlier,
+            )
+        for uuid, errand in earlier.items():
+            if flaws[uuid] is not None and errand.stage is not ErrandStage.THERE:
+                flaws[uuid] = OfferFlaw.UNSETTLED  # what was sent first may have it there
+        return list(flaws.items())
+
+    async def _flaw_of(
+        self, parcel: Parcel, zone_id: int, errand: Errand | None
+    ) -> OfferFlaw | None:
+        """Tell why an instance is not to be passed on, before its errand takes another's place.
+
+        It is in another child, or another project's; or the order comes late, and the instance was
+        sent again since.
+        """
+        if errand is not None and errand.project_id != parcel.instance.project_id:
+            return OfferFlaw.USED
+        is_late = errand is not None and errand.sent_ms > parcel.sent_ms
+        if is_late or await self._is_past(parcel):
+            return OfferFlaw.WITHDRAWN
+        is_elsewhere = errand is not None and errand.zone_id != zone_id
+        return OfferFlaw.USED if is_elsewhere else None
+
+    async def _withdrawn(self, parcels: Sequence[Parcel]) -> frozenset[str]:
+        """Tell which were released here since they were sent, and are not to be passed on."""
+        return frozenset([one.instance.uuid for one in parcels if await self._is_past(one)])
+
+    async def _is_past(self, parcel: Parcel) -> bool:
+        """Tell whether an instance was released here since it was sent, or has come here itself."""
+        stored = await self._ledger.get(Instance, parcel.instance.uuid)
+        if stored is None:
+            return False
+        marked_ms = withdrawn_ms(stored)
+        return marked_ms is None or parcel.sent_ms <= marked_ms
+
+
+def _inner_blob(one: _Opened) -> bytes:
+    where = one.terms.where
+    assert isinstance(where, ChildTerms)  # noqa: S101 - as `build` told them apart
+    return where.blob

@@ -1,0 +1,102 @@
+"""Leftovers: instances that children have, or may have, of which their owners want none.
+
+Whoever ends a request ends what was sent for it too, in the same unit. Should that ever fail, be it
+by a process that stood still for too long or by an older Berth, a child would run an instance that
+nobody can name: it is deleted here. So the errands are looked through now and then.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from berth.domain.errors import ConflictError
+from berth.domain.instance import Instance, Status
+from berth.domain.record import PendingRequest
+from berth.domain.write import Put
+from berth.domain.zone import Errand, ErrandStage
+from berth.ports.ledger import Ledger
+from berth.services.providers.guarded_saves import save
+from berth.services.zoning.delegation.release import withdrawn_ms
+
+
+async def withdrawals(ledger: Ledger, instance_uuids: Iterable[str]) -> Sequence[Errand]:
+    """Return the errands of a request that ends without its instances, as they are to be then.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
+    found: list[Errand] = []
+    for uuid in instance_uuids:
+        errand = await ledger.get(Errand, uuid)
+        if errand is not None:
+            found.append(_withdrawn(errand))
+    return found
+
+
+class Found(NamedTuple):
+    """Uuids of instances to take back: those that were just found, and those known before."""
+
+    left_behind: frozenset[str]
+    known: frozenset[str]
+
+
+class Leftovers:
+    """Finds what is to be taken back.
+
+    Args:
+        ledger: has errands, instances and what is pending.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._wanted: frozenset[str] = frozenset()
+
+    async def find(self) -> Found:
+        """Have what nobody wants be withdrawing.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
+        # In this order: what is pending when its errand is read may have ended well meanwhile.
+        errands = await self._ledger.errands()
+        pending = await self._ledger.all(PendingRequest)
+        on_the_way = {uuid for one in pending for uuid in one.request.instance_uuids}
+        wanted: set[str] = set()
+        found: set[str] = set()
+        withdrawing: set[str] = set()
+        for errand in errands:
+            uuid = errand.instance_uuid
+            if errand.stage is ErrandStage.WITHDRAWING:
+                withdrawing.add(uuid)
+                continue
+            if uuid in on_the_way:
+                continue
+            if uuid in self._wanted:
+                wanted.add(uuid)
+                continue
+            stored = await self._ledger.get(Instance, uuid)
+            if stored is None and errand.stage is ErrandStage.THERE:
+                wanted.add(uuid)  # for good: nothing of it stands here that could be deleted
+            elif stored is not None and _is_unwanted(errand, stored):
+                found |= await self._withdraw(errand)
+        self._wanted = frozenset(wanted)
+        return Found(frozenset(found), frozenset(withdrawing))
+
+    async def _withdraw(self, errand: Errand) -> set[str]:
+        try:
+            await save(self._ledger, Put(_withdrawn(errand)))
+        except ConflictError:
+            return set()  # something else is done with it; it is looked at again
+        return {errand.instance_uuid}
+
+
+def _withdrawn(errand: Errand) -> Errand:
+    return replace(errand, stage=ErrandStage.WITHDRAWING)
+
+
+def _is_unwanted(errand: Errand, stored: Instance) -> bool:
+    """Tell whether an instance was deleted here, or released by a parent since it was sent on."""
+    if stored.status is not Status.DELETED:
+        return False
+    marked_ms = withdrawn_ms(stored)
+    return marked_ms is None or errand.sent_ms <= marked_ms

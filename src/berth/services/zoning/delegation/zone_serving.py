@@ -1,0 +1,80 @@
+"""Serving: what one scheduler does for its zone, at the commands of the bus."""
+
+from berth.domain.zone_orders import BuildOrder, Offers, ReleaseOrder, SelectOrder
+from berth.ports.bus import Bus
+from berth.services.zoning.delegation.plan_building import Building
+from berth.services.zoning.delegation.release import Releasing
+from berth.services.zoning.messages.zone_commands import (
+    BUILD,
+    BUILD_HELD,
+    LET_GO,
+    RELEASE,
+    SELECT,
+    Built,
+    Heard,
+    HeldBuilt,
+    HeldOrder,
+    LetGo,
+    Released,
+    scheduler_name,
+)
+from berth.services.zoning.offers.holders import LettingGo
+from berth.services.zoning.offers.selection import Selecting
+
+
+class ZoneServing:
+    """Answers the commands of a zone.
+
+    Args:
+        selecting: makes offers.
+        building: builds by them.
+        releasing: lets go what is not wanted.
+        letting_go: lets go offers, whichever scheduler of the zone has made them.
+        scheduler: names this process, in eight bytes.
+    """
+
+    def __init__(
+        self,
+        selecting: Selecting,
+        building: Building,
+        releasing: Releasing,
+        letting_go: LettingGo,
+        scheduler: bytes,
+    ) -> None:
+        self._selecting = selecting
+        self._building = building
+        self._releasing = releasing
+        self._letting_go = letting_go
+        self._scheduler = scheduler
+
+    def serve(self, bus: Bus) -> None:
+        """Serve the commands on a bus, for as long as the process runs."""
+        bus.serve(SELECT, self.select)
+        bus.serve(BUILD, self._build)
+        bus.serve(BUILD_HELD, self._build_held, server=scheduler_name(self._scheduler))
+        bus.serve(RELEASE, self._release)
+        bus.serve(LET_GO, self._let_go)
+
+    async def select(self, order: SelectOrder) -> Offers:
+        """Let go what the parent does not use of before, and make offers.
+
+        Raises:
+            InvalidInputError: flavor or image hold a spec that cannot be read.
+            UnavailableError: the ledger cannot be reached.
+        """
+        await self._letting_go.release(order.surplus, order.audience)
+        return await self._selecting.offers(order)
+
+    async def _build(self, order: BuildOrder) -> Built:
+        return Built(await self._building.build(order))
+
+    async def _build_held(self, order: HeldOrder) -> HeldBuilt:
+        return HeldBuilt(await self._building.build_held(order))
+
+    async def _release(self, order: ReleaseOrder) -> Released:
+        return Released(await self._releasing.release(order))
+
+    async def _let_go(self, order: LetGo) -> Heard:
+        for surplus in order.surplus:
+            await self._selecting.release(surplus, order.audience)
+        return Heard()

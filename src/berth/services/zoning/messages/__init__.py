@@ -1,0 +1,1 @@
+"""Messages between zones, and between the processes of one zone."""

@@ -1,0 +1,223 @@
+"""Asking children: orders to child zones as messages over HTTP, and their answers read strictly.
+
+What a child answers is not trusted: it is bounded in length, read into the types of zone_messages
+alone, and refused where it does not belong to what was asked. No text of it goes into an error, as
+that would tell of one zone in the logs of another.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from math import isfinite
+from typing import Final, TypeVar
+
+import msgspec
+
+from berth.domain.errors import BerthError, UnavailableError
+from berth.domain.offer import SELECT_ID_BYTES
+from berth.domain.request import Request
+from berth.domain.zone import Errand, Zone, ZoneInfo
+from berth.domain.zone_orders import (
+    BuildOrder,
+    BuildOutcome,
+    Offers,
+    ReleaseOrder,
+    SelectOrder,
+    ServerBelow,
+)
+from berth.ports.clock import Clock
+from berth.ports.zones import ForwardedAnswer, ForwardedRequest, ForwardsToZones
+from berth.services.zoning.messages.message_parts import RequestMessage
+from berth.services.zoning.messages.server_messages import ServerMessage
+from berth.services.zoning.messages.zone_messages import (
+    BuildMessage,
+    KeptMessage,
+    OffersMessage,
+    OutcomesMessage,
+    ReleaseMessage,
+    SelectMessage,
+)
+
+INFO_PATH: Final = "/zones/info"
+SELECT_PATH: Final = "/zones/select"
+RELEASE_PATH: Final = "/zones/release"
+BUILD_PATH: Final = "/v2.1/servers"
+
+_JSON: Final[Mapping[str, str]] = {
+    "Accept": "application/json",
+    "Content-Type": "application/json",
+}
+_ANSWER_BYTES: Final = 64 * 1024
+"""Longest answer, without what comes for each instance."""
+_EACH_BYTES: Final = 256
+_SERVER_BYTES: Final = 1024 * 1024
+_SHOWN: Final[Mapping[str, str]] = {
+    "Accept": "application/json",
+    "OpenStack-API-Version": "compute 2.96",
+}
+"""Servers are shown with their sizes since 2.47."""
+_REASONS: Final[Mapping[int, str]] = {
+    401: "it takes neither the account nor the statement; see to username, password, the keys "
+    "that it has of this zone, and the clocks",
+    403: "it refuses the account or the statement; see to the keys that it has of this zone",
+    404: "it has no such path; see to its URL and its version",
+    501: "it is no zone; give it a name in its settings",
+}
+
+_GOOD: Final = range(200, 300)
+
+_encoder: Final = msgspec.json.Encoder()
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _InfoMessage:
+    """What a zone tells of itself."""
+
+    zone: ZoneInfo
+
+
+class AskingChildren:
+    """Asks child zones over what carries requests; see the port `ChildZones`.
+
+    Args:
+        forwards: carries requests to zones.
+        clock: tells the time.
+    """
+
+    def __init__(self, forwards: ForwardsToZones, clock: Clock) -> None:
+        self._forwards = forwards
+        self._clock = clock
+        self._latest: tuple[Request, RequestMessage] | None = None
+        """A select asks all children for one request at the same time."""
+
+    async def info(self, zone: Zone, *, timeout_s: float) -> ZoneInfo:
+        """See `ChildZones.info`."""
+        asked = ForwardedRequest("GET", INFO_PATH, _JSON, answer_bytes_max=_ANSWER_BYTES)
+        info = (await self._ask(zone, asked, _InfoMessage, timeout_s=timeout_s)).zone
+        if not all(isfinite(one) for pair in info.ranges.values() for one in pair):
+            raise _odd(zone)
+        return info
+
+    async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
+        """See `ChildZones.select`."""
+        request = order.request
+        if self._latest is None or self._latest[0] is not request:
+            self._latest = (request, RequestMessage.of(request))
+        message = SelectMessage.of(order, self._clock.now_s(), self._latest[1])
+        each_bytes = 2 * order.blob_bytes + _EACH_BYTES
+        asked = _post(SELECT_PATH, message, message.num_instances * each_bytes)
+        answer = await self._ask(
+            zone,
+            asked,
+            OffersMessage,
+            timeout_s=timeout_s,
+            project_id=request.project_id,
+            user_id=request.user_id,
+        )
+        try:
+            offers = answer.offers
+        except BerthError as error:
+            raise _odd(zone) from error
+        if len(offers.select_id) != SELECT_ID_BYTES or not all(map(isfinite, offers.weights)):
+            raise _odd(zone)
+        return offers
+
+    async def build(
+        self, zone: Zone, order: BuildOrder, *, timeout_s: float
+    ) -> tuple[BuildOutcome, ...]:
+        """See `ChildZones.build`."""
+        asked = _post(BUILD_PATH, BuildMessage.of(order), len(order.items) * _EACH_BYTES)
+        request = order.request
+        answer = await self._ask(
+            zone,
+            asked,
+            OutcomesMessage,
+            timeout_s=timeout_s,
+            project_id=request.project_id,
+            user_id=request.user_id,
+        )
+        outcomes = answer.outcomes
+        if [one.instance_uuid for one in outcomes] != [one.instance.uuid for one in order.items]:
+            raise _odd(zone)
+        return outcomes
+
+    async def release(self, zone: Zone, order: ReleaseOrder, *, timeout_s: float) -> frozenset[str]:
+        """See `ChildZones.release`."""
+        asked = _post(RELEASE_PATH, ReleaseMessage.of(order), len(order.withdrawn) * _EACH_BYTES)
+        answer = await self._ask(
+            zone, asked, KeptMessage, timeout_s=timeout_s, project_id=order.project_id
+        )
+        kept = frozenset(answer.kept)
+        if not kept <= {one.instance_uuid for one in order.withdrawn}:
+            raise _odd(zone)
+        return kept
+
+    async def server(self, zone: Zone, errand: Errand, *, timeout_s: float) -> ServerBelow | None:
+        """See `ChildZones.server`."""
+        uuid = errand.instance_uuid
+        asked = ForwardedRequest("GET", f"{BUILD_PATH}/{uuid}", _SHOWN, b"", _SERVER_BYTES)
+        answer = await self._forwards.forward(
+            zone,
+            asked,
+            project_id=errand.project_id,
+            user_id=errand.user_id,
+            timeout_s=timeout_s,
+        )
+        if answer.status == HTTPStatus.NOT_FOUND:
+            return None
+        shown = _read(zone, _good(zone, answer), ServerMessage).server
+        if shown.id != uuid or shown.tenant_id != errand.project_id:
+            raise _odd(zone)
+        return shown.below
+
+    async def _ask(
+        self,
+        zone: Zone,
+        asked: ForwardedRequest,
+        kind: type[T],
+        *,
+        timeout_s: float,
+        project_id: str = "",
+        user_id: str = "",
+    ) -> T:
+        answer = await self._forwards.forward(
+            zone, asked, project_id=project_id, user_id=user_id, timeout_s=timeout_s
+        )
+        return _read(zone, _good(zone, answer), kind)
+
+
+def _post(path: str, message: object, answer_bytes: int) -> ForwardedRequest:
+    body = _encoder.encode(message)
+    return ForwardedRequest("POST", path, _JSON, body, _ANSWER_BYTES + answer_bytes)
+
+
+def _good(zone: Zone, answer: ForwardedAnswer) -> ForwardedAnswer:
+    """Return an answer that is no refusal.
+
+    Raises:
+        UnavailableError: it is one.
+    """
+    if answer.status not in _GOOD:
+        reason = _REASONS.get(answer.status, "it could not do what was asked")
+        raise UnavailableError(f"zone {zone.name} answered {answer.status}: {reason}")
+    return answer
+
+
+def _read(zone: Zone, answer: ForwardedAnswer, kind: type[T]) -> T:
+    """Read an answer into a type; what it has besides is left out.
+
+    Raises:
+        UnavailableError: it is something else.
+    """
+    try:
+        return msgspec.json.decode(answer.body, type=kind)
+    # RecursionError: lists within lists within lists.
+    except (msgspec.MsgspecError, UnicodeDecodeError, BerthError, RecursionError) as error:
+        raise _odd(zone) from error
+
+
+def _odd(zone: Zone) -> UnavailableError:
+    return UnavailableError(
+        f"zone {zone.name} answered what does not belong there; is its URL right, and its version?"
+    )

@@ -1,0 +1,159 @@
+"""Message parts: what several zone messages have in common, and how bytes are written in them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from berth.domain.errors import InvalidInputError
+from berth.domain.flavor import Flavor
+from berth.domain.image import Image
+from berth.domain.offer import SELECT_ID_BYTES
+from berth.domain.request import COUNT_MAX, Request
+from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.zone_orders import Surplus
+from berth.services.crypto.base64url import raw_of, url_text_of
+from berth.services.zoning.messages.loop_tokens import MARK_BYTES
+
+NAMES_MAX = 20_000
+"""Most instances or selects that one message may name."""
+_MARKS_MAX = 64
+"""More than layers fit into the longest blob."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMessage:
+    """What one instance is asked to be, and for whom."""
+
+    request_id: str
+    flavor: Flavor
+    project_id: str
+    user_id: str
+    image: Image | None = None
+    availability_zone: str | None = None
+    hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    group_uuid: str | None = None
+
+    @classmethod
+    def of(cls, request: Request) -> "RequestMessage":
+        """Make one of a request."""
+        return cls(
+            request_id=request.request_id,
+            flavor=request.flavor,
+            project_id=request.project_id,
+            user_id=request.user_id,
+            image=request.image,
+            availability_zone=request.availability_zone,
+            hints=request.hints,
+            group_uuid=request.group_uuid,
+        )
+
+    def request(self, instance_uuids: tuple[str, ...]) -> Request:
+        """Return the request for some instances."""
+        return Request(
+            request_id=self.request_id,
+            instance_uuids=instance_uuids,
+            flavor=self.flavor,
+            project_id=self.project_id,
+            user_id=self.user_id,
+            image=self.image,
+            availability_zone=self.availability_zone,
+            hints=self.hints,
+            group_uuid=self.group_uuid,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMessage:
+    """A server group of the sender."""
+
+    uuid: str
+    name: str
+    policy: GroupPolicy
+    project_id: str = ""
+    user_id: str = ""
+    max_server_per_host: int = 1
+
+    @classmethod
+    def of(cls, group: ServerGroup | None) -> "GroupMessage | None":
+        """Make one of a group."""
+        if group is None:
+            return None
+        return cls(
+            group.uuid,
+            group.name,
+            group.policy,
+            group.project_id,
+            group.user_id,
+            group.max_server_per_host,
+        )
+
+    @property
+    def group(self) -> ServerGroup:
+        """The group."""
+        return ServerGroup(
+            self.uuid,
+            self.name,
+            self.policy,
+            self.project_id,
+            self.user_id,
+            self.max_server_per_host,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SurplusMessage:
+    """Offers of a select beyond its first `keep`."""
+
+    select_id: str
+    keep: int = 0
+
+    @classmethod
+    def of(cls, surplus: Surplus) -> "SurplusMessage":
+        """Make one of such offers."""
+        return cls(url_text_of(surplus.select_id), surplus.keep)
+
+    @property
+    def surplus(self) -> Surplus:
+        """The offers.
+
+        Raises:
+            InvalidInputError: naming the field.
+        """
+        select_id = bytes_of("select_id", self.select_id)
+        check_range("select_id", len(select_id), SELECT_ID_BYTES, SELECT_ID_BYTES)
+        check_range("keep", self.keep, 0, COUNT_MAX)
+        return Surplus(select_id, self.keep)
+
+
+def bytes_of(name: str, text: str) -> bytes:
+    """Read what `url_text_of` writes.
+
+    Raises:
+        InvalidInputError: it is something else; `name` is its field.
+    """
+    try:
+        return raw_of(text)
+    except ValueError as error:
+        raise InvalidInputError(name, "must be base64 in the characters of URLs") from error
+
+
+def read_marks(name: str, texts: Sequence[str]) -> tuple[bytes, ...]:
+    """Read the marks of zones; see `RingMarks`.
+
+    Raises:
+        InvalidInputError: they are no marks, or more than there could be; `name` is their field.
+    """
+    check_range(name, len(texts), 0, _MARKS_MAX)
+    marks = tuple(bytes_of(name, one) for one in texts)
+    if any(len(one) != MARK_BYTES for one in marks):
+        raise InvalidInputError(name, f"must be marks of zones, of {MARK_BYTES} bytes each")
+    return marks
+
+
+def check_range(name: str, value: int, least: int, most: int) -> None:
+    """Refuse a number that is out of bounds.
+
+    Raises:
+        InvalidInputError: it is; `name` is its field.
+    """
+    if not least <= value <= most:
+        raise InvalidInputError(name, f"{value} must be {least} to {most}")

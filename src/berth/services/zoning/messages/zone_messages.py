@@ -1,0 +1,298 @@
+"""Zone messages: what zones say to each other, as plain data that any codec can write.
+
+Nothing here names a host of the sender: what comes in is read into these types alone, so a parent
+can say no more of an instance than they have fields for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from berth.domain.instance import Instance
+from berth.domain.offer import BLOB_BYTES_MAX, BLOB_BYTES_MIN, OfferFlaw
+from berth.domain.request import COUNT_MAX, instance_uuid_of
+from berth.domain.zone_orders import (
+    OFFER_BYTES,
+    BuildItem,
+    BuildOrder,
+    BuildOutcome,
+    Offers,
+    ReleaseOrder,
+    SelectOrder,
+    Withdrawal,
+)
+from berth.services.crypto.base64url import url_text_of
+from berth.services.zoning.messages.message_parts import (
+    NAMES_MAX,
+    GroupMessage,
+    RequestMessage,
+    SurplusMessage,
+    bytes_of,
+    check_range,
+    read_marks,
+)
+
+DEADLINE_MS_MAX = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class SelectMessage:
+    """A request for offers; the time that is left, not the time of day, as clocks differ.
+
+    `surplus` are offers of before that are let go on this occasion, which saves a message. `marks`
+    say nothing but to the zones that made them, each of which the select came through.
+    """
+
+    request: RequestMessage
+    num_instances: int = 1
+    deadline_ms: int = 2_000
+    blob_bytes: int = OFFER_BYTES
+    group: GroupMessage | None = None
+    hold: bool = True
+    surplus: tuple[SurplusMessage, ...] = ()
+    marks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, order: SelectOrder, now_s: float, request: RequestMessage | None = None
+    ) -> "SelectMessage":
+        """Make one of an order; `request` is the message of its request, if it is there already."""
+        left_ms = int((order.deadline_s - now_s) * 1000)
+        return cls(
+            request=request or RequestMessage.of(order.request),
+            num_instances=len(order.request.instance_uuids),
+            deadline_ms=max(1, min(left_ms, DEADLINE_MS_MAX)),
+            blob_bytes=order.blob_bytes,
+            group=GroupMessage.of(order.group),
+            hold=order.hold,
+            surplus=tuple(map(SurplusMessage.of, order.surplus)),
+            marks=tuple(map(url_text_of, order.marks)),
+        )
+
+    def order(self, audience: str, now_s: float) -> SelectOrder:
+        """Return the order of a parent.
+
+        Raises:
+            InvalidInputError: naming the field.
+        """
+        check_range("num_instances", self.num_instances, 1, COUNT_MAX)
+        check_range("deadline_ms", self.deadline_ms, 1, DEADLINE_MS_MAX)
+        check_range("blob_bytes", self.blob_bytes, BLOB_BYTES_MIN, BLOB_BYTES_MAX)
+        check_range("surplus", len(self.surplus), 0, NAMES_MAX)
+        # Which of the request's instances an offer is for does not matter to it.
+        uuids = (
+            instance_uuid_of(f"{self.request.request_id}?", index)
+            for index in range(self.num_instances)
+        )
+        return SelectOrder(
+            request=self.request.request(tuple(uuids)),
+            audience=audience,
+            deadline_s=now_s + self.deadline_ms / 1000,
+            blob_bytes=self.blob_bytes,
+            group=None if self.group is None else self.group.group,
+            hold=self.hold,
+            surplus=tuple(one.surplus for one in self.surplus),
+            marks=read_marks("marks", self.marks),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WeightMessage:
+    """One offer."""
+
+    weight: float
+    blob: str
+
+
+@dataclass(frozen=True, slots=True)
+class OffersMessage:
+    """The answer to a select, best first (D1: `{"weights": [...]}`)."""
+
+    select_id: str
+    weights: tuple[WeightMessage, ...]
+
+    @classmethod
+    def of(cls, offers: Offers) -> "OffersMessage":
+        """Make one of offers."""
+        pairs = zip(offers.weights, offers.blobs, strict=True)
+        weights = tuple(WeightMessage(weight, url_text_of(blob)) for weight, blob in pairs)
+        return cls(url_text_of(offers.select_id), weights)
+
+    @property
+    def offers(self) -> Offers:
+        """The offers.
+
+        Raises:
+            InvalidInputError: a blob or the select's id is no base64.
+        """
+        return Offers(
+            select_id=bytes_of("select_id", self.select_id),
+            weights=tuple(one.weight for one in self.weights),
+            blobs=tuple(bytes_of("blob", one.blob) for one in self.weights),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceMessage:
+    """One instance to be built by an offer."""
+
+    uuid: str
+    name: str
+    blob: str
+    sent_ms: int
+    launch_index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BuildMessage:
+    """Instances of one request, each with its offer, and what they have in common."""
+
+    request: RequestMessage
+    reservation_id: str
+    instances: tuple[InstanceMessage, ...]
+    group: GroupMessage | None = None
+    requested_zone: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    extra: Mapping[str, object] = field(default_factory=dict[str, object])
+    created_at_s: float = 0.0
+
+    @classmethod
+    def of(cls, order: BuildOrder) -> "BuildMessage":
+        """Make one of an order; its instances are of one request, so they differ in little."""
+        first = order.items[0].instance
+        return cls(
+            request=RequestMessage.of(order.request),
+            reservation_id=first.reservation_id,
+            instances=tuple(
+                InstanceMessage(
+                    item.instance.uuid,
+                    item.instance.name,
+                    url_text_of(item.blob),
+                    item.sent_ms,
+                    item.instance.launch_index,
+                )
+                for item in order.items
+            ),
+            group=GroupMessage.of(order.group),
+            requested_zone=first.requested_zone,
+            metadata=first.metadata,
+            extra=first.extra,
+            created_at_s=first.created_at_s,
+        )
+
+    def order(self, audience: str, now_s: float) -> BuildOrder:
+        """Return the order of a parent.
+
+        Raises:
+            InvalidInputError: naming the field.
+        """
+        check_range("instances", len(self.instances), 1, COUNT_MAX)
+        uuids = tuple(one.uuid for one in self.instances)
+        created_at_s = min(self.created_at_s, now_s) if self.created_at_s > 0 else now_s
+        return BuildOrder(
+            request=self.request.request(uuids),
+            audience=audience,
+            items=tuple(
+                BuildItem(
+                    self._instance(one, created_at_s), bytes_of("blob", one.blob), one.sent_ms
+                )
+                for one in self.instances
+            ),
+            group=None if self.group is None else self.group.group,
+        )
+
+    def _instance(self, one: InstanceMessage, created_at_s: float) -> Instance:
+        asked = self.request
+        return Instance(
+            uuid=one.uuid,
+            name=one.name,
+            project_id=asked.project_id,
+            user_id=asked.user_id,
+            request_id=asked.request_id,
+            reservation_id=self.reservation_id,
+            flavor=asked.flavor,
+            image=asked.image,
+            launch_index=one.launch_index,
+            requested_zone=self.requested_zone,
+            group_uuid=asked.group_uuid,
+            hints=asked.hints,
+            metadata=self.metadata,
+            extra=self.extra,
+            created_at_s=created_at_s,
+            updated_at_s=created_at_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeMessage:
+    """What came of one instance; `flaw` is None when it is being built."""
+
+    uuid: str
+    flaw: OfferFlaw | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomesMessage:
+    """The answer to a build."""
+
+    reservation_id: str
+    instances: tuple[OutcomeMessage, ...]
+
+    @classmethod
+    def of(cls, reservation_id: str, outcomes: tuple[BuildOutcome, ...]) -> "OutcomesMessage":
+        """Make one of outcomes."""
+        told = tuple(OutcomeMessage(one.instance_uuid, one.flaw) for one in outcomes)
+        return cls(reservation_id, told)
+
+    @property
+    def outcomes(self) -> tuple[BuildOutcome, ...]:
+        """The outcomes."""
+        return tuple(BuildOutcome(one.uuid, one.flaw) for one in self.instances)
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawalMessage:
+    """An instance that is not to be built by what was sent until `sent_ms`."""
+
+    uuid: str
+    sent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseMessage:
+    """What a parent does not want (any more)."""
+
+    surplus: tuple[SurplusMessage, ...] = ()
+    withdrawn: tuple[WithdrawalMessage, ...] = ()
+    keeps_built: bool = False
+
+    @classmethod
+    def of(cls, order: ReleaseOrder) -> "ReleaseMessage":
+        """Make one of an order."""
+        return cls(
+            tuple(map(SurplusMessage.of, order.surplus)),
+            tuple(WithdrawalMessage(one.instance_uuid, one.sent_ms) for one in order.withdrawn),
+            order.keeps_built,
+        )
+
+    def order(self, audience: str, project_id: str) -> ReleaseOrder:
+        """Return the order of a parent, for one of its tenants.
+
+        Raises:
+            InvalidInputError: naming the field.
+        """
+        check_range("surplus", len(self.surplus), 0, NAMES_MAX)
+        check_range("withdrawn", len(self.withdrawn), 0, NAMES_MAX)
+        return ReleaseOrder(
+            audience=audience,
+            surplus=tuple(one.surplus for one in self.surplus),
+            withdrawn=tuple(Withdrawal(one.uuid, one.sent_ms) for one in self.withdrawn),
+            project_id=project_id,
+            keeps_built=self.keeps_built,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KeptMessage:
+    """The answer to a release: instances that are there and stay; all others are gone."""
+
+    kept: tuple[str, ...]

@@ -1,0 +1,133 @@
+"""Offering: what the hosts of this zone would give to a request, held for a while."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from berth.domain.decision import Decision, RefusalCode, Verdict
+from berth.domain.offer import SELECT_ID_BYTES
+from berth.domain.request import Request
+from berth.domain.server_group import ServerGroup
+from berth.domain.zone_orders import SelectOrder
+from berth.ports.clock import Clock
+from berth.services.decisions.decisions import Deciding
+from berth.services.replica.follower import Follower
+from berth.services.replica.replica import Replica
+from berth.services.zoning.offers.held_offers import HeldOffers, steady_s
+from berth.tables.host.hosts import HostTable
+
+
+@dataclass(frozen=True, slots=True)
+class HostOffer:
+    """Room for one instance on a host of this zone."""
+
+    weight: float
+    provider_uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostOffers:
+    """What the hosts of this zone give to one select, in the order in which it holds."""
+
+    select_id: bytes
+    offers: tuple[HostOffer, ...]
+    ends_at_s: float
+    decision: Decision
+    """Why there are no more; it names hosts, so it does not leave the zone."""
+
+
+class Offering:
+    """Makes offers of the table of one scheduler.
+
+    Args:
+        replica: has the table.
+        follower: catches up before somebody is told that there is no room.
+        deciding: decides, by the policy in force.
+        held: keeps what is offered.
+        clock: tells the time.
+        random_bytes: gives so many random bytes.
+        hold_s: seconds for which an offer stands; 0 holds nothing.
+        life_s: seconds for which an offer may be used, held or not.
+    """
+
+    def __init__(  # noqa: PLR0913 - one part each
+        self,
+        *,
+        replica: Replica,
+        follower: Follower,
+        deciding: Deciding,
+        held: HeldOffers,
+        clock: Clock,
+        random_bytes: Callable[[int], bytes],
+        hold_s: float,
+        life_s: float,
+    ) -> None:
+        self._replica = replica
+        self._follower = follower
+        self._deciding = deciding
+        self._held = held
+        self._clock = clock
+        self._random_bytes = random_bytes
+        self._hold_s = hold_s
+        self._life_s = life_s
+
+    async def offer(self, order: SelectOrder) -> HostOffers:
+        """Offer room for as many of a request's instances as there is, and hold it.
+
+        Raises:
+            InvalidInputError: flavor or image hold a spec that cannot be read.
+            UnavailableError: the ledger cannot be reached.
+        """
+        self._held.expire(steady_s(self._clock))
+        decision = self._decide(order)
+        if decision.verdict is Verdict.REFUSED and await self._follower.catch_up():
+            # What is refused must not rest on a table from before the order came.
+            decision = self._decide(order)
+        now_s = self._clock.now_s()
+        select_id = self._random_bytes(SELECT_ID_BYTES)
+        if order.hold and self._hold_s > 0:
+            self._held.hold(
+                select_id,
+                order.audience,
+                order.request,
+                decision.placements,
+                decision.amounts,
+                ends_s=steady_s(self._clock) + self._hold_s,
+            )
+        offers = (HostOffer(one.chosen.score, one.provider_uuid) for one in decision.placements)
+        return HostOffers(select_id, tuple(offers), now_s + self._life_s, decision)
+
+    def release(self, select_id: bytes, audience: str, *, keep: int = 0) -> int:
+        """See `HeldOffers.release`."""
+        return self._held.release(select_id, audience, keep=keep)
+
+    def _decide(self, order: SelectOrder) -> Decision:
+        """Place all instances, or else as many as fit."""
+        if order.group is None:
+            return self._decide_alone(order.request)
+        with _known(self._replica.hosts, order.group):
+            return self._decide_alone(order.request)
+
+    def _decide_alone(self, request: Request) -> Decision:
+        decision = self._deciding.decide(request)
+        refusal = decision.refusal
+        if refusal is None or refusal.code is not RefusalCode.NOT_ENOUGH or not refusal.placed:
+            return decision
+        return self._deciding.decide(_part_of(request, refusal.placed))
+
+
+def _part_of(request: Request, count: int) -> Request:
+    return replace(request, instance_uuids=request.instance_uuids[:count])
+
+
+@contextmanager
+def _known(hosts: HostTable, group: ServerGroup) -> Generator[None]:
+    """Have a group of the parent's be known while a decision is made."""
+    if group.uuid in hosts.server_groups:
+        yield
+        return
+    hosts.server_groups[group.uuid] = group
+    try:
+        yield
+    finally:
+        del hosts.server_groups[group.uuid]

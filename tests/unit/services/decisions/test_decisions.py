@@ -1,0 +1,92 @@
+"""Deciding: a dry run tells more than a record, and changes as little."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.decision import Decision, TriedDecision, Verdict
+from berth.scheduling.drivers import chance
+from berth.scheduling.evaluation.ranking import Ranking
+from berth.scheduling.evaluation.weighing import weigh
+from berth.scheduling.plan import inspection
+from berth.scheduling.plan.inspection import inspect
+from berth.scheduling.rules.rule import Normalisation, Query, Weigher
+from berth.tables.columnar.bitsets import Rows
+from berth.tables.host.hosts import HostTable
+from berth.testing.builders import make_flavor, make_request
+from tests.unit.services import wiring
+from tests.unit.services.wiring import Fleet, open_desk
+
+
+def _record(decision: Decision) -> Decision:
+    """Return what a record would keep, without the time that it took."""
+    names = Decision.__dataclass_fields__
+    return Decision(**{name: getattr(decision, name) for name in names} | {"duration_us": 0})
+
+
+async def test_a_dry_run_names_who_would_have_won_of_all_hosts() -> None:
+    """As the offline explanation does, and the decision is the one that would be kept."""
+    desk = await open_desk(Fleet(hosts=12, vcpus=40))
+    request = make_request(1, count=2)
+    tried = desk.deciding.try_out(request)
+    assert isinstance(tried, TriedDecision)
+    assert _record(tried) == _record(desk.deciding.decide(request))
+    whole = inspect(
+        desk.replica.hosts,
+        request,
+        wiring.POLICY,
+        now_s=tried.decided_at_s,
+        seed=tried.seed,
+    )
+    assert len(tried.counterfactuals) > 2
+    assert tried.counterfactuals == whole.instances[0].counterfactuals
+
+
+async def test_only_the_first_instance_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work does not grow with the number of instances."""
+    desk = await open_desk(Fleet(hosts=12, vcpus=40))
+    weighed: list[str] = []
+
+    def counting(
+        hosts: HostTable,
+        query: Query,
+        rows: Rows,
+        weighers: Sequence[Weigher],
+        normalisation: Normalisation,
+    ) -> Ranking:
+        weighed.append(query.instance_uuid)
+        return weigh(hosts, query, rows, weighers, normalisation)
+
+    monkeypatch.setattr(inspection, "weigh", counting)
+    request = make_request(1, count=9)
+    assert desk.deciding.try_out(request).counterfactuals
+    assert weighed == [request.instance_uuids[0]]
+
+
+async def test_nothing_is_told_where_no_weigher_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a refusal, and of a driver that goes by something else."""
+    desk = await open_desk(Fleet(hosts=3))
+    wide = replace(make_request(1), flavor=make_flavor(vcpus=9_999))
+    refused = desk.deciding.try_out(wide)
+    assert (refused.verdict, refused.counterfactuals) == (Verdict.REFUSED, ())
+    by_chance = replace(wiring.POLICY, driver=chance.build())
+    monkeypatch.setattr(wiring, "POLICY", by_chance)
+    tried = desk.deciding.try_out(make_request(2))
+    assert (tried.verdict, tried.counterfactuals) == (Verdict.PLACED, ())
+
+
+async def test_who_loses_claims_to_others_chooses_among_more_hosts() -> None:
+    """By the request's seed, so the same request is decided alike; the record tells how many."""
+    desk = await open_desk(Fleet(hosts=12, vcpus=40))
+    requests = [make_request(number) for number in range(1, 30)]
+    calm = [desk.deciding.decide(one) for one in requests]
+    assert {one.chosen_among for one in calm} == {1}
+    assert len({one.placements[0].host for one in calm}) == 1
+    for _ in range(3):
+        desk.deciding.note_claim(is_lost=True)
+    fought = [desk.deciding.decide(one) for one in requests]
+    assert {one.chosen_among for one in fought} == {8}
+    assert 4 < len({one.placements[0].host for one in fought}) <= 8
+    again = [desk.deciding.decide(one) for one in requests]
+    assert [*map(_record, again)] == [*map(_record, fought)]

@@ -1,0 +1,97 @@
+"""Hardware turns: what a decision has seen of a host, and who waits for whom."""
+
+import asyncio
+from collections.abc import Sequence
+
+from berth.domain.assignment import Assignment
+from berth.domain.decision import Placement, ScoredHost
+from berth.domain.hardware_share import CellShare, DeviceShare
+from berth.domain.write import Guard
+from berth.services.decisions.device_locks import HardwareTurns, hardware_guard, hosts_with_choices
+
+
+def placement(host: str, assignment: Assignment | None = None) -> Placement:
+    """Return the placement of an instance on a host."""
+    chosen = ScoredHost.of(host, host, 0.0, ())
+    return Placement("i", host, host, host, 1, chosen, assignment=assignment)
+
+
+CELLS = Assignment(numa=(CellShare(0, 1),))
+DEVICES = Assignment(devices=(DeviceShare("p", 1),))
+
+
+async def seen(turns: HardwareTurns, table_version: int, *hosts: str) -> list[Guard]:
+    """Return the guards of a decision that chose cells on some hosts."""
+    chosen = [placement(host, CELLS) for host in hosts]
+    async with turns.guards(chosen, table_version) as guards:
+        return guards
+
+
+def test_hosts_of_which_something_was_chosen() -> None:
+    """Cells or devices; amounts are the ledger's own business."""
+    every: Sequence[Placement] = [
+        placement("b", DEVICES),
+        placement("a", CELLS),
+        placement("a", CELLS),
+        placement("c"),
+        placement("d", Assignment(root={"VCPU": 1})),
+    ]
+    assert hosts_with_choices(every) == ["a", "b"]
+
+
+async def test_a_decision_has_seen_what_its_table_held() -> None:
+    """Each host has a guard of its own."""
+    assert await seen(HardwareTurns(), 7, "b", "a") == [
+        Guard(hardware_guard("a"), 7),
+        Guard(hardware_guard("b"), 7),
+    ]
+    assert await seen(HardwareTurns(), 7) == []
+
+
+async def test_and_what_its_process_has_committed_since() -> None:
+    """One's own commits join up, as long as nobody else's lies between."""
+    turns = HardwareTurns()
+    turns.note([Guard(hardware_guard("a"), 7)], 9)
+    turns.note([Guard(hardware_guard("a"), 9)], 12)
+    assert await seen(turns, 7, "a") == [Guard(hardware_guard("a"), 12)]
+    assert await seen(turns, 8, "a") == [Guard(hardware_guard("a"), 12)]
+    assert await seen(turns, 13, "a") == [Guard(hardware_guard("a"), 13)]
+    assert await seen(turns, 6, "a") == [Guard(hardware_guard("a"), 6)]
+    assert await seen(turns, 7, "b") == [Guard(hardware_guard("b"), 7)]
+    turns.note([Guard(hardware_guard("a"), 20)], 22)
+    assert await seen(turns, 12, "a") == [Guard(hardware_guard("a"), 12)]
+
+
+async def test_only_so_much_is_remembered() -> None:
+    """What is forgotten costs a plan made anew, and nothing else."""
+    turns = HardwareTurns()
+    for number in range(5_000):
+        turns.note([Guard(hardware_guard(str(number)), 1)], 2)
+    assert len(turns._own) == 4096
+    assert await seen(turns, 1, "0") == [Guard(hardware_guard("0"), 1)]
+    for version in range(100):
+        turns.note([Guard(hardware_guard("a"), version)], version + 1)
+    assert await seen(turns, 0, "a") == [Guard(hardware_guard("a"), 0)]
+    assert await seen(turns, 99, "a") == [Guard(hardware_guard("a"), 100)]
+
+
+async def test_placements_on_one_host_wait_for_each_other() -> None:
+    """Those on other hosts do not, and hosts are taken in one order, so nobody waits for ever."""
+    turns = HardwareTurns()
+    done: list[str] = []
+
+    async def commit(name: str, *hosts: str) -> None:
+        async with turns.guards([placement(host, CELLS) for host in hosts], 1):
+            await asyncio.sleep(0)
+            done.append(name)
+
+    async with turns.guards([placement("a", CELLS)], 1):
+        waiting = [
+            asyncio.create_task(commit("a, b", "a", "b")),
+            asyncio.create_task(commit("b, a", "b", "a")),
+        ]
+        await commit("c", "c")
+        assert done == ["c"]
+    await asyncio.wait_for(asyncio.gather(*waiting), 1)
+    assert sorted(done) == ["a, b", "b, a", "c"]
+    assert len(turns._locks) == 0

@@ -1,0 +1,102 @@
+"""Aggregates: sets of hosts, each host in one availability zone at most."""
+
+import asyncio
+
+import pytest
+
+from berth.domain.aggregate import AZ_KEY
+from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from berth.services.fleet.aggregates import Aggregates
+from tests.unit.services.wiring import open_desk
+
+
+@pytest.fixture
+async def aggregates() -> Aggregates:
+    """Return the use cases on a ledger with two hosts."""
+    return (await open_desk()).aggregates
+
+
+async def test_an_aggregate_is_made_read_and_removed(aggregates: Aggregates) -> None:
+    """Ids count from 1 and are not used again."""
+    made = await aggregates.create("a", {"ssd": "true"})
+    assert (made.aggregate_id, made.metadata) == (1, {"ssd": "true"})
+    assert await aggregates.get(1) == made
+    await aggregates.delete(1)
+    with pytest.raises(NotFoundError):
+        await aggregates.get(1)
+    assert (await aggregates.create("a", {})).aggregate_id == 2
+
+
+async def test_a_name_is_taken_once(aggregates: Aggregates) -> None:
+    """By creating, by renaming, and by two who create at once."""
+    await aggregates.create("a", {})
+    await aggregates.create("b", {})
+    with pytest.raises(ConflictError):
+        await aggregates.create("a", {})
+    with pytest.raises(ConflictError):
+        await aggregates.rename(2, "a")
+    assert (await aggregates.rename(2, "b")).name == "b"
+    results = await asyncio.gather(
+        *(aggregates.create("c", {}) for _ in range(2)), return_exceptions=True
+    )
+    assert sum(isinstance(result, ConflictError) for result in results) == 1
+
+
+async def test_aggregates_are_listed_by_number(aggregates: Aggregates) -> None:
+    """Ten comes after nine."""
+    for number in range(1, 12):
+        await aggregates.create(f"a-{number}", {})
+    assert [one.aggregate_id for one in await aggregates.all()] == list(range(1, 12))
+
+
+async def test_hosts_come_and_go(aggregates: Aggregates) -> None:
+    """Each change is dated; wrong ones are named."""
+    await aggregates.create("a", {})
+    changed = await aggregates.add_host(1, "host-1")
+    assert changed.hosts == {"host-1"}
+    assert changed.updated_at_s is not None
+    with pytest.raises(ConflictError, match="already"):
+        await aggregates.add_host(1, "host-1")
+    with pytest.raises(NotFoundError):
+        await aggregates.add_host(1, "nobody")
+    with pytest.raises(NotFoundError):
+        await aggregates.add_host(9, "host-1")
+    with pytest.raises(InvalidInputError, match="not empty"):
+        await aggregates.delete(1)
+    assert (await aggregates.remove_host(1, "host-1")).hosts == frozenset()
+    with pytest.raises(NotFoundError):
+        await aggregates.remove_host(1, "host-1")
+
+
+async def test_hosts_added_at_once_are_all_there(aggregates: Aggregates) -> None:
+    """No change is lost to another."""
+    await aggregates.create("a", {})
+    await asyncio.gather(*(aggregates.add_host(1, f"host-{n}") for n in (1, 2)))
+    assert (await aggregates.get(1)).hosts == {"host-1", "host-2"}
+
+
+async def test_metadata_is_merged(aggregates: Aggregates) -> None:
+    """None removes a key, others are set or stay."""
+    await aggregates.create("a", {"one": "1", "two": "2"})
+    changed = await aggregates.set_metadata(1, {"one": None, "three": "3", "none": None})
+    assert changed.metadata == {"two": "2", "three": "3"}
+
+
+async def test_a_host_cannot_be_in_two_zones(aggregates: Aggregates) -> None:
+    """Neither by adding it, nor by giving its aggregate another zone, nor by both at once."""
+    await aggregates.create("a", {AZ_KEY: "az-1"})
+    await aggregates.create("b", {AZ_KEY: "az-2"})
+    await aggregates.create("c", {})
+    await aggregates.add_host(1, "host-1")
+    with pytest.raises(ConflictError, match="az-1, az-2"):
+        await aggregates.add_host(2, "host-1")
+    await aggregates.add_host(3, "host-1")
+    with pytest.raises(ConflictError):
+        await aggregates.set_metadata(3, {AZ_KEY: "az-2"})
+    await aggregates.set_metadata(3, {AZ_KEY: "az-1"})
+    results = await asyncio.gather(
+        aggregates.add_host(1, "host-2"),
+        aggregates.add_host(2, "host-2"),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(result, ConflictError) for result in results) == 1

@@ -1,0 +1,154 @@
+"""Writing off: what waits for a host that never comes back is ended; no only copy is touched."""
+
+import pytest
+
+from berth.domain.errors import ConflictError, NotFoundError
+from berth.domain.host import Service
+from berth.domain.instance import Instance, Status
+from berth.domain.migration import Stage
+from berth.services.fleet.write_off import WriteOff, WritingOff
+from berth.services.servers.moves import Target
+from berth.testing.builders import make_request
+from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
+
+
+class Case:
+    """A town in which the host of an instance has died, and been evacuated."""
+
+    def __init__(self, town: Town, host: str, vm: Instance) -> None:
+        self.town, self.host, self.vm = town, host, vm
+
+    @property
+    def writing(self) -> WritingOff:
+        """Who writes off."""
+        return WritingOff(self.town.ledger, self.town.desk.clock, self.town.desk.told)
+
+    async def plan(self) -> WriteOff:
+        """Say what would be done."""
+        return await self.writing.plan(self.host, service_down_time_s=DOWN_S)
+
+    async def write_off(self) -> WriteOff:
+        """Do it."""
+        return await self.writing.write_off(self.host, service_down_time_s=DOWN_S)
+
+    async def force(self, *, down: bool = True) -> None:
+        """Have an operator say that the host is down, or not."""
+        await self.town.desk.hosts.set_service(self.host, forced_down=down)
+
+
+async def evacuated() -> Case:
+    """Make an instance, kill its host and evacuate it; long ago."""
+    town = await open_town()
+    vm = await town.create()
+    assert vm.host is not None
+    await town.kill(vm.host)
+    await town.operations.evacuate(vm.uuid, Target(), caller(), service_down_time_s=DOWN_S)
+    await town.work()
+    return Case(town, vm.host, await town.get(vm.uuid))
+
+
+async def test_what_was_left_is_ended_and_freed() -> None:
+    """Once, and the plan says it before."""
+    case = await evacuated()
+    assert await case.town.used() == {case.host: 1, case.vm.host: 1}
+    planned = await case.plan()
+    assert [one.migration.instance_uuid for one in planned.moves] == [case.vm.uuid]
+    assert planned.freed["VCPU"] == 1
+    assert await case.town.used() == {case.host: 1, case.vm.host: 1}
+    assert await case.write_off() == planned
+    assert await case.town.used() == {case.vm.host: 1}
+    assert (await case.town.migration()).stage is Stage.COMPLETED
+    assert "host_written_off" in case.town.desk.told.events
+    assert (await case.write_off()).moves == ()
+
+
+async def test_a_host_that_is_not_forced_down_is_not_written_off() -> None:
+    """Silence alone says nothing: only an operator knows that the machine is off."""
+    case = await evacuated()
+    await case.force(down=False)
+    for deed in (case.plan, case.write_off):
+        with pytest.raises(ConflictError, match="force-down"):
+            await deed()
+    assert (await case.town.migration()).stage is Stage.LEFT_BEHIND
+
+
+async def test_a_host_whose_agent_lives_is_not_written_off() -> None:
+    """It clears away what is left by itself."""
+    case = await evacuated()
+    await case.town.desk.hosts.heartbeat([case.host])
+    with pytest.raises(ConflictError, match="was heard of"):
+        await case.write_off()
+    assert (await case.town.migration()).stage is Stage.LEFT_BEHIND
+
+
+async def test_a_host_that_comes_back_meanwhile_is_not_written_off() -> None:
+    """An operator takes the force away, between the plan and the deed."""
+    case = await evacuated()
+
+    async def come_back(_: object) -> None:
+        case.town.ledger.before_commit = None
+        await case.force(down=False)
+
+    case.town.ledger.before_commit = come_back
+    with pytest.raises(ConflictError, match="force-down"):
+        await case.write_off()
+    assert await case.town.used() == {case.host: 1, case.vm.host: 1}
+
+
+async def test_nobody_is_written_off_who_is_not_there() -> None:
+    """A name that is mistyped does nothing."""
+    town = await open_town()
+    writing = WritingOff(town.ledger, town.desk.clock, town.desk.told)
+    with pytest.raises(NotFoundError):
+        await writing.write_off("host-99", service_down_time_s=DOWN_S)
+
+
+async def test_an_only_copy_is_never_touched() -> None:
+    """Instances on the host stay with their room, and so do moves that have something there."""
+    town = await open_town()
+    await town.flavor()
+    vm = await town.create()
+    assert vm.host is not None
+    await town.operations.resize(vm.uuid, BIG, caller())
+    await town.work(0.001)
+    moving = await town.migration()
+    await town.kill(moving.source.host)
+    stays = await town.create(make_request(2))
+    await town.desk.clock.sleep(DOWN_S + 1)
+    case = Case(town, moving.source.host, vm)
+    held = await town.used()
+    done = await case.write_off()
+    assert done.moves == ()
+    assert await town.used() == held
+    assert (await town.migration()).stage is moving.stage
+    assert [one.uuid for one in done.waiting] == [moving.uuid]
+    assert (await town.get(stays.uuid)).status is Status.ACTIVE
+
+
+async def test_instances_that_are_there_are_named() -> None:
+    """They are to be evacuated or deleted first, if anybody wants that."""
+    town = await open_town()
+    vm = await town.create()
+    assert vm.host is not None
+    await town.kill(vm.host)
+    await town.desk.clock.sleep(DOWN_S + 1)
+    done = await Case(town, vm.host, vm).write_off()
+    assert done.instances == (vm.uuid,)
+    assert await town.used() == {vm.host: 1}
+    assert await town.get(vm.uuid) == vm
+
+
+async def test_a_host_that_returns_all_the_same_loses_what_was_written_off() -> None:
+    """The guest runs elsewhere by now; its agent destroys the other one and says so."""
+    case = await evacuated()
+    await case.write_off()
+    town = case.town
+    assert case.vm.uuid in town.machines[case.host].guests
+    await town.restart(town.fakes)
+    await town.work()
+    assert town.guests() == {case.vm.host: ["running"]}
+    service = await town.ledger.get(Service, case.host)
+    assert service is not None
+    assert [one.key for one in service.audit.mended] == [case.vm.uuid]
+    assert f"on {case.vm.host}" in service.audit.mended[0].text
+    assert service.forced_down

@@ -1,0 +1,246 @@
+"""Failed builds: what the agent of a host counts, and who hears of it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.errors import DriverError
+from berth.domain.host import Service
+from berth.domain.instance import Instance, Task
+from berth.domain.write import Put, Unit
+from berth.lab.kernel import STARTED_AT_S
+from berth.services.host_work import Bench, HostWork
+from berth.services.host_work.bench import cause_of
+from berth.services.placement.failed_builds import FailedBuilds
+from berth.testing.builders import make_instance, make_take, make_uuid
+from tests.unit.services.wiring import Desk, open_desk
+
+HOST = "host-1"
+
+
+async def service_of(desk: Desk) -> Service:
+    """Return the service of the host as the ledger has it."""
+    service = await desk.ledger.get(Service, HOST)
+    assert service is not None
+    return service
+
+
+async def count(desk: Desk) -> int:
+    """Return the failed builds of the host as the ledger has them."""
+    return (await service_of(desk)).failed_builds
+
+
+async def test_failures_add_up_until_a_success() -> None:
+    """The time is that of the newest; both are gone after a build that succeeds."""
+    desk = await open_desk()
+    builds = FailedBuilds(desk.ledger, desk.clock)
+    await builds.note_failure(HOST, "demo", FailureCause.DRIVER)
+    await asyncio.sleep(5)
+    await builds.note_failure(HOST, "demo", FailureCause.DRIVER)
+    service = await service_of(desk)
+    assert (service.failed_builds, service.failed_at_s) == (2, STARTED_AT_S + 5)
+    await builds.note_success(HOST)
+    service = await service_of(desk)
+    assert (service.failed_builds, service.failed_at_s) == (0, 0.0)
+
+
+async def test_a_success_writes_nothing_when_none_failed() -> None:
+    """It reads the count once, in case the process before it left one."""
+    desk = await open_desk()
+    builds = FailedBuilds(desk.ledger, desk.clock)
+    before = await desk.ledger.version()
+    for _ in range(3):
+        await builds.note_success(HOST)
+    assert await desk.ledger.version() == before
+
+
+async def test_a_process_goes_on_from_the_count_of_the_one_before() -> None:
+    """For one that is new on the host the count is what the ledger says."""
+    desk = await open_desk()
+    await FailedBuilds(desk.ledger, desk.clock).note_failure(HOST, "demo", FailureCause.DRIVER)
+    await FailedBuilds(desk.ledger, desk.clock).note_failure(HOST, "demo", FailureCause.DRIVER)
+    assert await count(desk) == 2
+    await FailedBuilds(desk.ledger, desk.clock).note_success(HOST)
+    assert await count(desk) == 0
+
+
+async def test_builds_that_fail_at_once_all_count() -> None:
+    """None of them overwrites another."""
+    desk = await open_desk()
+    builds = FailedBuilds(desk.ledger, desk.clock)
+    await asyncio.gather(
+        *(builds.note_failure(HOST, "demo", FailureCause.DRIVER) for _ in range(30))
+    )
+    assert await count(desk) == 30
+
+
+async def test_what_an_operator_sets_meanwhile_stays() -> None:
+    """The agent and the operator change one record, and neither undoes the other."""
+    desk = await open_desk()
+
+    async def disable(units: Sequence[Unit]) -> None:
+        desk.ledger.before_commit = None
+        await desk.hosts.set_service(HOST, disabled=True, disabled_reason="repair")
+
+    desk.ledger.before_commit = disable
+    await FailedBuilds(desk.ledger, desk.clock).note_failure(HOST, "demo", FailureCause.DRIVER)
+    service = await service_of(desk)
+    assert (service.failed_builds, service.disabled_reason) == (1, "repair")
+
+
+async def test_registering_again_keeps_the_count() -> None:
+    """A host that is switched off and on is no better for it."""
+    desk = await open_desk()
+    await FailedBuilds(desk.ledger, desk.clock).note_failure(HOST, "demo", FailureCause.DRIVER)
+    report = await FakeDriver(FakeHost(HOST), desk.clock).report()
+    await desk.hosts.register([report])
+    assert await count(desk) == 1
+
+
+async def test_a_removed_service_does_not_come_back() -> None:
+    """Not even when it goes between being read and being written."""
+    desk = await open_desk()
+    builds = FailedBuilds(desk.ledger, desk.clock)
+
+    async def remove(units: Sequence[Unit]) -> None:
+        desk.ledger.before_commit = None
+        await desk.hosts.remove(HOST)
+
+    desk.ledger.before_commit = remove
+    await builds.note_failure(HOST, "demo", FailureCause.DRIVER)
+    await builds.note_success(HOST)
+    assert await desk.ledger.get(Service, HOST) is None
+
+
+async def test_a_host_that_counts_while_it_is_removed_is_removed() -> None:
+    """The removal is decided anew."""
+    desk = await open_desk()
+
+    async def fail(units: Sequence[Unit]) -> None:
+        desk.ledger.before_commit = None
+        await FailedBuilds(desk.ledger, desk.clock).note_failure(HOST, "demo", FailureCause.DRIVER)
+
+    desk.ledger.before_commit = fail
+    await desk.hosts.remove(HOST)
+    assert await desk.ledger.get(Service, HOST) is None
+
+
+async def test_a_count_that_cannot_be_saved_is_given_up() -> None:
+    """Whether it was written after all is found out at the next build."""
+    desk = await open_desk()
+    builds = FailedBuilds(desk.ledger, desk.clock)
+    desk.ledger.away = 1
+    await builds.note_failure(HOST, "demo", FailureCause.DRIVER)
+    assert await count(desk) == 0
+    desk.ledger.silent = 1
+    await builds.note_failure(HOST, "demo", FailureCause.DRIVER)
+    assert await count(desk) == 1
+    await builds.note_success(HOST)
+    assert await count(desk) == 0
+
+
+class Refusing(FakeDriver):
+    """A driver that refuses every build, and says whether the host is to blame."""
+
+    def __init__(self, desk: Desk, *, blames_host: bool) -> None:
+        super().__init__(FakeHost(HOST), desk.clock)
+        self.blames_host = blames_host
+
+    async def spawn(self, instance: Instance) -> None:
+        """Refuse."""
+        raise BuildError("it may not be here", blames_host=self.blames_host)
+
+
+@pytest.mark.parametrize(("blames_host", "counted"), [(True, 1), (False, 0)])
+async def test_only_what_the_host_is_to_blame_for_counts(
+    *, blames_host: bool, counted: int
+) -> None:
+    """A violated policy is no failure of the host, and no success either."""
+    desk = await open_desk()
+    driver = Refusing(desk, blames_host=blames_host)
+    work = HostWork(Bench(HOST, desk.ledger, driver, desk.clock))
+    spawning = replace(make_instance(1, host=HOST), task=Task.SPAWNING)
+    await desk.ledger.write(make_take(1), Put(spawning))
+    await work.carry_out(replace(spawning, revision=1))
+    assert await count(desk) == counted
+
+
+async def test_every_scheduler_hears_of_it() -> None:
+    """By the feed, as a column of the host table."""
+    desk = await open_desk()
+    driver = FakeDriver(FakeHost(HOST, fails=True), desk.clock)
+    work = HostWork(Bench(HOST, desk.ledger, driver, desk.clock))
+    for number in (1, 2):
+        spawning = replace(make_instance(number, host=HOST), task=Task.SPAWNING)
+        await desk.ledger.write(make_take(number), Put(spawning))
+        await work.carry_out(replace(spawning, revision=1))
+    await desk.follower.catch_up()
+    hosts = desk.replica.hosts
+    row = hosts.row_of(make_uuid("host", 1))
+    assert row is not None
+    assert hosts.failed_builds[row] == 2
+    assert hosts.failed_at_s[row] == STARTED_AT_S
+
+
+async def test_failures_are_kept_by_cause_and_tenant() -> None:
+    """What is not the host's fault is kept too, and is none of Nova's failed builds."""
+    desk = await open_desk()
+    builds = FailedBuilds(desk.ledger, desk.clock)
+    await builds.note_failure(HOST, "a", FailureCause.DRIVER)
+    await builds.note_failure(HOST, "a", FailureCause.DRIVER)
+    await builds.note_failure(HOST, "b", FailureCause.GUEST)
+    service = await service_of(desk)
+    assert (service.failed_builds, service.failure_level) == (2, 1.0)
+    kept = [(one.project_id, one.cause, one.level) for one in service.build_failures]
+    assert kept == [("a", FailureCause.DRIVER, 2.0), ("b", FailureCause.GUEST, 1.0)]
+    await builds.note_success(HOST)
+    service = await service_of(desk)
+    assert (service.failed_builds, service.failure_level, service.build_failures) == (0, 0.0, ())
+
+
+async def test_what_speaks_against_a_host_fades_in_the_ledger() -> None:
+    """The agent writes what is left now and then, so that schedulers need no clock for it."""
+    desk = await open_desk()
+    builds = FailedBuilds(desk.ledger, desk.clock, 100.0)
+    await builds.note_failure(HOST, "a", FailureCause.DRIVER)
+    before = await desk.ledger.version()
+    await asyncio.sleep(10)
+    await builds.fade(HOST)
+    assert await desk.ledger.version() == before  # hardly less
+    await asyncio.sleep(90)
+    await builds.fade(HOST)
+    service = await service_of(desk)
+    assert (service.failed_builds, service.failure_level) == (1, 0.5)
+    assert [one.level for one in service.build_failures] == [1.0]
+    await asyncio.sleep(400)
+    await builds.fade(HOST)
+    service = await service_of(desk)
+    assert (service.failed_builds, service.failure_level, service.build_failures) == (1, 0.0, ())
+    before = await desk.ledger.version()
+    await builds.fade(HOST)
+    assert await desk.ledger.version() == before
+
+
+async def test_a_process_that_is_new_on_a_host_goes_on_with_the_fading() -> None:
+    """It reads once what the one before has left; each look at the host is an occasion."""
+    desk = await open_desk()
+    await FailedBuilds(desk.ledger, desk.clock, 100.0).note_failure(HOST, "a", FailureCause.DRIVER)
+    await asyncio.sleep(100)
+    driver = FakeDriver(FakeHost(HOST), desk.clock)
+    work = HostWork(Bench(HOST, desk.ledger, driver, desk.clock, half_life_s=100.0))
+    await work.reconcile()
+    assert (await service_of(desk)).failure_level == 0.5
+
+
+async def test_a_time_that_ran_out_below_the_driver_is_the_cause() -> None:
+    """Drivers wrap what breaks below them; an error that is no build's has no cause."""
+    error = BuildError("cannot start")
+    error.__cause__ = DriverError("no answer")
+    error.__cause__.__cause__ = TimeoutError("the monitor does not answer")
+    assert cause_of(error) is FailureCause.TIMEOUT
+    assert cause_of(BuildError("no file", cause=FailureCause.IMAGE)) is FailureCause.IMAGE
+    assert cause_of(DriverError("no")) is None

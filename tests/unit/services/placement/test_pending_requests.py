@@ -1,0 +1,280 @@
+"""Pending requests: whatever happens, each is decided once or given up with a reason."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.decision import Decision
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.record import Kind, PendingRequest
+from berth.domain.request import Operation, Request
+from berth.domain.resources import VCPU
+from berth.domain.write import Put, Remove
+from berth.services.decisions.decisions import Deciding
+from berth.services.placement.backoff import Turns
+from berth.testing.builders import make_decision, make_flavor, make_request, make_uuid
+from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, order_of, running
+
+
+class CountingDeciding(Deciding):
+    """Keeps the id of each request that it decides."""
+
+    def __init__(self, desk: Desk, decided: list[str]) -> None:
+        super().__init__(desk.replica, desk.policies, desk.clock)
+        self._decided = decided
+
+    def decide(
+        self, request: Request, *, attempt: int = 1, left_out: frozenset[str] = frozenset()
+    ) -> Decision:
+        """See `Deciding.decide`."""
+        self._decided.append(request.request_id)
+        return super().decide(request, attempt=attempt, left_out=left_out)
+
+
+async def accept(desk: Desk, request: Request, *, at_s: float = 0.0) -> None:
+    """Keep a request in the ledger, as an API process without a scheduler does."""
+    instances = (Put(one) for one in order_of(request).instances)
+    await desk.ledger.write(*instances, Put(PendingRequest(request, at_s)))
+
+
+async def settle(*desks: Desk, seconds: float = 60.0) -> None:
+    """Let schedulers work for a while."""
+    loops = [loop for desk in desks for loop in (desk.follower.run, desk.pending.run)]
+    async with running(*loops):
+        await asyncio.sleep(seconds)
+
+
+async def instance(desk: Desk, number: int = 1) -> Instance:
+    """Return `vm-N` as the ledger has it."""
+    found = await desk.ledger.get(Instance, make_uuid("instance", number))
+    assert found is not None
+    return found
+
+
+async def is_pending(desk: Desk, request_id: str = "req-1") -> bool:
+    """Tell whether a request waits in the ledger."""
+    return await desk.ledger.get(PendingRequest, request_id) is not None
+
+
+async def test_what_is_pending_is_placed() -> None:
+    """A request that comes while the scheduler runs is taken up at once."""
+    desk = await open_desk()
+    async with running(desk.follower.run, desk.pending.run):
+        await asyncio.sleep(5)
+        await accept(desk, make_request(count=2))
+        await asyncio.sleep(0.1)
+        assert not await is_pending(desk)
+    assert [(await instance(desk, n)).task for n in (1, 2)] == [Task.SPAWNING] * 2
+
+
+async def test_what_was_pending_at_the_start_is_placed() -> None:
+    """A scheduler that starts takes up what nobody took up before."""
+    desk = await open_desk()
+    await accept(desk, make_request())
+    second = await open_second(desk)
+    await settle(second, seconds=1)
+    assert not await is_pending(desk)
+
+
+async def test_a_run_that_is_started_again_takes_up_everything() -> None:
+    """Nothing is lost when the loop is cancelled in the middle of its work."""
+    desk = await open_desk()
+    for number in (1, 2):
+        await accept(desk, make_request(number))
+    desk.ledger.gate = asyncio.Event()
+    await settle(desk, seconds=1)
+    assert (await is_pending(desk), desk.replica.held) == (True, 0)
+    desk.ledger.gate = None
+    await settle(desk, seconds=1)
+    assert not await is_pending(desk, "req-1")
+    assert not await is_pending(desk, "req-2")
+
+
+async def test_the_oldest_comes_first() -> None:
+    """With room for one, the one that was accepted first gets it."""
+    desk = await open_desk(Fleet(hosts=1, vcpus=1))
+    await accept(desk, make_request(1), at_s=20.0)
+    await accept(desk, make_request(2), at_s=10.0)
+    await desk.follower.catch_up()
+    await settle(desk)
+    assert [(await instance(desk, n)).status for n in (1, 2)] == [Status.ERROR, Status.BUILD]
+
+
+async def test_two_schedulers_place_a_request_once() -> None:
+    """Both take it up; the claim's key lets one of them through."""
+    desk = await open_desk()
+    second = await open_second(desk)
+    for number in range(1, 9):
+        await accept(desk, make_request(number))
+    await settle(desk, second)
+    used = [await desk.ledger.used(n) for n in (1, 2)]
+    assert sum(one[VCPU] for one in used) == 8
+    for one in (desk, second):
+        assert one.replica.held == 0
+        assert one.replica.pending == {}
+
+
+async def test_a_deleted_instance_is_not_placed() -> None:
+    """What its owner deleted while it waited is left out; the others are placed."""
+    desk = await open_desk()
+    await accept(desk, make_request(count=2))
+    await desk.instances.delete(make_uuid("instance", 1))
+    await settle(desk)
+    assert not await is_pending(desk)
+    assert (await instance(desk, 1)).status is Status.DELETED
+    assert (await instance(desk, 2)).task is Task.SPAWNING
+
+
+async def test_a_request_of_deleted_instances_goes_away() -> None:
+    """Nothing is left to decide, so nothing is decided, and no other scheduler was faster."""
+    desk = await open_desk()
+    await accept(desk, make_request())
+    await desk.instances.delete(make_uuid("instance", 1))
+    await settle(desk)
+    assert not await is_pending(desk)
+    assert await desk.ledger.get(Decision, "req-1") is None
+    assert desk.pending.turns.delay_s("req-2") == 0
+
+
+async def test_an_instance_deleted_during_the_decision_is_not_placed() -> None:
+    """The claim meets a changed instance, and the request is read anew."""
+    desk = await open_desk()
+    await accept(desk, make_request(count=2))
+    desk.ledger.gate = asyncio.Event()
+    async with running(desk.follower.run, desk.pending.run):
+        await asyncio.sleep(0.1)
+        gate, desk.ledger.gate = desk.ledger.gate, None
+        await desk.instances.delete(make_uuid("instance", 1))
+        gate.set()
+        await asyncio.sleep(5)
+    assert (await instance(desk, 1)).status is Status.DELETED
+    assert (await instance(desk, 2)).task is Task.SPAWNING
+    assert desk.replica.held == 0
+
+
+async def test_a_request_that_cannot_be_read_is_given_up_with_the_reason() -> None:
+    """Its instances are in ERROR, and their fault names the extra spec."""
+    desk = await open_desk()
+    flavor = replace(make_flavor(), extra_specs={"resources:VCPU": "many"})
+    await accept(desk, replace(make_request(), flavor=flavor))
+    await settle(desk)
+    assert not await is_pending(desk)
+    found = await instance(desk)
+    assert found.fault is not None
+    assert (found.status, found.fault.code) == (Status.ERROR, 400)
+    assert "resources:VCPU" in found.fault.message
+
+
+async def test_a_ledger_that_is_away_for_a_while_stops_nothing() -> None:
+    """Requests are tried again until the ledger is back."""
+    desk = await open_desk()
+    for number in (1, 2, 3):
+        await accept(desk, make_request(number))
+    desk.ledger.away = 7
+    await settle(desk)
+    assert [(await instance(desk, n)).task for n in (1, 2, 3)] == [Task.SPAWNING] * 3
+    assert set(desk.told.failed) == {"pending_request_failed"}
+
+
+async def test_a_lost_answer_is_asked_for_again() -> None:
+    """The request was placed and nobody heard; it is not placed twice."""
+    desk = await open_desk()
+    await accept(desk, make_request())
+    desk.ledger.silent = 1
+    await settle(desk)
+    used = [await desk.ledger.used(n) for n in (1, 2)]
+    assert sum(one.get(VCPU, 0) for one in used) == 1
+    assert not await is_pending(desk)
+
+
+async def test_a_mistake_in_the_code_stops_only_its_request() -> None:
+    """The loop goes on with the others, and tries the unlucky one again."""
+    desk = await open_desk()
+    desk.policies.mistakes = 2
+    for number in (1, 2, 3):
+        await accept(desk, make_request(number))
+    await settle(desk)
+    assert [(await instance(desk, n)).task for n in (1, 2, 3)] == [Task.SPAWNING] * 3
+    assert len(desk.told.failures) == 2
+
+
+async def test_a_request_that_always_fails_is_given_up() -> None:
+    """After some mistakes its owner is told, instead of nobody for ever."""
+    desk = await open_desk()
+    desk.policies.mistakes = 10**6
+    await accept(desk, make_request())
+    await settle(desk, seconds=300)
+    found = await instance(desk)
+    assert found.fault is not None
+    assert (found.status, found.fault.code) == (Status.ERROR, 500)
+    assert not await is_pending(desk)
+
+
+async def test_a_request_id_that_was_used_before_is_given_up() -> None:
+    """The answer of another request is not taken for its own."""
+    desk = await open_desk()
+    await desk.ledger.write(Put(make_decision(1)))
+    await accept(desk, make_request(1))
+    await settle(desk)
+    found = await instance(desk)
+    assert found.fault is not None
+    assert "used for another request" in found.fault.message
+    assert not await is_pending(desk)
+
+
+async def test_a_request_that_another_has_finished_is_dropped() -> None:
+    """Once it is gone from the ledger, nobody goes on trying it."""
+    desk = await open_desk()
+    await accept(desk, make_request())
+    desk.ledger.away = 10**6
+    async with running(desk.follower.run, desk.pending.run):
+        await asyncio.sleep(5)
+        await desk.ledger.write(Remove(Kind.PENDING_REQUEST, "req-1"))
+        await asyncio.sleep(20)
+        tries = len(desk.told.failures)
+        await asyncio.sleep(100)
+        assert len(desk.told.failures) == tries
+        assert desk.pending._at_work == set()
+
+
+@pytest.mark.parametrize("count", [400])
+async def test_a_flood_is_worked_off(count: int) -> None:
+    """More requests than are taken up at once all end."""
+    desk = await open_desk(Fleet(hosts=4, vcpus=64))
+    for number in range(1, count + 1):
+        await accept(desk, make_request(number))
+    await settle(desk)
+    assert desk.replica.pending == {}
+    statuses = [(await instance(desk, n)).status for n in range(1, count + 1)]
+    assert statuses.count(Status.BUILD) == 256
+    assert statuses.count(Status.ERROR) == count - 256
+
+
+async def test_an_operation_that_only_a_newer_version_knows_waits_for_one() -> None:
+    """It is neither placed nor given up, and what comes after it is placed."""
+    desk = await open_desk()
+    await accept(desk, replace(make_request(1), operation=Operation("teleport")))
+    await accept(desk, make_request(2), at_s=1.0)
+    await settle(desk)
+    assert await is_pending(desk, "req-1")
+    assert not await is_pending(desk, "req-2")
+    assert (await instance(desk, 1)).task is Task.SCHEDULING
+
+
+async def test_of_several_schedulers_few_take_up_a_request_in_vain() -> None:
+    """Once they know of each other they give way: most requests are decided by one alone."""
+    desk = await open_desk(Fleet(hosts=12, vcpus=400))
+    everybody = [desk, *[await open_second(desk) for _ in range(3)]]
+    decided: list[str] = []
+    for number, one in enumerate(everybody):
+        one.pending.turns = Turns(f"scheduler {number}")
+        one.placing.overtaken = one.pending.turns.note_rival
+        one.deciding = one.placing._deciding = CountingDeciding(one, decided)
+    loops = [loop for one in everybody for loop in (one.follower.run, one.pending.run)]
+    async with running(*loops):
+        for number in range(1, 41):
+            await accept(desk, make_request(number))
+            await asyncio.sleep(1)
+    assert len(set(decided)) == 40
+    assert len(decided) < 60

@@ -1,0 +1,140 @@
+"""Writes decided on the provider table: anew after each race, and refused with a reason."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from berth.adapters.ledger.memory import MemoryLedger
+from berth.domain.errors import ConflictError
+from berth.domain.provider import Provider
+from berth.domain.record import Kind
+from berth.domain.vocabulary import StandardNames
+from berth.domain.write import Add, Cause, Guard, Outcome, Put, Rejected, Remove, Unit
+from berth.services.providers.provider_writes import Revised, Revising, save_decided, stored
+from berth.services.providers.refusals import RefusedError, Why
+from berth.services.replica.follower import Follower
+from berth.services.replica.provider_replica import ProviderReplica
+from tests.unit.api.cloud import FakeClock
+
+GUARD = "something"
+
+
+class Rival(MemoryLedger):
+    """Somebody else commits first, as often as told; or the ledger refuses as it is told."""
+
+    def __init__(self, races: int = 0, refusals: Sequence[Rejected] = ()) -> None:
+        super().__init__(now_s=lambda: 0.0)
+        self.races = races
+        self.refusals = list(refusals)
+
+    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
+        """Commit what the rival does, then what is asked."""
+        if self.refusals:
+            return [self.refusals.pop(0)]
+        if self.races:
+            self.races -= 1
+            rival = Put(Provider(f"rival-{self.races}", f"rival-{self.races}"))
+            await super().commit([(Guard(GUARD, await self.version()), rival)])
+        return await super().commit(units)
+
+
+class World:
+    """A ledger with a follower."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        clock = FakeClock()
+        self.ledger = ledger
+        self.replica = ProviderReplica(StandardNames())
+        self.follower = Follower(ledger, clock, [self.replica])
+        self.revising = Revising(
+            follower=self.follower, ledger=ledger, replica=self.replica, clock=clock
+        )
+        self.seen: list[int] = []
+
+    def decide(self, seen: int) -> Unit:
+        """Decide to add a provider, and note what was known of others."""
+        self.seen.append(len(self.replica.table))
+        return (Guard(GUARD, seen), Add(Provider("p", "p")))
+
+    async def save(self, tries: int = 50) -> int:
+        """Save what is decided."""
+        return await save_decided(self.follower, self.ledger, self.decide, tries)
+
+
+async def test_a_decision_is_made_anew_on_what_the_faster_one_left() -> None:
+    """As often as somebody is faster."""
+    world = World(Rival(races=3))
+    assert await world.save() == 4
+    assert world.seen == [0, 1, 2, 3]
+
+
+async def test_somebody_must_give_up_at_last() -> None:
+    """And is told that others are faster."""
+    with pytest.raises(RefusedError) as raised:
+        await World(Rival(races=5)).save(tries=5)
+    assert raised.value.why is Why.CONTENDED
+
+
+@pytest.mark.parametrize(
+    ("cause", "why"),
+    [
+        (Cause.MISSING, Why.NO_PROVIDER),
+        (Cause.GENERATION, Why.GENERATION),
+        (Cause.IN_USE, Why.INVENTORY_IN_USE),
+    ],
+)
+async def test_a_refusal_with_a_cause_is_told_at_once(cause: Cause, why: Why) -> None:
+    """With whom it is about."""
+    refusal = Rejected(conflict="no", cause=cause, subject="p", names=("VCPU",))
+    with pytest.raises(RefusedError) as raised:
+        await World(Rival(refusals=[refusal])).save()
+    assert (raised.value.why, raised.value.subject) == (why, "p")
+
+
+async def test_another_refusal_is_looked_at_once_more() -> None:
+    """Since the decision may know more of it by then; the same one twice is told."""
+    no = Rejected(conflict="belongs to a host")
+    assert await World(Rival(refusals=[no])).save() == 1
+    with pytest.raises(ConflictError, match="belongs to a host"):
+        await World(Rival(refusals=[no, no])).save()
+    assert await World(Rival(refusals=[no, Rejected(conflict="other")])).save() == 1
+
+
+async def test_nothing_to_do_writes_nothing() -> None:
+    """The version of the tables is as good as any."""
+    world = World(MemoryLedger())
+    await world.save()
+    assert await save_decided(world.follower, world.ledger, lambda _: ()) == 1
+    assert await world.ledger.version() == 1
+
+
+async def test_what_a_version_left_is_told_whatever_came_after() -> None:
+    """Else a later change would be taken for seen."""
+    world = World(MemoryLedger())
+    await world.save()
+    raised = await world.revising.revise("p", 0, lambda old, _: Revised(old))
+    assert raised.generation == 1
+    await world.revising.revise("p", None, lambda old, _: Revised(old))
+    assert await stored(world.ledger, world.replica, 2, "p") == raised
+
+
+async def test_a_change_of_nothing_tells_what_is_there() -> None:
+    """The generation stays."""
+    world = World(MemoryLedger())
+    await world.save()
+    await world.revising.revise("p", None, lambda old, _: Revised(old))
+    same = await world.revising.revise("p", 1, lambda _, __: Revised(None))
+    assert (same.generation, await world.ledger.version()) == (1, 2)
+    with pytest.raises(RefusedError) as raised:
+        await world.revising.revise("p", 0, lambda _, __: Revised(None))
+    assert raised.value.why is Why.GENERATION
+
+
+async def test_what_is_gone_is_not_changed() -> None:
+    """It is not made again."""
+    world = World(MemoryLedger())
+    await world.save()
+    await world.ledger.commit([(Remove(Kind.PROVIDER, "p"),)])
+    with pytest.raises(RefusedError) as raised:
+        await world.revising.revise("p", None, lambda old, _: Revised(old))
+    assert raised.value.why is Why.NO_PROVIDER

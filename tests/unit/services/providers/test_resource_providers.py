@@ -1,0 +1,90 @@
+"""Providers: changed by many at once, none of whom hears of the others."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from berth.domain.provider import Provider
+from berth.domain.resources import VCPU, Inventory
+from berth.lab.kernel import VirtualClock
+from berth.services.providers.inventories import Inventories
+from berth.services.providers.provider_writes import Revising
+from berth.services.providers.resource_providers import Providers
+from tests.unit.services.placement_desk import PlacementDesk
+from tests.unit.services.wiring import CountedIds, TappedLedger
+
+MANY = 120
+"""More than the tries that one of them has."""
+
+
+class Tree:
+    """Many leaves below one root, and who changes them; commits are slow."""
+
+    def __init__(self) -> None:
+        desk = PlacementDesk(TappedLedger())
+        parts: dict[str, Any] = {
+            "follower": desk.follower,
+            "ledger": desk.ledger,
+            "replica": desk.replica,
+            "clock": VirtualClock(),
+        }
+        self.ledger = desk.ledger
+        self.ledger.before_commit = self._pause
+        self._providers = Providers(**parts, ids=CountedIds())
+        self._inventories = Inventories(Revising(**parts), desk.replica)
+
+    async def make(self) -> None:
+        """Make the root, then all leaves at once."""
+        await self._providers.create("root", "root", None)
+        await self.each(self.add)
+
+    async def each(self, deed: Callable[[str], Awaitable[object]]) -> int:
+        """Do something with every leaf at once, and return how many commits it took."""
+        before = self.ledger.commits
+        await asyncio.gather(*(deed(f"leaf-{n}") for n in range(MANY)))
+        return self.ledger.commits - before
+
+    async def add(self, leaf: str) -> None:
+        """Make a leaf."""
+        await self._providers.create(leaf, leaf, "root")
+
+    async def remove(self, leaf: str) -> None:
+        """Remove a leaf."""
+        await self._providers.remove(leaf)
+
+    async def cut_off(self, leaf: str) -> None:
+        """Make a leaf a root."""
+        await self._providers.change(leaf, name=leaf, parent=None, may_move=True)
+
+    async def stock(self, leaf: str) -> None:
+        """Set what the root has."""
+        await self._inventories.set_all("root", {VCPU: Inventory(1 + len(leaf))}, None)
+
+    async def _pause(self, units: object) -> None:
+        del units
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def tree() -> Tree:
+    """Return a tree with its leaves."""
+    tree = Tree()
+    await tree.make()
+    return tree
+
+
+async def test_leaves_do_not_stand_in_each_others_way(tree: Tree) -> None:
+    """However many are made and removed at once below one root, each takes one commit."""
+    assert await tree.each(tree.remove) == MANY
+    assert await tree.each(tree.add) == MANY
+    assert len(await tree.ledger.all(Provider)) == 1 + MANY
+
+
+@pytest.mark.parametrize("deed", [Tree.cut_off, Tree.stock])
+async def test_whoever_has_lost_a_race_takes_turns(
+    tree: Tree, deed: Callable[[Tree, str], Awaitable[object]]
+) -> None:
+    """So all come to an end, with one try more each, though only one of them can be first."""
+    assert await tree.each(lambda leaf: deed(tree, leaf)) < 2 * MANY

@@ -1,0 +1,286 @@
+"""The follower: in order, without gaps, and back on its feet after any of them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from berth.adapters.ledger import MemoryLedger, Retention
+from berth.domain.change import Change, Snapshot
+from berth.domain.errors import UnavailableError
+from berth.domain.write import Put
+from berth.lab.kernel import VirtualClock
+from berth.services.replica.follower import Follower
+from berth.testing.builders import make_flavor
+from tests.unit.services.wiring import running
+
+
+class Listener:
+    """A subscriber that notes what it is told, and fails when a test says so."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.fails = 0
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Note the snapshot's version."""
+        self._fail()
+        self.told.append(f"load {snapshot.version}")
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Note each version once."""
+        self._fail()
+        self.told += [f"{version}" for version in dict.fromkeys(one.version for one in changes)]
+
+    def _fail(self) -> None:
+        if self.fails:
+            self.fails -= 1
+            raise RuntimeError("no")
+
+
+class SlowFeed(MemoryLedger):
+    """A ledger whose feed takes a while to answer.
+
+    Attributes:
+        asked: how often it was read.
+        known: the newest version that is known without a read.
+    """
+
+    def __init__(self, retention: Retention) -> None:
+        super().__init__(retention=retention)
+        self.asked = 0
+        self.gate: asyncio.Event | None = None
+        self.is_away = False
+        self.known = 0
+
+    async def changes(self, after: int, limit: int = 1000) -> list[Change]:
+        """Return what has happened until now, when the gate opens."""
+        self.asked += 1
+        if self.is_away:
+            raise UnavailableError("away")
+        changes = await super().changes(after, limit)
+        if self.gate is not None:
+            await self.gate.wait()
+        return changes
+
+    def news(self, after: int) -> list[Change]:
+        """Know nothing without being asked, but for the `known`."""
+        return [change for change in super().news(after) if change.version <= self.known]
+
+    async def put(self, count: int = 1) -> None:
+        """Make some versions."""
+        await self.commit([(Put(make_flavor()),)] * count)
+
+
+@pytest.fixture
+def feed() -> SlowFeed:
+    """Return an empty ledger that keeps few versions."""
+    return SlowFeed(Retention(feed_versions=5))
+
+
+async def follow(feed: SlowFeed, *listeners: Listener) -> Follower:
+    """Return a follower that has started."""
+    follower = Follower(feed, VirtualClock(), listeners)
+    await follower.start()
+    return follower
+
+
+async def test_subscribers_are_told_every_version_in_order(feed: SlowFeed) -> None:
+    """A snapshot first, then each version once."""
+    listener = Listener()
+    follower = await follow(feed, listener)
+    await feed.put(2)
+    await follower.catch_up()
+    await feed.put()
+    await follower.catch_up()
+    assert listener.told == ["load 0", "1", "2", "3"]
+    assert follower.version == 3
+
+
+async def test_catch_up_tells_whether_there_was_news(feed: SlowFeed) -> None:
+    """True after a commit, False without one."""
+    follower = await follow(feed, Listener())
+    await feed.put()
+    assert await follower.catch_up()
+    assert not await follower.catch_up()
+
+
+async def test_a_gap_is_bridged_by_a_snapshot(feed: SlowFeed) -> None:
+    """Who fell behind what the feed holds starts anew, and goes on from there."""
+    listener = Listener()
+    follower = await follow(feed, listener)
+    await feed.put(20)
+    assert await follower.catch_up()
+    await feed.put()
+    await follower.catch_up()
+    assert listener.told == ["load 0", "load 20", "21"]
+
+
+async def test_a_ledger_that_went_back_is_followed_anew(feed: SlowFeed) -> None:
+    """A ledger restored from a backup has lower versions than its followers."""
+    listener = Listener()
+    follower = await follow(feed, listener)
+    await feed.put(3)
+    await follower.catch_up()
+    restored = SlowFeed(Retention())
+    await restored.put()
+    follower._feed = restored
+    assert await follower.catch_up()
+    assert listener.told[-1] == "load 1"
+    assert follower.version == 1
+
+
+async def test_after_a_subscriber_has_failed_all_start_anew(feed: SlowFeed) -> None:
+    """Half of them knew a version; afterwards all know the same."""
+    first, second = Listener(), Listener()
+    follower = await follow(feed, first, second)
+    second.fails = 2
+    await feed.put()
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            await follower.catch_up()
+    await follower.catch_up()
+    await feed.put()
+    await follower.catch_up()
+    assert first.told == ["load 0", "1", "load 1", "load 1", "2"]
+    assert second.told == ["load 0", "load 1", "2"]
+
+
+async def test_a_ledger_that_is_away_breaks_nothing(feed: SlowFeed) -> None:
+    """The error goes to whoever asked, and the next one is told everything."""
+    listener = Listener()
+    follower = await follow(feed, listener)
+    await feed.put()
+    feed.is_away = True
+    with pytest.raises(UnavailableError):
+        await follower.catch_up()
+    feed.is_away = False
+    assert await follower.catch_up()
+    assert listener.told == ["load 0", "1"]
+
+
+async def test_catch_up_reads_ones_own_writes(feed: SlowFeed) -> None:
+    """A read that began before a commit is not enough for who comes after the commit."""
+    follower = await follow(feed, Listener())
+    feed.gate = asyncio.Event()
+    early = asyncio.create_task(follower.catch_up())
+    await asyncio.sleep(0)
+    await feed.put()
+    late = asyncio.create_task(follower.catch_up())
+    await asyncio.sleep(0)
+    feed.gate.set()
+    assert await late
+    assert follower.version == 1
+    await early
+
+
+async def test_what_is_committed_during_a_read_is_for_the_next(feed: SlowFeed) -> None:
+    """A read ends with what there was when it began, so that catching up comes to an end."""
+    listener = Listener()
+    follower = await follow(feed, listener)
+    await feed.put()
+    feed.gate = asyncio.Event()
+    reading = asyncio.create_task(follower.catch_up())
+    await asyncio.sleep(0)
+    await feed.put()
+    feed.gate.set()
+    assert await reading
+    assert listener.told == ["load 0", "1"]
+    assert await follower.catch_up()
+    assert listener.told == ["load 0", "1", "2"]
+
+
+async def test_a_follower_far_behind_reads_page_after_page() -> None:
+    """Catching up goes on until the feed had no more, however much there is."""
+    feed, listener = SlowFeed(Retention()), Listener()
+    follower = await follow(feed, listener)
+    await feed.put(2500)
+    assert await follower.catch_up()
+    assert listener.told[-1] == "2500"
+    assert feed.asked == 3
+    await feed.put(1000)
+    assert await follower.catch_up()
+    assert (follower.version, feed.asked) == (3500, 5)
+
+
+async def test_many_callers_share_one_read(feed: SlowFeed) -> None:
+    """Ten who come during a read cost one more, not ten; all learn that there was news."""
+    follower = await follow(feed, Listener())
+    feed.gate = asyncio.Event()
+    calls = [asyncio.create_task(follower.catch_up()) for _ in range(11)]
+    await asyncio.sleep(0)
+    await feed.put()
+    feed.gate.set()
+    assert await asyncio.gather(*calls[1:]) == [True] * 10
+    assert feed.asked == 2
+
+
+async def test_a_failed_read_is_nobodys_share(feed: SlowFeed) -> None:
+    """Who waited for a read that failed reads for itself."""
+    follower = await follow(feed, Listener())
+    await feed.put()
+    feed.is_away = True
+    calls = [asyncio.create_task(follower.catch_up()) for _ in range(3)]
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(result, UnavailableError) for result in results)
+
+
+async def test_a_cancelled_catch_up_leaves_the_lock(feed: SlowFeed) -> None:
+    """Others go on when one of them goes away in the middle of its read."""
+    follower = await follow(feed, Listener())
+    feed.gate = asyncio.Event()
+    gone = asyncio.create_task(follower.catch_up())
+    waits = asyncio.create_task(follower.catch_up())
+    await asyncio.sleep(0)
+    gone.cancel()
+    await feed.put()
+    feed.gate.set()
+    assert await waits
+    assert follower.version == 1
+
+
+async def test_run_follows_without_being_asked(feed: SlowFeed) -> None:
+    """What is committed reaches subscribers by itself."""
+    listener = Listener()
+    follower = await follow(feed, listener)
+    async with running(follower.run):
+        await feed.put()
+        await asyncio.sleep(1.5)
+        await feed.put(2)
+        await asyncio.sleep(1.5)
+    assert listener.told == ["load 0", "1", "2", "3"]
+
+
+async def test_news_are_told_without_a_read(feed: SlowFeed) -> None:
+    """And what is not among them is read, without a gap and nothing twice."""
+    listener = Listener()
+    follower = await follow(feed, listener)
+    feed.known = 2
+    async with running(follower.run):
+        await feed.put(2)
+        await asyncio.sleep(0.1)
+        assert (listener.told, feed.asked) == (["load 0", "1", "2"], 0)
+        await feed.put()
+        await asyncio.sleep(0.1)
+        assert (listener.told, feed.asked) == (["load 0", "1", "2", "3"], 1)
+
+
+@pytest.mark.parametrize("fails", [1, 3])
+async def test_run_heals_when_it_is_started_again(feed: SlowFeed, fails: int) -> None:
+    """`run` ends by a subscriber's error; its supervisor starts it, and it loads anew."""
+    listener = Listener()
+    follower = await follow(feed, listener)
+    listener.fails = fails
+    await feed.put()
+
+    async def restarted() -> None:
+        while True:
+            try:
+                await follower.run()
+            except RuntimeError:
+                await asyncio.sleep(1)
+
+    loop: Callable[[], asyncio.Future[None]] = lambda: asyncio.ensure_future(restarted())  # noqa: E731
+    async with running(loop):
+        await asyncio.sleep(10)
+    assert listener.told == ["load 0", "load 1"]

@@ -1,0 +1,70 @@
+"""The provider replica: a table and a vocabulary that follow the feed."""
+
+from berth.domain.change import Alive, Change, Gone, Snapshot, Usage
+from berth.domain.provider import Provider
+from berth.domain.record import Kind
+from berth.domain.resources import VCPU, Inventory
+from berth.domain.vocabulary import ResourceClass, StandardNames, Trait
+from berth.services.replica.provider_replica import ProviderReplica
+
+STANDARD = StandardNames((VCPU,), ("HW_A",))
+
+
+def test_a_snapshot_is_where_it_starts() -> None:
+    """With the records of classes and traits, at its version."""
+    replica = ProviderReplica(STANDARD)
+    provider = Provider("u", "n", inventories={VCPU: Inventory(4)})
+    replica.load(
+        Snapshot(
+            version=7,
+            now_s=0.0,
+            providers=(provider,),
+            resource_classes=(ResourceClass("CUSTOM_A", 1),),
+            traits=(Trait("CUSTOM_B", 1),),
+        )
+    )
+    assert replica.table.version == 7
+    assert replica.table.row_of("u") is not None
+    assert replica.vocabulary.classes() == [VCPU, "CUSTOM_A"]
+    assert replica.vocabulary.traits() == ["HW_A", "CUSTOM_B"]
+
+
+def test_events_are_taken_in() -> None:
+    """Those of providers, classes and traits; others only move the version."""
+    replica = ProviderReplica(STANDARD)
+    provider = Provider("u", "n", generation=2, inventories={VCPU: Inventory(4)})
+    replica.apply(
+        [
+            Change(1, provider),
+            Change(1, ResourceClass("CUSTOM_A", 1)),
+            Change(1, Trait("CUSTOM_B", 1)),
+            Change(2, Usage("u", {VCPU: 3}, 5)),
+            Change(3, Alive((), 0.0)),
+        ]
+    )
+    row = replica.table.row_of("u")
+    assert row is not None
+    assert replica.table.version == 3
+    assert (replica.table.used(row), replica.table.generation_of(row)) == ({VCPU: 3}, 5)
+    assert replica.vocabulary.is_class("CUSTOM_A")
+    assert replica.vocabulary.is_trait("CUSTOM_B")
+    replica.apply(
+        [
+            Change(4, Gone(Kind.PROVIDER, "u")),
+            Change(4, Gone(Kind.RESOURCE_CLASS, "CUSTOM_A")),
+            Change(4, Gone(Kind.TRAIT, "CUSTOM_B")),
+            Change(4, Gone(Kind.HOST, "u")),
+        ]
+    )
+    assert replica.table.row_of("u") is None
+    assert replica.vocabulary.classes() == [VCPU]
+    assert replica.vocabulary.traits() == ["HW_A"]
+
+
+def test_a_usage_of_before_leaves_the_generation() -> None:
+    """It does not tell any."""
+    replica = ProviderReplica(STANDARD)
+    replica.apply([Change(1, Provider("u", "n", generation=2)), Change(2, Usage("u", {}))])
+    row = replica.table.row_of("u")
+    assert row is not None
+    assert replica.table.generation_of(row) == 2

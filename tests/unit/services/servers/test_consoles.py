@@ -1,0 +1,56 @@
+"""Consoles: asked over the bus of the agent of the guest's host."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.adapters.bus.local import LocalBus
+from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.domain.errors import DriverError, InstanceStateError, UnavailableError
+from berth.lab.kernel import VirtualClock
+from berth.ports.virt import Verb
+from berth.services.servers.consoles import read_console, serve_console
+from berth.testing.builders import make_instance
+from tests.unit.services.wiring import Told
+
+VM = make_instance(1, host="host-1")
+
+
+async def open_bus(*, lacks: frozenset[Verb] = frozenset(), boots: int = 3) -> LocalBus:
+    """Make a bus with the agent of `host-1`, whose guest was started some times."""
+    bus = LocalBus(Told())
+    driver = FakeDriver(FakeHost("host-1", lacks=lacks), VirtualClock())
+    for _ in range(boots):
+        await driver.spawn(VM)
+        await driver.stop(VM.uuid, grace_s=0.0)
+    serve_console(bus, "host-1", driver)
+    return bus
+
+
+@pytest.mark.parametrize(("lines", "told"), [(None, 3), (2, 2), (0, 0), (99, 3)])
+async def test_the_last_lines_are_told(lines: int | None, told: int) -> None:
+    """As many as asked for, or all that the agent tells."""
+    text = await read_console(await open_bus(), VM, lines)
+    assert len(text.splitlines()) == told
+    assert all(VM.uuid in line for line in text.splitlines())
+
+
+async def test_an_instance_on_no_host_has_no_console() -> None:
+    """Nobody is asked."""
+    with pytest.raises(InstanceStateError, match="host none"):
+        await read_console(await open_bus(), replace(VM, host=None), None)
+
+
+async def test_an_agent_that_is_not_there_is_unavailable() -> None:
+    """The caller may ask again, and does not learn which host it is."""
+    with pytest.raises(UnavailableError, match="try again") as caught:
+        await read_console(await open_bus(), replace(VM, host="host-2"), None)
+    assert "host-2" not in str(caught.value)
+
+
+async def test_what_the_driver_cannot_do_is_told() -> None:
+    """It may have no consoles, or no such guest."""
+    with pytest.raises(DriverError):
+        await read_console(await open_bus(lacks=frozenset({Verb.CONSOLE})), VM, None)
+    with pytest.raises(DriverError):
+        await read_console(await open_bus(boots=0), VM, None)

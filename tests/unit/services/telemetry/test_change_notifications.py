@@ -1,0 +1,102 @@
+"""Notifications about instances and hosts, as the ledger's changes make them."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.change import Change, Event, Gone, Snapshot
+from berth.domain.instance import Fault, Instance, Status, Task
+from berth.domain.record import Kind
+from berth.services.telemetry.change_notifications import ChangeNotifications
+from berth.testing.builders import make_flavor, make_host, make_instance, make_service
+from tests.unit.services.notices import Notices
+from tests.unit.services.telemetry.test_announcements import check
+
+BUILDING = replace(make_instance(host="host-1"), status=Status.BUILD, task=Task.SPAWNING)
+ACTIVE = replace(BUILDING, status=Status.ACTIVE, task=None)
+FAILED = replace(BUILDING, status=Status.ERROR, task=None, fault=Fault(500, "no", 0.0))
+DELETING = replace(ACTIVE, task=Task.DELETING)
+DELETED = replace(ACTIVE, status=Status.DELETED, task=None)
+
+
+def following(*events: Event, snapshot: Snapshot | None = None) -> Notices:
+    """Tell a subscriber of a snapshot, then of events, one a version."""
+    notices = Notices()
+    subscriber = ChangeNotifications(notices)
+    subscriber.load(snapshot or Snapshot(version=10, now_s=0.0))
+    for version, event in enumerate(events, start=11):
+        subscriber.apply([Change(version, event)])
+    for notice in notices.kept:
+        check(notice)
+    return notices
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ([make_instance()], ["create.start"]),
+        ([make_instance(), BUILDING, ACTIVE], ["create.start", "create.end"]),
+        ([BUILDING, replace(BUILDING, name="new"), ACTIVE], ["create.start", "create.end"]),
+        ([BUILDING, FAILED], ["create.start", "create.error"]),
+        ([FAILED], ["create.start", "create.error"]),
+        (
+            [BUILDING, FAILED, DELETED],
+            ["create.start", "create.error", "delete.start", "delete.end"],
+        ),
+        ([ACTIVE, DELETING, DELETING, DELETED], ["delete.start", "delete.end"]),
+        ([ACTIVE, DELETED], ["delete.start", "delete.end"]),
+    ],
+)
+def test_the_life_of_an_instance_is_told(told: list[Instance], expected: list[str]) -> None:
+    """Each step once, however often the record is saved."""
+    assert following(*told).events == [f"instance.{what}" for what in expected]
+
+
+def test_what_was_there_before_is_no_news() -> None:
+    """A process that starts tells what happens from then on."""
+    snapshot = Snapshot(
+        version=10,
+        now_s=0.0,
+        hosts=(make_host(),),
+        services=(replace(make_service(), disabled=True),),
+        instances=(BUILDING,),
+    )
+    disabled = replace(make_service(), disabled=True, last_seen_s=5.0)
+    notices = following(BUILDING, make_host(), disabled, ACTIVE, snapshot=snapshot)
+    assert notices.events == ["instance.create.end"]
+
+
+def test_hosts_are_told_when_they_change() -> None:
+    """Agents that report the same again are no news, nor are heartbeats."""
+    host = make_host()
+    changed = replace(host, hypervisor_version=2)
+    gone = Gone(Kind.HOST, host.uuid)
+    notices = following(host, host, changed, gone, gone, make_flavor(), make_service())
+    assert notices.events == ["host.create", "host.update", "host.delete"]
+
+
+def test_an_operators_change_of_a_service_is_told() -> None:
+    """When it may get instances, and when not."""
+    off = replace(make_service(), disabled=True)
+    notices = following(make_service(), off, off, make_service(), replace(off, forced_down=True))
+    assert notices.events == ["host.service.update"] * 3
+
+
+def test_after_a_gap_the_difference_is_told() -> None:
+    """Of what is there now, and of hosts that are gone."""
+    notices = Notices()
+    subscriber = ChangeNotifications(notices)
+    subscriber.load(
+        Snapshot(version=1, now_s=0.0, hosts=(make_host(1), make_host(2)), instances=(BUILDING,))
+    )
+    subscriber.load(
+        Snapshot(version=9, now_s=0.0, hosts=(make_host(2), make_host(3)), instances=(ACTIVE,))
+    )
+    assert sorted(notices.events) == ["host.create", "host.delete", "instance.create.end"]
+
+
+def test_two_who_follow_the_same_feed_give_the_same_keys() -> None:
+    """So that readers know what they were told before."""
+    one, two = following(BUILDING, ACTIVE), following(BUILDING, ACTIVE)
+    assert one.kept == two.kept
+    assert len({notice.key for notice in one.kept}) == 2

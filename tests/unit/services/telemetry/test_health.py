@@ -1,0 +1,193 @@
+"""Whether a process is ready, and its gauges."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from berth.adapters.ledger import MemoryLedger
+from berth.domain.errors import UnavailableError
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.lifecycle import STATUSES_SHOWN
+from berth.domain.record import PendingRequest
+from berth.domain.write import Add, Put
+from berth.lab.kernel import run_virtually
+from berth.ports.measures import GAUGES
+from berth.services.replica.follower import Follower
+from berth.services.telemetry.health import Broker, Fleet, Vitals
+from berth.services.tracking import InstanceTracker, View
+from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
+from berth.testing.builders import make_instance, make_request
+from tests.unit.services.wiring import Desk, open_desk, order_of
+from tests.unit.services.zoning.houses import House, NearZones
+
+
+class Away(MemoryLedger):
+    """A ledger that cannot be reached."""
+
+    async def version(self) -> int:
+        """Fail."""
+        raise UnavailableError("postgresql://berth:hunter2@db is away")
+
+
+class Written:
+    """A policy with or without a mistake."""
+
+    def __init__(self, last_error: str | None = None) -> None:
+        self.last_error = last_error
+
+
+def vitals_of(desk: Desk, policy: Written | None = None) -> Vitals:
+    """Return the vitals of a desk's process."""
+    fleet = Fleet(desk.replica, policy or Written(), lambda: 60.0)
+    return Vitals(
+        ledger=desk.ledger,
+        follower=desk.follower,
+        clock=desk.clock,
+        fleet=fleet,
+        broker=Broker(lambda: True, is_needed=True),
+    )
+
+
+async def gauges(vitals: Vitals) -> dict[str, float]:
+    """Return values by name without `berth_` and labels."""
+    return {
+        " ".join([one.measure.name.removeprefix("berth_"), *one.labels]): one.value
+        for one in await vitals.read()
+    }
+
+
+def test_a_process_is_ready_while_it_follows() -> None:
+    """And no more when it has not caught up for a while."""
+
+    async def main() -> None:
+        desk = await open_desk()
+        vitals = vitals_of(desk)
+        assert await vitals.problems() == []
+        await desk.clock.sleep(10.5)
+        assert await vitals.problems() == ["the replica has not caught up for 10 s"]
+        await desk.follower.catch_up()
+        assert await vitals.problems() == []
+
+    run_virtually(main)
+
+
+@pytest.mark.parametrize("is_needed", [True, False])
+def test_a_process_that_needs_its_broker_is_ready_while_it_is_there(*, is_needed: bool) -> None:
+    """And again when it is back; one that does without is ready all the time, and shows it."""
+    ups = [True, False, True]
+
+    async def main() -> None:
+        desk = await open_desk()
+        broker = Broker(lambda: ups[0], is_needed)
+        vitals = Vitals(ledger=desk.ledger, follower=desk.follower, clock=desk.clock, broker=broker)
+        while ups:
+            is_down = not ups[0]
+            told = ["the broker cannot be reached"] if is_down and is_needed else []
+            assert await vitals.problems() == told
+            assert (await gauges(vitals))["broker_up"] == (0 if is_down else 1)
+            ups.pop(0)
+
+    run_virtually(main)
+
+
+def test_what_is_wrong_is_told_without_secrets() -> None:
+    """Anybody may ask, so the ledger's own words are not told."""
+
+    async def main() -> None:
+        desk = await open_desk()
+        ledger = Away()
+        vitals = Vitals(ledger=ledger, follower=Follower(ledger, desk.clock, []), clock=desk.clock)
+        expected = ["the ledger does not answer", "the replica is not loaded yet"]
+        assert await vitals.problems() == expected
+        found = await gauges(vitals)
+        assert found["ledger_up"] == 0
+        assert "feed_lag_versions" not in found
+
+    run_virtually(main)
+
+
+def test_gauges_count_what_is_there() -> None:
+    """Hosts, instances, what waits and how old it all is."""
+
+    async def main() -> None:
+        desk = await open_desk()
+        await desk.placing.place(order_of(make_request(1)))
+        waiting = make_request(2)
+        await desk.ledger.write(Add(PendingRequest(waiting, desk.clock.now_s())))
+        await desk.follower.catch_up()
+        await desk.clock.sleep(7)
+        found = await gauges(vitals_of(desk, Written("line 3 is wrong")))
+        assert found["hosts up"] + found["hosts down"] == 2
+        assert found["pending_requests"] == 1
+        assert found["pending_age_seconds"] == found["table_age_seconds"] == 7
+        assert (found["instances BUILD"], found["instances ACTIVE"]) == (1, 0)
+        assert found["policy_ok"] == 0
+        assert found["feed_lag_versions"] == 0
+
+    run_virtually(main)
+
+
+def test_every_gauge_is_read() -> None:
+    """What the table of measures has is there to be seen."""
+
+    async def main() -> None:
+        desk = await open_desk()
+        vitals = vitals_of(desk)
+        view = View(desk.ledger, desk.follower, desk.replica)
+        tracker = InstanceTracker(view, desk.policies, desk.clock, desk.told)
+        house = House("west", desk, NearZones())
+        watch = ZoneWatch(
+            children=house.near,
+            clock=desk.clock,
+            telemetry=desk.told,
+            rng=Random(1),
+            settings=WatchSettings(),
+        )
+        vitals.further += [tracker.read, house.held.read, house.taking_back.read, watch.read]
+        readings = await vitals.read()
+        assert {one.measure for one in readings} == set(GAUGES)
+
+    run_virtually(main)
+
+
+def test_instances_are_counted_by_what_clients_see() -> None:
+    """A task may show as a state of its own; every state is there, and no other one."""
+
+    async def main() -> None:
+        desk = await open_desk()
+        vitals = vitals_of(desk)
+        await desk.follower.start()
+        for number, (status, task) in enumerate(
+            [
+                (Status.ACTIVE, None),
+                (Status.ACTIVE, Task.REBOOTING),
+                (Status.SHUTOFF, Task.RESIZE_PREP),
+                (Status.SHELVED_OFFLOADED, None),
+                (Status.ERROR, None),
+                (Status.DELETED, None),
+            ],
+            1,
+        ):
+            host = None if status is Status.SHELVED_OFFLOADED else "host-1"
+            made = replace(make_instance(number, host=host), status=status, task=task)
+            await desk.ledger.write(Put(made))
+        await desk.follower.catch_up()
+        found = await gauges(vitals)
+        counts = {n.split()[1]: int(v) for n, v in found.items() if n.startswith("instances ")}
+        assert set(counts) == set(STATUSES_SHOWN)
+        assert {name: count for name, count in counts.items() if count} == {
+            "ACTIVE": 1,
+            "REBOOT": 1,
+            "RESIZE": 1,
+            "SHELVED_OFFLOADED": 1,
+            "ERROR": 1,
+        }
+        done = await desk.ledger.get(Instance, make_instance(2).uuid)
+        assert done is not None
+        await desk.ledger.write(Put(replace(done, task=None)))
+        await desk.follower.catch_up()
+        found = await gauges(vitals)
+        assert (found["instances ACTIVE"], found["instances REBOOT"]) == (2, 0)
+
+    run_virtually(main)

@@ -1,0 +1,215 @@
+"""Placing that is counted and traced."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from berth.adapters.unobserved import NoMetrics
+from berth.domain.decision import FilterCount, Refusal, RefusalCode, Verdict
+from berth.domain.request import Request
+from berth.lab.kernel import run_virtually
+from berth.ports.measures import CLAIMS, DECISION_SECONDS, DECISIONS, HEARTBEATS, REFUSALS, RETRIES
+from berth.ports.metrics import Measure, Metrics
+from berth.ports.tracing import Span, Tracer
+from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.telemetry.instrumentation import (
+    MeasuredHosts,
+    MeasuredPlacing,
+    TracedDeciding,
+    TracedPlacing,
+    filter_of,
+)
+from berth.testing.builders import make_flavor, make_request
+from tests.unit.services.wiring import CountedIds, Desk, Fleet, open_desk, open_second, order_of
+
+
+class Counts:
+    """Metrics that a test can read: sums and numbers of observations."""
+
+    def __init__(self) -> None:
+        self.sums: dict[tuple[Measure, tuple[str, ...]], float] = {}
+
+    def add(self, measure: Measure, labels: tuple[str, ...] = (), amount: float = 1.0) -> None:
+        """Add up."""
+        self.sums[measure, labels] = self.sums.get((measure, labels), 0) + amount
+
+    def observe(self, measure: Measure, value: float, labels: tuple[str, ...] = ()) -> None:
+        """Count."""
+        self.add(measure, labels)
+
+    def of(self, measure: Measure) -> dict[tuple[str, ...], float]:
+        """Return the values of one measure by labels."""
+        return {labels: n for (one, labels), n in self.sums.items() if one is measure}
+
+
+class Paths:
+    """A tracer that a test can read: names of spans with those around them, and notes."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.notes: dict[str, object] = {}
+        self._around: list[str] = []
+
+    @contextmanager
+    def span(
+        self, name: str, *, request_id: str | None = None, begins: bool = False
+    ) -> Generator[Span]:
+        """Keep the path."""
+        self._around.append(name)
+        self.found.append(" > ".join(self._around))
+        try:
+            yield self
+        finally:
+            self._around.pop()
+
+    def note(self, name: str, value: str | float) -> None:
+        """Keep a note."""
+        self.notes[name] = value
+
+
+def observed(desk: Desk, metrics: Metrics | None = None, tracer: Tracer | None = None) -> Desk:
+    """Have the scheduler of a desk looked at."""
+    kind = MeasuredPlacing if tracer is None else TracedPlacing
+    placing = kind(
+        ledger=desk.ledger,
+        follower=desk.follower,
+        replica=desk.replica,
+        deciding=desk.deciding
+        if tracer is None
+        else TracedDeciding(desk.replica, desk.policies, desk.clock, tracer),
+        clock=desk.clock,
+    )
+    placing.metrics = metrics or NoMetrics()
+    if isinstance(placing, TracedPlacing) and tracer is not None:
+        placing.tracer = tracer
+    desk.placing = placing
+    return desk
+
+
+def too_large() -> Request:
+    """Ask for more than any host has."""
+    return replace(make_request(), flavor=make_flavor(vcpus=64))
+
+
+def test_an_order_is_counted_once() -> None:
+    """However often it is sent."""
+
+    async def main() -> None:
+        counts = Counts()
+        desk = observed(await open_desk(), counts)
+        order = order_of(make_request())
+        first = await desk.placing.place(order)
+        assert (await desk.placing.place(order)).request_id == first.request_id
+        assert counts.of(DECISIONS) == {("create", "placed"): 1}
+        assert counts.of(DECISION_SECONDS) == {("create",): 1}
+        assert counts.of(CLAIMS) == {("committed",): 1}
+        assert counts.of(RETRIES) == counts.of(REFUSALS) == {}
+
+    run_virtually(main)
+
+
+def test_a_refusal_names_the_filter() -> None:
+    """The first that left nothing."""
+
+    async def main() -> None:
+        counts = Counts()
+        desk = observed(await open_desk(), counts)
+        decision = await desk.placing.place(order_of(too_large()))
+        assert decision.verdict is Verdict.REFUSED
+        assert counts.of(REFUSALS) == {("all_filtered", "ResourcesFilter"): 1}
+        assert counts.of(DECISIONS) == {("create", "refused"): 1}
+        assert counts.of(CLAIMS) == {}
+
+    run_virtually(main)
+
+
+def test_a_lost_race_is_counted() -> None:
+    """The second scheduler's plan is short of room, so it plans anew."""
+
+    async def main() -> None:
+        counts = Counts()
+        first = await open_desk(Fleet(hosts=1, vcpus=1))
+        second = observed(await open_second(first), counts)
+        await first.placing.place(order_of(make_request(1)))
+        decision = await second.placing.place(order_of(make_request(2)))
+        assert decision.verdict is Verdict.REFUSED
+        assert counts.of(CLAIMS) == {("short",): 1}
+
+    run_virtually(main)
+
+
+def test_a_plan_made_anew_is_counted() -> None:
+    """Some of these go where the first scheduler's went, and then elsewhere."""
+
+    async def main() -> None:
+        counts = Counts()
+        for number in range(2, 8):
+            first = await open_desk(Fleet(hosts=2, vcpus=1))
+            second = observed(await open_second(first), counts)
+            await first.placing.place(order_of(make_request(1)))
+            decision = await second.placing.place(order_of(make_request(number)))
+            assert decision.verdict is Verdict.PLACED
+        assert counts.of(RETRIES)[()] == counts.of(CLAIMS)["short",] > 0
+        assert counts.of(CLAIMS)["committed",] == counts.of(DECISIONS)["create", "placed"] == 6
+
+    run_virtually(main)
+
+
+def test_spans_follow_the_order() -> None:
+    """Decide and claim are within place, commit is within claim."""
+
+    async def main() -> None:
+        paths = Paths()
+        desk = observed(await open_desk(), tracer=paths)
+        decision = await desk.placing.place(order_of(make_request()))
+        assert paths.found == [
+            "place",
+            "place > decide",
+            "place > claim",
+            "place > claim > commit",
+        ]
+        assert paths.notes["berth.request_id"] == decision.request_id
+        assert paths.notes["berth.outcome"] == "committed"
+
+    run_virtually(main)
+
+
+def test_looking_changes_no_decision() -> None:
+    """Equal inputs, equal plan, whoever looks."""
+
+    async def main() -> None:
+        order, plain = order_of(make_request()), await open_desk()
+        seen = observed(await open_desk(), Counts(), Paths())
+        first, second = await plain.placing.place(order), await seen.placing.place(order)
+        assert first.placements == second.placements
+        assert first.seed == second.seed
+
+    run_virtually(main)
+
+
+def test_heartbeats_are_counted_by_host() -> None:
+    """Those that the ledger did not take, too."""
+
+    async def main() -> None:
+        desk, counts = await open_desk(), Counts()
+        hosts = MeasuredHosts(
+            ledger=desk.ledger,
+            follower=desk.follower,
+            replica=desk.replica,
+            ratios=Ratios(ledger=desk.ledger, replica=desk.replica),
+            clock=desk.clock,
+            ids=CountedIds(),
+        )
+        hosts.metrics = counts
+        await hosts.heartbeat(["host-0", "host-1"])
+        assert counts.of(HEARTBEATS) == {("sent",): 2}
+
+    run_virtually(main)
+
+
+def test_a_refusal_without_filters_names_none() -> None:
+    """An empty fleet, say; or each filter left something."""
+    some = FilterCount("ComputeFilter", 3, 1)
+    for filters in ((), (some,)):
+        refusal = Refusal(RefusalCode.NO_HOSTS, "", 0, 1, 0, filters)
+        assert filter_of(refusal) == "none"

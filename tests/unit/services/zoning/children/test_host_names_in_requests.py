@@ -1,0 +1,66 @@
+"""Requests that ask which host has a name are found, and no others."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.request import Request
+from berth.scheduling.rules.attributes import HOST_ATTRIBUTES
+from berth.services.zoning.children.host_names_in_requests import names_hosts
+from tests.unit.services.zoning.houses import NearZones, open_house, request_of
+
+
+def asking(
+    specs: dict[str, str] | None = None, hints: dict[str, tuple[str, ...]] | None = None
+) -> Request:
+    """Return a request with extra specs and hints."""
+    request = request_of()
+    return replace(
+        request, flavor=replace(request.flavor, extra_specs=specs or {}), hints=hints or {}
+    )
+
+
+@pytest.mark.parametrize("name", sorted(HOST_ATTRIBUTES))
+def test_what_names_hosts_is_found(name: str) -> None:
+    """In a flavor, with and without its scope, and inside a query, however it is written."""
+    assert names_hosts(asking({name: "s> m"})) == f"flavor.extra_specs.{name}"
+    scoped = f"capabilities:{name}"
+    assert names_hosts(asking({"hw:numa_nodes": "1", scoped: "s> m"})) is not None
+    query = json.dumps(["and", [">", "$free_ram_mb", 1], ["not", ["<", f"${name}", "m"]]])
+    assert names_hosts(asking(hints={"query": (query,)})) == "hints.query"
+    escaped = query.replace("$", "\\u0024")
+    assert names_hosts(asking(hints={"query": (escaped,)})) == "hints.query"
+
+
+def test_what_is_near_an_address_is_found() -> None:
+    """Since networks get smaller, until they have one address."""
+    near = asking(hints={"build_near_host_ip": ("10.0.0.1",), "cidr": ("/8",)})
+    assert names_hosts(near) == "hints.build_near_host_ip"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        asking(),
+        asking({"capabilities:free_ram_mb": ">= 5", "host:of_others": "x", "hw:cpu_policy": "x"}),
+        asking(hints={"same_host": ("a",), "group": ("b",), "query": ("",)}),
+        asking(hints={"query": ('[">", "$free_ram_mb", 5]',)}),
+        asking(hints={"query": ("no query",)}),
+    ],
+    ids=["plain", "specs", "hints", "query", "unreadable"],
+)
+def test_others_are_let_through(request_: Request) -> None:
+    """Whatever they ask of hosts, it is not who they are."""
+    assert names_hosts(request_) is None
+
+
+async def test_no_child_is_asked_which_host_it_has() -> None:
+    """The request is for the hosts of this zone alone, as one that names a host is."""
+    near = NearZones()
+    root = await open_house("root", near)
+    root.adopt(await open_house("west", near))
+    await root.selecting.select(root.select_order(asking({"host": "s> m"})))
+    assert ("west", "select") not in near.asked
+    await root.selecting.select(root.select_order(asking({"capabilities:vcpus_total": "> 0"})))
+    assert ("west", "select") in near.asked

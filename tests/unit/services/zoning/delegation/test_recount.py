@@ -1,0 +1,117 @@
+"""When children are asked what became of servers; what comes of it is tested with their API."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.errors import UnavailableError
+from berth.domain.write import Put
+from berth.domain.zone import Errand, Zone
+from berth.domain.zone_orders import ServerBelow
+from berth.services.zoning.delegation.recount import PAUSE_S, Recounting
+from tests.unit.services.wiring import order_of, running
+from tests.unit.services.zoning.houses import House, open_tree, request_of
+
+SIZE = 1, 1024
+"""Of the servers that `request_of` asks for."""
+
+
+async def placed(count: int) -> tuple[House, Recounting]:
+    """Return a root that has sent so many servers to one child, and what is tested."""
+    root = await open_tree()
+    root.children[:] = [replace(root.children[1], weight_offset=100.0)]
+    await root.tree.place(order_of(request_of(count)))
+    here = Recounting(
+        ledger=root.desk.ledger,
+        zone_of=lambda number: next(one for one in root.children if one.zone_id == number),
+        children=root.near,
+        clock=root.desk.clock,
+        telemetry=root.desk.told,
+        timeout_s=5.0,
+    )
+    return root, here
+
+
+async def have_resized(root: House) -> int:
+    """Have all servers that were sent be resized, to the same size; return how many they are."""
+    errands = await root.desk.ledger.all(Errand)
+    for one in errands:
+        assert one.counts_as is not None
+        resized = replace(one, resize=(one.counts_as, one.counts_as))
+        await root.desk.ledger.commit([(Put(resized),)])
+    return len(errands)
+
+
+async def still_open(root: House) -> int:
+    """Return how many resizes are open."""
+    return sum(one.resize is not None for one in await root.desk.ledger.all(Errand))
+
+
+async def test_nothing_is_asked_where_nothing_is_open() -> None:
+    """However many servers there are."""
+    root, here = await placed(4)
+    root.near.asked.clear()
+    async with running(here.run):
+        await root.desk.clock.sleep(3 * PAUSE_S)
+    assert root.near.asked == []
+
+
+async def test_a_child_is_asked_at_the_look_after() -> None:
+    """One that does not answer is asked once, and again at the next look."""
+    root, here = await placed(4)
+    async with running(here.run):
+        await root.desk.clock.sleep(1.0)
+        count = await have_resized(root)
+        assert count > 1
+        root.near.away.add("east")
+        root.near.asked.clear()
+        await root.desk.clock.sleep(PAUSE_S)
+        assert root.near.asked == []
+        await root.desk.clock.sleep(PAUSE_S)
+        assert root.near.asked == [("east", "server")]
+        assert "zone_recounting_failed" in root.desk.told.failed
+        assert await still_open(root) == count
+        root.near.away.clear()
+        await root.desk.clock.sleep(PAUSE_S)
+        assert await still_open(root) == 0
+        root.near.asked.clear()
+        await root.desk.clock.sleep(2 * PAUSE_S)
+        assert root.near.asked == []
+
+
+async def test_many_are_asked_for_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that those that stay open keep nobody else from their turn."""
+    monkeypatch.setattr("berth.services.zoning.delegation.recount._ASKED_MAX", 2)
+    root, here = await placed(5)
+    asked: list[str] = []
+
+    async def server(zone: Zone, errand: Errand, *, timeout_s: float) -> ServerBelow:
+        asked.append(errand.instance_uuid)
+        return ServerBelow(SIZE, is_resizing=True)
+
+    monkeypatch.setattr(root.near, "server", server)
+    count = await have_resized(root)
+    async with running(here.run):
+        await root.desk.clock.sleep((count + 1) * PAUSE_S)
+    uuids = sorted({*asked})
+    assert len(uuids) == count
+    assert asked[: count + 1] == [*uuids, uuids[0]]
+
+
+async def test_what_could_not_be_read_is_read_at_the_next_look() -> None:
+    """The ledger may be away for a while."""
+    root, here = await placed(2)
+    await have_resized(root)
+    right = root.desk.ledger.errands
+    async with running(here.run):
+        root.desk.ledger.errands = away  # type: ignore[method-assign]
+        await root.desk.clock.sleep(2 * PAUSE_S)
+        root.desk.ledger.errands = right  # type: ignore[method-assign]
+        await root.desk.clock.sleep(2 * PAUSE_S)
+    assert await still_open(root) == 0
+    assert "zone_recounting_failed" in root.desk.told.failed
+
+
+async def away(**which: object) -> list[Errand]:
+    """Be away."""
+    raise UnavailableError(str(which))

@@ -1,0 +1,222 @@
+"""Instances that children have when nobody wants them, whichever way that came about."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.decision import Decision
+from berth.domain.errors import InvalidInputError
+from berth.domain.instance import Instance, Status, Task
+from berth.domain.record import Kind, PendingRequest
+from berth.domain.write import Put, Remove
+from berth.domain.zone import Errand, ErrandStage
+from berth.ports.measures import ZONE_INSTANCES_UNWANTED
+from berth.services.placement.pending_requests import PendingRequests
+from berth.services.requests.commands import PlaceOrder, Places
+from berth.services.zoning.delegation.remote_leftovers import Leftovers
+from tests.unit.services.wiring import order_of, running
+from tests.unit.services.zoning.houses import House, open_tree, request_of
+
+COUNT = 3
+LEASE_S = 31.0
+
+
+@pytest.fixture
+async def root() -> AsyncIterator[House]:
+    """A tree whose root's scheduler has died when its children had said that they build all."""
+    root = await open_tree()
+    root.children[:] = [replace(one, weight_offset=100.0) for one in root.children]
+    dying = asyncio.Event()
+
+    async def stop(journey: object) -> Decision:
+        dying.set()
+        await asyncio.Event().wait()
+        raise AssertionError(journey)
+
+    root.tree._ends.finish = stop  # type: ignore[method-assign]
+    task = asyncio.create_task(root.tree.place(order_of(request_of(COUNT))))
+    await dying.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert {one.stage for one in await errands(root)} == {ErrandStage.THERE}
+    yield root
+    await root.desk.ledger.close()
+
+
+def heir_of(root: House) -> House:
+    """Return another scheduler of the root."""
+    return House("root", root.desk, root.near, root.children, scheduler="two")
+
+
+def pending_of(house: House, *, placing: Places | None = None) -> PendingRequests:
+    """Return what a scheduler of a zone takes up requests with."""
+    desk = house.desk
+    return PendingRequests(
+        ledger=desk.ledger,
+        replica=desk.replica,
+        placing=placing or house.tree,
+        clock=desk.clock,
+        telemetry=desk.told,
+        name=house.scheduler,
+        withdrawn=house.taking_back.note,
+    )
+
+
+async def delete(root: House, count: int = COUNT) -> None:
+    """Have the owner delete instances, which wait for their scheduler."""
+    for uuid in request_of(count).instance_uuids:
+        await root.desk.instances.delete(uuid)
+
+
+async def errands(root: House) -> list[Errand]:
+    """Return what the root has sent."""
+    return await root.desk.ledger.all(Errand)
+
+
+async def below(root: House) -> list[str]:
+    """Return the uuids of the instances that run in the children."""
+    found: list[str] = []
+    for name in ("west", "east", "deep"):
+        for uuid in request_of(COUNT).instance_uuids:
+            one = await root.near.houses[name].desk.ledger.get(Instance, uuid)
+            if one is not None and one.host is not None and one.task is not Task.DELETING:
+                found.append(uuid)
+    return sorted(found)
+
+
+async def test_all_are_deleted_before_another_scheduler_goes_on(root: House) -> None:
+    """It ends the request, and takes back all that was sent; not before the lease has ended."""
+    await delete(root)
+    heir = heir_of(root)
+    clock = root.desk.clock
+    async with running(root.desk.follower.run, pending_of(heir).run, heir.taking_back.run):
+        await clock.sleep(5.0)
+        assert await root.desk.ledger.all(PendingRequest) != []
+        assert len(await below(root)) == COUNT
+        await clock.sleep(LEASE_S + 30.0)
+    assert await root.desk.ledger.all(PendingRequest) == []
+    assert await errands(root) == []
+    assert await below(root) == []
+    assert "zone_instances_left_behind" not in root.desk.told.events
+
+
+async def test_some_are_deleted_before_another_scheduler_goes_on(root: House) -> None:
+    """Those are taken back, and the others stay where they are."""
+    await delete(root, COUNT - 1)
+    heir = heir_of(root)
+    async with running(root.desk.follower.run, pending_of(heir).run, heir.taking_back.run):
+        await root.desk.clock.sleep(LEASE_S + 30.0)
+    kept = [request_of(COUNT).instance_uuids[-1]]
+    assert await root.desk.ledger.all(PendingRequest) == []
+    assert await below(root) == kept
+    assert [(one.instance_uuid, one.stage) for one in await errands(root)] == [
+        (kept[0], ErrandStage.THERE)
+    ]
+
+
+async def test_a_request_that_is_given_up_keeps_nothing(root: House) -> None:
+    """Its instances are in ERROR here, and none of them runs elsewhere."""
+
+    class Refusing:
+        async def place(self, order: PlaceOrder) -> Decision:
+            raise InvalidInputError("flavor", f"{order.request.request_id} cannot be read")
+
+    heir = heir_of(root)
+    pending = pending_of(heir, placing=Refusing())
+    async with running(root.desk.follower.run, pending.run, heir.taking_back.run):
+        await root.desk.clock.sleep(LEASE_S + 30.0)
+    for uuid in request_of(COUNT).instance_uuids:
+        stored = await root.desk.ledger.get(Instance, uuid)
+        assert stored is not None
+        assert stored.status is Status.ERROR
+    assert await errands(root) == []
+    assert await below(root) == []
+
+
+async def test_a_request_that_its_own_scheduler_cannot_read(root: House) -> None:
+    """Its lease, which that renews with each try, does not keep the request from its end."""
+    heir = heir_of(root)
+
+    async def refuse(journey: object) -> Decision:
+        raise InvalidInputError("flavor", f"{journey} cannot be read")
+
+    heir.tree._ends.finish = refuse  # type: ignore[method-assign]
+    async with running(root.desk.follower.run, pending_of(heir).run, heir.taking_back.run):
+        await root.desk.clock.sleep(LEASE_S + 30.0)
+    assert await root.desk.ledger.all(PendingRequest) == []
+    assert await errands(root) == []
+    assert await below(root) == []
+
+
+async def forget_request(root: House) -> None:
+    """Have the request gone without its errands, as before there were leftovers."""
+    await delete(root)
+    (pending,) = await root.desk.ledger.all(PendingRequest)
+    await root.desk.ledger.commit([(Remove(Kind.PENDING_REQUEST, pending.request.request_id),)])
+
+
+async def test_what_an_older_berth_has_left_is_taken_back(root: House) -> None:
+    """Found when a scheduler starts; operators are told, and see what is not back yet."""
+    await forget_request(root)
+    root.near.away.update(("west", "east"))
+    heir = heir_of(root)
+    async with running(heir.taking_back.run):
+        await root.desk.clock.sleep(5.0)
+        assert [(one.measure, one.value) for one in heir.taking_back.read()] == [
+            (ZONE_INSTANCES_UNWANTED, COUNT)
+        ]
+        root.near.away.clear()
+        await root.desk.clock.sleep(LEASE_S)
+        assert heir.taking_back.read()[0].value == 0
+    assert "zone_instances_left_behind" in root.desk.told.events
+    assert await errands(root) == []
+    assert await below(root) == []
+
+
+async def test_what_is_left_later_is_taken_back_later(root: House) -> None:
+    """They are looked for again and again, and once more when the ledger was away."""
+    heir = heir_of(root)
+    async with running(heir.taking_back.run):
+        await root.desk.clock.sleep(1.0)
+        await forget_request(root)
+        root.desk.ledger.away = 1
+        await root.desk.clock.sleep(400.0)
+    assert await errands(root) == []
+    assert await below(root) == []
+
+
+@pytest.mark.parametrize("stage", [ErrandStage.THERE, ErrandStage.SENDING])
+async def test_what_is_wanted_or_under_way_is_left_alone(root: House, stage: ErrandStage) -> None:
+    """Instances of pending requests, those that live here, and those that stand here no more."""
+    leftovers = Leftovers(root.desk.ledger)
+    await delete(root)
+    assert not (await leftovers.find()).left_behind
+    living = (await errands(root))[0]
+    for uuid in ("gone", "alive"):
+        await root.desk.ledger.commit(
+            [(Put(replace(living, instance_uuid=uuid, request_id="req-2", stage=stage)),)]
+        )
+    (instance,) = order_of(request_of(1)).instances
+    await root.desk.ledger.commit([(Put(replace(instance, uuid="alive")),)])
+    before = await errands(root)
+    for _ in range(2):
+        assert not (await leftovers.find()).left_behind
+    assert await errands(root) == before
+
+
+@pytest.mark.parametrize(("sent_ms", "is_unwanted"), [(5, True), (6, False)])
+async def test_what_a_parent_has_released_since_it_was_sent(
+    root: House, sent_ms: int, *, is_unwanted: bool
+) -> None:
+    """Its mark stands here; what was sent after the mark is another thing."""
+    sample = (await errands(root))[0]
+    sent = replace(sample, instance_uuid="x", stage=ErrandStage.SENDING, sent_ms=sent_ms)
+    (instance,) = order_of(request_of(1)).instances
+    mark = replace(
+        instance, uuid="x", status=Status.DELETED, task=None, extra={"berth:withdrawn_ms": 5}
+    )
+    await root.desk.ledger.commit([(Put(sent), Put(mark))])
+    found = await Leftovers(root.desk.ledger).find()
+    assert found == (frozenset({"x"} if is_unwanted else ()), frozenset())

@@ -1,0 +1,236 @@
+"""What servers in child zones count for while their owners ask for several things at once."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from berth.adapters.ledger import MemoryLedger
+from berth.domain.errors import ConflictError, UnavailableError
+from berth.domain.write import Put
+from berth.domain.zone import Errand, ErrandStage
+from berth.lab.kernel import VirtualClock
+from berth.services.zoning.delegation.remote_usage import Begun, CountingBelow
+from berth.testing.builders import make_flavor
+
+Size = tuple[int, int]
+
+UUID = "11111111-0000-4000-8000-000000000001"
+SMALL, MIDDLE, BIG = (1, 512), (3, 512), (16, 256)
+WALKS = 300
+ASKING_S = 30.0
+
+
+class _Clock(VirtualClock):
+    """A clock that is set."""
+
+    seconds = 1_800_000_000.0
+
+    def now_s(self) -> float:
+        """Return what it was set to."""
+        return self.seconds
+
+
+CLOCK = _Clock()
+
+
+@asynccontextmanager
+async def counted(size: Size = SMALL) -> AsyncIterator[tuple[MemoryLedger, CountingBelow]]:
+    """Open a ledger with a server that is below, and what is tested."""
+    ledger = MemoryLedger()
+    errand = Errand(UUID, 1, ErrandStage.THERE, "p", "u", "r-1", "req-1", counts_as=size)
+    await ledger.commit([(Put(errand),)])
+    yield ledger, CountingBelow(ledger, CLOCK, asking_s=ASKING_S)
+    await ledger.close()
+
+
+async def errand_of(ledger: MemoryLedger) -> Errand:
+    """Return what is known of the server."""
+    found = await ledger.get(Errand, UUID)
+    assert found is not None
+    return found
+
+
+async def begin(ledger: MemoryLedger, counting: CountingBelow, to: Size | None) -> Begun:
+    """Begin a resize, or the end of one."""
+    flavor = None if to is None else make_flavor(vcpus=to[0], memory_mb=to[1])
+    begun = await counting.begin(await errand_of(ledger), flavor)
+    assert begun is not None
+    return begun
+
+
+async def test_a_child_is_asked_for_one_at_a_time() -> None:
+    """Or a refused one might undo, and a confirmation confirm, what another one has begun."""
+    async with counted() as (ledger, counting):
+        big = await begin(ledger, counting, BIG)
+        for other in (MIDDLE, None):
+            with pytest.raises(ConflictError, match="is being resized"):
+                await begin(ledger, counting, other)
+        await counting.take(big)
+        found = await errand_of(ledger)
+        assert (found.counts_as, found.resize) == ((16, 512), (SMALL, BIG))
+        await counting.undo(await begin(ledger, counting, MIDDLE))
+        assert await errand_of(ledger) == found
+
+
+async def test_a_process_that_dies_keeps_nobody_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has asked for may have been taken, so all of it counts."""
+    async with counted() as (ledger, counting):
+        await begin(ledger, counting, BIG)
+        CLOCK.seconds += ASKING_S
+        await counting.take(await begin(ledger, counting, MIDDLE))
+        found = await errand_of(ledger)
+        assert (found.counts_as, found.resize) == ((16, 512), ((16, 512), MIDDLE))
+
+
+async def test_a_clock_that_was_set_back_keeps_nobody_either() -> None:
+    """Nobody is asked for longer than anybody may be."""
+    async with counted() as (ledger, counting):
+        await begin(ledger, counting, BIG)
+        CLOCK.seconds -= 3600
+        await begin(ledger, counting, MIDDLE)
+
+
+@dataclass
+class _Child:
+    """A child with one server: its size, and the resize that it is in."""
+
+    size: Size = SMALL
+    wanted: Size | None = None
+
+    @property
+    def most(self) -> Size:
+        """The most that it may come to."""
+        other = self.size if self.wanted is None else self.wanted
+        return max(self.size[0], other[0]), max(self.size[1], other[1])
+
+    def resize(self, to: Size) -> bool:
+        """Take a resize, unless there is one."""
+        if self.wanted is not None:
+            return False
+        self.wanted = to
+        return True
+
+    def end(self, *, is_reverted: bool) -> bool:
+        """End a resize, if there is one."""
+        if self.wanted is None:
+            return False
+        self.size, self.wanted = (self.size if is_reverted else self.wanted), None
+        return True
+
+
+@dataclass
+class _Walk:
+    """Requests at once, each a row of steps."""
+
+    ledger: MemoryLedger
+    counting: CountingBelow
+    rng: random.Random
+    child: _Child = field(default_factory=_Child)
+
+    async def resize(self) -> AsyncIterator[None]:
+        """Ask for a resize; the answer may be lost, and the process that asks."""
+        to = self.rng.choice((SMALL, MIDDLE, BIG))
+        try:
+            begun = await begin(self.ledger, self.counting, to)
+        except ConflictError:
+            return
+        yield
+        is_taken = self.child.resize(to)
+        yield
+        match self.rng.choice(("lost", "died", "", "", "", "")):
+            case "lost":
+                await self.counting.leave_open(begun)
+            case "died":
+                CLOCK.seconds += ASKING_S
+            case _ if is_taken:
+                await self.counting.take(begun)
+            case _:
+                await self.counting.undo(begun)
+
+    async def end(self) -> AsyncIterator[None]:
+        """Ask for the end of one; its answer may be lost, and the process that asks."""
+        is_reverted = self.rng.random() < 0.5
+        try:
+            begun = await begin(self.ledger, self.counting, None)
+        except ConflictError:
+            return
+        yield
+        has_ended = self.child.end(is_reverted=is_reverted)
+        yield
+        match self.rng.choice(("lost", "died", "", "", "", "")):
+            case "lost":
+                await self.counting.leave_open(begun)
+            case "died":
+                CLOCK.seconds += ASKING_S
+            case _ if has_ended:
+                await self.counting.end(begun, is_reverted=is_reverted)
+            case _:
+                await self.counting.undo(begun)
+
+    async def end_by_itself(self) -> AsyncIterator[None]:
+        """The child ends one, and tells nobody."""
+        self.child.end(is_reverted=self.rng.random() < 0.5)
+        yield
+
+    async def go(self) -> None:
+        """Do a few at once, and then the next few."""
+        kinds = (self.resize, self.resize, self.end, self.end_by_itself)
+        going = [self.rng.choice(kinds)() for _ in range(self.rng.randint(1, 4))]
+        while going:
+            one = self.rng.choice(going)
+            try:
+                await anext(one)
+            except StopAsyncIteration:
+                going.remove(one)
+
+
+@pytest.mark.parametrize("tenth", range(10))
+async def test_it_never_counts_for_less_than_it_may_come_to(tenth: int) -> None:
+    """However many resizes are asked for at once, and whatever is lost."""
+    for seed in range(tenth, WALKS, 10):
+        async with counted() as (ledger, counting):
+            walk = _Walk(ledger, counting, random.Random(seed))
+            for _ in range(12):
+                await walk.go()
+                found = await errand_of(ledger)
+                assert found.counts_as is not None
+                least = walk.child.most
+                assert found.counts_as[0] >= least[0], (seed, found, walk.child)
+                assert found.counts_as[1] >= least[1], (seed, found, walk.child)
+                # What is more than that is open, so it is found out.
+                assert found.resize is not None or found.counts_as == least, (seed, found)
+
+
+async def test_a_deleted_server_counts_for_nothing_whatever_is_begun() -> None:
+    """A resize that was on its way brings nothing back."""
+    async with counted() as (ledger, counting):
+        begun = await begin(ledger, counting, BIG)
+        await counting.count_no_more(await errand_of(ledger))
+        await counting.take(begun)
+        await counting.undo(begun)
+        await counting.leave_open(begun)
+        found = await errand_of(ledger)
+        assert (found.counts_as, found.resize) == (None, None)
+        assert await counting.begin(found, make_flavor()) is None
+
+
+async def test_one_that_is_forgotten_meanwhile_stays_forgotten() -> None:
+    """Nothing is written of it."""
+    async with counted() as (ledger, counting):
+        begun = await begin(ledger, counting, BIG)
+        gone = Begun(replace(begun.before, instance_uuid="other"), begun.to)
+        await counting.take(gone)
+        await counting.undo(gone)
+        assert await ledger.get(Errand, "other") is None
+
+
+async def test_the_ledger_may_be_away() -> None:
+    """Then nothing was begun."""
+    async with counted() as (ledger, counting):
+        errand = await errand_of(ledger)
+        await ledger.close()
+        with pytest.raises(UnavailableError):
+            await counting.begin(errand, make_flavor())

@@ -1,0 +1,165 @@
+"""Signed statements of parents."""
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from berth.services.zoning.messages.assertions import (
+    LIFE_S,
+    Asked,
+    Statement,
+    StatementError,
+    StatementReader,
+    StatementWriter,
+)
+
+KEY, OTHER = (Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in (1, 2))
+ASKED = Asked("POST", "/zones/select", b'{"request": 1}')
+
+
+class World:
+    """A clock, and random bytes that count."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.number = 0
+
+    def now_s(self) -> float:
+        """Tell the time."""
+        return self.now
+
+    def random_bytes(self, length: int) -> bytes:
+        """Return other bytes at each call."""
+        self.number += 1
+        return self.number.to_bytes(length, "big")
+
+    def writer(self, *, name: str = "root", key: Ed25519PrivateKey = KEY) -> StatementWriter:
+        """Return the writer of a parent."""
+        return StatementWriter(name, key, self.now_s, self.random_bytes)
+
+    def reader(self, *, zone: str = "north", **parents: Ed25519PrivateKey) -> StatementReader:
+        """Return the reader of a child that trusts some parents."""
+        keys: Mapping[str, Sequence[Ed25519PublicKey]] = {
+            name: (key.public_key(),) for name, key in (parents or {"root": KEY}).items()
+        }
+        return StatementReader(zone, lambda: keys, self.now_s)
+
+
+def written(world: World, asked: Asked = ASKED, **to: str) -> str:
+    """Return a statement of the root to the zone north."""
+    return world.writer().write(to.get("zone", "north"), asked, project_id="p", user_id="u")
+
+
+def refused(reader: StatementReader, text: str, asked: Asked = ASKED) -> str:
+    """Return why a statement is refused."""
+    with pytest.raises(StatementError) as error:
+        reader.read(text, asked)
+    return error.value.reason
+
+
+def test_a_tenant_travels() -> None:
+    """From the parent that signed to the child that trusts it."""
+    world = World()
+    found = world.reader().read(written(world), ASKED)
+    assert isinstance(found, Statement)
+    assert (found.parent, found.project_id, found.user_id) == ("root", "p", "u")
+
+
+def test_nobody_else_is_believed() -> None:
+    """Not another key under the parent's name, nor a parent that is not trusted here."""
+    world = World()
+    forged = world.writer(key=OTHER).write("north", ASKED, project_id="p", user_id="u")
+    assert "signature" in refused(world.reader(), forged)
+    assert "signature" in refused(world.reader(stranger=KEY), written(world))
+
+
+def test_a_parent_speaks_in_its_own_name_alone() -> None:
+    """One trusted parent cannot pass for another."""
+    world = World()
+    text = world.writer(name="root", key=OTHER).write("north", ASKED, project_id="p", user_id="u")
+    assert "signature" in refused(world.reader(root=KEY, second=OTHER), text)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Asked("GET", ASKED.path, ASKED.body),
+        Asked("POST", "/zones/release", ASKED.body),
+        Asked("POST", ASKED.path, b'{"request": 2}'),
+        Asked("POST", ASKED.path + ASKED.body.decode(), b""),
+    ],
+)
+def test_it_holds_for_one_request(asked: Asked) -> None:
+    """Another method, path or body needs another statement."""
+    world = World()
+    assert "another request" in refused(world.reader(), written(world), asked)
+
+
+def test_it_holds_for_one_zone() -> None:
+    """A child cannot use it at its sibling."""
+    world = World()
+    assert "another zone" in refused(world.reader(zone="south"), written(world))
+
+
+def test_it_is_used_once() -> None:
+    """Also when it comes again within its life, which is why it can be forgotten afterwards."""
+    world = World()
+    reader, text = world.reader(), written(world)
+    reader.read(text, ASKED)
+    assert "used before" in refused(reader, text)
+    world.now += LIFE_S
+    assert "ended" in refused(reader, text)
+    reader.read(written(world), ASKED)
+
+
+def test_clocks_have_to_agree() -> None:
+    """A statement from far in the future would have to be remembered for as long."""
+    world = World()
+    text = written(world)
+    world.now -= LIFE_S
+    assert "clocks" in refused(world.reader(), text)
+
+
+def test_a_changed_statement_is_refused() -> None:
+    """Whatever is changed: the signature is over all of it."""
+    world = World()
+    content, _, signature = written(world).partition(".")
+    fields = json.loads(urlsafe_b64decode(content + "=" * (-len(content) % 4)))
+    for name in fields:
+        changed = json.dumps(fields | {name: "other"}).encode()
+        text = urlsafe_b64encode(changed).decode().rstrip("=")
+        refused(world.reader(root=KEY, other=KEY), f"{text}.{signature}")
+
+
+@pytest.mark.parametrize(
+    "text", ["", ".", "a.b", "é.é", "e30.e30", "W10.W10", "bnVsbA.bnVsbA", "x" * 5000]
+)
+def test_anything_else_is_refused(text: str) -> None:
+    """Whatever somebody sends."""
+    assert "form" in refused(World().reader(), text)
+
+
+def test_one_that_ends_while_its_body_comes_is_refused() -> None:
+    """It is believed before its body is there, and held against the clock again with it."""
+    world = World()
+    reader = world.reader()
+    statement = reader.signed(written(world))
+    world.now += LIFE_S
+    with pytest.raises(StatementError, match="has ended"):
+        reader.use(statement, ASKED)
+
+
+def test_one_is_used_when_its_request_is_there() -> None:
+    """To believe it uses nothing up; with its request it does for once, however often believed."""
+    world = World()
+    reader = world.reader()
+    text = written(world)
+    first, second = reader.signed(text), reader.signed(text)
+    with pytest.raises(StatementError, match="another request"):
+        reader.use(first, Asked("GET", "/zones"))
+    reader.use(first, ASKED)
+    with pytest.raises(StatementError, match="used before"):
+        reader.use(second, ASKED)

@@ -1,0 +1,131 @@
+"""Several schedulers of one zone: what one of them holds, any of them is asked to build."""
+
+import asyncio
+
+import pytest
+
+from berth.adapters.bus.local import LocalBus
+from berth.domain.offer import OfferFlaw, OnGone
+from berth.domain.zone_orders import BuildOutcome, Offers, ReleaseOrder, SelectOrder, Surplus
+from berth.services.zoning.messages.zone_commands import (
+    BUILD,
+    BUILD_HELD,
+    RELEASE,
+    SELECT,
+    HeldOrder,
+)
+from tests.unit.services.wiring import Fleet, Told, open_desk, open_second
+from tests.unit.services.zoning.houses import House, NearZones, build_order, request_of
+
+FIRST, SECOND = b"first___", b"second__"
+TIMEOUT_S = 5.0
+
+
+async def open_pair(
+    *, vcpus: int = 4, on_gone: OnGone = OnGone.TAKE
+) -> tuple[House, House, LocalBus]:
+    """Make a zone of one host and two schedulers, on one ledger and one bus."""
+    near, bus = NearZones(), LocalBus(Told())
+    desk = await open_desk(Fleet(hosts=1, vcpus=vcpus))
+    first = House("zone", desk, near, on_gone=on_gone, holder=FIRST, bus=bus)
+    other = await open_second(desk)
+    second = House("zone", other, near, on_gone=on_gone, holder=SECOND, bus=bus)
+    return first, second, bus
+
+
+async def offered(bus: LocalBus, order: SelectOrder) -> Offers:
+    """Ask whichever scheduler is next for offers."""
+    return await bus.call(SELECT, order, timeout_s=TIMEOUT_S)
+
+
+async def settled() -> None:
+    """Let all that was begun in the background get to its end."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_an_offer_is_built_by_the_scheduler_that_holds_its_room() -> None:
+    """Even when another one is asked, whose table knows nothing of the hold."""
+    first, second, bus = await open_pair(vcpus=1)
+    first.serving.serve(bus)
+    request = request_of(1)
+    offers = await offered(bus, first.select_order(request))
+    assert len(first.held) == 1
+    outcomes = await second.building.build(build_order(request, offers.blobs))
+    assert outcomes == (BuildOutcome(request.instance_uuids[0]),)
+    assert len(first.held) == 0
+    assert first.desk.used(1)["VCPU"] == 1
+
+
+async def test_the_commands_reach_any_scheduler() -> None:
+    """Encoded as on any bus; the answers are those of the services."""
+    first, second, bus = await open_pair(vcpus=2)
+    first.serving.serve(bus)
+    second.serving.serve(bus)
+    request = request_of(2)
+    offers = await offered(bus, first.select_order(request))
+    built = await bus.call(BUILD, build_order(request, offers.blobs), timeout_s=TIMEOUT_S)
+    assert [one.flaw for one in built.outcomes] == [None, None]
+    assert len(first.held) == len(second.held) == 0
+    order = ReleaseOrder("client", withdrawn=(), project_id="p")
+    released = await bus.call(RELEASE, order, timeout_s=TIMEOUT_S)
+    assert released.kept == frozenset()
+
+
+@pytest.mark.parametrize("on_gone", [OnGone.TAKE, OnGone.REFUSE])
+async def test_a_scheduler_that_is_gone_took_its_holds_along(on_gone: OnGone) -> None:
+    """Its offers are treated as those whose hold has ended."""
+    first, second, _ = await open_pair(on_gone=on_gone)
+    request = request_of(1)
+    offers = await first.selecting.offers(first.select_order(request))
+    (outcome,) = await second.building.build(build_order(request, offers.blobs))
+    assert outcome.flaw == (OfferFlaw.GONE if on_gone is OnGone.REFUSE else None)
+
+
+async def test_a_scheduler_that_does_not_answer_may_still_build() -> None:
+    """So what this one refuses is not said to be refused, unless it is known."""
+    first, second, bus = await open_pair(on_gone=OnGone.REFUSE)
+
+    async def break_down(order: HeldOrder) -> None:
+        raise RuntimeError(order.key)
+
+    bus.serve(BUILD_HELD, break_down, server=FIRST.hex())  # type: ignore[arg-type]
+    request = request_of(1)
+    offers = await first.selecting.offers(first.select_order(request))
+    (outcome,) = await second.building.build(build_order(request, offers.blobs))
+    assert outcome.flaw is OfferFlaw.UNSETTLED
+
+
+async def test_both_may_build_the_same_offer() -> None:
+    """The slow one and the one that stood in for it say the same, and there is one claim."""
+    first, second, _ = await open_pair()
+    request = request_of(1)
+    offers = await first.selecting.offers(first.select_order(request))
+    order = build_order(request, offers.blobs)
+    both = await asyncio.gather(second.building.build(order), first.building.build(order))
+    assert [one.flaw for outcomes in both for one in outcomes] == [None, None]
+    assert (await first.desk.ledger.used(1))["VCPU"] == 1
+
+
+async def test_offers_are_let_go_whoever_has_made_them() -> None:
+    """The scheduler that is asked tells all others."""
+    first, second, bus = await open_pair()
+    first.serving.serve(bus)
+    offers = await first.selecting.offers(first.select_order(request_of(3)))
+    assert len(first.held) == 3
+    order = ReleaseOrder("client", surplus=(Surplus(offers.select_id, 1),))
+    await second.releasing.release(order)
+    await settled()
+    assert len(first.held) == 1
+
+
+async def test_a_stranger_lets_nothing_go() -> None:
+    """Offers of one parent are not released for another."""
+    first, second, bus = await open_pair()
+    first.serving.serve(bus)
+    second.serving.serve(bus)
+    offers = await first.selecting.offers(first.select_order(request_of(2)))
+    order = ReleaseOrder("somebody", surplus=(Surplus(offers.select_id),))
+    await second.releasing.release(order)
+    await settled()
+    assert len(first.held) == 2
