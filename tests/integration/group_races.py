@@ -9,6 +9,8 @@ from random import Random
 from berth.adapters.bus.local import LocalBus
 from berth.adapters.system import SystemClock
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
+from berth.agent.executor import Bench, HostWork
+from berth.agent.executor.alternates import Alternates
 from berth.config.policy_source import PolicySource
 from berth.domain import lifecycle
 from berth.domain.allocation import Allocation, Claim
@@ -24,8 +26,6 @@ from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.domain.write import Free, Put, Seen, Take
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.decisions.decisions import Deciding
-from berth.services.host_work import Bench, HostWork
-from berth.services.host_work.alternates import Alternates
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import Placing
 from berth.services.replica.follower import Follower

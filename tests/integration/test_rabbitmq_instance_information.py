@@ -8,7 +8,7 @@ import pytest
 
 from berth.adapters.bus.rabbitmq import Broker
 from berth.adapters.system import SystemClock
-from berth.agent.telling import InstanceTeller
+from berth.agent.instance_casts import InstanceTeller
 from berth.domain.instance import Instance, Status
 from berth.domain.write import Put
 from berth.services.replica.follower import Follower

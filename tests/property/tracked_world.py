@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from berth.agent.telling import InstanceTeller
+from berth.agent.instance_casts import InstanceTeller
 from berth.domain.decision import Decision
 from berth.domain.errors import UnavailableError
 from berth.domain.instance import Instance, Status, Task

@@ -8,14 +8,14 @@ from random import Random
 from typing import Any, TypeVar
 
 from berth.adapters.bus.local import LocalBus
+from berth.agent.executor import Bench, HostWork
+from berth.agent.executor.alternates import Alternates
 from berth.agent.pool import Agent, AgentPool, Pace
 from berth.domain.errors import UnavailableError
 from berth.lab.kernel import VirtualClock
 from berth.services.decisions.decisions import Deciding
 from berth.services.fleet.allocation_ratios import Ratios
 from berth.services.fleet.hosts import Hosts
-from berth.services.host_work import Bench, HostWork
-from berth.services.host_work.alternates import Alternates
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import Placing
 from berth.services.replica.follower import Follower

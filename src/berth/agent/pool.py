@@ -6,6 +6,12 @@ from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from berth.agent.executor import HostWork
+from berth.agent.executor.disk_leftovers import Finding
+from berth.agent.executor.executor import has_turn, is_left_over
+from berth.agent.executor.reconciliation import ENDED, Oddity
+from berth.agent.executor.restarts import RestartRule, Restarts
+from berth.agent.host_notices import HostNotes
 from berth.domain.build_failure import BuildError
 from berth.domain.change import Change, Snapshot
 from berth.domain.errors import BerthError
@@ -16,12 +22,6 @@ from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.ports.virt import Driver, Verb
 from berth.services.fleet.hosts import Hosts
-from berth.services.host_notes import HostNotes
-from berth.services.host_work import HostWork
-from berth.services.host_work.leftovers import Finding
-from berth.services.host_work.reconciling import ENDED, Oddity
-from berth.services.host_work.restarting import RestartRule, Restarts
-from berth.services.host_work.working import has_turn, is_left_over
 
 _RETRY_S = 1.0
 _NS_PER_S = 1_000_000_000

@@ -4,20 +4,20 @@ import random
 from collections.abc import Iterable, Mapping
 
 from berth.adapters.unobserved import NoMetrics
+from berth.agent.audit_rounds import Rounds
+from berth.agent.executor import Bench
+from berth.agent.executor.alternates import Alternates
+from berth.agent.executor.restarts import RestartRule
+from berth.agent.host_notices import HostNotes
+from berth.agent.host_reports import Reporting
+from berth.agent.instance_casts import InstanceTeller
 from berth.agent.pool import Agent, AgentPool, Pace
-from berth.agent.rounds import Rounds
-from berth.agent.telling import InstanceTeller
+from berth.agent.self_audit import SelfAuditing
 from berth.app.core import Core
 from berth.app.instrumented import work_of
 from berth.app.run import Loop
 from berth.config.virt_settings import AgentDriver
 from berth.ports.virt import Driver
-from berth.services.host_notes import HostNotes
-from berth.services.host_work import Bench
-from berth.services.host_work.alternates import Alternates
-from berth.services.host_work.restarting import RestartRule
-from berth.services.reporting import Reporting
-from berth.services.self_auditing import SelfAuditing
 from berth.services.servers.consoles import serve_console
 
 

@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 from berth.adapters.unobserved import NoMetrics
+from berth.agent.executor import Bench, HostWork
+from berth.agent.executor.instrumented_executor import MeasuredWork, TracedWork
 from berth.api.parts import ApiParts
 from berth.app.observability import Observation
 from berth.ports.clock import Clock, Ids
@@ -10,8 +12,6 @@ from berth.ports.ledger import Ledger
 from berth.services.decisions.decisions import Deciding, PolicyInForce
 from berth.services.fleet.allocation_ratios import Ratios
 from berth.services.fleet.hosts import Hosts
-from berth.services.host_work import Bench, HostWork
-from berth.services.host_work.observed import MeasuredWork, TracedWork
 from berth.services.placement.placement import Placing
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica

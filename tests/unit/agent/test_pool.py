@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.agent.executor import Bench, HostWork
 from berth.agent.pool import Agent, AgentPool, Pace
 from berth.domain.change import Change
 from berth.domain.errors import UnavailableError
@@ -14,7 +15,6 @@ from berth.domain.instance import Instance, Status, Task
 from berth.domain.resources import VCPU
 from berth.domain.write import Free, Put
 from berth.ports.virt import Report
-from berth.services.host_work import Bench, HostWork
 from berth.testing.builders import make_instance, make_take
 from tests.unit.services.wiring import Desk, Fleet, open_desk, running
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeHost, Faults
+from berth.agent.executor.executor import has_turn
 from berth.domain import lifecycle
 from berth.domain.errors import ConflictError
 from berth.domain.instance import Instance, Status, Task
@@ -12,7 +13,6 @@ from berth.domain.migration import Stage
 from berth.domain.request import Request
 from berth.domain.write import Put
 from berth.ports.virt import Verb
-from berth.services.host_work.working import has_turn
 from berth.services.servers.moves import Target
 from berth.services.servers.teardown import deletion, without_move
 from berth.testing.builders import make_instance, make_migration, make_request

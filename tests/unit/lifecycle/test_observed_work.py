@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from berth.adapters.virt.fake import FakeHost, Faults
+from berth.agent.executor import Bench
+from berth.agent.executor.instrumented_executor import MeasuredWork
 from berth.domain import lifecycle
 from berth.domain.instance import Status
 from berth.ports.measures import FAILED_BUILDS, TASK_SECONDS, TASKS
 from berth.ports.metrics import Measure
-from berth.services.host_work import Bench
-from berth.services.host_work.observed import MeasuredWork
 from tests.unit.lifecycle.town import Town, caller, open_town
 
 

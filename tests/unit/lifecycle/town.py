@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from berth.adapters.unobserved import NoMetrics
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork
+from berth.agent.executor import Bench, HostWork
+from berth.agent.host_notices import HostNotes
 from berth.agent.pool import Agent, AgentPool
 from berth.domain.caller import Caller
 from berth.domain.host import Service
@@ -16,8 +18,6 @@ from berth.domain.request import Request
 from berth.domain.resources import VCPU
 from berth.domain.write import Put
 from berth.ports.ledger import InstanceQuery, MigrationQuery
-from berth.services.host_notes import HostNotes
-from berth.services.host_work import Bench, HostWork
 from berth.services.servers.operations import Operations
 from berth.testing.builders import make_flavor, make_request
 from tests.unit.services.wiring import Desk, Fleet, TappedLedger, open_desk, order_of, running

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.agent.executor import Bench, HostWork
 from berth.domain.allocation import Allocation
 from berth.domain.decision import RefusalCode, Verdict
 from berth.domain.errors import InvalidInputError
@@ -15,7 +16,6 @@ from berth.domain.provider import Provider, child_uuid
 from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.write import Free
 from berth.ports.virt import ChildReport, Report
-from berth.services.host_work import Bench, HostWork
 from berth.services.requests.commands import PlaceOrder
 from berth.testing.builders import make_flavor, make_host, make_provider, make_request, make_uuid
 from berth.testing.trees import GPU_MILLI

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.agent.executor import Bench, HostWork
 from berth.config.policy_file import parse_policy
 from berth.domain.allocation import Allocation, Claim
 from berth.domain.assignment import Assignment
@@ -22,7 +23,6 @@ from berth.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, Inventory
 from berth.domain.write import Free, Guard, Put, Take, Unit
 from berth.scheduling.evaluation.policy import Policy
 from berth.services.decisions.device_locks import hardware_guard
-from berth.services.host_work import Bench, HostWork
 from berth.services.requests.commands import PlaceOrder
 from berth.testing.builders import make_flavor, make_host, make_request, make_service, make_uuid
 from tests.unit.services import wiring

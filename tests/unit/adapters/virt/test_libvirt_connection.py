@@ -10,9 +10,9 @@ import pytest
 from berth.adapters.virt.libvirt import connection
 from berth.adapters.virt.libvirt.binding import Connect
 from berth.adapters.virt.libvirt.connection import Connection
+from berth.agent.executor.host_context import cause_of
 from berth.domain.build_failure import BuildError, FailureCause
 from berth.domain.errors import DriverError
-from berth.services.host_work.bench import cause_of
 
 
 class Hung(Connection):

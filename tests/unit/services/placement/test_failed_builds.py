@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.agent.executor import Bench, HostWork
+from berth.agent.executor.host_context import cause_of
 from berth.domain.build_failure import BuildError, FailureCause
 from berth.domain.errors import DriverError
 from berth.domain.host import Service
 from berth.domain.instance import Instance, Task
 from berth.domain.write import Put, Unit
 from berth.lab.kernel import STARTED_AT_S
-from berth.services.host_work import Bench, HostWork
-from berth.services.host_work.bench import cause_of
 from berth.services.placement.failed_builds import FailedBuilds
 from berth.testing.builders import make_instance, make_take, make_uuid
 from tests.unit.services.wiring import Desk, open_desk

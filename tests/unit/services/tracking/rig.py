@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 
 from berth.adapters.ledger import MemoryLedger
-from berth.agent.telling import InstanceTeller
+from berth.agent.instance_casts import InstanceTeller
 from berth.domain.errors import UnavailableError
 from berth.domain.instance import Instance, Status
 from berth.domain.write import Put

@@ -4,12 +4,12 @@ import asyncio
 from dataclasses import replace
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
+from berth.agent.executor import Bench, HostWork
 from berth.agent.pool import Agent, AgentPool
 from berth.domain.host import Service
 from berth.domain.instance import Instance
 from berth.domain.write import Put
 from berth.lab.kernel import VirtualClock
-from berth.services.host_work import Bench, HostWork
 from berth.services.placement.pending_requests import PendingRequests
 from tests.unit.api.cloud import Answer, FakeClock, Json, Stack
 from tests.unit.services.wiring import running

@@ -1,5 +1,7 @@
 """Work on a host that is counted, and may be traced, task by task."""
 
+from berth.agent.executor.executor import HostWork
+from berth.agent.executor.host_context import Bench, Result
 from berth.domain.errors import BerthError
 from berth.domain.instance import Instance
 from berth.domain.migration import Migration
@@ -7,8 +9,6 @@ from berth.domain.write import Put
 from berth.ports.measures import FAILED_BUILDS, TASK_SECONDS, TASKS
 from berth.ports.metrics import Metrics
 from berth.ports.tracing import Tracer
-from berth.services.host_work.bench import Bench, Result
-from berth.services.host_work.working import HostWork
 
 _NS_PER_S = 1_000_000_000
 _NOTHING = "starting"

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine
+from berth.agent.executor import Bench
+from berth.agent.executor.reconciliation import ORPHAN, REMOVED, mend, reconcile
 from berth.domain.instance import Instance, Status
 from berth.domain.write import Put
-from berth.services.host_work import Bench
-from berth.services.host_work.reconciling import ORPHAN, REMOVED, mend, reconcile
 from berth.testing.builders import make_instance, make_take
 from tests.unit.services.wiring import open_desk
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from berth.agent.executor.alternates import Alternates
 from berth.domain.build_failure import HALF_LIFE_S, BuildError, FailureCause
 from berth.domain.instance import Fault
 from berth.domain.instance_action import ActionEvent
@@ -10,7 +11,6 @@ from berth.domain.write import Unit
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.virt import Driver
-from berth.services.host_work.alternates import Alternates
 
 _FAILED = 500
 _DETAILS_MAX = 1_000

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from berth.agent.executor.disk_leftovers import LEFTOVER_AGE_S, Finding, clear
+from berth.agent.executor.host_context import Bench
 from berth.domain.instance import Instance, Status
 from berth.domain.migration import Migration
 from berth.domain.write import Committed, Put
 from berth.ports.ledger import InstanceQuery
 from berth.ports.virt import Leftover, Power
-from berth.services.host_work.bench import Bench
-from berth.services.host_work.leftovers import LEFTOVER_AGE_S, Finding, clear
 
 ORPHAN: Final = "orphan_guest"
 ENDED: Final = "guest_ended"

@@ -5,6 +5,9 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.agent.host_notices import HostNotes
+from berth.agent.host_reports import Reporting
+from berth.agent.self_audit import SelfAuditing
 from berth.domain.discrepancy import DiscrepancyCode
 from berth.domain.host import Host, Service
 from berth.domain.host_audit import NOTES_MAX
@@ -15,9 +18,6 @@ from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS
 from berth.ports.metrics import Measure
 from berth.ports.virt import Report
 from berth.services.fleet.allocation_ratios import Ratios
-from berth.services.host_notes import HostNotes
-from berth.services.reporting import Reporting
-from berth.services.self_auditing import SelfAuditing
 from berth.testing.builders import (
     make_claim,
     make_migration,

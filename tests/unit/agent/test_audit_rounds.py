@@ -4,7 +4,7 @@ import asyncio
 from itertools import pairwise
 from random import Random
 
-from berth.agent.rounds import Rounds
+from berth.agent.audit_rounds import Rounds
 from berth.lab.kernel import VirtualClock
 from tests.unit.services.wiring import Told, running
 

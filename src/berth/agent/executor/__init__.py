@@ -5,7 +5,7 @@ outcome is committed. So an agent that dies and comes back finds what it still h
 step may therefore be done twice, and the drivers' methods may be repeated.
 """
 
-from berth.services.host_work.bench import Bench
-from berth.services.host_work.working import HostWork
+from berth.agent.executor.executor import HostWork
+from berth.agent.executor.host_context import Bench
 
 __all__ = ["Bench", "HostWork"]

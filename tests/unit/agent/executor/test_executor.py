@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.agent.executor import Bench, HostWork
+from berth.agent.executor.executor import CARRIED_OUT
 from berth.domain.build_failure import BuildError
 from berth.domain.change import Usage
 from berth.domain.errors import UnavailableError
@@ -15,8 +17,6 @@ from berth.domain.lifecycle import HOST_TASKS
 from berth.domain.record import PendingRequest
 from berth.domain.resources import VCPU
 from berth.domain.write import Free, Put, Unit
-from berth.services.host_work import Bench, HostWork
-from berth.services.host_work.working import CARRIED_OUT
 from berth.testing.builders import make_instance, make_server_group, make_take
 from tests.unit.services.wiring import Desk, open_desk
 

@@ -4,17 +4,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from berth.agent.executor import builds, cold_moves, live_moves
+from berth.agent.executor.disk_leftovers import Finding
+from berth.agent.executor.host_context import Bench, Result
+from berth.agent.executor.power import POWER_TASKS, change_power
+from berth.agent.executor.reconciliation import Findings, Oddity, mend, reconcile
+from berth.agent.executor.restarts import RestartRule, give_up
 from berth.domain.errors import DriverError
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.lifecycle import EVACUATE, HOST_TASKS
 from berth.domain.migration import Migration, MoveKind, Stage
 from berth.domain.write import Committed, Unit
-from berth.services.host_work import builds, cold_moves, live_moves
-from berth.services.host_work.bench import Bench, Result
-from berth.services.host_work.leftovers import Finding
-from berth.services.host_work.power import POWER_TASKS, change_power
-from berth.services.host_work.reconciling import Findings, Oddity, mend, reconcile
-from berth.services.host_work.restarting import RestartRule, give_up
 from berth.services.placement.failed_builds import FailedBuilds
 
 _Stage = Callable[[Bench, Instance, Migration], Awaitable[Result]]

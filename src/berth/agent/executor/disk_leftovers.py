@@ -7,10 +7,10 @@ instance that is on this very host, are left to people: they may be the only cop
 
 from typing import Final, NamedTuple
 
+from berth.agent.executor.host_context import Bench
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.migration import Migration
 from berth.ports.virt import Leftover
-from berth.services.host_work.bench import Bench
 
 LEFTOVER_AGE_S: Final = 600.0
 """What was written later than so long ago is not looked at: somebody may be at work on it."""

@@ -6,10 +6,10 @@ One that crashes as soon as it has started would else be started for ever, and k
 from dataclasses import dataclass, replace
 from typing import Final
 
+from berth.agent.executor.disk_leftovers import Finding
+from berth.agent.executor.host_context import Bench
 from berth.domain.instance import Fault, Instance, Status
 from berth.domain.write import Committed, Put
-from berth.services.host_work.bench import Bench
-from berth.services.host_work.leftovers import Finding
 
 GIVEN_UP: Final = "guest_given_up"
 _SERVER_ERROR: Final = 500

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from berth.agent.host_notices import HostNotes
+from berth.agent.host_reports import Reporting
 from berth.domain.discrepancy import AuditAges, Discrepancy, Mend
 from berth.domain.errors import NotFoundError
 from berth.domain.record import Kind
@@ -24,9 +26,7 @@ from berth.ports.metrics import Metrics
 from berth.ports.telemetry import Telemetry
 from berth.ports.virt import Driver
 from berth.services.auditing import Auditing
-from berth.services.host_notes import HostNotes
 from berth.services.replica.replica import Replica
-from berth.services.reporting import Reporting
 
 _AGES: Final = AuditAges()
 _LOOKS_AFTER_S: Final = (_AGES.grace_s + 1.0, _AGES.task_s + 1.0)

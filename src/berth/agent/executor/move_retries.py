@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from berth.agent.executor.host_context import Bench
 from berth.domain.decision import Decision
 from berth.domain.instance import Fault, Instance, Task
 from berth.domain.instance_action import ActionEvent
@@ -12,7 +13,6 @@ from berth.domain.record import Kind, PendingRequest
 from berth.domain.request import Request
 from berth.domain.revising import revised
 from berth.domain.write import Add, Put, Unit, Write
-from berth.services.host_work.bench import Bench
 from berth.services.servers.moves import (
     AWAITING,
     OPERATIONS,

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
+from berth.agent.executor import Bench, HostWork
+from berth.agent.executor.alternates import Alternates
 from berth.domain.build_failure import BuildError, FailureCause
 from berth.domain.decision import Decision
 from berth.domain.errors import UnavailableError
@@ -17,8 +19,6 @@ from berth.domain.request import Operation, Request
 from berth.domain.resources import VCPU
 from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.domain.write import Add, Put, Unit
-from berth.services.host_work import Bench, HostWork
-from berth.services.host_work.alternates import Alternates
 from berth.services.requests.commands import PlaceOrder
 from berth.services.servers.moves import AWAITING, Target, request_to_move
 from berth.testing.builders import (

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from berth.agent.telling import InstanceTeller
+from berth.agent.instance_casts import InstanceTeller
 from berth.domain.change import Change, Snapshot
 from berth.domain.errors import UnavailableError
 from berth.domain.instance import Instance, Status, Task

@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+from berth.agent.executor.alternates import Alternate
+from berth.agent.executor.host_context import Bench, Result, cause_of
+from berth.agent.executor.launch_history import creation_kept
 from berth.domain.allocation import Claim
 from berth.domain.build_failure import BuildError, FailureCause
 from berth.domain.errors import DriverError
@@ -12,9 +15,6 @@ from berth.domain.request import Operation, Request
 from berth.domain.revising import revised
 from berth.domain.write import Add, Free, Put, Take, Unit
 from berth.ports.virt import Verb
-from berth.services.host_work.alternates import Alternate
-from berth.services.host_work.bench import Bench, Result, cause_of
-from berth.services.host_work.launching import creation_kept
 from berth.services.servers.moves import ended, going_on
 from berth.services.servers.teardown import deletion, departure
 

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+from berth.agent.executor.host_context import Bench, Result
 from berth.domain.build_failure import BuildError
 from berth.domain.errors import DriverError
 from berth.domain.instance import Instance, Status, Task
@@ -18,7 +19,6 @@ from berth.domain.lifecycle import (
     Step,
 )
 from berth.ports.virt import Power
-from berth.services.host_work.bench import Bench, Result
 from berth.services.servers.moves import ended
 
 _Deed = Callable[[Bench, Instance], Awaitable[None]]

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.agent.host_reports import Reporting
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.host import Host
 from berth.domain.provider import Provider
@@ -15,7 +16,6 @@ from berth.ports.virt import ChildReport, Report
 from berth.services.fleet.allocation_ratios import Ratios, RatioSettings
 from berth.services.fleet.hosts import Hosts
 from berth.services.fleet.ratio_overrides import SettingRatios
-from berth.services.reporting import Reporting
 from tests.unit.services.wiring import CountedIds, Desk, Fleet, open_desk
 
 KEY = "cpu_allocation_ratio"

@@ -3,15 +3,15 @@
 from contextlib import suppress
 from dataclasses import replace
 
+from berth.agent.executor.host_context import Bench, Result, cause_of
+from berth.agent.executor.launch_history import creation_kept
+from berth.agent.executor.move_retries import go_on, try_elsewhere
 from berth.domain.build_failure import BuildError
 from berth.domain.errors import DriverError
 from berth.domain.instance import Instance, Status, Task
 from berth.domain.migration import Migration, Place, Stage
 from berth.domain.revising import revised
 from berth.domain.write import Free, Put, Write
-from berth.services.host_work.bench import Bench, Result, cause_of
-from berth.services.host_work.launching import creation_kept
-from berth.services.host_work.retries import go_on, try_elsewhere
 from berth.services.servers.moves import ended, going_on, taken_back
 
 _BROKEN = "The move failed, and the instance is where it was."

@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+from berth.agent.executor.cold_moves import at
+from berth.agent.executor.host_context import Bench, Result
+from berth.agent.executor.move_retries import try_elsewhere
 from berth.domain.build_failure import BuildError
 from berth.domain.errors import DriverError, MigrationError
 from berth.domain.instance import Instance, Status
@@ -9,9 +12,6 @@ from berth.domain.instance_action import ActionEvent
 from berth.domain.migration import Migration, Stage
 from berth.domain.write import Free, Put
 from berth.ports.virt import Guest
-from berth.services.host_work.bench import Bench, Result
-from berth.services.host_work.cold_moves import at
-from berth.services.host_work.retries import try_elsewhere
 from berth.services.servers.moves import ended, going_on, taken_back
 
 _NAME = "compute_live_migration"
