@@ -31,11 +31,11 @@ from bench.service import Service, running
 from berth.adapters.bus.rabbitmq import Broker, Line, RabbitBus
 from berth.adapters.ledger import migrate, open_ledger
 from berth.adapters.system import LogTelemetry
-from berth.domain.decision import Verdict
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.request import Request, instance_uuid_of, reservation_id_of
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.domain.write import Committed, Put
+from berth.domain.compute.decision import Verdict
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.request import Request, instance_uuid_of, reservation_id_of
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.ledger.write import Committed, Put
 from berth.lab.loopback import free_port
 from berth.ports.ledger import Ledger
 from berth.services.requests.commands import PLACE, PlaceOrder

@@ -21,7 +21,7 @@ from bench.timing import Sample, Times, collect_garbage, summarise, timed_often
 from bench.turns import Ratio, one_processor, ratio_of, take_turns
 from bench.workload import WarmDecisions, WarmTimes, unseen_flavor
 from berth.config.policy_file import load_policy
-from berth.domain.change import Snapshot
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.evaluation.policy import Policy
 
 _ARGMAX_CALLS = 200

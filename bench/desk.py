@@ -6,9 +6,9 @@ from random import Random
 from bench.errors import BenchError
 from bench.fleet import Standstill
 from bench.timing import Sample, timed
-from berth.domain.change import Snapshot
-from berth.domain.decision import Decision, Verdict
-from berth.domain.request import Request
+from berth.domain.compute.decision import Decision, Verdict
+from berth.domain.compute.request import Request
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.rules.rule import resident_of
 from berth.services.decisions.decisions import Deciding

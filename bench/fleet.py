@@ -4,13 +4,13 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from berth.domain.change import Snapshot
-from berth.domain.flavor import Flavor
-from berth.domain.host import Host, Service
-from berth.domain.image import Image
-from berth.domain.provider import Provider
-from berth.domain.request import Request, instance_uuid_of
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import Request, instance_uuid_of
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.change import Snapshot
 
 NOW_S = 1_700_000_000.0
 """The time at which all of it happens, so that no prepared heartbeat goes stale."""

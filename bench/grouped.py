@@ -10,9 +10,9 @@ from bench.fleet import snapshot
 from bench.timing import Times
 from bench.workload import WarmDecisions
 from berth.config.policy_file import load_policy
-from berth.domain.aggregate import Aggregate
-from berth.domain.change import Snapshot
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.evaluation.policy import Policy
 
 _GROUP = ServerGroup("group", "group", GroupPolicy.SOFT_ANTI_AFFINITY, "project", "user")

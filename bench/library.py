@@ -24,12 +24,12 @@ from bench.fleet import FLAVOR, IMAGE, NOW_S, Standstill, fleet, host_uuid, requ
 from bench.timing import collect_garbage
 from berth.adapters.ledger import open_ledger
 from berth.adapters.memory import spare_the_collector
-from berth.domain.allocation import Allocation, Claim
-from berth.domain.decision import Verdict
-from berth.domain.instance import Instance
-from berth.domain.request import Request, reservation_id_of
-from berth.domain.resources import VCPU
-from berth.domain.write import Committed, Put, Take, Unit
+from berth.domain.compute.decision import Verdict
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import Request, reservation_id_of
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.write import Committed, Put, Take, Unit
 from berth.ports.ledger import Ledger
 from berth.scheduling.evaluation.policy import Policy
 from berth.services.decisions.decisions import Deciding

@@ -16,10 +16,10 @@ from bench.desk import Fixed
 from bench.fleet import Standstill, request, snapshot
 from bench.workload import unseen_flavor
 from berth.config.policy_file import load_policy
-from berth.domain.change import Snapshot
-from berth.domain.host import Host
-from berth.domain.provider import Provider
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.compute.host import Host
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.evaluation.policy import Policy
 from berth.services.decisions.decisions import Deciding
 from berth.services.replica.replica import Replica

@@ -18,7 +18,7 @@ from bench.cases import PackingCases
 from bench.peer import ROOT
 from bench.plain_fleet import BEST_FIT, PLAIN, PlainFleet
 from berth.config.policy_file import load_policy
-from berth.domain.resources import VCPU
+from berth.domain.inventory.resources import VCPU
 from berth.lab.filling import Filling
 from berth.lab.generator import GPU, GeneratorSettings, generate
 from berth.lab.inflation import Demand, asked_of, inflate, total_of

@@ -11,7 +11,7 @@ from bench.fleet import request, snapshot
 from bench.peer import PeerReport, PeerSize, PeerWeigher
 from berth.config.plugins import WEIGHERS, build_plugin, plugin_names
 from berth.config.policy_file import parse_policy, read_policy_text
-from berth.domain.decision import Decision, ScoredHost
+from berth.domain.compute.decision import Decision, ScoredHost
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.rules.rule import Weigher
 

@@ -19,14 +19,14 @@ from bench.timing import Sample, Times, collect_garbage, middle, summarise, time
 from bench.turns import Ratio, one_processor, ratio_of, take_turns
 from bench.workload import WarmDecisions
 from berth.config.policy_file import parse_policy, read_policy_text
-from berth.domain.assignment import Assignment
-from berth.domain.change import Snapshot
-from berth.domain.flavor import Flavor
-from berth.domain.hardware_share import CellShare
-from berth.domain.host import Host
-from berth.domain.instance import Instance, Status
-from berth.domain.numa import MemoryPages, NumaCell
-from berth.domain.resources import PCPU, Inventory
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.host import Host
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.numa import MemoryPages, NumaCell
+from berth.domain.inventory.resources import PCPU, Inventory
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.rules.rule import Filter, Query
 

@@ -30,15 +30,15 @@ from bench.service import Service, running
 from berth.adapters.bus.rabbitmq import Broker, Line, RabbitBus
 from berth.adapters.ledger import open_ledger
 from berth.adapters.system import LogTelemetry
-from berth.domain.decision import Decision, Verdict
+from berth.domain.compute.decision import Decision, Verdict
+from berth.domain.compute.host import Host
+from berth.domain.compute.host import Service as HostService
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import Request, instance_uuid_of, reservation_id_of
 from berth.domain.errors import BerthError
-from berth.domain.host import Host
-from berth.domain.host import Service as HostService
-from berth.domain.instance import Instance
-from berth.domain.provider import Provider
-from berth.domain.request import Request, instance_uuid_of, reservation_id_of
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.write import Committed, Put, Unit
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.write import Committed, Put, Unit
 from berth.lab.loopback import free_port
 from berth.ports.ledger import Ledger
 from berth.services.requests.commands import PLACE, PlaceOrder

@@ -9,8 +9,8 @@ from statistics import fmean
 from bench.desk import Desk
 from bench.fleet import FLAVOR, request
 from bench.timing import Sample, Times, collect_garbage, middle, percentile, summarise, timed
-from berth.domain.flavor import Flavor
-from berth.domain.request import Request
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.request import Request
 
 _SEED = 1
 _SIGHTS = 3

@@ -15,8 +15,8 @@ from bench.cases import ZoneCases
 from bench.errors import BenchError
 from bench.fleet import NOW_S, FleetMember, fleet, request, snapshot_of
 from berth.config.policy_file import load_policy
-from berth.domain.decision import Placement
-from berth.domain.request import Request
+from berth.domain.compute.decision import Placement
+from berth.domain.compute.request import Request
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.evaluation.ranking import Ranked, Ranking
 from berth.scheduling.evaluation.selection import Chance

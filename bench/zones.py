@@ -26,11 +26,11 @@ from berth.adapters.virt.fake import FakeHost
 from berth.adapters.zones import open_children
 from berth.config import zone_keys
 from berth.config.zone_keys import ZoneKeyFile
-from berth.domain.offer import HostTerms, OfferKey, OfferTerms
-from berth.domain.request import Request, instance_uuid_of
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.domain.zone import Zone
-from berth.domain.zone_orders import OFFER_BYTES, Offers, ReleaseOrder, SelectOrder, Surplus
+from berth.domain.compute.request import Request, instance_uuid_of
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.zones.offer import HostTerms, OfferKey, OfferTerms
+from berth.domain.zones.zone import Zone
+from berth.domain.zones.zone_orders import OFFER_BYTES, Offers, ReleaseOrder, SelectOrder, Surplus
 from berth.lab.zone_process import ZoneProcess
 from berth.lab.zone_tree import ZoneTree, made_tree, tree_of
 from berth.services.crypto.sealing import Sealer

@@ -11,11 +11,11 @@ import asyncpg
 from bench.errors import BenchError
 from bench.placement.scenes import RATIOS, Node
 from berth.adapters.ledger import open_ledger
-from berth.domain.consumer import INSTANCE_TYPE, Consumer
+from berth.domain.inventory.consumer import INSTANCE_TYPE, Consumer
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
+from berth.domain.ledger.write import Committed, Put, Reallocate, Share, Unit
 from berth.domain.named_uuid import named_uuid
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
-from berth.domain.write import Committed, Put, Reallocate, Share, Unit
 
 _BATCH: Final = 500
 _STANDING: Final[Mapping[str, int]] = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 10}

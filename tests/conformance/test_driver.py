@@ -7,8 +7,8 @@ import pytest
 
 from berth.adapters.system import SystemClock
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.domain.image import Image
-from berth.domain.instance import Instance
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance
 from berth.ports.virt import Driver, Verb
 from berth.testing.driver_conformance import (
     DriverConformance,

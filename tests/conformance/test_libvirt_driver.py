@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from berth.domain.image import Image
-from berth.domain.instance import Instance
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance
 from berth.ports.virt import Driver
 from berth.testing.driver_conformance import (
     DriverConformance,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.domain.decision import Placement
+from berth.domain.compute.decision import Placement
 from berth.domain.errors import InvalidInputError
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.evaluation.weighing import multipliers, normalise

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from berth.domain.change import Snapshot
-from berth.domain.request import Request
+from berth.domain.compute.request import Request
+from berth.domain.ledger.change import Snapshot
 from tests.differential.drawing import Draw
 from tests.differential.fleets import draw_snapshot
 from tests.differential.requests import draw_request

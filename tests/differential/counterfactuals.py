@@ -7,8 +7,8 @@ read as Nova reads it, Berth says what Nova says.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.image import Image
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.image import Image
 from tests.differential.answers import Verdict, value_of, verdict_of
 from tests.differential.cases import Case
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
-from berth.domain.host import Host
+from berth.domain.compute.host import Host
 from tests.differential.cases import Case
 from tests.differential.counterfactuals import Images
 

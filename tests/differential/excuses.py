@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from berth.domain.aggregate import AZ_KEY
+from berth.domain.compute.aggregate import AZ_KEY
 from berth.scheduling.rules.reduction import CHECK_TYPE
 from tests.differential.cases import Case
 from tests.differential.counterfactuals import (

@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
-from berth.domain.aggregate import AZ_KEY, Aggregate
-from berth.domain.attestation import Attestation
-from berth.domain.change import Snapshot
-from berth.domain.flavor import Flavor
-from berth.domain.host import Host, Service
-from berth.domain.image import Image
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.provider import Provider
-from berth.domain.resources import AMOUNT_MAX, DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.aggregate import AZ_KEY, Aggregate
+from berth.domain.compute.attestation import Attestation
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import AMOUNT_MAX, DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.change import Snapshot
 from berth.testing.fleets import NOW_S
 from tests.differential.drawing import Draw
 from tests.differential.hardware import draw_assignment, draw_cells, draw_pools

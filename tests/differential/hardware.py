@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from berth.domain.assignment import Assignment
-from berth.domain.hardware_share import CellShare, DeviceShare
-from berth.domain.host import Host
-from berth.domain.numa import MemoryPages, NumaCell
-from berth.domain.pci import DeviceType, PciPool
+from berth.domain.compute.host import Host
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.hardware_share import CellShare, DeviceShare
+from berth.domain.hardware.numa import MemoryPages, NumaCell
+from berth.domain.hardware.pci import DeviceType, PciPool
 from tests.differential.drawing import Draw
 
 KB_PER_MB = 1_024

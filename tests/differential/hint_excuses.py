@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
 
-from berth.domain.host import Host
+from berth.domain.compute.host import Host
 from tests.differential.cases import Case
 from tests.differential.counterfactuals import verdict, with_hint
 from tests.differential.differing import (

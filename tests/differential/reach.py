@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from berth.domain.server_group import GroupPolicy
+from berth.domain.compute.server_group import GroupPolicy
 from berth.scheduling.rules.reduction import CHECK_TYPE, REBUILD
 from tests.differential.answers import Answer
 from tests.differential.cases import Case

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from berth.domain.change import Snapshot
-from berth.domain.flavor import Flavor
-from berth.domain.host import Host
-from berth.domain.image import Image
-from berth.domain.request import Destination, Request
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.host import Host
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import Destination, Request
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.rules.reduction import CHECK_TYPE, REBUILD
 from tests.differential.drawing import Draw
 from tests.differential.fleets import CELLS, ELSEWHERE, GROUPS, LEVELS, NAMES, NODES, draw_image

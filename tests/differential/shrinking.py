@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from berth.domain.change import Snapshot
-from berth.domain.image import Image
-from berth.domain.request import Request
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import Request
+from berth.domain.ledger.change import Snapshot
 from tests.differential.cases import Case
 
 T = TypeVar("T")

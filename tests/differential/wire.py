@@ -4,15 +4,15 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from berth.domain.change import Snapshot
-from berth.domain.hardware_share import DeviceShare
-from berth.domain.host import Host, Service
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.numa import NumaCell
-from berth.domain.pci import DeviceType, PciPool
-from berth.domain.provider import Provider
-from berth.domain.request import Request
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.request import Request
+from berth.domain.hardware.hardware_share import DeviceShare
+from berth.domain.hardware.numa import NumaCell
+from berth.domain.hardware.pci import DeviceType, PciPool
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.change import Snapshot
 from tests.differential.cases import Case
 from tests.differential.hardware import KB_PER_MB
 from tests.differential.rules import nova_settings

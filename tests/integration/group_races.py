@@ -12,18 +12,18 @@ from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetw
 from berth.agent.executor import Bench, HostWork
 from berth.agent.executor.alternates import Alternates
 from berth.config.policy_source import PolicySource
-from berth.domain import lifecycle
-from berth.domain.allocation import Allocation, Claim
-from berth.domain.build_failure import BuildError
-from berth.domain.caller import Caller
-from berth.domain.change import Change
+from berth.domain.compute import lifecycle
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.caller import Caller
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.migration import Migration
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import BerthError, NotFoundError
-from berth.domain.instance import Instance, Status
-from berth.domain.migration import Migration
-from berth.domain.record import PendingRequest
-from berth.domain.resources import VCPU
-from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.write import Free, Put, Seen, Take
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.change import Change
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.ledger.write import Free, Put, Seen, Take
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.decisions.decisions import Deciding
 from berth.services.placement.pending_requests import PendingRequests

@@ -16,11 +16,17 @@ from berth.app.scheduler import scheduler_loops
 from berth.app.virt import open_drivers
 from berth.app.zones import OpenZone, key_file_of, open_zone, zone_loops, zone_parts
 from berth.config.settings import read_settings
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Flavor
-from berth.domain.instance import Instance
-from berth.domain.request import Request
-from berth.domain.zone_orders import BuildItem, BuildOrder, ReleaseOrder, SelectOrder, Withdrawal
+from berth.domain.zones.zone_orders import (
+    BuildItem,
+    BuildOrder,
+    ReleaseOrder,
+    SelectOrder,
+    Withdrawal,
+)
 from berth.services.requests.commands import PLACE, PlaceOrder
 from berth.services.zoning.children.zones import NewZone
 from berth.services.zoning.messages.zone_commands import BUILD, RELEASE, SELECT

@@ -8,10 +8,10 @@ import pytest
 
 from berth.adapters.ledger import MemoryLedger, migrate, open_ledger
 from berth.adapters.system import LogTelemetry, SystemClock
-from berth.domain.discrepancy import AuditAges, AuditReport, DiscrepancyCode
-from berth.domain.instance import Instance, Status
-from berth.domain.migration import Stage
-from berth.domain.write import (
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.migration import Stage
+from berth.domain.ledger.discrepancy import AuditAges, AuditReport, DiscrepancyCode
+from berth.domain.ledger.write import (
     Committed,
     Free,
     HandOver,

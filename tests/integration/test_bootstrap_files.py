@@ -9,8 +9,8 @@ from berth.adapters.virt.fake import Faults
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.config.json_lists import fakes_of, read_image_files, read_images
 from berth.config.settings import AgentSettings
+from berth.domain.compute.image import Image
 from berth.domain.errors import InvalidInputError
-from berth.domain.image import Image
 from berth.ports.virt import Verb
 
 

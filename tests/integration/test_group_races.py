@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from berth.adapters.ledger import MemoryLedger, migrate, open_ledger
-from berth.domain.instance import Instance
+from berth.domain.compute.instance import Instance
 from berth.ports.ledger import Ledger
 from berth.testing.emptying import empty
 from tests.integration.group_races import Race, broken_groups

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from berth.adapters.ledger import open_ledger
-from berth.domain.write import Put
+from berth.domain.ledger.write import Put
 from berth.testing.builders import make_flavor
 
 

@@ -18,8 +18,8 @@ from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sql.reads import read_changes, read_head
 from berth.adapters.ledger.sql.sqlite_batch import load
 from berth.adapters.ledger.sql.sqlite_file import ask_at_once, connect
-from berth.domain.resources import VCPU
-from berth.domain.write import Committed, Outcome, Put, Rejected, Unit
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.write import Committed, Outcome, Put, Rejected, Unit
 from berth.testing.builders import (
     make_decision,
     make_fleet,

@@ -13,7 +13,7 @@ from berth.adapters.ledger import SqliteLedger, open_ledger
 from berth.adapters.ledger.sql import sqlite_writer
 from berth.adapters.ledger.sql.batches import Job
 from berth.adapters.ledger.sql.sqlite_writer import SqliteWriter
-from berth.domain.write import Committed, Put
+from berth.domain.ledger.write import Committed, Put
 from berth.testing.builders import make_flavor
 
 WAIT_MAX_S = 0.001

@@ -17,8 +17,8 @@ from berth.adapters.ledger.postgres import PostgresLedger
 from berth.adapters.ledger.sql.sheets import Sheets
 from berth.adapters.ledger.sql.sqlite_batch import write
 from berth.domain.errors import LedgerError, UnavailableError
-from berth.domain.provider import Provider
-from berth.domain.write import Committed, Put, Rejected, Unit
+from berth.domain.inventory.provider import Provider
+from berth.domain.ledger.write import Committed, Put, Rejected, Unit
 from berth.ports.ledger import Ledger
 from berth.testing.builders import (
     make_decision,

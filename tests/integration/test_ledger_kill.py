@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from berth.adapters.ledger import migrate, open_ledger
-from berth.domain.decision import Decision
-from berth.domain.instance import Instance
-from berth.domain.write import Committed, Put, Unit
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.instance import Instance
+from berth.domain.ledger.write import Committed, Put, Unit
 from berth.ports.ledger import Ledger
 from berth.testing.builders import (
     make_decision,

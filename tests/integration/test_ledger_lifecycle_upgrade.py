@@ -14,12 +14,12 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from berth.adapters.ledger import Retention, open_ledger
 from berth.adapters.ledger.postgres import PostgresLedger
-from berth.domain.consumer import Consumer
-from berth.domain.footprint import Footprint
-from berth.domain.instance import Instance, Status
-from berth.domain.record import PendingRequest
-from berth.domain.resources import VCPU
-from berth.domain.write import Committed, Guard, Put, Reallocate, Unit, Within
+from berth.domain.compute.footprint import Footprint
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.ledger.write import Committed, Guard, Put, Reallocate, Unit, Within
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.testing.builders import (
     make_action,

@@ -21,11 +21,11 @@ from berth.adapters.ledger import migrate, open_ledger
 from berth.adapters.ledger.migrating import READERS_TABLE, REVISION_TABLE, SCHEMA
 from berth.adapters.ledger.sql.schema import metadata
 from berth.adapters.ledger.sql.sqlite_file import connect
-from berth.domain.change import Change, Usage
 from berth.domain.errors import FeedGapError, LedgerError
-from berth.domain.provider import Provider
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.domain.write import Committed, Guard, Reallocate
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.ledger.change import Change, Usage
+from berth.domain.ledger.write import Committed, Guard, Reallocate
 from berth.ports.ledger import InstanceQuery
 from berth.testing.builders import CREATED_AT_S, make_share, make_take, make_uuid
 from berth.testing.ledger_conformance.fixtures import commit, refused

@@ -19,10 +19,10 @@ from berth.adapters.virt.inventory import Stock
 from berth.adapters.virt.libvirt.driver import LibvirtDriver
 from berth.adapters.virt.libvirt.roster import Folder
 from berth.adapters.virt.machine_facts import Linux
-from berth.domain.build_failure import BuildError
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, UnavailableError
-from berth.domain.image import Image
-from berth.domain.instance import Instance
 from berth.ports.virt import Power
 from berth.testing.driver_conformance.rig import (
     HERE,

@@ -9,9 +9,9 @@ import pytest
 
 from berth.adapters.ledger import migrate, open_ledger
 from berth.adapters.ledger.postgres import PostgresLedger
+from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import UnavailableError
-from berth.domain.flavor import Flavor
-from berth.domain.write import Committed, Put
+from berth.domain.ledger.write import Committed, Put
 from berth.testing.builders import make_flavor
 from berth.testing.emptying import empty
 from tests.proxy import Proxy, proxying

@@ -12,7 +12,7 @@ import pytest
 from berth.adapters.virt import processes
 from berth.adapters.virt.qemu.command_line import guest_of
 from berth.adapters.virt.qemu.driver import QemuDriver
-from berth.domain.build_failure import BuildError
+from berth.domain.compute.build_failure import BuildError
 from berth.domain.errors import DriverError
 from berth.ports.virt import Power
 from berth.testing.driver_conformance.rig import HERE, clean, powers

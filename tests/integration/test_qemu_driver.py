@@ -20,10 +20,10 @@ from berth.adapters.virt.processes import run
 from berth.adapters.virt.qemu import machine
 from berth.adapters.virt.qemu.driver import QemuDriver
 from berth.adapters.virt.qemu.spec import Folder
-from berth.domain.build_failure import BuildError
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError
-from berth.domain.image import Image
-from berth.domain.instance import Instance
 from berth.ports.virt import Driver, Power
 from berth.testing.driver_conformance.rig import (
     HERE,

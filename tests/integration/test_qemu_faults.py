@@ -16,8 +16,8 @@ from berth.adapters.virt.qemu.driver import QemuDriver
 from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.qmp import Message, QmpError
 from berth.adapters.virt.qemu.spec import Folder
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, UnavailableError
-from berth.domain.instance import Instance
 from berth.ports.virt import Power
 from berth.testing.driver_conformance.rig import (
     HERE,

@@ -9,8 +9,8 @@ import pytest
 from berth.adapters.bus.rabbitmq import Broker
 from berth.adapters.system import SystemClock
 from berth.agent.instance_casts import InstanceTeller
-from berth.domain.instance import Instance, Status
-from berth.domain.write import Put
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.ledger.write import Put
 from berth.services.replica.follower import Follower
 from berth.services.tracking import InstanceTracker, TrackingPace, View
 from berth.testing.builders import make_flavor, make_instance, make_request

@@ -16,10 +16,10 @@ from alembic.script import Script, ScriptDirectory
 from berth.adapters.bus.wire import Wire
 from berth.adapters.ledger import SCHEMA, Schema, migrate, open_ledger, schema_of
 from berth.adapters.ledger.codec import decode_event, encode_event
-from berth.domain.change import Alive
-from berth.domain.decision import Decision
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import LedgerError
-from berth.domain.instance import Instance, Status, Task
+from berth.domain.ledger.change import Alive
 from berth.services.requests.commands import PLACE
 from berth.services.servers.consoles import CONSOLE
 from berth.testing.builders import make_decision, make_fleet, make_instance

@@ -14,8 +14,8 @@ from berth import __version__
 from berth.adapters.bus.wire import Wire
 from berth.adapters.ledger.codec import encode_event, event_kind
 from berth.adapters.ledger.migrating import SCHEMA
-from berth.domain.change import Alive, Event, Gone, Usage
-from berth.domain.record import Kind
+from berth.domain.ledger.change import Alive, Event, Gone, Usage
+from berth.domain.ledger.record import Kind
 from berth.ports.bus import Command, Context
 from berth.services.requests.commands import PLACE, PlaceOrder
 from berth.services.servers.consoles import CONSOLE, ConsoleAsked

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from random import Random
 from uuid import UUID
 
-from berth.domain.provider import Provider
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
 from berth.tables.provider.providers import ProviderTable
 from berth.tables.provider.sharing import SHARES

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
-from berth.domain.attestation import Attestation
-from berth.domain.flavor import Flavor
-from berth.domain.image import Image
-from berth.domain.request import Request
-from berth.domain.resources import AMOUNT_MAX, DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.compute.attestation import Attestation
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import Request
+from berth.domain.inventory.resources import AMOUNT_MAX, DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.testing.fleets import GPU, NOW_S, TRAITS, ZONES, Box
 from berth.testing.hardware_fleets import random_cells, random_flavor, random_image, random_pools
 from berth.testing.trees import GPU_MILLI, Child, gpus

@@ -6,12 +6,12 @@ from random import Random
 from typing import TypeGuard
 
 from berth.config.plugins import FILTERS, WEIGHERS, build_plugin
-from berth.domain.aggregate import Aggregate
-from berth.domain.change import Event
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.request import Destination, Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InvalidInputError
-from berth.domain.request import Destination, Request
-from berth.domain.resources import AMOUNT_MAX, MEMORY_MB, VCPU
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.inventory.resources import AMOUNT_MAX, MEMORY_MB, VCPU
+from berth.domain.ledger.change import Event
 from berth.scheduling.drivers import filter_scheduler
 from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.rules.rule import Filter, Normalisation, Weigher, resident_of

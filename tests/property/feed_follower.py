@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from berth.adapters.ledger.listing import is_live
-from berth.domain.change import Alive, Change, Gone, Snapshot, Usage
-from berth.domain.host import Service
-from berth.domain.instance import Instance
-from berth.domain.migration import Migration
-from berth.domain.provider import Provider
-from berth.domain.record import Kind, Record, key_of, kind_of
+from berth.domain.compute.host import Service
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.migration import Migration
+from berth.domain.inventory.provider import Provider
+from berth.domain.ledger.change import Alive, Change, Gone, Snapshot, Usage
+from berth.domain.ledger.record import Kind, Record, key_of, kind_of
 
 
 class Follower:

@@ -6,12 +6,21 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from berth.domain.footprint import UNLIMITED, Footprint
-from berth.domain.instance_action import Action
-from berth.domain.migration import Migration, Stage
-from berth.domain.provider import Provider
-from berth.domain.resources import MEMORY_MB, VCPU
-from berth.domain.write import Free, Guard, HandOver, Reallocate, Revise, Share, Within, Write
+from berth.domain.compute.footprint import UNLIMITED, Footprint
+from berth.domain.compute.instance_action import Action
+from berth.domain.compute.migration import Migration, Stage
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import MEMORY_MB, VCPU
+from berth.domain.ledger.write import (
+    Free,
+    Guard,
+    HandOver,
+    Reallocate,
+    Revise,
+    Share,
+    Within,
+    Write,
+)
 from berth.testing.builders import make_action, make_consumer, make_migration, make_uuid
 
 CONSUMERS: Final = (

@@ -8,9 +8,9 @@ a ratio that is not above 0; every image property counts; the empty project is o
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.change import Snapshot
-from berth.domain.request import Request
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.request import Request
+from berth.domain.ledger.change import Snapshot
 from tests.property.reference_model import ModelHost, is_number, matches, model_hosts, total_of
 
 

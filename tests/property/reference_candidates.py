@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from berth.domain.provider import Provider
+from berth.domain.inventory.provider import Provider
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
 
 SHARES = "MISC_SHARES_VIA_AGGREGATE"

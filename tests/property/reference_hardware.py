@@ -8,17 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from berth.domain.assignment import Assignment
-from berth.domain.guest_topology import (
+from berth.domain.compute.host import Host
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.guest_topology import (
     CpuPolicy,
     GuestCell,
     GuestTopology,
     PageWish,
     ThreadPolicy,
 )
-from berth.domain.host import Host
-from berth.domain.numa import NumaCell
-from berth.domain.pci import DeviceNeed, DeviceType, NumaPolicy, PciAlias, PciPool, PciSpec
+from berth.domain.hardware.numa import NumaCell
+from berth.domain.hardware.pci import DeviceNeed, DeviceType, NumaPolicy, PciAlias, PciPool, PciSpec
 
 
 @dataclass(frozen=True, slots=True)

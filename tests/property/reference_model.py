@@ -12,12 +12,12 @@ import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from berth.domain.change import Snapshot
-from berth.domain.host import Host, Service
-from berth.domain.image import Image
-from berth.domain.request import Request
-from berth.domain.resources import Inventory
-from berth.domain.server_group import ServerGroup
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import ServerGroup
+from berth.domain.inventory.resources import Inventory
+from berth.domain.ledger.change import Snapshot
 
 NEGLIGIBLE = 1e-9
 

@@ -5,8 +5,8 @@ from math import log
 from random import Random
 from uuid import UUID
 
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
 from berth.tables.provider.sharing import SHARES
 from tests.property.candidate_worlds import AGGREGATES, CLASSES, TRAITS

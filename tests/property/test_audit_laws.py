@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from berth.adapters.virt.fake import FakeHost, Faults
-from berth.domain import lifecycle
-from berth.domain.caller import Caller
-from berth.domain.discrepancy import AuditAges, AuditReport, DiscrepancyCode
+from berth.domain.compute import lifecycle
+from berth.domain.compute.caller import Caller
+from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from berth.domain.instance import Instance, Status
-from berth.domain.write import Free
+from berth.domain.ledger.discrepancy import AuditAges, AuditReport, DiscrepancyCode
+from berth.domain.ledger.write import Free
 from berth.lab.kernel import run_virtually
 from berth.ports.ledger import InstanceQuery
 from berth.services.auditing import Auditing

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from berth.adapters.ledger.books import Books
 from berth.adapters.ledger.judge import judge
-from berth.domain.consumer import Consumer
-from berth.domain.provider import Provider
-from berth.domain.resources import add_amounts
-from berth.domain.write import Committed, Put, Reallocate, Share
+from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import add_amounts
+from berth.domain.ledger.write import Committed, Put, Reallocate, Share
 from berth.scheduling.candidates import arranging
 from berth.scheduling.candidates.explaining import explain
 from berth.scheduling.candidates.finding import Found, find

@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from berth.domain.change import Snapshot
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
-from berth.domain.request import Request
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.plan.inspection import Inspection, counterfactuals_of, inspect
 from berth.tables.host.feed import table_of

@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from berth.domain.assignment import Assignment, taken
-from berth.domain.flavor import Flavor, Needs
-from berth.domain.provider import Provider
+from berth.domain.compute.flavor import Flavor, Needs
+from berth.domain.hardware.assignment import Assignment, taken
+from berth.domain.inventory.provider import Provider
 from berth.scheduling.granular.ask import ask_of
 from berth.scheduling.granular.bounds import bounds_of
 from berth.scheduling.granular.explaining import changes, why_not

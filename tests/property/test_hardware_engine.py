@@ -8,8 +8,8 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from berth.domain.request import Request
-from berth.domain.resources import PCPU, Inventory
+from berth.domain.compute.request import Request
+from berth.domain.inventory.resources import PCPU, Inventory
 from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.filters import fits_numa, has_devices
 from berth.scheduling.rules.rule import resident_of

@@ -8,17 +8,17 @@ import numpy as np
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from berth.domain.assignment import Assignment
-from berth.domain.change import Snapshot
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.host import Host
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Flavor
-from berth.domain.guest_topology import CpuPolicy, PageWish, ThreadPolicy
-from berth.domain.host import Host
-from berth.domain.instance import Instance, Status
-from berth.domain.pci import aliases_of
-from berth.domain.provider import Provider
-from berth.domain.request import Request
-from berth.domain.resources import MEMORY_MB, PCPU, VCPU, Inventory
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.guest_topology import CpuPolicy, PageWish, ThreadPolicy
+from berth.domain.hardware.pci import aliases_of
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import MEMORY_MB, PCPU, VCPU, Inventory
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.filters import fits_numa, has_devices
 from berth.scheduling.rules.rule import Query
 from berth.tables.host.feed import table_of

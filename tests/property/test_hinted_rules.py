@@ -12,14 +12,14 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from berth.config.plugins import FILTERS, build_plugin
-from berth.domain.aggregate import Aggregate
-from berth.domain.attestation import Attestation
-from berth.domain.decision import Relaxation
-from berth.domain.flavor import Flavor
-from berth.domain.host import Host
-from berth.domain.image import Image
-from berth.domain.instance import Instance
-from berth.domain.request import Request
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.attestation import Attestation
+from berth.domain.compute.decision import Relaxation
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.host import Host
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import Request
 from berth.scheduling.rules.json_query import parse
 from berth.scheduling.rules.json_verdicts import satisfies
 from berth.scheduling.rules.rule import Filter, Query

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.domain.change import Snapshot
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
-from berth.domain.request import Request
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.engine.kernel import Board, Changes, Kernel, Search, kernel
 from berth.scheduling.rules.rule import Limit, Query
 from berth.tables.host.feed import table_of

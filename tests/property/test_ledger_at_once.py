@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from berth.adapters.ledger.at_once import commit_at_once
 from berth.adapters.ledger.books import Books, Draft
 from berth.adapters.ledger.judge import judge, judge_by_writes
-from berth.domain.allocation import Allocation, Claim
-from berth.domain.resources import MEMORY_MB, VCPU
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.inventory.resources import MEMORY_MB, VCPU
+from berth.domain.ledger.write import Committed, Free, Put, Take, Unit, Write
 from berth.domain.revising import revised
-from berth.domain.write import Committed, Free, Put, Take, Unit, Write
 from berth.testing.builders import (
     make_decision,
     make_fleet,

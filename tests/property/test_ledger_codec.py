@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from berth.adapters.ledger.codec import Scribe, decode_event, encode, encode_event, event_kind
-from berth.domain.decision import Decision, Placement
+from berth.domain.compute.decision import Decision, Placement
 from berth.domain.errors import BerthError, LedgerError
-from berth.domain.record import Record
+from berth.domain.ledger.record import Record
 from berth.testing.strategies import decisions, placements, records
 
 

@@ -22,16 +22,16 @@ from berth.adapters.ledger.sql.daybook import merged
 from berth.adapters.ledger.sql.schema import metadata
 from berth.adapters.ledger.sql.sheets import Sheets
 from berth.adapters.ledger.sql.sqlite_file import connect
-from berth.domain.consumer import Consumer
-from berth.domain.decision import Decision
-from berth.domain.host import Service
-from berth.domain.instance import Instance, Status
-from berth.domain.instance_action import Action
-from berth.domain.migration import Migration
-from berth.domain.provider import Provider
-from berth.domain.record import KINDS, Kind, PendingRequest, Record
-from berth.domain.resources import VCPU
-from berth.domain.write import Add, Free, Put, Remove, Seen, Take, Unit, Write
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.host import Service
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.instance_action import Action
+from berth.domain.compute.migration import Migration
+from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.record import KINDS, Kind, PendingRequest, Record
+from berth.domain.ledger.write import Add, Free, Put, Remove, Seen, Take, Unit, Write
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.testing.builders import (
     make_action,

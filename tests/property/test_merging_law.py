@@ -6,8 +6,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.domain.request import Request
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.costs import compute_fill_first, noop
 from berth.scheduling.drivers import least_cost
 from berth.scheduling.evaluation.policy import Policy

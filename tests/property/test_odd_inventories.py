@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.domain.provider import Provider
-from berth.domain.resources import AMOUNT_MAX, Inventory
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import AMOUNT_MAX, Inventory
 from berth.tables.columnar.class_columns import ClassColumns
 from berth.tables.host.hosts import HostTable
 from berth.testing.builders import make_host

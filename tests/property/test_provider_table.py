@@ -7,11 +7,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.domain.change import Change, Event, Gone, Snapshot, Usage
-from berth.domain.provider import Provider
-from berth.domain.record import Kind, kind_of
-from berth.domain.resources import AMOUNT_MAX
-from berth.domain.vocabulary import ResourceClass, StandardNames, Trait
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import AMOUNT_MAX
+from berth.domain.inventory.vocabulary import ResourceClass, StandardNames, Trait
+from berth.domain.ledger.change import Change, Event, Gone, Snapshot, Usage
+from berth.domain.ledger.record import Kind, kind_of
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.tables.columnar.class_columns import ClassColumns
 from berth.tables.provider.providers import ProviderTable

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.adapters.ledger import MemoryLedger
-from berth.domain.change import Gone
-from berth.domain.footprint import UNLIMITED, Footprint
-from berth.domain.instance import Instance, Status
-from berth.domain.record import Kind
-from berth.domain.write import Committed, Put, Remove, Unit, Within
+from berth.domain.compute.footprint import UNLIMITED, Footprint
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.ledger.change import Gone
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Committed, Put, Remove, Unit, Within
 from berth.testing.builders import make_flavor, make_instance
 
 _PROJECTS = ("web", "db")

@@ -12,10 +12,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from berth.domain.compute.host import Service
 from berth.domain.errors import BerthError
-from berth.domain.host import Service
-from berth.domain.provider import Provider, child_uuid
-from berth.domain.resources import VCPU, Inventory
+from berth.domain.inventory.provider import Provider, child_uuid
+from berth.domain.inventory.resources import VCPU, Inventory
 from berth.ports.virt import ChildReport, Report
 from berth.services.fleet.allocation_ratios import Ratios
 from berth.services.fleet.hosts import Hosts

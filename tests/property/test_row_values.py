@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.domain.change import Event, Snapshot
-from berth.domain.request import Request
+from berth.domain.compute.request import Request
+from berth.domain.ledger.change import Event, Snapshot
 from berth.scheduling.weighers import left_capacity, unasked_features, usable_capacity
 from berth.tables.host.feed import apply_event, table_of
 from berth.testing.fleet_strategies import snapshots

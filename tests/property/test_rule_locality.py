@@ -14,10 +14,10 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from berth.domain.change import Event, Snapshot
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
-from berth.domain.image import Image
-from berth.domain.request import Request
+from berth.domain.ledger.change import Event, Snapshot
 from berth.scheduling.engine.keys import parts_of, paths_of
 from berth.scheduling.rules.rule import Filter, Query, Weigher
 from berth.tables.columnar.bitsets import Rows, Selection

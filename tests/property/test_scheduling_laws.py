@@ -8,12 +8,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from berth.domain.change import Event, Snapshot
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import GroupPolicy
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Flavor
-from berth.domain.image import Image
-from berth.domain.request import Request
-from berth.domain.server_group import GroupPolicy
+from berth.domain.ledger.change import Event, Snapshot
 from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.evaluation.ranking import Ranking
 from berth.scheduling.evaluation.selection import Chance, choose

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from berth.domain.change import Snapshot
-from berth.domain.decision import Placement
+from berth.domain.compute.decision import Placement
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
-from berth.domain.request import Request
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.rules import operators
 from berth.tables.host.feed import table_of
 from berth.testing.fleet_strategies import requests, snapshots

@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
-from berth.domain.change import Snapshot
-from berth.domain.decision import Refusal, RefusalCode, Relaxation
+from berth.domain.compute.decision import Refusal, RefusalCode, Relaxation
+from berth.domain.compute.host import Service
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
-from berth.domain.host import Service
-from berth.domain.request import Request
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.evaluation.policy import Plan
 from berth.tables.host.feed import table_of
 from berth.testing.fleet_strategies import requests, snapshots

@@ -7,10 +7,10 @@ from importlib.metadata import entry_points
 import numpy as np
 from hypothesis import event, given
 
-from berth.domain.change import Snapshot
-from berth.domain.decision import Relaxation
-from berth.domain.flavor import Needs
-from berth.domain.request import Request
+from berth.domain.compute.decision import Relaxation
+from berth.domain.compute.flavor import Needs
+from berth.domain.compute.request import Request
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.rules.rule import Filter, Query
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.feed import table_of

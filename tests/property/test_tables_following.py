@@ -6,12 +6,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.domain.change import Alive, Event, Gone, Snapshot, Usage
-from berth.domain.host import Host, Service
-from berth.domain.instance import Status, Task
-from berth.domain.migration import Place, Stage
-from berth.domain.provider import Provider
-from berth.domain.record import Kind, Record, key_of, kind_of
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.instance import Status, Task
+from berth.domain.compute.migration import Place, Stage
+from berth.domain.inventory.provider import Provider
+from berth.domain.ledger.change import Alive, Event, Gone, Snapshot, Usage
+from berth.domain.ledger.record import Kind, Record, key_of, kind_of
 from berth.tables.columnar.journal import GROUPS
 from berth.tables.host.feed import apply_event, table_of
 from berth.tables.host.hosts import HostTable

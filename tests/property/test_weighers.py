@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from berth.domain.change import Snapshot
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
-from berth.domain.request import Request
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.rules.rule import Query, Raw
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable

@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from berth.domain.change import Snapshot
+from berth.domain.compute.flavor import Needs
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Needs
-from berth.domain.request import Request
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.rules.rule import Query
 from berth.scheduling.weighers import left_capacity, usable_capacity
 from berth.tables.host.feed import table_of

@@ -7,12 +7,12 @@ from random import Random
 from typing import Any
 
 from berth.agent.instance_casts import InstanceTeller
-from berth.domain.decision import Decision
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.migration import Migration, Place, Stage
+from berth.domain.compute.request import Request
 from berth.domain.errors import UnavailableError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.migration import Migration, Place, Stage
-from berth.domain.request import Request
-from berth.domain.write import Put
+from berth.domain.ledger.write import Put
 from berth.lab.kernel import VirtualClock
 from berth.ports.bus import Bus, Command
 from berth.ports.ledger import InstanceQuery

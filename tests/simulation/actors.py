@@ -5,6 +5,8 @@ from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
+from berth.domain.compute.instance import Status
+from berth.domain.compute.request import instance_uuid_of
 from berth.domain.errors import (
     BerthError,
     ConflictError,
@@ -12,8 +14,6 @@ from berth.domain.errors import (
     NotFoundError,
     UnavailableError,
 )
-from berth.domain.instance import Status
-from berth.domain.request import instance_uuid_of
 from berth.services.servers.instances import Accepted, Order
 from tests.simulation.books import BrokenLawError
 from tests.simulation.faults import Away

@@ -8,15 +8,15 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable
 
-from berth.domain.allocation import Allocation
-from berth.domain.change import Change, Gone, Usage
-from berth.domain.decision import Decision
-from berth.domain.host import Host
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.migration import Migration, MoveKind, Stage
-from berth.domain.provider import Provider
-from berth.domain.record import Kind, PendingRequest
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.host import Host
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.migration import Migration, MoveKind, Stage
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.inventory.allocation import Allocation
+from berth.domain.inventory.provider import Provider
+from berth.domain.ledger.change import Change, Gone, Usage
+from berth.domain.ledger.record import Kind, PendingRequest
 from tests.simulation.edges import AWAY, BUILDING, WAITING, may_follow, may_move_on, state_of
 from tests.simulation.rooms import check_sums, nonzero, rooms_of, rooms_of_move
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Final
 
-from berth.domain import lifecycle
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.migration import Stage
+from berth.domain.compute import lifecycle
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.migration import Stage
 
 State = tuple[Status, Task | None]
 

@@ -10,9 +10,9 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from berth.adapters.virt.fake import FakeDriver, FakeGuest, FakeHost, FakeNetwork
-from berth.domain.build_failure import BuildError
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import BerthError, DriverError, MigrationError
-from berth.domain.instance import Instance
 from berth.ports.clock import Clock
 from berth.ports.virt import Power
 from tests.simulation.books import Books, BrokenLawError

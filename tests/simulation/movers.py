@@ -5,10 +5,10 @@ from contextlib import suppress
 from random import Random
 from typing import Final
 
-from berth.domain.caller import Caller
+from berth.domain.compute.caller import Caller
+from berth.domain.compute.instance import Status
+from berth.domain.compute.migration import MoveKind
 from berth.domain.errors import BerthError, ConflictError, UnavailableError
-from berth.domain.instance import Status
-from berth.domain.migration import MoveKind
 from berth.services.servers.moves import Target
 from tests.simulation.books import Books
 from tests.simulation.owners import Ask, act

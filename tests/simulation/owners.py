@@ -6,11 +6,11 @@ from contextlib import suppress
 from random import Random
 from typing import Any, Final
 
-from berth.domain import lifecycle
-from berth.domain.caller import Caller
+from berth.domain.compute import lifecycle
+from berth.domain.compute.caller import Caller
+from berth.domain.compute.image import Image
+from berth.domain.compute.lifecycle import Step
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
-from berth.domain.image import Image
-from berth.domain.lifecycle import Step
 from berth.services.servers.moves import Target
 from tests.simulation.actors import delete, draw_order, place
 from tests.simulation.processes import Process, SeededIds

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 
-from berth.domain.allocation import Allocation
-from berth.domain.flavor import Flavor
-from berth.domain.instance import Instance, Status
-from berth.domain.migration import Migration, Place, Stage
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.migration import Migration, Place, Stage
+from berth.domain.inventory.allocation import Allocation
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 
 Room = tuple[str, Mapping[str, int]]
 """The uuid of a provider, and what is held of it."""

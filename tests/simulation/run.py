@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from random import Random
 
 from berth.adapters.ledger import MemoryLedger, Retention
-from berth.domain.migration import Stage
-from berth.domain.write import Put
+from berth.domain.compute.migration import Stage
+from berth.domain.ledger.write import Put
 from berth.lab.kernel import VirtualClock, VirtualLoop
 from tests.simulation.actors import be_client, be_fate, be_operator, be_sky
 from tests.simulation.books import Books, BrokenLawError

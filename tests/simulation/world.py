@@ -10,10 +10,10 @@ from berth.adapters.bus.local import LocalBus
 from berth.adapters.ledger import MemoryLedger
 from berth.adapters.virt.fake import FakeHost
 from berth.config.policy_source import PolicySource
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import UnavailableError
-from berth.domain.flavor import Flavor
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.lab.kernel import VirtualClock
 from berth.services.servers.instances import Order
 from tests.simulation.books import Books, BrokenLawError

@@ -6,10 +6,10 @@ an audit of the ledger is to tell it all the same.
 
 from dataclasses import dataclass, field, replace
 
+from berth.domain.compute.host import Service
+from berth.domain.compute.host_audit import NOTES_MAX, NOTHING, AuditNote, HostAudit
 from berth.domain.errors import ConflictError, UnavailableError
-from berth.domain.host import Service
-from berth.domain.host_audit import NOTES_MAX, NOTHING, AuditNote, HostAudit
-from berth.domain.write import Put, Unit
+from berth.domain.ledger.write import Put, Unit
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.measures import AGENT_FINDINGS

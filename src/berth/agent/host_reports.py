@@ -7,8 +7,8 @@ with the table that the process has anyway; only what differs goes to the ledger
 from collections.abc import Sequence
 from dataclasses import replace
 
-from berth.domain.host import Host
-from berth.domain.resources import Inventory
+from berth.domain.compute.host import Host
+from berth.domain.inventory.resources import Inventory
 from berth.ports.virt import Report
 from berth.services.fleet.allocation_ratios import Ratios
 from berth.services.fleet.hosts import Hosts

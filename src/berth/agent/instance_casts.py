@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from berth.domain.change import Change, Event, Gone, Snapshot
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.migration import Migration
 from berth.domain.errors import UnavailableError
-from berth.domain.instance import Instance
-from berth.domain.migration import Migration
-from berth.domain.record import Kind
+from berth.domain.ledger.change import Change, Event, Gone, Snapshot
+from berth.domain.ledger.record import Kind
 from berth.ports.bus import Bus
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry

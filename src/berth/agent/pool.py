@@ -12,11 +12,11 @@ from berth.agent.executor.executor import has_turn, is_left_over
 from berth.agent.executor.reconciliation import ENDED, Oddity
 from berth.agent.executor.restarts import RestartRule, Restarts
 from berth.agent.host_notices import HostNotes
-from berth.domain.build_failure import BuildError
-from berth.domain.change import Change, Snapshot
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.migration import Migration, Stage
 from berth.domain.errors import BerthError
-from berth.domain.instance import Instance, Status
-from berth.domain.migration import Migration, Stage
+from berth.domain.ledger.change import Change, Snapshot
 from berth.ports.bus import CONTEXT, Context
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry

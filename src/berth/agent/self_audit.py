@@ -16,9 +16,9 @@ from typing import Final
 
 from berth.agent.host_notices import HostNotes
 from berth.agent.host_reports import Reporting
-from berth.domain.discrepancy import AuditAges, Discrepancy, Mend
 from berth.domain.errors import NotFoundError
-from berth.domain.record import Kind
+from berth.domain.ledger.discrepancy import AuditAges, Discrepancy, Mend
+from berth.domain.ledger.record import Kind
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS

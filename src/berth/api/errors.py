@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from berth.api.codec import View, encode
-from berth.domain.decision import NoValidHostError
+from berth.domain.compute.decision import NoValidHostError
+from berth.domain.compute.footprint import QuotaExceededError
 from berth.domain.errors import (
     BerthError,
     ConflictError,
@@ -13,7 +14,6 @@ from berth.domain.errors import (
     PolicyError,
     UnavailableError,
 )
-from berth.domain.footprint import QuotaExceededError
 
 _FAULT = "computeFault"
 _NAMES = {

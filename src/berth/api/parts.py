@@ -10,7 +10,7 @@ from berth.api.limits import Limits
 from berth.api.probes import AlwaysReady, Checks, MetricsPage
 from berth.api.tokens import Tokens
 from berth.api.zones.parts import ZoneParts
-from berth.domain.image import Image
+from berth.domain.compute.image import Image
 from berth.ports.bus import Bus
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger

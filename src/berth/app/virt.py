@@ -12,8 +12,8 @@ from berth.adapters.virt.qemu.host import QemuHost
 from berth.config.json_lists import fakes_of, read_image_files
 from berth.config.settings import Settings
 from berth.config.virt_settings import AgentDriver, VirtSettings
-from berth.domain.cpu_sets import parse_cpus
 from berth.domain.errors import DriverError, InvalidInputError
+from berth.domain.hardware.cpu_sets import parse_cpus
 from berth.ports.clock import Clock
 from berth.ports.virt import Driver
 

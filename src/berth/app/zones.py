@@ -14,7 +14,7 @@ from berth.app.run import Loop, make_folder
 from berth.config.settings import Settings
 from berth.config.zone_keys import ParentsFile, ZoneKeyFile
 from berth.config.zone_settings import ZoneSettings
-from berth.domain.write import Within
+from berth.domain.ledger.write import Within
 from berth.ports.zones import ChildZones, ForwardsToZones
 from berth.services.crypto.sealing import Sealer
 from berth.services.requests.commands import Places

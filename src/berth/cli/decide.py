@@ -18,8 +18,8 @@ from berth.cli.output import json_option, print_json, print_line, print_table
 from berth.cli.request_file import read_request
 from berth.cli.state_file import read_state
 from berth.config.policy_file import load_policy
-from berth.domain.decision import Decision, Placement, Verdict, counterfactuals
-from berth.domain.request import Request
+from berth.domain.compute.decision import Decision, Placement, Verdict, counterfactuals
+from berth.domain.compute.request import Request
 from berth.scheduling.plan.inspection import (
     HostInspection,
     Inspection,

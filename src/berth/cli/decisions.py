@@ -9,7 +9,7 @@ from berth.cli.connection import Connection, Json, connected, is_uuid, rows, seg
 from berth.cli.failures import CommandError, ExitCode, end_with
 from berth.cli.output import json_option, print_json, print_line, print_table
 from berth.cli.server_finding import PATH
-from berth.domain.decision import (
+from berth.domain.compute.decision import (
     OVER_TREE,
     Counterfactual,
     Decision,

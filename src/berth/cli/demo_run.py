@@ -20,7 +20,7 @@ from berth.adapters.virt.fake import FakeHost
 from berth.cli.output import print_json
 from berth.cli.replay_view import progress_bar, save_picture, show_report
 from berth.domain.errors import InvalidInputError, UnavailableError
-from berth.domain.resources import Inventory
+from berth.domain.inventory.resources import Inventory
 from berth.lab.generator import GeneratorSettings, generate
 from berth.lab.loopback import free_port
 from berth.lab.openb import read_openb

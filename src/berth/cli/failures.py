@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import click
 
-from berth.domain.decision import NoValidHostError
+from berth.domain.compute.decision import NoValidHostError
 from berth.domain.errors import (
     BerthError,
     ConflictError,

@@ -11,11 +11,17 @@ from msgspec import Meta
 
 from berth.cli.documents import convert_strictly, read_json
 from berth.config.spelling import nearest
-from berth.domain.change import Snapshot
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import (
+    COUNT_MAX,
+    Destination,
+    Operation,
+    Request,
+    instance_uuid_of,
+)
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Flavor
-from berth.domain.image import Image
-from berth.domain.request import COUNT_MAX, Destination, Operation, Request, instance_uuid_of
+from berth.domain.ledger.change import Snapshot
 
 _INLINE = "inline"
 _ID_CHARS = 16

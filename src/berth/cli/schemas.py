@@ -13,9 +13,9 @@ import msgspec
 from berth.adapters.bus.notification_body import NotificationBody
 from berth.cli.request_file import RequestDocument
 from berth.cli.state_file import FORMAT
-from berth.domain.change import Snapshot
-from berth.domain.request import COUNT_MAX
-from berth.domain.resources import AMOUNT_MAX, RATIO_BOUND
+from berth.domain.compute.request import COUNT_MAX
+from berth.domain.inventory.resources import AMOUNT_MAX, RATIO_BOUND
+from berth.domain.ledger.change import Snapshot
 from berth.services.telemetry.notification_payloads import (
     VERSION,
     HostData,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from berth.cli.documents import convert_strictly, read_json
-from berth.domain.change import Snapshot
 from berth.domain.errors import InvalidInputError
-from berth.domain.resources import AMOUNT_MAX
+from berth.domain.inventory.resources import AMOUNT_MAX
+from berth.domain.ledger.change import Snapshot
 
 FORMAT = "berth-state/1"
 

@@ -10,9 +10,9 @@ import msgspec
 from berth.adapters.virt.fake import FakeHost
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.config.settings import AgentSettings
+from berth.domain.compute.image import Image
 from berth.domain.errors import InvalidInputError
-from berth.domain.image import Image
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from berth.domain.quota import Limits
+from berth.domain.compute.quota import Limits
 
 QuotaLimit = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 

@@ -1,7 +1,7 @@
 """Allocation ratios, as the settings of an agent say them."""
 
 from berth.config.settings import AgentSettings
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.services.fleet.allocation_ratios import RatioSettings
 
 

@@ -22,7 +22,7 @@ from berth.config.spelling import nearest
 from berth.config.tracking_settings import TrackingSettings
 from berth.config.virt_settings import AgentDriver, VirtSettings
 from berth.config.zone_settings import ZoneSettings
-from berth.domain.build_failure import HALF_LIFE_S
+from berth.domain.compute.build_failure import HALF_LIFE_S
 from berth.domain.errors import InvalidInputError
 
 ENV_PREFIX = "BERTH_"

@@ -26,7 +26,7 @@ from berth.config.kept_files import (
     replace_file,
 )
 from berth.domain.errors import InvalidInputError
-from berth.domain.zone import check_zone_name
+from berth.domain.zones.zone import check_zone_name
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.services.crypto.sealing import KEY_BYTES

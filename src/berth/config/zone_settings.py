@@ -8,8 +8,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from berth.domain.errors import InvalidInputError
-from berth.domain.offer import OnGone
-from berth.domain.zone import check_zone_name
+from berth.domain.zones.offer import OnGone
+from berth.domain.zones.zone import check_zone_name
 
 _Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 _Count = Annotated[int, Meta(ge=1, le=100)]

@@ -8,13 +8,13 @@ thousands of requests a second have to go through.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from berth.domain.aggregate import AZ_KEY, Aggregate
-from berth.domain.change import Snapshot
-from berth.domain.flavor import Flavor
-from berth.domain.host import Host, Service
-from berth.domain.provider import Provider
-from berth.domain.request import Request, instance_uuid_of
-from berth.domain.resources import Inventory
+from berth.domain.compute.aggregate import AZ_KEY, Aggregate
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.request import Request, instance_uuid_of
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
+from berth.domain.ledger.change import Snapshot
 from berth.lab.workload import Arrival, FlavorSpec, FleetHost
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.plan.seed import seed_of

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
-from berth.domain.flavor import needs_of
-from berth.domain.resources import add_amounts
+from berth.domain.compute.flavor import needs_of
+from berth.domain.inventory.resources import add_amounts
 from berth.lab.workload import Arrival, FlavorSpec, FleetHost, Workload
 
 

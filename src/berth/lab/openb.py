@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from berth.domain.errors import BerthError
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.lab.workload import Arrival, FlavorSpec, FleetHost, Workload
 
 CPU_MILLI = "CUSTOM_CPU_MILLI"

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
+from berth.domain.compute.flavor import Needs, needs_of
 from berth.domain.errors import BerthError
-from berth.domain.flavor import Needs, needs_of
 from berth.lab.auditor import AuditError, Auditor
 from berth.lab.device_books import DeviceAsk, DevicePart
 from berth.lab.report import Refused, ReplayReport, RequestTimes, summarise

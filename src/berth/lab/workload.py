@@ -8,8 +8,8 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Flavor
 
 
 @dataclass(frozen=True, slots=True)

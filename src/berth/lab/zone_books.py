@@ -12,10 +12,10 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from berth.domain.decision import Decision, ScoredHost
+from berth.domain.compute.decision import Decision, ScoredHost
+from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import UnavailableError
-from berth.domain.instance import Instance, Status
-from berth.domain.resources import VCPU
+from berth.domain.inventory.resources import VCPU
 from berth.lab.zone_process import ZoneProcess
 
 _DECISIONS_MAX: Final = 1000

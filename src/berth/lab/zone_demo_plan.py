@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from berth.adapters.virt.fake import FakeHost
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.lab.workload import FlavorSpec
 
 _MB_PER_GB: Final = 1024

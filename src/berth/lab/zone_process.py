@@ -24,7 +24,7 @@ from berth.adapters.virt.fake import FakeHost
 from berth.config import zone_keys
 from berth.config.settings import ENV_PREFIX
 from berth.domain.errors import UnavailableError
-from berth.domain.zone import Zone
+from berth.domain.zones.zone import Zone
 
 READY_S: Final = 180.0
 """How long zones may take to start, in seconds: many of them on a machine with much else to do."""

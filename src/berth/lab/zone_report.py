@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from berth.domain.decision import Decision, ScoredHost
+from berth.domain.compute.decision import Decision, ScoredHost
 from berth.lab.zone_books import ZoneBook, faults_of, read_books
 from berth.lab.zone_tenant import Outcome, Refused, TreeTenant
 from berth.lab.zone_tree import ZoneTree

@@ -8,7 +8,7 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from berth.domain.decision import Decision, Verdict
+from berth.domain.compute.decision import Decision, Verdict
 from berth.domain.errors import UnavailableError
 from berth.lab.workload import FlavorSpec
 from berth.lab.zone_demo_plan import Ask

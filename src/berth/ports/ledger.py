@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from berth.domain.allocation import Allocation
-from berth.domain.change import Change, Snapshot
-from berth.domain.consumer import Holding
-from berth.domain.footprint import Footprint
-from berth.domain.instance import Instance, Status
-from berth.domain.instance_action import Action
-from berth.domain.migration import Migration
-from berth.domain.record import Kind, Record
-from berth.domain.write import Outcome, Unit
-from berth.domain.zone import Errand
+from berth.domain.compute.footprint import Footprint
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.instance_action import Action
+from berth.domain.compute.migration import Migration
+from berth.domain.inventory.allocation import Allocation
+from berth.domain.inventory.consumer import Holding
+from berth.domain.ledger.change import Change, Snapshot
+from berth.domain.ledger.record import Kind, Record
+from berth.domain.ledger.write import Outcome, Unit
+from berth.domain.zones.zone import Errand
 
 R = TypeVar("R", bound=Record)
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from berth.domain.host import Host
-from berth.domain.instance import Instance
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
+from berth.domain.compute.host import Host
+from berth.domain.compute.instance import Instance
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
 
 
 @dataclass(frozen=True, slots=True)

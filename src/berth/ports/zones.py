@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from berth.domain.errors import UnavailableError
-from berth.domain.zone import Errand, Zone, ZoneInfo
-from berth.domain.zone_orders import (
+from berth.domain.zones.zone import Errand, Zone, ZoneInfo
+from berth.domain.zones.zone_orders import (
     BuildOrder,
     BuildOutcome,
     Offers,

@@ -6,21 +6,21 @@ Change what else matters to a test with `dataclasses.replace`.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.allocation import Allocation, Claim
-from berth.domain.consumer import INSTANCE_TYPE, Consumer
-from berth.domain.decision import Decision, Verdict
-from berth.domain.flavor import Flavor
-from berth.domain.host import Host, Service
-from berth.domain.instance import Instance, Status
-from berth.domain.instance_action import Action, ActionEvent
-from berth.domain.migration import CONSUMER_TYPE, Migration, MoveKind, Place, Stage
-from berth.domain.provider import Provider
-from berth.domain.record import PendingRequest
-from berth.domain.request import Request
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.write import Put, Share, Take, Unit
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.decision import Decision, Verdict
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.instance_action import Action, ActionEvent
+from berth.domain.compute.migration import CONSUMER_TYPE, Migration, MoveKind, Place, Stage
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.inventory.consumer import INSTANCE_TYPE, Consumer
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.ledger.write import Put, Share, Take, Unit
 
 CREATED_AT_S = 1_700_000_000.0
 

@@ -6,15 +6,15 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from berth.domain.aggregate import AZ_KEY, Aggregate
-from berth.domain.change import Snapshot
-from berth.domain.flavor import Flavor
-from berth.domain.image import Image
-from berth.domain.instance import Instance, Task
-from berth.domain.pci import PciPool
-from berth.domain.request import Destination, Request
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.aggregate import AZ_KEY, Aggregate
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance, Task
+from berth.domain.compute.request import Destination, Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.hardware.pci import PciPool
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.change import Snapshot
 from berth.testing.fleets import GPU, METRICS, TRAITS, ZONES, Box, asking, resident, snapshot_of
 
 _SPECS: Mapping[str, Sequence[str]] = {

@@ -7,18 +7,18 @@ made of boxes. Everything has a default that lets a small request pass.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from berth.domain.aggregate import AZ_KEY, Aggregate
-from berth.domain.attestation import Attestation
-from berth.domain.change import Snapshot
-from berth.domain.flavor import Flavor
-from berth.domain.host import Host, Service
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.numa import NumaCell
-from berth.domain.pci import PciPool
-from berth.domain.provider import Provider
-from berth.domain.request import Request
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.server_group import ServerGroup
+from berth.domain.compute.aggregate import AZ_KEY, Aggregate
+from berth.domain.compute.attestation import Attestation
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import ServerGroup
+from berth.domain.hardware.numa import NumaCell
+from berth.domain.hardware.pci import PciPool
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.drivers import chance, filter_scheduler
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.filters import (

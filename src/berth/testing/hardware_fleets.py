@@ -9,13 +9,13 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from berth.domain.assignment import Assignment
-from berth.domain.flavor import Flavor
-from berth.domain.hardware_share import CellShare, DeviceShare
-from berth.domain.host import Host
-from berth.domain.image import Image
-from berth.domain.numa import MemoryPages, NumaCell
-from berth.domain.pci import DeviceType, PciPool
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.host import Host
+from berth.domain.compute.image import Image
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.hardware_share import CellShare, DeviceShare
+from berth.domain.hardware.numa import MemoryPages, NumaCell
+from berth.domain.hardware.pci import DeviceType, PciPool
 
 ALIASES: tuple[Mapping[str, str], ...] = (
     {"name": "gpu", "vendor_id": "10de", "product_id": "1eb8", "numa_policy": "required"},

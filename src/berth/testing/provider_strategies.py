@@ -4,11 +4,11 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from berth.domain.change import Event, Gone, Usage
-from berth.domain.provider import Provider
-from berth.domain.record import Kind
-from berth.domain.resources import RATIO_BOUND, Inventory
-from berth.domain.vocabulary import ResourceClass, Trait
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import RATIO_BOUND, Inventory
+from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.ledger.change import Event, Gone, Usage
+from berth.domain.ledger.record import Kind
 from berth.tables.provider.sharing import SHARES
 
 UUIDS: Final = tuple(f"00000000-0000-4000-8000-00000000000{number}" for number in range(7))

@@ -8,11 +8,10 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.allocation import Allocation, Claim
-from berth.domain.attestation import Attestation
-from berth.domain.build_failure import FailureCause, FailureCount
-from berth.domain.decision import (
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.attestation import Attestation
+from berth.domain.compute.build_failure import FailureCause, FailureCount
+from berth.domain.compute.decision import (
     Decision,
     FilterCount,
     Placement,
@@ -23,16 +22,17 @@ from berth.domain.decision import (
     ScorePart,
     Verdict,
 )
-from berth.domain.host import Host, Service
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.instance_action import Action, ActionEvent
-from berth.domain.migration import Migration, MoveKind, Place, Stage
-from berth.domain.provider import Provider
-from berth.domain.quota import LIMITED, Quota
-from berth.domain.record import PendingRequest, Record
-from berth.domain.request import Destination, Request
-from berth.domain.resources import AMOUNT_MAX
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.instance_action import Action, ActionEvent
+from berth.domain.compute.migration import Migration, MoveKind, Place, Stage
+from berth.domain.compute.quota import LIMITED, Quota
+from berth.domain.compute.request import Destination, Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import AMOUNT_MAX
+from berth.domain.ledger.record import PendingRequest, Record
 from berth.testing.hardware_fleets import generators, random_cells, random_pools
 from berth.testing.value_strategies import (
     SIZE_MAX,

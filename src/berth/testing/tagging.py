@@ -9,10 +9,10 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from berth.domain.aggregate import AZ_KEY, Aggregate
-from berth.domain.change import Snapshot
-from berth.domain.image import Image
-from berth.domain.request import Request
+from berth.domain.compute.aggregate import AZ_KEY, Aggregate
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import Request
+from berth.domain.ledger.change import Snapshot
 from berth.testing.fleet_strategies import requests, snapshots
 
 _METADATA: Mapping[str, Sequence[str]] = {

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from berth.domain.change import Snapshot
-from berth.domain.flavor import Flavor
-from berth.domain.resources import VCPU, Inventory
+from berth.domain.compute.flavor import Flavor
+from berth.domain.inventory.resources import VCPU, Inventory
+from berth.domain.ledger.change import Snapshot
 from berth.testing.fleets import Box
 from berth.testing.trees import GPU_MILLI, Child, children_of
 

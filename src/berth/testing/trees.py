@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
 
 GPU_MILLI = "CUSTOM_GPU_MILLI"
 """Thousandths of one GPU."""

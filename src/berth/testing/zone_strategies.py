@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from berth.domain.zone import Errand, ErrandStage, Zone
+from berth.domain.zones.zone import Errand, ErrandStage, Zone
 from berth.testing.value_strategies import counts, names, seconds, texts, uuids
 
 _SIZES = st.tuples(counts, counts)

@@ -11,9 +11,9 @@ from typing import Any, cast
 import jsonschema
 import pytest
 
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.migration import MoveKind, Stage
-from berth.domain.write import Committed, Put
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.migration import MoveKind, Stage
+from berth.domain.ledger.write import Committed, Put
 from berth.testing.builders import make_action, make_migration
 from tests.differential.nova import MISSING, PYTHON
 from tests.unit.api.cloud import Stack

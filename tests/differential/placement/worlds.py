@@ -8,7 +8,7 @@ from typing import cast
 
 from berth.api.placement.candidate_query import candidate_query
 from berth.api.placement.errors import PlacementError
-from berth.domain.provider import Provider
+from berth.domain.inventory.provider import Provider
 from berth.scheduling.candidates.query import CandidateQuery
 from tests.differential.drawing import Draw
 from tests.differential.placement.answers import Answer, Listed, read_answer

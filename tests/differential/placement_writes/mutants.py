@@ -11,8 +11,8 @@ from berth.api.placement.handlers import inventories, resource_providers, traits
 from berth.api.placement.queries import provider_query
 from berth.api.placement.views import allocations
 from berth.api.placement.views import usages as usages_view
-from berth.domain.consumer import Holding
-from berth.domain.provider import Provider
+from berth.domain.inventory.consumer import Holding
+from berth.domain.inventory.provider import Provider
 from berth.services.providers import resource_providers as providers
 from berth.services.providers.associations import Associations
 from berth.services.providers.provider_writes import Revised, Revising

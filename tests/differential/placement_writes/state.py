@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from berth.domain.consumer import Holding
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
+from berth.domain.inventory.consumer import Holding
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
 from tests.differential.placement_writes.universe import CONSUMERS, PROVIDERS
 from tests.unit.api.placement.world import World
 

@@ -15,8 +15,8 @@ import httpx
 from berth.adapters.ledger import open_ledger
 from berth.adapters.virt.fake import FakeHost
 from berth.domain.errors import UnavailableError
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.domain.zone import ErrandStage, Zone
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.zones.zone import ErrandStage, Zone
 from berth.lab.zone_books import faults_of, read_books
 from berth.lab.zone_process import ZoneProcess, ZoneSpec
 from berth.lab.zone_tree import ZoneTree, made_tree

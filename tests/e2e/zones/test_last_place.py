@@ -14,10 +14,10 @@ from berth.adapters.system import LogTelemetry, SystemClock
 from berth.adapters.zones import open_children
 from berth.config import zone_keys
 from berth.config.zone_keys import ZoneKeyFile
+from berth.domain.compute.request import Request, instance_uuid_of
 from berth.domain.errors import UnavailableError
-from berth.domain.request import Request, instance_uuid_of
-from berth.domain.zone import Zone
-from berth.domain.zone_orders import ReleaseOrder, SelectOrder, Surplus
+from berth.domain.zones.zone import Zone
+from berth.domain.zones.zone_orders import ReleaseOrder, SelectOrder, Surplus
 from berth.services.zoning.messages.assertions import StatementWriter
 from berth.services.zoning.messages.child_client import AskingChildren
 from berth.testing.builders import make_flavor

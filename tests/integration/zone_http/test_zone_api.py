@@ -10,10 +10,10 @@ import uvicorn
 
 from berth.adapters.http_server import config_of, listening
 from berth.adapters.zones import open_children
+from berth.domain.compute.request import Request
 from berth.domain.errors import UnavailableError
-from berth.domain.request import Request
-from berth.domain.zone import Zone
-from berth.domain.zone_orders import SelectOrder
+from berth.domain.zones.zone import Zone
+from berth.domain.zones.zone_orders import SelectOrder
 from berth.ports.zones import ForwardedRequest, ForwardsToZones
 from berth.services.zoning.messages.assertions import StatementWriter
 from berth.services.zoning.messages.child_client import AskingChildren

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from berth.domain.errors import InvalidInputError, UnavailableError
-from berth.domain.zone import Zone
+from berth.domain.zones.zone import Zone
 from berth.lab.loopback import free_port
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest
 from tests.integration.zone_http.scripted_http import (

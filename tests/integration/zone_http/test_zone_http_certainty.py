@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from berth.adapters.zones import addresses, connections, open_children
 from berth.adapters.zones.connections import CONNECTIONS_MAX
 from berth.domain.errors import InvalidInputError, UnavailableError
-from berth.domain.zone import Zone
+from berth.domain.zones.zone import Zone
 from berth.lab.loopback import free_port
 from berth.ports.zones import ForwardedRequest, NotAskedError
 from tests.integration.zone_http.scripted_http import (

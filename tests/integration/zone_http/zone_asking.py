@@ -8,7 +8,7 @@ import pytest
 from berth.adapters.zones import open_children
 from berth.adapters.zones.http_children import HttpChildren
 from berth.domain.errors import UnavailableError
-from berth.domain.zone import Zone
+from berth.domain.zones.zone import Zone
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest, NotAskedError
 from tests.integration.zone_http.scripted_http import Answering, ScriptedServer, scripted
 

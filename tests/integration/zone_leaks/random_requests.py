@@ -7,9 +7,9 @@ from random import Random
 from typing import Any, Final
 
 from berth.api.app import OPERATIONS
-from berth.domain.instance import Fault, Instance, Status
-from berth.domain.request import Request
-from berth.domain.write import Put
+from berth.domain.compute.instance import Fault, Instance, Status
+from berth.domain.compute.request import Request
+from berth.domain.ledger.write import Put
 from berth.ports.zones import STATEMENT_HEADER
 from tests.integration.zone_leaks.recorded_tree import (
     ACCOUNT,

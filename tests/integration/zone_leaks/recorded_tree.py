@@ -9,11 +9,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from berth.api.app import build_app
 from berth.api.auth import Credentials, Identity, NoAuth
-from berth.domain.aggregate import Aggregate
-from berth.domain.host import Host
-from berth.domain.provider import Provider
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.write import Put
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.host import Host
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.write import Put
 from berth.ports.virt import Report
 from berth.services.zoning.children.capabilities import TellingCapabilities
 from tests.integration.zone_leaks.canaries import Canaries

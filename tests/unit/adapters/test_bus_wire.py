@@ -8,8 +8,8 @@ import pytest
 from berth.adapters.bus.failures import Failure, error_of, failure_of
 from berth.adapters.bus.wire import VERSION, Wire
 from berth.domain import errors
-from berth.domain.build_failure import BuildError
-from berth.domain.decision import NoValidHostError, Refusal, RefusalCode
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.decision import NoValidHostError, Refusal, RefusalCode
 from berth.domain.errors import BerthError, ConflictError, InvalidInputError, UnavailableError
 from berth.ports.bus import Command, Context
 

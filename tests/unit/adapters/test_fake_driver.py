@@ -3,11 +3,11 @@
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
-from berth.domain.build_failure import BuildError
+from berth.domain.compute.build_failure import BuildError
 from berth.domain.errors import DriverError, MigrationError
-from berth.domain.numa import NumaCell
-from berth.domain.pci import PciPool
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.hardware.numa import NumaCell
+from berth.domain.hardware.pci import PciPool
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.lab.kernel import VirtualClock, run_virtually
 from berth.ports.virt import Power, Report, Verb
 from berth.testing.builders import make_instance

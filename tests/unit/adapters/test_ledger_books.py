@@ -3,10 +3,10 @@
 from copy import deepcopy
 
 from berth.adapters.ledger.books import Books, Draft, Limits, Room
-from berth.domain.change import Alive, Change, Gone, Usage
-from berth.domain.record import Kind
-from berth.domain.resources import VCPU
-from berth.domain.write import Committed
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.change import Alive, Change, Gone, Usage
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Committed
 from berth.testing.builders import make_flavor
 
 FLAVOR = (Kind.FLAVOR, "1")

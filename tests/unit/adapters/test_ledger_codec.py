@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.ledger.codec import decode_event, decode_json, encode, encode_event
-from berth.domain.change import Alive, Gone, Usage
-from berth.domain.decision import Placement, ScoredHost
+from berth.domain.compute.decision import Placement, ScoredHost
 from berth.domain.errors import LedgerError
-from berth.domain.record import Kind
+from berth.domain.ledger.change import Alive, Gone, Usage
+from berth.domain.ledger.record import Kind
 from berth.domain.revising import revised
 from berth.testing.builders import make_decision, make_instance
 

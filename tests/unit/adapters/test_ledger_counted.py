@@ -18,8 +18,8 @@ from berth.adapters.ledger.sql.counted import footprint_statement
 from berth.adapters.ledger.sql.daybook import pack, unpack
 from berth.adapters.ledger.sql.sheets import Sheets, sheets_of
 from berth.adapters.ledger.sql.sqlite_batch import count, write
-from berth.domain.instance import Instance
-from berth.domain.write import Put
+from berth.domain.compute.instance import Instance
+from berth.domain.ledger.write import Put
 from berth.testing.builders import make_flavor, make_instance
 
 SMALL, LARGE = make_flavor(vcpus=1, memory_mb=512), make_flavor(vcpus=4, memory_mb=2_048)

@@ -10,12 +10,12 @@ from berth.adapters.ledger.books import Books
 from berth.adapters.ledger.judge import judge
 from berth.adapters.ledger.sql.daybook import count_rows, may_wait, merged, pack, unpack
 from berth.adapters.ledger.sql.sheets import ALLOCATIONS, CHANGES, CLAIM_KEYS, Sheets, sheets_of
+from berth.domain.compute.migration import Stage
 from berth.domain.errors import LedgerError
-from berth.domain.migration import Stage
-from berth.domain.record import Kind
-from berth.domain.resources import VCPU
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Committed, Free, Guard, HandOver, Put, Remove, Seen, Unit
 from berth.domain.revising import revised
-from berth.domain.write import Committed, Free, Guard, HandOver, Put, Remove, Seen, Unit
 from berth.testing.builders import (
     make_action,
     make_decision,

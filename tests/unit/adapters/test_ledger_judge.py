@@ -2,11 +2,11 @@
 
 from berth.adapters.ledger.books import Books, Dirt, Needs, guard_key, shared_key
 from berth.adapters.ledger.judge import judge, needs_of
-from berth.domain.allocation import Claim, Shortage, ShortageRule
-from berth.domain.change import Change, Usage
-from berth.domain.record import Kind
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.domain.write import (
+from berth.domain.inventory.allocation import Claim, Shortage, ShortageRule
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.ledger.change import Change, Usage
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import (
     Add,
     Cause,
     Committed,

@@ -2,7 +2,7 @@
 
 from berth.adapters.ledger.books import Needs, Room
 from berth.adapters.ledger.sql.knowledge import Knowledge
-from berth.domain.record import Kind
+from berth.domain.ledger.record import Kind
 
 NEEDS = Needs(
     claim_keys={"claim"},

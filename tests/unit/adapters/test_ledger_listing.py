@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.ledger.listing import is_live
-from berth.domain.instance import Status, Task
+from berth.domain.compute.instance import Status, Task
 from berth.testing.builders import make_instance
 
 

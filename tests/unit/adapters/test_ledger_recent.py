@@ -6,9 +6,9 @@ from berth.adapters.ledger.books import Books
 from berth.adapters.ledger.judge import judge
 from berth.adapters.ledger.sql.recent import News, Recent
 from berth.adapters.ledger.sql.sheets import sheets_of
-from berth.domain.change import Change
-from berth.domain.record import Kind
-from berth.domain.write import Put, Remove, Seen, Unit
+from berth.domain.ledger.change import Change
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Put, Remove, Seen, Unit
 from berth.testing.builders import make_decision, make_flavor, make_instance, make_service
 
 VM_1 = make_instance(1)

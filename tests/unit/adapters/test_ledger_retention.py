@@ -3,9 +3,9 @@
 import pytest
 
 from berth.adapters.ledger import MemoryLedger, Retention
-from berth.domain.decision import Decision
+from berth.domain.compute.decision import Decision
 from berth.domain.errors import InvalidInputError
-from berth.domain.write import Committed, Put
+from berth.domain.ledger.write import Committed, Put
 from berth.testing.builders import make_decision, make_fleet, make_take
 
 

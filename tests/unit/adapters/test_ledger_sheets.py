@@ -17,11 +17,11 @@ from berth.adapters.ledger.sql.sheets import (
     Sheets,
     sheets_of,
 )
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import LedgerError
-from berth.domain.instance import Instance
-from berth.domain.record import Kind
-from berth.domain.resources import VCPU
-from berth.domain.write import Committed, Free, Guard, Put, Remove, Seen, Unit
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Committed, Free, Guard, Put, Remove, Seen, Unit
 from berth.testing.builders import (
     make_decision,
     make_fleet,

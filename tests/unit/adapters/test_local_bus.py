@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from berth.adapters.bus.local import LocalBus, _wait_for
-from berth.domain.decision import Decision
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import UnavailableError
-from berth.domain.instance import Instance
 from berth.lab.kernel import VirtualLoop, run_virtually
 from berth.ports.bus import Command
 from berth.services.requests.commands import PLACE, PlaceOrder

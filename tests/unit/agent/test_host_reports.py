@@ -7,11 +7,11 @@ import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.agent.host_reports import Reporting
+from berth.domain.compute.host import Host
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.domain.host import Host
-from berth.domain.provider import Provider
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.write import Revise, Unit
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.write import Revise, Unit
 from berth.ports.virt import ChildReport, Report
 from berth.services.fleet.allocation_ratios import Ratios, RatioSettings
 from berth.services.fleet.hosts import Hosts

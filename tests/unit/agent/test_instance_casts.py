@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from berth.agent.instance_casts import InstanceTeller
-from berth.domain.change import Change, Snapshot
+from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import UnavailableError
-from berth.domain.instance import Instance, Status, Task
+from berth.domain.ledger.change import Change, Snapshot
 from berth.lab.kernel import VirtualClock
 from berth.services.tracking.lists import digest_of
 from berth.services.tracking.messages import (

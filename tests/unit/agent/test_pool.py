@@ -8,12 +8,12 @@ import pytest
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.agent.executor import Bench, HostWork
 from berth.agent.pool import Agent, AgentPool, Pace
-from berth.domain.change import Change
+from berth.domain.compute.host import Service
+from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import UnavailableError
-from berth.domain.host import Service
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.resources import VCPU
-from berth.domain.write import Free, Put
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.change import Change
+from berth.domain.ledger.write import Free, Put
 from berth.ports.virt import Report
 from berth.testing.builders import make_instance, make_take
 from tests.unit.services.wiring import Desk, Fleet, open_desk, running

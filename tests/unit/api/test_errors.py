@@ -3,7 +3,7 @@
 import pytest
 
 from berth.api.errors import HttpError, translate
-from berth.domain.decision import NoValidHostError, Refusal, RefusalCode
+from berth.domain.compute.decision import NoValidHostError, Refusal, RefusalCode
 from berth.domain.errors import (
     BerthError,
     ConflictError,

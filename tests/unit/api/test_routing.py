@@ -11,8 +11,8 @@ from berth.api.app import build_app
 from berth.api.berth import routes as berth_room
 from berth.api.compute import routes as compute_room
 from berth.api.routing import ends_of, routes_of
+from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import LedgerError, UnavailableError
-from berth.domain.flavor import Flavor
 from berth.services.servers.flavors import Flavors
 from tests.unit.api.cloud import Stack
 

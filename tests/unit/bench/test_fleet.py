@@ -4,7 +4,7 @@ import runpy
 from pathlib import Path
 
 from bench.fleet import FLAVOR, INVENTORIES, fleet, request, snapshot, used_of
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 
 ROOT = Path(__file__).parents[3]
 PEER = runpy.run_path(str(ROOT / "bench" / "peers" / "nova_peer.py"), run_name="nova_peer")

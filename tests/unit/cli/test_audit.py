@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from berth.domain.discrepancy import (
+from berth.domain.ledger.discrepancy import (
     Audited,
     AuditReport,
     Discrepancy,
@@ -14,7 +14,7 @@ from berth.domain.discrepancy import (
     Mend,
     Mended,
 )
-from berth.domain.record import Kind
+from berth.domain.ledger.record import Kind
 from tests.unit.cli.cloud import Cloud
 from tests.unit.cli.conftest import Run
 

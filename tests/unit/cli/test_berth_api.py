@@ -6,9 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from berth.domain.assignment import Assignment
-from berth.domain.change import Snapshot
-from berth.domain.decision import (
+from berth.domain.compute.decision import (
     Counterfactual,
     Decision,
     FilterCount,
@@ -21,6 +19,8 @@ from berth.domain.decision import (
     TriedDecision,
     Verdict,
 )
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.ledger.change import Snapshot
 from tests.unit.cli.cloud import UUID, Cloud
 from tests.unit.cli.conftest import Run
 

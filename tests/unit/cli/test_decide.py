@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from berth.config.policy_file import load_policy
-from berth.domain.decision import Decision
-from berth.domain.provider import Provider
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.inventory.provider import Provider
 from berth.scheduling.plan.seed import seed_of
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, sized, snapshot_of

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from berth.cli.replay_view import progress_bar
 from berth.cli.zone_demo_view import show_report
-from berth.domain.decision import OVER_TREE, Decision, ScoredHost, Verdict, ZoneCount
+from berth.domain.compute.decision import OVER_TREE, Decision, ScoredHost, Verdict, ZoneCount
 from berth.lab.zone_report import (
     Explained,
     Listed,

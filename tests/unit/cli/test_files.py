@@ -11,12 +11,12 @@ import pytest
 
 from berth.cli.request_file import read_request
 from berth.cli.state_file import read_state
-from berth.domain.change import Snapshot
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.request import Request, instance_uuid_of
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Flavor
-from berth.domain.request import Request, instance_uuid_of
-from berth.domain.resources import AMOUNT_MAX
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.inventory.resources import AMOUNT_MAX
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.plan.seed import seed_of
 from berth.testing.builders import make_migration
 from berth.testing.fleets import Box, resident, snapshot_of, zone

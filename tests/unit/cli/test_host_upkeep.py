@@ -5,8 +5,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from berth.domain.discrepancy import Audited, AuditReport
-from berth.domain.host_audit import AuditNote
+from berth.domain.compute.host_audit import AuditNote
+from berth.domain.ledger.discrepancy import Audited, AuditReport
 from tests.unit.cli.cloud import Cloud
 from tests.unit.cli.conftest import Run
 

@@ -7,7 +7,7 @@ import pytest
 
 from berth.cli.decisions import print_scores
 from berth.cli.output import print_table
-from berth.domain.decision import ScoredHost, ScorePart
+from berth.domain.compute.decision import ScoredHost, ScorePart
 
 WEIGHERS = ("RAMWeigher", "CPUWeigher", "DiskWeigher", "IoOpsWeigher", "BuildFailureWeigher")
 HOSTS = [

@@ -6,7 +6,7 @@ import pytest
 
 from berth.config.settings import read_settings
 from berth.domain.errors import InvalidInputError
-from berth.domain.offer import OnGone
+from berth.domain.zones.offer import OnGone
 
 
 def test_nothing_is_a_zone_by_itself() -> None:

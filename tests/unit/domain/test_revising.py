@@ -4,8 +4,8 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from berth.domain.flavor import Flavor
-from berth.domain.instance import Instance, Status, Task
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.revising import revised
 from berth.testing.builders import make_flavor, make_instance
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.domain.resources import VCPU
+from berth.domain.inventory.resources import VCPU
 from berth.lab.zone_demo_plan import FLAVORS, RARE, asks, fleets, too_much
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from berth.domain.decision import ScoredHost
-from berth.domain.instance import Instance
+from berth.domain.compute.decision import ScoredHost
+from berth.domain.compute.instance import Instance
 from berth.lab.zone_books import ZoneBook, faults_of
 from berth.lab.zone_report import check, parts_of, share_of, widest, with_zones
 from berth.lab.zone_tenant import Outcome

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeHost, Faults
-from berth.domain import lifecycle
+from berth.domain.compute import lifecycle
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.lifecycle import Step
+from berth.domain.compute.migration import MoveKind
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InstanceStateError, InvalidInputError
-from berth.domain.instance import Instance, Status
-from berth.domain.lifecycle import Step
-from berth.domain.migration import MoveKind
-from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.write import Put
+from berth.domain.ledger.write import Put
 from berth.services.servers.moves import Target
 from berth.testing.builders import make_request
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town

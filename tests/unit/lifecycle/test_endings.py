@@ -6,12 +6,12 @@ import pytest
 
 from berth.adapters.virt.fake import FakeHost, Faults
 from berth.agent.executor.executor import has_turn
-from berth.domain import lifecycle
+from berth.domain.compute import lifecycle
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.migration import Stage
+from berth.domain.compute.request import Request
 from berth.domain.errors import ConflictError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.migration import Stage
-from berth.domain.request import Request
-from berth.domain.write import Put
+from berth.domain.ledger.write import Put
 from berth.ports.virt import Verb
 from berth.services.servers.moves import Target
 from berth.services.servers.teardown import deletion, without_move

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from berth.adapters.virt.fake import FakeHost, Faults
-from berth.domain import lifecycle
-from berth.domain.host import Service
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.instance_action import Action
-from berth.domain.migration import Migration, Stage
-from berth.domain.write import Put, Unit
+from berth.domain.compute import lifecycle
+from berth.domain.compute.host import Service
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.instance_action import Action
+from berth.domain.compute.migration import Migration, Stage
+from berth.domain.ledger.write import Put, Unit
 from berth.services.servers.moves import Target
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 

@@ -4,12 +4,12 @@ import pytest
 
 from berth.adapters.virt.fake import FakeDriver
 from berth.agent.executor.disk_leftovers import DISKS, FILES, LEFTOVER_AGE_S
-from berth.domain import lifecycle
-from berth.domain.host import Service
-from berth.domain.host_audit import HostAudit
-from berth.domain.instance import Instance, Status, Task
+from berth.domain.compute import lifecycle
+from berth.domain.compute.host import Service
+from berth.domain.compute.host_audit import HostAudit
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.ledger.write import Free, Put
 from berth.domain.revising import revised
-from berth.domain.write import Free, Put
 from berth.testing.builders import make_uuid
 from tests.unit.lifecycle.town import DOWN_S, Town, caller, open_town
 

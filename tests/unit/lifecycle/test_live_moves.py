@@ -3,11 +3,11 @@
 import pytest
 
 from berth.adapters.virt.fake import FakeHost, Faults
-from berth.domain import lifecycle
+from berth.domain.compute import lifecycle
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.migration import Stage
 from berth.domain.errors import ConflictError, InvalidInputError
-from berth.domain.image import Image
-from berth.domain.instance import Instance, Status
-from berth.domain.migration import Stage
 from berth.services.servers.moves import Target
 from tests.unit.lifecycle.town import DOWN_S, Town, caller, open_town
 

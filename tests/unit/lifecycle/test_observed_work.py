@@ -5,8 +5,8 @@ from dataclasses import replace
 from berth.adapters.virt.fake import FakeHost, Faults
 from berth.agent.executor import Bench
 from berth.agent.executor.instrumented_executor import MeasuredWork
-from berth.domain import lifecycle
-from berth.domain.instance import Status
+from berth.domain.compute import lifecycle
+from berth.domain.compute.instance import Status
 from berth.ports.measures import FAILED_BUILDS, TASK_SECONDS, TASKS
 from berth.ports.metrics import Measure
 from tests.unit.lifecycle.town import Town, caller, open_town

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeHost, Faults
-from berth.domain import lifecycle
-from berth.domain.instance import Status, Task
+from berth.domain.compute import lifecycle
+from berth.domain.compute.instance import Status, Task
 from berth.ports.virt import Power
 from berth.services.servers.moves import Target
 from berth.testing.builders import make_request

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from berth.adapters.virt.fake import FakeHost, Faults
-from berth.domain import lifecycle
+from berth.domain.compute import lifecycle
+from berth.domain.compute.host import Service
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.migration import Migration, Stage
 from berth.domain.errors import ConflictError, DriverError, UnavailableError
-from berth.domain.host import Service
-from berth.domain.instance import Instance, Status
-from berth.domain.migration import Migration, Stage
-from berth.domain.write import Unit
+from berth.domain.ledger.write import Unit
 from berth.services.servers.moves import Target
 from berth.testing.builders import make_request
 from tests.unit.lifecycle.town import DOWN_S, Town, caller, open_town

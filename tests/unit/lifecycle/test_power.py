@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeHost, Faults
-from berth.domain import lifecycle
+from berth.domain.compute import lifecycle
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Status, Task
+from berth.domain.compute.lifecycle import Step
 from berth.domain.errors import InstanceLockedError, InstanceStateError
-from berth.domain.image import Image
-from berth.domain.instance import Status, Task
-from berth.domain.lifecycle import Step
-from berth.domain.write import Put
+from berth.domain.ledger.write import Put
 from berth.services.servers.moves import Target
 from tests.unit.lifecycle.town import caller, open_town
 

@@ -6,10 +6,10 @@ from itertools import pairwise
 import pytest
 
 from berth.adapters.virt.fake import FakeGuest
-from berth.domain import lifecycle
-from berth.domain.instance import Instance, Status
-from berth.domain.lifecycle import Step
-from berth.domain.write import Put
+from berth.domain.compute import lifecycle
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.lifecycle import Step
+from berth.domain.ledger.write import Put
 from berth.ports.virt import Power
 from berth.testing.builders import make_uuid
 from tests.unit.lifecycle.town import Town, caller, open_town

@@ -12,17 +12,17 @@ import pytest
 
 from berth.adapters.virt.fake import FakeHost
 from berth.adapters.virt.fake.host import Faults
-from berth.domain import lifecycle
-from berth.domain.discrepancy import AuditAges
+from berth.domain.compute import lifecycle
+from berth.domain.compute.host import Service
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.lifecycle import Step
+from berth.domain.compute.request import Request, instance_uuid_of
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import ConflictError, InstanceStateError, InvalidInputError, NotFoundError
-from berth.domain.host import Service
-from berth.domain.image import Image
-from berth.domain.instance import Instance, Status
-from berth.domain.lifecycle import Step
-from berth.domain.request import Request, instance_uuid_of
-from berth.domain.resources import VCPU
-from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.write import Put
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.discrepancy import AuditAges
+from berth.domain.ledger.write import Put
 from berth.ports.ledger import InstanceQuery
 from berth.ports.virt import Power
 from berth.services.auditing import Auditing

@@ -9,14 +9,14 @@ from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetw
 from berth.agent.executor import Bench, HostWork
 from berth.agent.host_notices import HostNotes
 from berth.agent.pool import Agent, AgentPool
-from berth.domain.caller import Caller
-from berth.domain.host import Service
-from berth.domain.instance import Instance
-from berth.domain.instance_action import Action
-from berth.domain.migration import Migration
-from berth.domain.request import Request
-from berth.domain.resources import VCPU
-from berth.domain.write import Put
+from berth.domain.compute.caller import Caller
+from berth.domain.compute.host import Service
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.instance_action import Action
+from berth.domain.compute.migration import Migration
+from berth.domain.compute.request import Request
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.write import Put
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 from berth.services.servers.operations import Operations
 from berth.testing.builders import make_flavor, make_request

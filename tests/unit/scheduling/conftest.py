@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from berth.domain.change import Snapshot
-from berth.domain.decision import Relaxation
-from berth.domain.request import Request
+from berth.domain.compute.decision import Relaxation
+from berth.domain.compute.request import Request
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.rules.rule import Filter, Query, Weigher
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable

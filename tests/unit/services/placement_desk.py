@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from berth.adapters.ledger.memory import MemoryLedger
-from berth.domain.consumer import Consumer
-from berth.domain.provider import Provider
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.vocabulary import StandardNames
-from berth.domain.write import Share
+from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.inventory.vocabulary import StandardNames
+from berth.domain.ledger.write import Share
 from berth.lab.kernel import VirtualClock
 from berth.services.providers.reallocation import Reallocating
 from berth.services.providers.reshape import Reshaping

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from berth.domain.instance import Instance, Status
+from berth.domain.compute.instance import Instance, Status
 from berth.lab.kernel import run_virtually
 from berth.ports.bus import Bus
 from berth.services.requests.commands import PLACE

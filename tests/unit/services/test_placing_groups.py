@@ -8,13 +8,13 @@ import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.agent.executor import Bench, HostWork
-from berth.domain.allocation import Allocation
-from berth.domain.decision import RefusalCode, Verdict
+from berth.domain.compute.decision import RefusalCode, Verdict
+from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import InvalidInputError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.provider import Provider, child_uuid
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.write import Free
+from berth.domain.inventory.allocation import Allocation
+from berth.domain.inventory.provider import Provider, child_uuid
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.write import Free
 from berth.ports.virt import ChildReport, Report
 from berth.services.requests.commands import PlaceOrder
 from berth.testing.builders import make_flavor, make_host, make_provider, make_request, make_uuid

@@ -10,17 +10,17 @@ import pytest
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.agent.executor import Bench, HostWork
 from berth.config.policy_file import parse_policy
-from berth.domain.allocation import Allocation, Claim
-from berth.domain.assignment import Assignment
-from berth.domain.decision import Decision, Verdict
-from berth.domain.hardware_share import CellShare
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.numa import NumaCell
-from berth.domain.pci import PciPool
-from berth.domain.provider import Provider
-from berth.domain.request import Request
-from berth.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, Inventory
-from berth.domain.write import Free, Guard, Put, Take, Unit
+from berth.domain.compute.decision import Decision, Verdict
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.request import Request
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.numa import NumaCell
+from berth.domain.hardware.pci import PciPool
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, Inventory
+from berth.domain.ledger.write import Free, Guard, Put, Take, Unit
 from berth.scheduling.evaluation.policy import Policy
 from berth.services.decisions.device_locks import hardware_guard
 from berth.services.requests.commands import PlaceOrder

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.decision import Verdict
-from berth.domain.provider import Provider, child_uuid
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.write import Guard, Put, Revise, Unit
+from berth.domain.compute.decision import Verdict
+from berth.domain.inventory.provider import Provider, child_uuid
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.write import Guard, Put, Revise, Unit
 from berth.ports.virt import ChildReport, Report
 from berth.services.providers.provider_writes import provider_guard
 from berth.testing.builders import make_host, make_provider, make_request, make_uuid

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from berth.domain.compute.host import Service
 from berth.domain.errors import ConflictError
-from berth.domain.host import Service
-from berth.domain.provider import Provider, child_uuid
-from berth.domain.resources import VCPU, Inventory
-from berth.domain.write import Put, Unit
+from berth.domain.inventory.provider import Provider, child_uuid
+from berth.domain.inventory.resources import VCPU, Inventory
+from berth.domain.ledger.write import Put, Unit
 from berth.ports.virt import ChildReport, Report
 from berth.services.providers.refusals import RefusedError, Why
 from berth.services.providers.resource_providers import Providers

@@ -11,12 +11,12 @@ from berth.adapters.bus.local import LocalBus
 from berth.adapters.ledger import MemoryLedger
 from berth.adapters.ledger.retention import Retention
 from berth.config.policy_file import load_policy
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import Request
 from berth.domain.errors import UnavailableError
-from berth.domain.instance import Instance
-from berth.domain.provider import Provider
-from berth.domain.record import Record
-from berth.domain.request import Request
-from berth.domain.write import Committed, Outcome, Put, Unit, Write
+from berth.domain.inventory.provider import Provider
+from berth.domain.ledger.record import Record
+from berth.domain.ledger.write import Committed, Outcome, Put, Unit, Write
 from berth.lab.kernel import VirtualClock
 from berth.scheduling.evaluation.policy import Policy
 from berth.services.decisions.decisions import Deciding

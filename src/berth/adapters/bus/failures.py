@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple, get_type_hints
 import msgspec
 
 from berth.domain import errors
-from berth.domain.build_failure import BuildError
-from berth.domain.decision import NoValidHostError
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.decision import NoValidHostError
+from berth.domain.compute.footprint import QuotaExceededError
 from berth.domain.errors import BerthError
-from berth.domain.footprint import QuotaExceededError
 
 
 class Failure(msgspec.Struct, array_like=True):

@@ -7,13 +7,13 @@ unit that is anything else, or that may have to be refused, is left to `judge`, 
 
 from berth.adapters.ledger.books import NOTHING, Books, Ref
 from berth.adapters.ledger.counting import count_instance
-from berth.domain.allocation import Allocation, Claim
-from berth.domain.change import Change, Usage
-from berth.domain.decision import Decision
-from berth.domain.instance import Instance
-from berth.domain.record import Kind
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.instance import Instance
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.ledger.change import Change, Usage
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Committed, Put, Take, Unit
 from berth.domain.revising import revised
-from berth.domain.write import Committed, Put, Take, Unit
 
 Parts = tuple[Claim | None, dict[Ref, Instance | Decision]]
 """A unit's claim, if it has one, and what it puts."""

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
-from berth.domain.change import Alive, Change, Event, Usage
-from berth.domain.consumer import Consumer
-from berth.domain.footprint import Footprint
-from berth.domain.record import Kind, Record
-from berth.domain.resources import Inventory
-from berth.domain.write import Committed, Unit
+from berth.domain.compute.footprint import Footprint
+from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.resources import Inventory
+from berth.domain.ledger.change import Alive, Change, Event, Usage
+from berth.domain.ledger.record import Kind, Record
+from berth.domain.ledger.write import Committed, Unit
 
 K = TypeVar("K")
 V = TypeVar("V")

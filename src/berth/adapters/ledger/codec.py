@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 import msgspec
 
 from berth.adapters.ledger.damage import has_numbers, may_be_damaged
-from berth.domain.change import Alive, Change, Event, Gone, Usage
-from berth.domain.decision import Decision, Placement
+from berth.domain.compute.decision import Decision, Placement
+from berth.domain.compute.host import Service
 from berth.domain.errors import LedgerError
-from berth.domain.host import Service
-from berth.domain.provider import Provider
-from berth.domain.record import KINDS, RECORD_TYPES, Record
+from berth.domain.inventory.provider import Provider
+from berth.domain.ledger.change import Alive, Change, Event, Gone, Usage
+from berth.domain.ledger.record import KINDS, RECORD_TYPES, Record
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)

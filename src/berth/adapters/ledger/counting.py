@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from berth.adapters.ledger.books import Books, Draft
-from berth.domain.footprint import NOTHING, Excess, Footprint, excess_of, sum_of
-from berth.domain.instance import Instance
-from berth.domain.quota import footprint_of
-from berth.domain.write import Rejected, Within
-from berth.domain.zone import Errand, footprint_below
+from berth.domain.compute.footprint import NOTHING, Excess, Footprint, excess_of, sum_of
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.quota import footprint_of
+from berth.domain.ledger.write import Rejected, Within
+from berth.domain.zones.zone import Errand, footprint_below
 
 Counted = tuple[str, str, int, int]
 """Project, instance or `ERRAND` with one, virtual CPUs, MiB of memory."""

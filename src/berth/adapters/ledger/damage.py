@@ -11,7 +11,7 @@ from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
-from berth.domain.change import Event
+from berth.domain.ledger.change import Event
 
 _NULL: Final = "null"
 

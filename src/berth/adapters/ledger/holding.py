@@ -5,8 +5,8 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from berth.adapters.ledger.reallocating import DERIVED_GENERATION
-from berth.domain.consumer import INSTANCE_TYPE, Consumer, Holding
-from berth.domain.instance import Instance
+from berth.domain.compute.instance import Instance
+from berth.domain.inventory.consumer import INSTANCE_TYPE, Consumer, Holding
 
 
 class Owner(NamedTuple):

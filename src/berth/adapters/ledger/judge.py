@@ -27,14 +27,13 @@ from berth.adapters.ledger.books import (
 from berth.adapters.ledger.counting import draft_count, draft_uncount, within
 from berth.adapters.ledger.reallocating import reallocate
 from berth.adapters.ledger.taking import free, hand_over, take
-from berth.domain.change import Alive, Gone
-from berth.domain.consumer import Consumer
-from berth.domain.instance import Instance
-from berth.domain.provider import Provider
-from berth.domain.record import KINDS, UNTOLD_KINDS, Kind, key_of
-from berth.domain.resources import Inventory
-from berth.domain.revising import revised
-from berth.domain.write import (
+from berth.domain.compute.instance import Instance
+from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
+from berth.domain.ledger.change import Alive, Gone
+from berth.domain.ledger.record import KINDS, UNTOLD_KINDS, Kind, key_of
+from berth.domain.ledger.write import (
     Add,
     Cause,
     Committed,
@@ -53,7 +52,8 @@ from berth.domain.write import (
     Within,
     Write,
 )
-from berth.domain.zone import Errand
+from berth.domain.revising import revised
+from berth.domain.zones.zone import Errand
 
 
 def needs_of(units: Iterable[Unit]) -> Needs:

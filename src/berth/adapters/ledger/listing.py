@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import TypeVar, cast
 
-from berth.domain.aggregate import Aggregate
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.migration import Migration
 from berth.domain.errors import FeedGapError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.migration import Migration
-from berth.domain.record import KINDS, Kind, Record, key_of
+from berth.domain.ledger.record import KINDS, Kind, Record, key_of
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 R = TypeVar("R", bound=Record)

@@ -22,25 +22,25 @@ from berth.adapters.ledger.listing import (
 )
 from berth.adapters.ledger.retention import Retention
 from berth.adapters.ledger.watch import Watch
-from berth.domain.aggregate import Aggregate
-from berth.domain.allocation import Allocation
-from berth.domain.change import Change, Snapshot
-from berth.domain.consumer import Consumer, Holding
-from berth.domain.decision import Decision
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.footprint import Footprint
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.instance_action import Action
+from berth.domain.compute.migration import Migration
+from berth.domain.compute.quota import Quota, footprint_of
+from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import NotFoundError, UnavailableError
-from berth.domain.flavor import Flavor
-from berth.domain.footprint import Footprint
-from berth.domain.host import Host, Service
-from berth.domain.instance import Instance, Status
-from berth.domain.instance_action import Action
-from berth.domain.migration import Migration
-from berth.domain.provider import Provider
-from berth.domain.quota import Quota, footprint_of
-from berth.domain.record import RECORD_TYPES, Kind, PendingRequest, Record
-from berth.domain.server_group import ServerGroup
-from berth.domain.vocabulary import ResourceClass, Trait
-from berth.domain.write import Outcome, Unit, Within
-from berth.domain.zone import Errand, Zone, footprint_below
+from berth.domain.inventory.allocation import Allocation
+from berth.domain.inventory.consumer import Consumer, Holding
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.ledger.change import Change, Snapshot
+from berth.domain.ledger.record import RECORD_TYPES, Kind, PendingRequest, Record
+from berth.domain.ledger.write import Outcome, Unit, Within
+from berth.domain.zones.zone import Errand, Zone, footprint_below
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 R = TypeVar("R", bound=Record)

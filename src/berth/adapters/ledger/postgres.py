@@ -29,10 +29,10 @@ from berth.adapters.ledger.sql.reads import (
 )
 from berth.adapters.ledger.sql.settled_reads import SettledReads
 from berth.adapters.ledger.watch import Watch
-from berth.domain.change import Change, Snapshot
 from berth.domain.errors import BerthError, LedgerError, UnavailableError
-from berth.domain.record import Kind, Record
-from berth.domain.write import Outcome, Unit
+from berth.domain.ledger.change import Change, Snapshot
+from berth.domain.ledger.record import Kind, Record
+from berth.domain.ledger.write import Outcome, Unit
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")

@@ -8,11 +8,11 @@ from typing import Final
 
 from berth.adapters.ledger.books import Books, Draft
 from berth.adapters.ledger.taking import forget, release, shortages_of
-from berth.domain.allocation import Allocation
-from berth.domain.consumer import INSTANCE_TYPE
-from berth.domain.record import Kind
+from berth.domain.inventory.allocation import Allocation
+from berth.domain.inventory.consumer import INSTANCE_TYPE
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Cause, Reallocate, Rejected, Share
 from berth.domain.revising import revised
-from berth.domain.write import Cause, Reallocate, Rejected, Share
 
 DERIVED_GENERATION: Final = 1
 """Generation of a consumer that holds something and has no record."""

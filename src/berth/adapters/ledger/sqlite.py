@@ -39,10 +39,10 @@ from berth.adapters.ledger.sql.settled_reads import SettledReads
 from berth.adapters.ledger.sql.sqlite_file import ask_at_once, connect
 from berth.adapters.ledger.sql.sqlite_writer import SqliteWriter
 from berth.adapters.ledger.watch import Watch
-from berth.domain.change import Change, Snapshot
 from berth.domain.errors import LedgerError, UnavailableError
-from berth.domain.record import Kind, Record
-from berth.domain.write import Outcome, Unit
+from berth.domain.ledger.change import Change, Snapshot
+from berth.domain.ledger.record import Kind, Record
+from berth.domain.ledger.write import Outcome, Unit
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from berth.adapters.ledger.books import Books, Draft, Holding, Room
-from berth.domain.allocation import Allocation, Shortage, ShortageRule
-from berth.domain.consumer import INSTANCE_TYPE
-from berth.domain.record import Kind
+from berth.domain.inventory.allocation import Allocation, Shortage, ShortageRule
+from berth.domain.inventory.consumer import INSTANCE_TYPE
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Cause, Free, HandOver, Rejected, Take
 from berth.domain.revising import revised
-from berth.domain.write import Cause, Free, HandOver, Rejected, Take
 
 
 def take(draft: Draft, write: Take) -> Rejected | None:

@@ -6,7 +6,7 @@ import msgspec
 
 from berth.adapters.virt.images import ImageFile
 from berth.adapters.virt.processes import run
-from berth.domain.build_failure import BuildError
+from berth.domain.compute.build_failure import BuildError
 from berth.domain.errors import DriverError
 
 _PROGRAM = "qemu-img"

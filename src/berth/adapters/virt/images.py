@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from berth.domain.build_failure import BuildError, FailureCause
-from berth.domain.instance import Instance
+from berth.domain.compute.build_failure import BuildError, FailureCause
+from berth.domain.compute.instance import Instance
 
 
 class ImageFormat(StrEnum):

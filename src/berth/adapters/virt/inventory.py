@@ -6,10 +6,10 @@ from pathlib import Path
 
 from berth.adapters.virt.cpu_traits import traits_of
 from berth.adapters.virt.machine_facts import Linux, cpu_info_of
-from berth.domain.host import Host
+from berth.domain.compute.host import Host
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, Inventory
 from berth.domain.named_uuid import named_uuid
-from berth.domain.provider import Provider
-from berth.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, Inventory
 from berth.ports.virt import Report
 
 _BYTES_PER_GB = 1024**3

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from berth.domain.numa import MemoryPages, NumaCell
-from berth.domain.pci import DeviceType, PciPool
+from berth.domain.hardware.numa import MemoryPages, NumaCell
+from berth.domain.hardware.pci import DeviceType, PciPool
 
 _KB_PER_MB = 1024
 _BYTES_PER_KB = 1024

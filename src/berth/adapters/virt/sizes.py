@@ -2,7 +2,7 @@
 
 import msgspec
 
-from berth.domain.flavor import Flavor
+from berth.domain.compute.flavor import Flavor
 
 
 class Size(msgspec.Struct, frozen=True):

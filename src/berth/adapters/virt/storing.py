@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 from berth.adapters.virt import disks, offering
 from berth.adapters.virt.guest_folder import GuestFolder, writing
 from berth.adapters.virt.leftovers import leftover_of
-from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.errors import DriverError
 from berth.ports.virt import Leftover
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from berth.adapters.zones.answers import CONNECTION_HEADERS, AnswerError, AnswerReader, LostError
 from berth.adapters.zones.connections import ClosedError, Connections
 from berth.domain.errors import InvalidInputError, UnavailableError
-from berth.domain.zone import Zone
+from berth.domain.zones.zone import Zone
 from berth.ports.zones import (
     STATEMENT_HEADER,
     ForwardedAnswer,

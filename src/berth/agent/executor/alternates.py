@@ -9,12 +9,12 @@ choice on the host (NUMA cells, devices, parts of a tree) is left to a scheduler
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from berth.domain.allocation import Allocation
-from berth.domain.assignment import Assignment
-from berth.domain.decision import Placement, ScoredHost
+from berth.domain.compute.decision import Placement, ScoredHost
+from berth.domain.compute.request import Request
 from berth.domain.errors import BerthError
-from berth.domain.request import Request
-from berth.domain.write import Guard
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.inventory.allocation import Allocation
+from berth.domain.ledger.write import Guard
 from berth.ports.clock import Clock
 from berth.scheduling.plan.group_policies import KEEPERS, broken_group
 from berth.services.providers.guarded_saves import group_guard

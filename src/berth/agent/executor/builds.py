@@ -5,15 +5,15 @@ from dataclasses import replace
 from berth.agent.executor.alternates import Alternate
 from berth.agent.executor.host_context import Bench, Result, cause_of
 from berth.agent.executor.launch_history import creation_kept
-from berth.domain.allocation import Claim
-from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.compute.build_failure import BuildError, FailureCause
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.migration import Migration
+from berth.domain.compute.request import Operation, Request
 from berth.domain.errors import DriverError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.migration import Migration
-from berth.domain.record import PendingRequest
-from berth.domain.request import Operation, Request
+from berth.domain.inventory.allocation import Claim
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.ledger.write import Add, Free, Put, Take, Unit
 from berth.domain.revising import revised
-from berth.domain.write import Add, Free, Put, Take, Unit
 from berth.ports.virt import Verb
 from berth.services.servers.moves import ended, going_on
 from berth.services.servers.teardown import deletion, departure

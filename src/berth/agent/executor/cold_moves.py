@@ -6,12 +6,12 @@ from dataclasses import replace
 from berth.agent.executor.host_context import Bench, Result, cause_of
 from berth.agent.executor.launch_history import creation_kept
 from berth.agent.executor.move_retries import go_on, try_elsewhere
-from berth.domain.build_failure import BuildError
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.migration import Migration, Place, Stage
 from berth.domain.errors import DriverError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.migration import Migration, Place, Stage
+from berth.domain.ledger.write import Free, Put, Write
 from berth.domain.revising import revised
-from berth.domain.write import Free, Put, Write
 from berth.services.servers.moves import ended, going_on, taken_back
 
 _BROKEN = "The move failed, and the instance is where it was."

@@ -8,8 +8,8 @@ instance that is on this very host, are left to people: they may be the only cop
 from typing import Final, NamedTuple
 
 from berth.agent.executor.host_context import Bench
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.migration import Migration
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.migration import Migration
 from berth.ports.virt import Leftover
 
 LEFTOVER_AGE_S: Final = 600.0

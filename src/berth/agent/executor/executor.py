@@ -10,11 +10,11 @@ from berth.agent.executor.host_context import Bench, Result
 from berth.agent.executor.power import POWER_TASKS, change_power
 from berth.agent.executor.reconciliation import Findings, Oddity, mend, reconcile
 from berth.agent.executor.restarts import RestartRule, give_up
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.lifecycle import EVACUATE, HOST_TASKS
+from berth.domain.compute.migration import Migration, MoveKind, Stage
 from berth.domain.errors import DriverError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.lifecycle import EVACUATE, HOST_TASKS
-from berth.domain.migration import Migration, MoveKind, Stage
-from berth.domain.write import Committed, Unit
+from berth.domain.ledger.write import Committed, Unit
 from berth.services.placement.failed_builds import FailedBuilds
 
 _Stage = Callable[[Bench, Instance, Migration], Awaitable[Result]]

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from berth.agent.executor.alternates import Alternates
-from berth.domain.build_failure import HALF_LIFE_S, BuildError, FailureCause
-from berth.domain.instance import Fault
-from berth.domain.instance_action import ActionEvent
-from berth.domain.write import Unit
+from berth.domain.compute.build_failure import HALF_LIFE_S, BuildError, FailureCause
+from berth.domain.compute.instance import Fault
+from berth.domain.compute.instance_action import ActionEvent
+from berth.domain.ledger.write import Unit
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.virt import Driver

@@ -2,10 +2,10 @@
 
 from berth.agent.executor.executor import HostWork
 from berth.agent.executor.host_context import Bench, Result
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.migration import Migration
 from berth.domain.errors import BerthError
-from berth.domain.instance import Instance
-from berth.domain.migration import Migration
-from berth.domain.write import Put
+from berth.domain.ledger.write import Put
 from berth.ports.measures import FAILED_BUILDS, TASK_SECONDS, TASKS
 from berth.ports.metrics import Metrics
 from berth.ports.tracing import Tracer

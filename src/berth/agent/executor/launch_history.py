@@ -1,9 +1,9 @@
 """Launches: what the history of an instance keeps of the first one."""
 
 from berth.agent.executor.host_context import Bench
-from berth.domain.creation import creation_of, is_kept
-from berth.domain.instance import Instance
-from berth.domain.write import Put, Unit
+from berth.domain.compute.creation import creation_of, is_kept
+from berth.domain.compute.instance import Instance
+from berth.domain.ledger.write import Put, Unit
 
 
 async def creation_kept(bench: Bench, instance: Instance) -> Unit:

@@ -5,12 +5,12 @@ from dataclasses import replace
 from berth.agent.executor.cold_moves import at
 from berth.agent.executor.host_context import Bench, Result
 from berth.agent.executor.move_retries import try_elsewhere
-from berth.domain.build_failure import BuildError
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.instance_action import ActionEvent
+from berth.domain.compute.migration import Migration, Stage
 from berth.domain.errors import DriverError, MigrationError
-from berth.domain.instance import Instance, Status
-from berth.domain.instance_action import ActionEvent
-from berth.domain.migration import Migration, Stage
-from berth.domain.write import Free, Put
+from berth.domain.ledger.write import Free, Put
 from berth.ports.virt import Guest
 from berth.services.servers.moves import ended, going_on, taken_back
 

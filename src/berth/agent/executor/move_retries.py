@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Final
 
 from berth.agent.executor.host_context import Bench
-from berth.domain.decision import Decision
-from berth.domain.instance import Fault, Instance, Task
-from berth.domain.instance_action import ActionEvent
-from berth.domain.migration import Migration, MoveKind
-from berth.domain.record import Kind, PendingRequest
-from berth.domain.request import Request
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.instance import Fault, Instance, Task
+from berth.domain.compute.instance_action import ActionEvent
+from berth.domain.compute.migration import Migration, MoveKind
+from berth.domain.compute.request import Request
+from berth.domain.ledger.record import Kind, PendingRequest
+from berth.domain.ledger.write import Add, Put, Unit, Write
 from berth.domain.revising import revised
-from berth.domain.write import Add, Put, Unit, Write
 from berth.services.servers.moves import (
     AWAITING,
     OPERATIONS,

@@ -4,10 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from berth.agent.executor.host_context import Bench, Result
-from berth.domain.build_failure import BuildError
-from berth.domain.errors import DriverError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.lifecycle import (
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.lifecycle import (
     PAUSE,
     REBOOT_HARD,
     REBOOT_SOFT,
@@ -18,6 +17,7 @@ from berth.domain.lifecycle import (
     UNPAUSE,
     Step,
 )
+from berth.domain.errors import DriverError
 from berth.ports.virt import Power
 from berth.services.servers.moves import ended
 

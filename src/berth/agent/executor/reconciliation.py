@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 from berth.agent.executor.disk_leftovers import LEFTOVER_AGE_S, Finding, clear
 from berth.agent.executor.host_context import Bench
-from berth.domain.instance import Instance, Status
-from berth.domain.migration import Migration
-from berth.domain.write import Committed, Put
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.migration import Migration
+from berth.domain.ledger.write import Committed, Put
 from berth.ports.ledger import InstanceQuery
 from berth.ports.virt import Leftover, Power
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from berth.agent.executor.disk_leftovers import Finding
 from berth.agent.executor.host_context import Bench
-from berth.domain.instance import Fault, Instance, Status
-from berth.domain.write import Committed, Put
+from berth.domain.compute.instance import Fault, Instance, Status
+from berth.domain.ledger.write import Committed, Put
 
 GIVEN_UP: Final = "guest_given_up"
 _SERVER_ERROR: Final = 500

@@ -25,10 +25,10 @@ from berth.api.berth.schemas.status import PolicyAnswer, ReloadAnswer, StatusAns
 from berth.api.berth.schemas.upkeep import RatiosBody, WriteOffAnswer
 from berth.api.compute.schemas.servers import NewServerBody
 from berth.api.routing import Operation, Role
-from berth.domain.change import Snapshot
-from berth.domain.decision import Decision, TriedDecision
-from berth.domain.discrepancy import AuditReport
-from berth.domain.instance import Instance
+from berth.domain.compute.decision import Decision, TriedDecision
+from berth.domain.compute.instance import Instance
+from berth.domain.ledger.change import Snapshot
+from berth.domain.ledger.discrepancy import AuditReport
 
 PREFIX = "/berth/v1"
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from berth.api.placement.errors import PlacementError
 from berth.api.placement.shapes import is_uuid
-from berth.domain.resources import AMOUNT_MAX
+from berth.domain.inventory.resources import AMOUNT_MAX
 from berth.services.providers.resource_providers import ProviderQuery
 
 _FORBIDS_TRAITS = 22

@@ -13,7 +13,7 @@ from berth.api.microversion import text_of as version_text
 from berth.api.root_url import root_url
 from berth.api.routing import Call
 from berth.domain.errors import InvalidInputError, UnavailableError
-from berth.domain.zone import Zone
+from berth.domain.zones.zone import Zone
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest
 from berth.services.crypto.base64url import url_text_of
 from berth.services.zoning.messages.message_parts import read_marks

@@ -16,12 +16,12 @@ from berth.api.zones.named_actions import action_asked, body_below, resized_to
 from berth.api.zones.orders import UUID
 from berth.api.zones.parts import ZoneParts
 from berth.api.zones.stating import Stated
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
-from berth.domain.flavor import Flavor
-from berth.domain.instance import Instance, Status
-from berth.domain.record import Kind
-from berth.domain.write import Remove
-from berth.domain.zone import Errand, ErrandStage, Zone
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Remove
+from berth.domain.zones.zone import Errand, ErrandStage, Zone
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest, NotAskedError
 from berth.services.providers.guarded_saves import save
 from berth.services.zoning.delegation.release import withdrawn_ms

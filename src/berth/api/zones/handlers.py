@@ -22,7 +22,7 @@ from berth.api.zones.schemas import (
 )
 from berth.api.zones.stating import zone_parts
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.domain.zone import Zone
+from berth.domain.zones.zone import Zone
 from berth.services.zoning.children.zone_watch import ZoneState
 from berth.services.zoning.children.zones import NewZone, ZoneChange
 from berth.services.zoning.messages.zone_commands import BUILD, RELEASE, SELECT

@@ -17,10 +17,10 @@ from berth.api.compute.schemas.server_actions import Rebuild, Resize
 from berth.api.compute.schemas.servers import ServerAction
 from berth.api.routing import Call
 from berth.api.zones.orders import FLAVOR_ID, NAME
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.domain.flavor import Flavor
-from berth.domain.image import Image
-from berth.domain.request import Request
 from berth.services.zoning.children.host_names_in_requests import names_hosts
 
 T = TypeVar("T")

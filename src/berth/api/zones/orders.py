@@ -14,10 +14,10 @@ from berth.api.errors import HttpError
 from berth.api.routing import Call
 from berth.api.zones.schemas import StatedTexts
 from berth.api.zones.stating import zone_parts
+from berth.domain.compute.request import COUNT_MAX
+from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import InvalidInputError
-from berth.domain.request import COUNT_MAX
-from berth.domain.server_group import ServerGroup
-from berth.domain.zone_orders import BuildOrder, ReleaseOrder, SelectOrder
+from berth.domain.zones.zone_orders import BuildOrder, ReleaseOrder, SelectOrder
 from berth.services.zoning.children.host_names_in_requests import names_hosts
 from berth.services.zoning.messages.message_parts import GroupMessage, RequestMessage
 from berth.services.zoning.messages.zone_messages import BuildMessage, ReleaseMessage, SelectMessage

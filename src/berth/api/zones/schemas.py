@@ -12,7 +12,7 @@ from berth.api.compute.schemas.servers import (
     Tag,
 )
 from berth.api.values import Text, Whole
-from berth.domain.zone import ZoneInfo
+from berth.domain.zones.zone import ZoneInfo
 
 Weight = Annotated[float, Meta(ge=-1e9, le=1e9)]
 Password = Annotated[str, Meta(max_length=1024)]

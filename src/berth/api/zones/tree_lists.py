@@ -25,7 +25,7 @@ from berth.api.zones.asking import (
 from berth.api.zones.forwarding import add_reservation, is_theirs
 from berth.api.zones.orders import UUID
 from berth.domain.errors import UnavailableError
-from berth.domain.zone import Errand, ErrandStage, Zone
+from berth.domain.zones.zone import Errand, ErrandStage, Zone
 from berth.ports.ledger import InstanceQuery
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest
 

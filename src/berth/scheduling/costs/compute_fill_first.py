@@ -6,7 +6,7 @@ costs nothing.
 
 import numpy as np
 
-from berth.domain.resources import MEMORY_MB
+from berth.domain.inventory.resources import MEMORY_MB
 from berth.scheduling.evaluation.cost import Cost
 from berth.scheduling.rules.rule import Query, Scores
 from berth.tables.columnar.bitsets import Selection, count_of

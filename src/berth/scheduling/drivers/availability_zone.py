@@ -6,7 +6,7 @@ policy's filters hold too, whether or not it names these two, and the claim comm
 
 from dataclasses import dataclass, replace
 
-from berth.domain.request import Operation, Request
+from berth.domain.compute.request import Operation, Request
 from berth.scheduling.drivers.chance import ChanceScheduler
 from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.filters import in_availability_zone, service_is_up

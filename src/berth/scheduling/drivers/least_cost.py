@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.domain.request import Request
+from berth.domain.compute.request import Request
 from berth.scheduling.evaluation.cost import Cost
 from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.evaluation.ranking import Ranked, Ranking, Weighed

@@ -6,7 +6,7 @@ The scheduler of 2011 routed by the remote call; here it is by what the request 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from berth.domain.request import Operation, Request
+from berth.domain.compute.request import Operation, Request
 from berth.scheduling.evaluation.policy import Driver, Plan, Policy, RuledDriver
 from berth.tables.host.hosts import HostTable
 

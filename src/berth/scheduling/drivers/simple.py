@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from berth.domain.decision import Relaxation
-from berth.domain.request import Operation, Request
-from berth.domain.resources import VCPU, check_name
+from berth.domain.compute.decision import Relaxation
+from berth.domain.compute.request import Operation, Request
+from berth.domain.inventory.resources import VCPU, check_name
 from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.evaluation.ranking import Ranked, Ranking
 from berth.scheduling.evaluation.selection import Chance

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from berth.domain.decision import ScoredHost
+from berth.domain.compute.decision import ScoredHost
 from berth.scheduling.engine.engine_context import Setting, order_of
 from berth.scheduling.engine.keys import parts_of, paths_of
 from berth.scheduling.engine.measures import UnfitError

@@ -6,10 +6,10 @@ from operator import attrgetter
 from types import MappingProxyType, NoneType
 from typing import Final, cast
 
-from berth.domain.flavor import Flavor, Needs
-from berth.domain.image import Image
-from berth.domain.request import Request
-from berth.domain.server_group import GroupPolicy
+from berth.domain.compute.flavor import Flavor, Needs
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import GroupPolicy
 from berth.scheduling.rules.dedicated_aggregates import project_aggregates, zone_aggregates
 from berth.scheduling.rules.rule import Filter, Query, Weigher
 from berth.scheduling.rules.split_groups import is_split

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from berth.domain.flavor import Flavor, Needs
-from berth.domain.image import Image
-from berth.domain.request import Request
+from berth.domain.compute.flavor import Flavor, Needs
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import Request
 from berth.tables.host.hosts import HostTable
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from berth.domain.decision import ScoredHost
+from berth.domain.compute.decision import ScoredHost
 from berth.scheduling.engine.blocks import BlockedScores
 from berth.scheduling.engine.compiled import Compiled
 from berth.scheduling.engine.engine_context import Setting

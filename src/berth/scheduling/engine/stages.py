@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.domain.decision import FilterCount
+from berth.domain.compute.decision import FilterCount
 from berth.scheduling.engine.timed import TimedVerdicts
 from berth.scheduling.rules.rule import Filter, Limit, Query
 from berth.tables.columnar.bitsets import Mask, Rows, Selection

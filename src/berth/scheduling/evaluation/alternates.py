@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Final
 
-from berth.domain.request import Operation, Request
+from berth.domain.compute.request import Operation, Request
 from berth.scheduling.evaluation.ranking import Ranked
 from berth.tables.host.hosts import HostTable
 

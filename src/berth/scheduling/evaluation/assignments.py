@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from berth.domain.assignment import Assignment
 from berth.domain.errors import InvalidInputError
+from berth.domain.hardware.assignment import Assignment
 from berth.scheduling.rules.rule import Filter, Query
 from berth.tables.host.hosts import HostTable
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from berth.domain.decision import FilterCount, Refusal, RefusalCode, Relaxation
+from berth.domain.compute.decision import FilterCount, Refusal, RefusalCode, Relaxation
 from berth.scheduling.evaluation.filter_chain import Chain
 from berth.scheduling.evaluation.paired_relaxations import relaxations_in_pairs
 from berth.scheduling.evaluation.refusal_texts import NO_HOST

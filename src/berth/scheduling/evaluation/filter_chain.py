@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.domain.decision import FilterCount
+from berth.domain.compute.decision import FilterCount
 from berth.scheduling.rules.reduction import REBUILD, Reduction
 from berth.scheduling.rules.rule import Filter, Query
 from berth.tables.columnar.bitsets import Mask

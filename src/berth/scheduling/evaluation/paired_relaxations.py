@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from berth.domain.decision import Relaxation
+from berth.domain.compute.decision import Relaxation
 from berth.scheduling.rules.rule import Filter, Query, count_hosts, example_names
 from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.host.hosts import HostTable

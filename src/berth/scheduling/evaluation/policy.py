@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, runtime_checkable
 
-from berth.domain.decision import FilterCount, Placement, Refusal
-from berth.domain.request import Operation, Request
+from berth.domain.compute.decision import FilterCount, Placement, Refusal
+from berth.domain.compute.request import Operation, Request
 from berth.scheduling.evaluation.cost import Cost
 from berth.scheduling.rules.rule import Filter, Normalisation, Weigher
 from berth.tables.host.hosts import HostTable

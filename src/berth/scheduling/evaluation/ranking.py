@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from berth.domain.decision import ScoredHost, ScorePart
+from berth.domain.compute.decision import ScoredHost, ScorePart
 from berth.scheduling.rules.rule import Scores, Weigher
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.columnar.class_columns import Ints

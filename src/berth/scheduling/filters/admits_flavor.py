@@ -6,7 +6,7 @@ is for those flavors alone; any other host is open to all.
 
 from collections.abc import Sequence
 
-from berth.domain.decision import Relaxation
+from berth.domain.compute.decision import Relaxation
 from berth.scheduling.rules.admission import admits, listed
 from berth.scheduling.rules.rule import Filter, Query, Reads, count_hosts, example_names
 from berth.tables.columnar.bitsets import Mask, Rows, Selection

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from berth.domain.decision import Relaxation
+from berth.domain.compute.decision import Relaxation
 from berth.scheduling.rules.admission import admits, listed
 from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of

@@ -6,7 +6,7 @@ aggregate has such a key is for those projects alone; any other host is open to 
 
 from collections.abc import Sequence
 
-from berth.domain.decision import Relaxation
+from berth.domain.compute.decision import Relaxation
 from berth.scheduling.rules.admission import admits, listed
 from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from berth.domain.decision import Relaxation
+from berth.domain.compute.decision import Relaxation
 from berth.scheduling.rules.rule import Filter, Query, Reads
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable

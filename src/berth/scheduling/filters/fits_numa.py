@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from berth.domain.decision import Relaxation
-from berth.domain.pci import aliases_of
+from berth.domain.compute.decision import Relaxation
+from berth.domain.hardware.pci import aliases_of
 from berth.scheduling.hardware.device_fit import DeviceDemand, demanded
 from berth.scheduling.hardware.hardware_assign import HardwareAssign
 from berth.scheduling.hardware.hardware_masks import hosts_with_hardware

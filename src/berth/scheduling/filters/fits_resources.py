@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from berth.domain.decision import Relaxation
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.compute.decision import Relaxation
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.scheduling.granular.giving import assign
 from berth.scheduling.hardware.spreading import fits, most, why_not
 from berth.scheduling.rules.rule import Filter, Limit, Query, Reads, count_hosts, example_names

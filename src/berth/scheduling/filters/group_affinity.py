@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from berth.domain.decision import Relaxation
-from berth.domain.server_group import GroupPolicy
+from berth.domain.compute.decision import Relaxation
+from berth.domain.compute.server_group import GroupPolicy
 from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.scheduling.rules.split_groups import is_split
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of, spread

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from berth.domain.decision import Relaxation
-from berth.domain.server_group import GroupPolicy
+from berth.domain.compute.decision import Relaxation
+from berth.domain.compute.server_group import GroupPolicy
 from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, is_row, spread
 from berth.tables.host.hosts import HostTable

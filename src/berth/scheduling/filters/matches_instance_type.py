@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from berth.domain.decision import Relaxation
-from berth.domain.resources import DISK_GB, MEMORY_MB
+from berth.domain.compute.decision import Relaxation
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB
 from berth.scheduling.rules.attributes import ROW_ATTRIBUTES, profile_value
 from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of

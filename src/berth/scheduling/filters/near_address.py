@@ -11,7 +11,7 @@ from ipaddress import (
     ip_network,
 )
 
-from berth.domain.decision import Relaxation
+from berth.domain.compute.decision import Relaxation
 from berth.domain.errors import InvalidInputError
 from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection

@@ -6,7 +6,7 @@ Nova's pre-filter `isolate_aggregates` (nova.md 2.8): an aggregate with the meta
 
 from collections.abc import Mapping, Sequence
 
-from berth.domain.decision import Relaxation
+from berth.domain.compute.decision import Relaxation
 from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable

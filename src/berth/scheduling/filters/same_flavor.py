@@ -6,7 +6,7 @@ Other instances of the request have that flavor too, so placing them changes no 
 from collections import Counter
 from collections.abc import Sequence
 
-from berth.domain.decision import Relaxation
+from berth.domain.compute.decision import Relaxation
 from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, spread
 from berth.tables.host.hosts import HostTable

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from berth.domain.decision import Relaxation
+from berth.domain.compute.decision import Relaxation
 from berth.domain.errors import InvalidInputError
 from berth.scheduling.rules.json_query import Operation, attributes_of, demands_of, parse
 from berth.scheduling.rules.json_verdicts import satisfies, value_of

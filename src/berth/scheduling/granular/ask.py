@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from berth.domain.flavor import Needs
-from berth.domain.resource_group import ResourceGroup
+from berth.domain.compute.flavor import Needs
+from berth.domain.inventory.resource_group import ResourceGroup
 
 Wants = tuple[tuple[int, int], ...]
 """(index into the classes of the ask, amount in the unit of the class) pairs."""

@@ -5,10 +5,10 @@ from typing import Final
 
 import numpy as np
 
-from berth.domain.assignment import Assignment
+from berth.domain.compute.flavor import Needs
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Needs
-from berth.domain.resources import add_amounts
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.inventory.resources import add_amounts
 from berth.scheduling.granular.ask import Ask, ask_of
 from berth.scheduling.granular.bounds import bounds_of
 from berth.scheduling.granular.packing import packs

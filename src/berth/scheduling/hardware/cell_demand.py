@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from berth.domain.guest_topology import CpuPolicy, GuestTopology, PageSize, ThreadPolicy
+from berth.domain.hardware.guest_topology import CpuPolicy, GuestTopology, PageSize, ThreadPolicy
 
 _KEPT = 1024
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from berth.domain.guest_topology import PageWish, ThreadPolicy
+from berth.domain.hardware.guest_topology import PageWish, ThreadPolicy
 from berth.scheduling.hardware.cell_demand import CellDemand
 from berth.scheduling.hardware.cell_fit import Ratios, allowed_pages, floats, free_kb, page_size
 from berth.scheduling.hardware.pinning import pin

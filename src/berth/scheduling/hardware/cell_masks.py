@@ -11,8 +11,8 @@ from itertools import combinations
 
 import numpy as np
 
-from berth.domain.guest_topology import PageWish, ThreadPolicy
-from berth.domain.resources import MEMORY_MB, VCPU
+from berth.domain.hardware.guest_topology import PageWish, ThreadPolicy
+from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from berth.scheduling.hardware.cell_demand import CellDemand
 from berth.scheduling.hardware.matching import is_matchable
 from berth.tables.columnar.bitsets import Mask, Selection

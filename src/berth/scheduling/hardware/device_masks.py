@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from berth.domain.pci import DeviceType, NumaPolicy
+from berth.domain.hardware.pci import DeviceType, NumaPolicy
 from berth.scheduling.hardware.device_fit import DeviceDemand
 from berth.tables.columnar.bitsets import Mask, Selection, count_of
 from berth.tables.columnar.class_columns import Ints

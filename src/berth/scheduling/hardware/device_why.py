@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from berth.domain.decision import Relaxation
+from berth.domain.compute.decision import Relaxation
 from berth.scheduling.hardware.device_fit import DeviceDemand
 from berth.scheduling.hardware.device_masks import sources_of, usable_devices
 from berth.scheduling.rules.rule import count_hosts, example_names, without

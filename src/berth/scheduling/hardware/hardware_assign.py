@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from berth.domain.assignment import Assignment
-from berth.domain.pci import PciAlias
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.pci import PciAlias
 from berth.scheduling.hardware.device_fit import demanded
 from berth.scheduling.hardware.hardware_fit import Demand, Room, fit_hardware
 from berth.scheduling.rules.rule import Query

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import NamedTuple
 
-from berth.domain.assignment import Assignment
-from berth.domain.guest_topology import GuestTopology
-from berth.domain.hardware_share import CellShare, DeviceShare
-from berth.domain.pci import NumaPolicy
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.guest_topology import GuestTopology
+from berth.domain.hardware.hardware_share import CellShare, DeviceShare
+from berth.domain.hardware.pci import NumaPolicy
 from berth.scheduling.hardware.cell_demand import demands_of
 from berth.scheduling.hardware.cell_fit import Ratios, fit_cell
 from berth.scheduling.hardware.device_fit import DeviceDemand, Surroundings, give_devices

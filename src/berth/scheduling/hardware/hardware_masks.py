@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.domain.guest_topology import GuestTopology
+from berth.domain.hardware.guest_topology import GuestTopology
 from berth.scheduling.hardware.cell_demand import counted, demands_of
 from berth.scheduling.hardware.cell_masks import cells_that_fit, enough_cells, have_threads
 from berth.scheduling.hardware.device_fit import DeviceDemand, give_devices

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from berth.domain.decision import Relaxation
-from berth.domain.guest_topology import GuestCell, GuestTopology, PageWish, ThreadPolicy
-from berth.domain.pci import NumaPolicy
+from berth.domain.compute.decision import Relaxation
+from berth.domain.hardware.guest_topology import GuestCell, GuestTopology, PageWish, ThreadPolicy
+from berth.domain.hardware.pci import NumaPolicy
 from berth.scheduling.hardware.cell_demand import demands_of
 from berth.scheduling.hardware.cell_fit import Ratios, fit_cell
 from berth.scheduling.hardware.cell_lacks import nearest_lack

@@ -7,8 +7,8 @@ are kept whole for as long as they can be, as guests that need whole ones come l
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from berth.domain.cpu_sets import cpus_of
-from berth.domain.guest_topology import ThreadPolicy
+from berth.domain.hardware.cpu_sets import cpus_of
+from berth.domain.hardware.guest_topology import ThreadPolicy
 from berth.scheduling.hardware.cell_demand import CellDemand
 from berth.tables.host.cell_use import FreeCell
 

@@ -7,9 +7,9 @@ would notice.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.ratios import key_of
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.ratios import key_of
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.lint.lint_warning import Finding
 from berth.scheduling.rules.operators import number_of

@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.request import Operation, Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Flavor
-from berth.domain.request import Operation, Request
-from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.drivers.multi import MultiScheduler
 from berth.scheduling.evaluation.filter_chain import Chain
 from berth.scheduling.evaluation.policy import Policy

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.domain.flavor import Needs
-from berth.domain.request import Request
+from berth.domain.compute.flavor import Needs
+from berth.domain.compute.request import Request
 from berth.scheduling.evaluation.filter_chain import Chain
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.granular.ask import ask_of

@@ -1,6 +1,6 @@
 """Counterfactuals: which host would have won without one of the weighers."""
 
-from berth.domain.decision import Counterfactual
+from berth.domain.compute.decision import Counterfactual
 from berth.scheduling.evaluation.ranking import Ranking, best_first
 from berth.scheduling.evaluation.weighing import multiplied
 

@@ -5,8 +5,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from berth.domain.decision import FilterCount, Refusal
-from berth.domain.request import Request
+from berth.domain.compute.decision import FilterCount, Refusal
+from berth.domain.compute.request import Request
 from berth.scheduling.engine.engine import ClassRanking, Engine, engine_of
 from berth.scheduling.engine.request_profile import RequestClass
 from berth.scheduling.evaluation.assignments import Assigning

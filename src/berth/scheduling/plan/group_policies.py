@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from berth.domain.decision import Placement, Refusal, RefusalCode
-from berth.domain.request import Request
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.decision import Placement, Refusal, RefusalCode
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.evaluation.refusal_texts import GROUP_BROKEN
 from berth.scheduling.filters import group_affinity, group_anti_affinity

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from berth.domain.decision import (
+from berth.domain.compute.decision import (
     Counterfactual,
     FilterCount,
     Placement,
@@ -17,7 +17,7 @@ from berth.domain.decision import (
     RefusalCode,
     ScoredHost,
 )
-from berth.domain.request import Request
+from berth.domain.compute.request import Request
 from berth.scheduling.evaluation.filter_chain import Chain
 from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.evaluation.ranking import Ranking

@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from berth.domain.decision import Relaxation
+from berth.domain.compute.decision import Relaxation
+from berth.domain.compute.request import Operation, Request
 from berth.domain.errors import PolicyError
-from berth.domain.request import Operation, Request
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.rules.rule import Filter, Query, Reads, Weigher
 from berth.tables.columnar.bitsets import Mask, Rows, Selection

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from berth.domain.assignment import Assignment
-from berth.domain.decision import Placement, ScoredHost
-from berth.domain.request import Request
+from berth.domain.compute.decision import Placement, ScoredHost
+from berth.domain.compute.request import Request
+from berth.domain.hardware.assignment import Assignment
 from berth.scheduling.engine.measures import UnfitError
 from berth.scheduling.engine.needs_cache import needs_known
 from berth.scheduling.evaluation.alternates import (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.profiles import Profile
 

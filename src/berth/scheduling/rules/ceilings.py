@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.domain.decision import Relaxation
+from berth.domain.compute.decision import Relaxation
 from berth.scheduling.rules.quantities import say
 from berth.scheduling.rules.rule import Filter, Query, Reads, count_hosts, example_names
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of

@@ -4,7 +4,7 @@ Which they are depends on all aggregates there are, on those without hosts too: 
 loses its last host does not set its project free.
 """
 
-from berth.domain.aggregate import AZ_KEY
+from berth.domain.compute.aggregate import AZ_KEY
 from berth.scheduling.rules.rule import Query
 from berth.tables.host.hosts import HostTable
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from berth.domain.decision import Relaxation
+from berth.domain.compute.decision import Relaxation
 from berth.scheduling.rules.quantities import CPUS, Quantity, Shortfall, say
 from berth.scheduling.rules.rule import Filter, Query, Reads
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from berth.domain.decision import Relaxation
-from berth.domain.flavor import Flavor
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.compute.decision import Relaxation
+from berth.domain.compute.flavor import Flavor
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.scheduling.rules.rule import count_hosts, example_names
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.columnar.class_columns import Floats

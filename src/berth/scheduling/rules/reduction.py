@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from berth.domain.request import Destination, Request
+from berth.domain.compute.request import Destination, Request
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.host.hosts import HostTable
 

@@ -13,11 +13,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.domain.assignment import Assignment
-from berth.domain.decision import Relaxation
-from berth.domain.flavor import Needs
-from berth.domain.request import Request
-from berth.domain.server_group import ServerGroup
+from berth.domain.compute.decision import Relaxation
+from berth.domain.compute.flavor import Needs
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import ServerGroup
+from berth.domain.hardware.assignment import Assignment
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident

@@ -5,7 +5,7 @@ Its share is free / (total x ratio - reserved): 0 for a host without CPUs or wit
 
 import numpy as np
 
-from berth.domain.resources import VCPU, check_name
+from berth.domain.inventory.resources import VCPU, check_name
 from berth.scheduling.rules.rule import Query, ReadOne, Reads, Scores, Weigher, always
 from berth.scheduling.rules.shares import part
 from berth.tables.columnar.bitsets import Selection, count_of

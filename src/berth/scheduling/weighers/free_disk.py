@@ -5,7 +5,7 @@ Its share is free / (total - reserved): 0 for a host without a disk or with none
 
 import numpy as np
 
-from berth.domain.resources import DISK_GB
+from berth.domain.inventory.resources import DISK_GB
 from berth.scheduling.rules.rule import Query, ReadOne, Reads, Scores, Weigher, always
 from berth.scheduling.rules.shares import part
 from berth.tables.columnar.bitsets import Selection, count_of

@@ -5,7 +5,7 @@ Its share is free / (total - reserved): 0 for a host without memory or with none
 
 import numpy as np
 
-from berth.domain.resources import MEMORY_MB
+from berth.domain.inventory.resources import MEMORY_MB
 from berth.scheduling.rules.rule import Query, ReadOne, Reads, Scores, Weigher, always
 from berth.scheduling.rules.shares import part
 from berth.tables.columnar.bitsets import Selection, count_of

@@ -3,7 +3,7 @@
 Its share is members / (members + 1): 0 without a member, 1/2 with one, ever nearer to 1.
 """
 
-from berth.domain.server_group import GroupPolicy
+from berth.domain.compute.server_group import GroupPolicy
 from berth.scheduling.rules.rule import Query, Reads, Scores, Weigher
 from berth.scheduling.rules.shares import filled
 from berth.tables.columnar.bitsets import Selection, spread

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from berth.domain.discrepancy import Discrepancy, DiscrepancyCode
-from berth.domain.host import Service
-from berth.domain.host_audit import AuditNote
-from berth.domain.record import Kind
+from berth.domain.compute.host import Service
+from berth.domain.compute.host_audit import AuditNote
+from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode
+from berth.domain.ledger.record import Kind
 from berth.services.auditing.books import Books
 
 _ADVICE: Final[Mapping[DiscrepancyCode, str]] = {

@@ -6,16 +6,16 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Final
 
-from berth.domain.consumer import Holding
-from berth.domain.discrepancy import (
+from berth.domain.errors import NotFoundError
+from berth.domain.inventory.consumer import Holding
+from berth.domain.ledger.discrepancy import (
     AuditAges,
     Audited,
     AuditReport,
     Discrepancy,
     Mend,
 )
-from berth.domain.errors import NotFoundError
-from berth.domain.record import Kind
+from berth.domain.ledger.record import Kind
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry

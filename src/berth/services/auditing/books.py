@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.allocation import Allocation
-from berth.domain.change import Snapshot
-from berth.domain.consumer import Consumer
-from berth.domain.discrepancy import AuditAges
-from berth.domain.host import Host, Service
-from berth.domain.instance import Instance, Status
-from berth.domain.migration import Migration
-from berth.domain.provider import Provider
-from berth.domain.record import PendingRequest
-from berth.domain.server_group import ServerGroup
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.migration import Migration
+from berth.domain.compute.server_group import ServerGroup
+from berth.domain.inventory.allocation import Allocation
+from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.provider import Provider
+from berth.domain.ledger.change import Snapshot
+from berth.domain.ledger.discrepancy import AuditAges
+from berth.domain.ledger.record import PendingRequest
 from berth.ports.ledger import InstanceQuery, Ledger
 
 _TRIES: Final = 3

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from berth.domain.discrepancy import Discrepancy, DiscrepancyCode
-from berth.domain.host import Host
-from berth.domain.provider import Provider
-from berth.domain.ratios import Ratio, resolve
-from berth.domain.record import Kind
-from berth.domain.resources import Inventory
+from berth.domain.compute.host import Host
+from berth.domain.compute.ratios import Ratio, resolve
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
+from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode
+from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
 from berth.services.auditing.books import Books, summed, without_zeros, written
 

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from berth.domain.discrepancy import Discrepancy, DiscrepancyCode
-from berth.domain.instance import Instance, Status
-from berth.domain.record import Kind
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode
+from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
 from berth.services.auditing.books import Books
 

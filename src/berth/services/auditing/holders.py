@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from berth.domain.consumer import Consumer, Holding
-from berth.domain.discrepancy import Discrepancy, DiscrepancyCode, Mend
-from berth.domain.instance import Instance, Status
-from berth.domain.migration import Migration
-from berth.domain.record import Kind
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.migration import Migration
+from berth.domain.inventory.consumer import Consumer, Holding
+from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode, Mend
+from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
 from berth.services.auditing.books import Amounts, Books, ago, held_by, summed, written
 

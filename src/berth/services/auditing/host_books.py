@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from berth.domain.consumer import Consumer
-from berth.domain.discrepancy import AuditAges
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.migration import Migration
 from berth.domain.errors import InvalidInputError
-from berth.domain.host import Host, Service
-from berth.domain.instance import Instance, Status
-from berth.domain.migration import Migration
-from berth.domain.provider import Provider
+from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.provider import Provider
+from berth.domain.ledger.discrepancy import AuditAges
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.services.auditing.books import ALL, Amounts, Books, held_by, without_zeros
 from berth.services.auditing.needing import needed_by

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from berth.domain.discrepancy import Discrepancy, DiscrepancyCode, Mend
+from berth.domain.compute.instance import Instance, Task
+from berth.domain.compute.lifecycle import EVACUATE, HOST_TASKS
+from berth.domain.compute.migration import Migration
 from berth.domain.errors import InvalidInputError
-from berth.domain.instance import Instance, Task
-from berth.domain.lifecycle import EVACUATE, HOST_TASKS
-from berth.domain.migration import Migration
-from berth.domain.record import Kind
+from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode, Mend
+from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
 from berth.services.auditing.books import Amounts, Books, ago, held_by, summed, written
 from berth.services.auditing.needing import needed_by

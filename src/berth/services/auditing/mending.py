@@ -7,11 +7,20 @@ instance, so the ledger refuses it when somebody was faster, and nothing is lost
 from dataclasses import replace
 from typing import Final
 
-from berth.domain.allocation import Allocation, Claim
-from berth.domain.consumer import Consumer
-from berth.domain.discrepancy import Discrepancy, Mend, Mended
-from berth.domain.instance import Instance, Status
-from berth.domain.write import Committed, Outcome, Put, Reallocate, Rejected, Share, Take, Write
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.inventory.consumer import Consumer
+from berth.domain.ledger.discrepancy import Discrepancy, Mend, Mended
+from berth.domain.ledger.write import (
+    Committed,
+    Outcome,
+    Put,
+    Reallocate,
+    Rejected,
+    Share,
+    Take,
+    Write,
+)
 from berth.ports.ledger import Ledger
 from berth.services.auditing.books import Books, held_by, summed, written
 

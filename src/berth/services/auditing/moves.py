@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from berth.domain.discrepancy import Discrepancy, DiscrepancyCode
-from berth.domain.host import Service
-from berth.domain.instance import Instance, Task
-from berth.domain.migration import Migration, Stage
-from berth.domain.record import Kind
+from berth.domain.compute.host import Service
+from berth.domain.compute.instance import Instance, Task
+from berth.domain.compute.migration import Migration, Stage
+from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode
+from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
 from berth.services.auditing.books import Books, ago, held_by, summed, written
 

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from berth.domain.assignment import taken
-from berth.domain.flavor import needs_of
-from berth.domain.hw_needs import with_hardware
-from berth.domain.instance import Instance
-from berth.domain.migration import Migration, Place, Stage
+from berth.domain.compute.flavor import needs_of
+from berth.domain.compute.hw_needs import with_hardware
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.migration import Migration, Place, Stage
+from berth.domain.hardware.assignment import taken
 from berth.services.auditing.books import Amounts, Books, without_zeros
 
 _ON_ITS_WAY: Final = frozenset(

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from berth.domain.decision import Decision
-from berth.domain.discrepancy import Discrepancy, DiscrepancyCode
-from berth.domain.instance import Instance
-from berth.domain.record import Kind, PendingRequest
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.instance import Instance
+from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode
+from berth.domain.ledger.record import Kind, PendingRequest
 from berth.ports.ledger import Ledger
 from berth.services.auditing.books import Books, ago
 

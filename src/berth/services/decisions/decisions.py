@@ -3,8 +3,8 @@
 from contextlib import nullcontext
 from typing import Protocol
 
-from berth.domain.decision import Decision, TriedDecision, Verdict
-from berth.domain.request import Request
+from berth.domain.compute.decision import Decision, TriedDecision, Verdict
+from berth.domain.compute.request import Request
 from berth.ports.clock import Clock
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.plan.capacity import Capacity, capacity_for

@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakValueDictionary
 
-from berth.domain.decision import Placement
-from berth.domain.write import Guard
+from berth.domain.compute.decision import Placement
+from berth.domain.ledger.write import Guard
 
 _HOSTS_KEPT = 4096
 _COMMITS_KEPT = 16

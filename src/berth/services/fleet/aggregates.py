@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from berth.domain.aggregate import Aggregate
+from berth.domain.compute.aggregate import Aggregate
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from berth.domain.record import Kind
-from berth.domain.write import Add, Put, Remove, Unit
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Add, Put, Remove, Unit
 from berth.services.fleet.fleet_writes import FleetWrites
 from berth.services.providers.guarded_saves import AGGREGATES_GUARD, save_guarded
 

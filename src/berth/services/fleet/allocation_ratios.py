@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.host import Host
-from berth.domain.provider import Provider
-from berth.domain.ratios import NEVER, Ratio, resolve
-from berth.domain.resources import RATIO_MAX, Inventory
-from berth.domain.write import Guard, Put, Write
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.host import Host
+from berth.domain.compute.ratios import NEVER, Ratio, resolve
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import RATIO_MAX, Inventory
+from berth.domain.ledger.write import Guard, Put, Write
 from berth.ports.ledger import Ledger
 from berth.ports.virt import Report
 from berth.services.providers.provider_writes import provider_guard

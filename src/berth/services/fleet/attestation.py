@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from berth.domain.attestation import Attestation
+from berth.domain.compute.attestation import Attestation
 from berth.domain.errors import UnavailableError
-from berth.domain.write import Guard, Put, Rejected, Unit
+from berth.domain.ledger.write import Guard, Put, Rejected, Unit
 from berth.ports.attestation import Attester
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger

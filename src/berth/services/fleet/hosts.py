@@ -5,14 +5,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from berth.domain.aggregate import Aggregate
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.ratios import Ratio
 from berth.domain.errors import ConflictError, NotFoundError
-from berth.domain.host import Host, Service
-from berth.domain.provider import Provider
-from berth.domain.ratios import Ratio
-from berth.domain.record import Kind
-from berth.domain.resources import Inventory
-from berth.domain.write import Add, Guard, Outcome, Put, Rejected, Remove, Seen, Unit, Write
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Add, Guard, Outcome, Put, Rejected, Remove, Seen, Unit, Write
 from berth.ports.ledger import InstanceQuery
 from berth.ports.virt import Report
 from berth.services.fleet.fleet_writes import FleetWrites

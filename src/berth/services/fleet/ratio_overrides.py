@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from berth.domain.compute.host import Host
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.domain.host import Host
-from berth.domain.provider import Provider
-from berth.domain.resources import RATIO_MAX
-from berth.domain.write import Guard, Put, Unit, Write
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import RATIO_MAX
+from berth.domain.ledger.write import Guard, Put, Unit, Write
 from berth.ports.ledger import Ledger
 from berth.services.fleet.allocation_ratios import Ratios
 from berth.services.providers.guarded_saves import AGGREGATES_GUARD, save_guarded

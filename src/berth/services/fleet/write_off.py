@@ -13,10 +13,10 @@ all the same, its agent finds guests of instances that are elsewhere, and destro
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from berth.domain.compute.host import Service
+from berth.domain.compute.migration import Migration, Stage
 from berth.domain.errors import ConflictError, NotFoundError
-from berth.domain.host import Service
-from berth.domain.migration import Migration, Stage
-from berth.domain.write import Free, Put, Unit, Write
+from berth.domain.ledger.write import Free, Put, Unit, Write
 from berth.ports.clock import Clock
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.ports.telemetry import Telemetry

@@ -13,16 +13,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
-from berth.domain.build_failure import (
+from berth.domain.compute.build_failure import (
     HALF_LIFE_S,
     FailureCause,
     faded,
     failure_level,
     with_failure,
 )
+from berth.domain.compute.host import Service
 from berth.domain.errors import ConflictError, UnavailableError
-from berth.domain.host import Service
-from berth.domain.write import Put, Unit
+from berth.domain.ledger.write import Put, Unit
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save_guarded, service_guard

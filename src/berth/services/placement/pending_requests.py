@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from berth.domain.decision import Decision
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.instance import Fault, Instance, Status, Task
+from berth.domain.compute.request import Request
 from berth.domain.errors import BerthError, ConflictError, InvalidInputError, NotFoundError
-from berth.domain.instance import Fault, Instance, Status, Task
-from berth.domain.record import Kind, PendingRequest
-from berth.domain.request import Request
-from berth.domain.write import Put, Remove, Unit, Write
+from berth.domain.ledger.record import Kind, PendingRequest
+from berth.domain.ledger.write import Put, Remove, Unit, Write
 from berth.ports.bus import CONTEXT, Context
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger

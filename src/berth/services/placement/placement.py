@@ -10,9 +10,7 @@ from dataclasses import replace
 from operator import attrgetter
 from weakref import WeakValueDictionary
 
-from berth.domain.allocation import Allocation, Claim
-from berth.domain.assignment import taken
-from berth.domain.decision import (
+from berth.domain.compute.decision import (
     Decision,
     NoValidHostError,
     Placement,
@@ -20,13 +18,15 @@ from berth.domain.decision import (
     RefusalCode,
     Verdict,
 )
+from berth.domain.compute.instance import Fault, Instance, Status, Task
+from berth.domain.compute.request import Operation, Request
+from berth.domain.compute.server_group import GroupPolicy
 from berth.domain.errors import ConflictError, UnavailableError
-from berth.domain.instance import Fault, Instance, Status, Task
-from berth.domain.record import Kind
-from berth.domain.request import Operation, Request
+from berth.domain.hardware.assignment import taken
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Committed, Guard, Outcome, Put, Remove, Take, Write
 from berth.domain.revising import revised
-from berth.domain.server_group import GroupPolicy
-from berth.domain.write import Committed, Guard, Outcome, Put, Remove, Take, Write
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.scheduling.rules.rule import resident_of

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from berth.domain.provider import Provider
+from berth.domain.inventory.provider import Provider
 from berth.services.providers.provider_writes import Revised, Revising, trait_guards
 from berth.services.providers.refusals import RefusedError, Why
 from berth.services.replica.provider_replica import ProviderReplica

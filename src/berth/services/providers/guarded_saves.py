@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from berth.domain.errors import ConflictError
-from berth.domain.write import Committed, Guard, Rejected, Unit, Write
+from berth.domain.ledger.write import Committed, Guard, Rejected, Unit, Write
 from berth.ports.ledger import Ledger, Writer
 
 AGGREGATES_GUARD = "aggregates"

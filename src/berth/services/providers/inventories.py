@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
 from berth.services.providers.provider_writes import Revised, Revising, class_guards, row_in
 from berth.services.providers.refusals import RefusedError, Why
 from berth.services.replica.provider_replica import ProviderReplica

@@ -9,12 +9,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from berth.domain.compute.host import Host
 from berth.domain.errors import InvalidInputError
-from berth.domain.host import Host
-from berth.domain.provider import Provider, child_uuid
-from berth.domain.record import Kind
-from berth.domain.resources import check_name, check_reported
-from berth.domain.write import Put, Remove, Write
+from berth.domain.inventory.provider import Provider, child_uuid
+from berth.domain.inventory.resources import check_name, check_reported
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Put, Remove, Write
 from berth.ports.virt import ChildReport, Report
 
 CHILDREN_MAX: Final = 1_024

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from berth.domain.errors import FeedGapError
-from berth.domain.provider import Provider
-from berth.domain.write import Cause, Committed, Guard, Rejected, Revise, Unit
+from berth.domain.inventory.provider import Provider
+from berth.domain.ledger.write import Cause, Committed, Guard, Rejected, Revise, Unit
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.providers.refusals import RefusedError, RejectedError, Why

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from berth.domain.allocation import Shortage, ShortageRule
 from berth.domain.errors import ConflictError
-from berth.domain.write import Cause, Free, Reallocate, Rejected, Share
+from berth.domain.inventory.allocation import Shortage, ShortageRule
+from berth.domain.ledger.write import Cause, Free, Reallocate, Rejected, Share
 from berth.ports.ledger import Ledger
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica

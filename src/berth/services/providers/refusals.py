@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from berth.domain.errors import ConflictError
-from berth.domain.write import Rejected
+from berth.domain.ledger.write import Rejected
 
 
 class Why(StrEnum):

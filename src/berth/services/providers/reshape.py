@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from berth.domain.errors import ConflictError
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
-from berth.domain.write import Guard, Reallocate, Revise, Share, Unit, Write
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
+from berth.domain.ledger.write import Guard, Reallocate, Revise, Share, Unit, Write
 from berth.services.providers.provider_writes import (
     ProviderWrites,
     class_guards,

@@ -5,10 +5,10 @@ from typing import Final
 
 import numpy as np
 
-from berth.domain.record import Kind
-from berth.domain.resources import Inventory
-from berth.domain.vocabulary import ResourceClass, Trait
-from berth.domain.write import Add, Guard, Put, Remove, Revise, Unit, Write
+from berth.domain.inventory.resources import Inventory
+from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Add, Guard, Put, Remove, Revise, Unit, Write
 from berth.services.providers.provider_writes import (
     ProviderWrites,
     class_guard,

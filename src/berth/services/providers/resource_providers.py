@@ -5,9 +5,9 @@ from typing import Final
 
 import numpy as np
 
-from berth.domain.provider import Provider
-from berth.domain.record import Kind
-from berth.domain.write import Add, Guard, Remove, Revise, Unit
+from berth.domain.inventory.provider import Provider
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Add, Guard, Remove, Revise, Unit
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
 from berth.scheduling.candidates.masks import fits, has_any, is_member

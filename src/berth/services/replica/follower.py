@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from berth.domain.change import Change, Snapshot
 from berth.domain.errors import FeedGapError
+from berth.domain.ledger.change import Change, Snapshot
 from berth.ports.clock import Clock
 from berth.ports.ledger import Feed
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from berth.domain.change import Change, Event, Gone, Snapshot, Usage
-from berth.domain.provider import Provider
-from berth.domain.record import Kind
-from berth.domain.vocabulary import ResourceClass, StandardNames, Trait
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.vocabulary import ResourceClass, StandardNames, Trait
+from berth.domain.ledger.change import Change, Event, Gone, Snapshot, Usage
+from berth.domain.ledger.record import Kind
 from berth.tables.provider.providers import ProviderTable
 from berth.tables.vocabulary import Vocabulary
 

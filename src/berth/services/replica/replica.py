@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from berth.domain.change import Change, Event, Gone, Snapshot, Usage
-from berth.domain.flavor import Flavor
-from berth.domain.host import Host
-from berth.domain.instance import Instance, Status
-from berth.domain.migration import Migration
-from berth.domain.provider import Provider
-from berth.domain.quota import Quota
-from berth.domain.record import Kind, PendingRequest
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.host import Host
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.migration import Migration
+from berth.domain.compute.quota import Quota
+from berth.domain.inventory.provider import Provider
+from berth.domain.ledger.change import Change, Event, Gone, Snapshot, Usage
+from berth.domain.ledger.record import Kind, PendingRequest
 from berth.services.replica.instance_overlay import BesideFeed
 from berth.tables.host.feed import apply_event, resident_of, stray_of, table_of
 from berth.tables.host.holding import hold, unhold

@@ -5,9 +5,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from berth.domain.change import Change, Snapshot
-from berth.domain.instance import Instance, Status
-from berth.domain.lifecycle import STATUSES_SHOWN, status_shown
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.lifecycle import STATUSES_SHOWN, status_shown
+from berth.domain.ledger.change import Change, Snapshot
 from berth.ports.ledger import InstanceQuery, Records
 from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
-from berth.domain.record import PendingRequest
-from berth.domain.request import Request
-from berth.domain.write import Add, Unit
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.ledger.write import Add, Unit
 from berth.services.requests.commands import PlaceOrder
 
 

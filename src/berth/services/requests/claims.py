@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from berth.domain.allocation import Claim
-from berth.domain.write import Outcome, Take
+from berth.domain.inventory.allocation import Claim
+from berth.domain.ledger.write import Outcome, Take
 from berth.ports.ledger import Writer
 
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from berth.domain.decision import Decision, Placement
-from berth.domain.instance import Instance
-from berth.domain.request import Request
-from berth.domain.write import Within
+from berth.domain.compute.decision import Decision, Placement
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import Request
+from berth.domain.ledger.write import Within
 from berth.ports.bus import Command
 
 

@@ -4,18 +4,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from berth.domain import lifecycle
-from berth.domain.caller import Caller
+from berth.domain.compute import lifecycle
+from berth.domain.compute.caller import Caller
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.lifecycle import Step
 from berth.domain.errors import (
     ConflictError,
     InstanceLockedError,
     InstanceStateError,
     InvalidInputError,
 )
-from berth.domain.flavor import Flavor
-from berth.domain.image import Image
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.lifecycle import Step
 
 LOCKED: Final = "locked"
 """Key of `Instance.extra` that says why an instance is locked; missing when it is not."""

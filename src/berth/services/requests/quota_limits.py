@@ -7,13 +7,13 @@ moment after it was changed.
 
 from typing import Final, NamedTuple
 
-from berth.domain.flavor import Flavor
-from berth.domain.footprint import UNLIMITED, Excess, QuotaExceededError
-from berth.domain.instance import Instance
-from berth.domain.quota import CLASS_DEFAULT, Limits
-from berth.domain.request import Request
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.footprint import UNLIMITED, Excess, QuotaExceededError
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.quota import CLASS_DEFAULT, Limits
+from berth.domain.compute.request import Request
+from berth.domain.ledger.write import Outcome, Rejected, Within
 from berth.domain.revising import revised
-from berth.domain.write import Outcome, Rejected, Within
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.replica.replica import Replica
 from berth.services.requests.remote_members import members_below

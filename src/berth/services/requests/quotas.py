@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from berth.domain.compute.footprint import UNLIMITED, Footprint
+from berth.domain.compute.quota import CLASS_DEFAULT, Limits, Quota
+from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import InvalidInputError
-from berth.domain.footprint import UNLIMITED, Footprint
-from berth.domain.quota import CLASS_DEFAULT, Limits, Quota
-from berth.domain.record import Kind
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Put, Remove, Unit
 from berth.domain.revising import revised
-from berth.domain.server_group import ServerGroup
-from berth.domain.write import Put, Remove, Unit
 from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save_guarded
 from berth.services.replica.follower import Follower

@@ -2,7 +2,7 @@
 
 from operator import attrgetter
 
-from berth.domain.zone import Errand, ErrandStage
+from berth.domain.zones.zone import Errand, ErrandStage
 from berth.ports.ledger import Ledger
 
 _AGE = attrgetter("created_at_s", "instance_uuid")

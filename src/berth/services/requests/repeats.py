@@ -7,10 +7,10 @@ is there, and the decision for ever.
 from collections.abc import Collection
 from typing import Final
 
-from berth.domain.decision import OVER_TREE, Decision, Verdict
-from berth.domain.instance import Instance
-from berth.domain.request import COUNT_MAX, instance_uuid_of, reservation_id_of
-from berth.domain.zone import Errand
+from berth.domain.compute.decision import OVER_TREE, Decision, Verdict
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import COUNT_MAX, instance_uuid_of, reservation_id_of
+from berth.domain.zones.zone import Errand
 from berth.ports.ledger import Ledger
 from berth.services.requests.acceptance import request_id_of_one
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import InstanceStateError, UnavailableError
-from berth.domain.instance import Instance
 from berth.ports.bus import Bus, Command
 from berth.ports.virt import Driver
 

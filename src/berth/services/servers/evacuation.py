@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.migration import Migration, Stage
 from berth.domain.errors import ConflictError
-from berth.domain.instance import Instance
-from berth.domain.migration import Migration, Stage
-from berth.domain.write import Committed, Put
+from berth.domain.ledger.write import Committed, Put
 from berth.ports.ledger import Ledger
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from berth.domain.compute.flavor import Flavor, needs_of
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from berth.domain.flavor import Flavor, needs_of
-from berth.domain.hw_values import check_values
-from berth.domain.record import Kind
-from berth.domain.write import Add, Put, Remove, Unit
+from berth.domain.hardware.hw_values import check_values
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Add, Put, Remove, Unit
 from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save_guarded
 

@@ -4,22 +4,22 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from berth.domain.decision import OVER_TREE, Decision
-from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
-from berth.domain.flavor import Flavor
-from berth.domain.footprint import QuotaExceededError
-from berth.domain.host import Service
-from berth.domain.image import Image
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.migration import Migration
-from berth.domain.request import (
+from berth.domain.compute.decision import OVER_TREE, Decision
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.footprint import QuotaExceededError
+from berth.domain.compute.host import Service
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.migration import Migration
+from berth.domain.compute.request import (
     COUNT_MAX,
     Destination,
     Request,
     instance_uuid_of,
     reservation_id_of,
 )
-from berth.domain.write import Committed, Put, Unit
+from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
+from berth.domain.ledger.write import Committed, Put, Unit
 from berth.ports.bus import Bus
 from berth.ports.clock import Clock
 from berth.ports.ledger import InstanceQuery, Ledger

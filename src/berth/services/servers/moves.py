@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from berth.domain.allocation import Allocation, Claim
-from berth.domain.assignment import taken
-from berth.domain.consumer import INSTANCE_TYPE, Consumer
-from berth.domain.decision import Decision, Placement
+from berth.domain.compute.decision import Decision, Placement
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.instance import Fault, Instance, Task
+from berth.domain.compute.instance_action import ActionEvent
+from berth.domain.compute.migration import CONSUMER_TYPE, Migration, MoveKind, Place, Stage
+from berth.domain.compute.request import Destination, Operation, Request
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Flavor
-from berth.domain.instance import Fault, Instance, Task
-from berth.domain.instance_action import ActionEvent
-from berth.domain.migration import CONSUMER_TYPE, Migration, MoveKind, Place, Stage
+from berth.domain.hardware.assignment import taken
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.inventory.consumer import INSTANCE_TYPE, Consumer
+from berth.domain.ledger.write import Add, Free, HandOver, Put, Take, Write
 from berth.domain.named_uuid import named_uuid
-from berth.domain.request import Destination, Operation, Request
 from berth.domain.revising import revised
-from berth.domain.write import Add, Free, HandOver, Put, Take, Write
 from berth.scheduling.rules.rule import resident_of
 from berth.services.replica.replica import Hold
 from berth.tables.host.hosts import HostTable

@@ -8,25 +8,25 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
-from berth.domain import lifecycle
-from berth.domain.caller import Caller
+from berth.domain.compute import lifecycle
+from berth.domain.compute.caller import Caller
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.host import Service
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.instance_action import Action
+from berth.domain.compute.lifecycle import Step
+from berth.domain.compute.migration import Migration, Stage
+from berth.domain.compute.request import Operation
 from berth.domain.errors import (
     ConflictError,
     InstanceStateError,
     InvalidInputError,
     NotFoundError,
 )
-from berth.domain.flavor import Flavor
-from berth.domain.host import Service
-from berth.domain.image import Image
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.instance_action import Action
-from berth.domain.lifecycle import Step
-from berth.domain.migration import Migration, Stage
-from berth.domain.record import PendingRequest
-from berth.domain.request import Operation
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.ledger.write import Add, Committed, Free, Put, Write
 from berth.domain.revising import revised
-from berth.domain.write import Add, Committed, Free, Put, Write
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.replica.replica import Replica

@@ -1,11 +1,11 @@
 """Server groups: making and removing them; members come and go with the instances."""
 
+from berth.domain.compute.footprint import UNLIMITED, Excess, QuotaExceededError
+from berth.domain.compute.quota import Limits
+from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import NotFoundError
-from berth.domain.footprint import UNLIMITED, Excess, QuotaExceededError
-from berth.domain.quota import Limits
-from berth.domain.record import Kind
-from berth.domain.server_group import ServerGroup
-from berth.domain.write import Add, Remove, Unit
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Add, Remove, Unit
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.providers.guarded_saves import save, save_guarded
 from berth.services.requests.quota_limits import Limiting

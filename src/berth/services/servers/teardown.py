@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.migration import Migration, Stage
 from berth.domain.errors import ConflictError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.migration import Migration, Stage
+from berth.domain.ledger.write import Free, HandOver, Put, Unit, Write
 from berth.domain.revising import revised
-from berth.domain.write import Free, HandOver, Put, Unit, Write
 from berth.services.servers.moves import holder_of_move, taken_back
 
 _DELETED: Final = "The instance was deleted."

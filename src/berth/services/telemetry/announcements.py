@@ -1,8 +1,8 @@
 """Announcing: notifications about the work of a scheduler, beside the work itself."""
 
-from berth.domain.decision import Decision
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.request import Request
 from berth.domain.errors import BerthError
-from berth.domain.request import Request
 from berth.ports.notifier import Notifier, Priority
 from berth.services.requests.commands import PlaceOrder, Places
 from berth.services.telemetry.notification_payloads import (

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from berth.domain.change import Change, Event, Gone, Snapshot
-from berth.domain.host import Host, Service
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.instance_action import Action
-from berth.domain.record import Kind
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.instance_action import Action
+from berth.domain.ledger.change import Change, Event, Gone, Snapshot
+from berth.domain.ledger.record import Kind
 from berth.ports.notifier import Notifier, Priority
 from berth.services.telemetry.notification_payloads import (
     HostData,

@@ -5,10 +5,10 @@ They stand in the place of the plain ones only where somebody looks, so nobody e
 
 from collections.abc import Sequence
 
-from berth.domain.decision import Decision, FilterCount, Refusal
+from berth.domain.compute.decision import Decision, FilterCount, Refusal
+from berth.domain.compute.request import Request
 from berth.domain.errors import BerthError
-from berth.domain.request import Request
-from berth.domain.write import Committed, Outcome, Write
+from berth.domain.ledger.write import Committed, Outcome, Write
 from berth.ports.clock import Clock
 from berth.ports.measures import (
     CLAIMS,

@@ -7,10 +7,10 @@ secrets into (metadata, tags) is in none.
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from berth.domain.decision import Decision
-from berth.domain.host import Host, Service
-from berth.domain.instance import Instance
-from berth.domain.request import Request
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import Request
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
 """The list of one host, as the ledger has it."""
 
-from berth.domain.instance import Instance
-from berth.domain.migration import Migration
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.migration import Migration
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.tables.host.feed import stray_of
 from berth.tables.host.orphans import Stray

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from berth.domain.change import Change, Snapshot
-from berth.domain.decision import Decision, Placement
+from berth.domain.compute.decision import Decision, Placement
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import GroupPolicy
 from berth.domain.errors import BerthError
-from berth.domain.request import Request
-from berth.domain.server_group import GroupPolicy
+from berth.domain.ledger.change import Change, Snapshot
 from berth.ports.bus import Bus
 from berth.ports.clock import Clock
 from berth.ports.measures import (

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.domain.resources import Inventory
+from berth.domain.inventory.resources import Inventory
 from berth.tables.columnar.bitsets import Mask, Selection
 from berth.tables.columnar.column_set import ColumnSet
 from berth.tables.columnar.derived import DerivedFloats, DerivedInts, Place

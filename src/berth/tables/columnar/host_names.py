@@ -1,6 +1,6 @@
 """Host names: the name and node of each row, and which rows a service host or a node has."""
 
-from berth.domain.host import Host
+from berth.domain.compute.host import Host
 from berth.tables.columnar.row_texts import RowTexts
 
 

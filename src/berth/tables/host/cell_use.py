@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from berth.domain.cpu_sets import bits_of, cpus_of
-from berth.domain.hardware_share import CellShare
-from berth.domain.numa import NumaCell
+from berth.domain.hardware.cpu_sets import bits_of, cpus_of
+from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.numa import NumaCell
 
 _KB_PER_MB = 1024
 _SHAPES_KEPT = 4096

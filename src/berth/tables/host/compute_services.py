@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from berth.domain.host import Service
-from berth.domain.host_audit import NOTHING
-from berth.domain.resources import AMOUNT_MAX
+from berth.domain.compute.host import Service
+from berth.domain.compute.host_audit import NOTHING
+from berth.domain.inventory.resources import AMOUNT_MAX
 from berth.tables.columnar.host_names import HostNames
 from berth.tables.host.host_columns import HostColumns
 

@@ -1,14 +1,14 @@
 """Fill a host table from a snapshot and keep it true by events of the change feed."""
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.change import Alive, Event, Gone, Snapshot, Usage
-from berth.domain.host import Host, Service
-from berth.domain.instance import Instance, Status
-from berth.domain.lifecycle import LOADING_TASKS
-from berth.domain.migration import Migration, Place
-from berth.domain.provider import Provider
-from berth.domain.record import Kind
-from berth.domain.server_group import ServerGroup
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.lifecycle import LOADING_TASKS
+from berth.domain.compute.migration import Migration, Place
+from berth.domain.compute.server_group import ServerGroup
+from berth.domain.inventory.provider import Provider
+from berth.domain.ledger.change import Alive, Event, Gone, Snapshot, Usage
+from berth.domain.ledger.record import Kind
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
 from berth.tables.host.orphans import Stray

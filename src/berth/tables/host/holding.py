@@ -6,7 +6,7 @@ without its assignment; otherwise its NUMA cells and devices would count twice.
 
 from collections.abc import Mapping
 
-from berth.domain.assignment import Assignment, amounts_on_root
+from berth.domain.hardware.assignment import Assignment, amounts_on_root
 from berth.tables.host.hosts import HostTable
 
 

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.domain.assignment import Assignment
-from berth.domain.host import Host, Service
-from berth.domain.pci import PciPool
-from berth.domain.resources import AMOUNT_MAX
+from berth.domain.compute.host import Host, Service
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.pci import PciPool
+from berth.domain.inventory.resources import AMOUNT_MAX
 from berth.tables.columnar.addresses import Addresses
 from berth.tables.columnar.bitsets import Mask, Selection
 from berth.tables.columnar.class_columns import Floats, Ints, SmallFloats, SmallInts

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.host import Host, Service
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
-from berth.domain.server_group import ServerGroup
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.server_group import ServerGroup
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
 from berth.tables.columnar.bitsets import Bitset, Rows
 from berth.tables.columnar.class_columns import ClassColumns, Ints
 from berth.tables.columnar.host_names import HostNames

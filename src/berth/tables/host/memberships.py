@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
 
 import numpy as np
 
-from berth.domain.aggregate import AZ_KEY, Aggregate
+from berth.domain.compute.aggregate import AZ_KEY, Aggregate
 from berth.tables.columnar.bitsets import Bitset, Mask, Selection
 from berth.tables.columnar.class_columns import Floats
 from berth.tables.host.aggregate_sets import Combinations

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from berth.domain.compute.host import Host
 from berth.domain.errors import NotFoundError
-from berth.domain.host import Host
 from berth.tables.columnar.host_names import HostNames
 from berth.tables.columnar.uuids import HostUuids
 from berth.tables.host.fixed import FixedColumns

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.domain.hardware_share import CellShare
-from berth.domain.numa import NumaCell
+from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.numa import NumaCell
 from berth.tables.columnar.bitsets import Selection, count_of
 from berth.tables.columnar.column_set import ColumnSet
 from berth.tables.columnar.schema import CELL_COLUMNS

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from berth.domain.assignment import Assignment
+from berth.domain.hardware.assignment import Assignment
 from berth.tables.columnar.row_counts import RowCounts
 from berth.tables.host.image_counts import ImageCounts
 

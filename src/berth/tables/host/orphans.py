@@ -7,7 +7,7 @@ back while both stay. A table that forgot them would differ from one loaded from
 from collections import Counter
 from dataclasses import dataclass
 
-from berth.domain.provider import Provider
+from berth.domain.inventory.provider import Provider
 from berth.tables.host.occupants import Resident
 
 

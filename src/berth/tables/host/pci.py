@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.domain.hardware_share import DeviceShare
-from berth.domain.pci import DeviceType, PciPool
+from berth.domain.hardware.hardware_share import DeviceShare
+from berth.domain.hardware.pci import DeviceType, PciPool
 from berth.tables.columnar.bitsets import Selection
 from berth.tables.columnar.column_set import grown
 from berth.tables.columnar.value_numbers import Numbers

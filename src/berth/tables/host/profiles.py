@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.domain.host import Host
-from berth.domain.resources import AMOUNT_MAX
+from berth.domain.compute.host import Host
+from berth.domain.inventory.resources import AMOUNT_MAX
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.columnar.interned import Interned
 

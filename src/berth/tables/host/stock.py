@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from berth.domain.resources import Inventory
+from berth.domain.inventory.resources import Inventory
 from berth.tables.columnar.class_columns import ClassColumns
 
 Loan: TypeAlias = list[tuple[ClassColumns, int, int]]

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from berth.domain.provider import Provider
-from berth.domain.resources import add_amounts
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import add_amounts
 from berth.tables.columnar.bitsets import Bitset, Rows, Selection
 from berth.tables.columnar.class_columns import ClassColumns
 from berth.tables.columnar.journal import Journal

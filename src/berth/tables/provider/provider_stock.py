@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from berth.domain.resources import Inventory
+from berth.domain.inventory.resources import Inventory
 from berth.tables.columnar.class_columns import ClassColumns
 
 _NOTHING: Final[frozenset[str]] = frozenset()

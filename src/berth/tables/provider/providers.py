@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.domain.errors import NotFoundError
-from berth.domain.provider import Provider
+from berth.domain.inventory.provider import Provider
 from berth.tables.columnar.bitsets import Bitset, Mask, Rows
 from berth.tables.columnar.class_columns import ClassColumns, Ints
 from berth.tables.columnar.column_set import grown

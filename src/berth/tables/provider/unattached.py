@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from berth.domain.provider import Provider
+from berth.domain.inventory.provider import Provider
 
 
 class Waiting:

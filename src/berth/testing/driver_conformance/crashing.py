@@ -2,7 +2,7 @@
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
-from berth.domain.instance import Instance
+from berth.domain.compute.instance import Instance
 from berth.ports.virt import Driver, Power
 from berth.testing.driver_conformance.rig import (
     DriverRig,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.build_failure import BuildError
-from berth.domain.instance import Instance, Task
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.instance import Instance, Task
 from berth.ports.virt import Driver
 from berth.testing.builders import make_instance
 

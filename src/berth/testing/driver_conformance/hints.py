@@ -5,7 +5,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from berth.domain.instance import Instance
+from berth.domain.compute.instance import Instance
 from berth.ports.virt import Driver, GuestEvent, Power, Verb
 from berth.testing.driver_conformance.rig import DriverRig, RigFixtures, needs, powers, start
 

@@ -7,9 +7,9 @@ import contextlib
 
 import pytest
 
-from berth.domain.build_failure import BuildError
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
-from berth.domain.instance import Instance
 from berth.ports.virt import Driver, Power, Verb
 from berth.testing.driver_conformance.rig import (
     DriverRig,

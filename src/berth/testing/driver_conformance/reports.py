@@ -2,8 +2,8 @@
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
-from berth.domain.instance import Instance
-from berth.domain.resources import check_reported
+from berth.domain.compute.instance import Instance
+from berth.domain.inventory.resources import check_reported
 from berth.ports.virt import Driver
 from berth.testing.driver_conformance.rig import RigFixtures
 

@@ -8,9 +8,9 @@ from typing import Protocol
 
 import pytest
 
-from berth.domain.flavor import Flavor
-from berth.domain.image import Image
-from berth.domain.instance import Instance, Task
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance, Task
 from berth.ports.virt import Driver, Guest, Power, Verb
 from berth.testing.builders import make_instance, make_uuid
 from berth.testing.stub_guest import Ready, starts_of

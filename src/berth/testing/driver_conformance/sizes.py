@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
-from berth.domain.instance import Instance
 from berth.ports.virt import Driver, Verb
 from berth.testing.driver_conformance.rig import RigFixtures, needs, start, starts
 

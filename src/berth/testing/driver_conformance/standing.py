@@ -4,8 +4,8 @@
 
 import pytest
 
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
-from berth.domain.instance import Instance
 from berth.ports.virt import Driver, Power, Verb
 from berth.testing.driver_conformance.rig import RigFixtures, needs, powers, start, starts
 

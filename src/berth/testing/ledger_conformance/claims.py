@@ -5,10 +5,10 @@
 import asyncio
 from dataclasses import replace
 
-from berth.domain.allocation import Allocation, Claim, Shortage, ShortageRule
-from berth.domain.provider import Provider
-from berth.domain.resources import MEMORY_MB, VCPU, Inventory
-from berth.domain.write import Committed, Free, Put, Rejected, Take
+from berth.domain.inventory.allocation import Allocation, Claim, Shortage, ShortageRule
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.write import Committed, Free, Put, Rejected, Take
 from berth.ports.ledger import Ledger
 from berth.testing.builders import (
     make_allocation,

@@ -5,12 +5,12 @@
 import asyncio
 from dataclasses import replace
 
-from berth.domain.consumer import Consumer
-from berth.domain.host import Host
-from berth.domain.migration import Migration
-from berth.domain.record import Kind
-from berth.domain.resources import VCPU
-from berth.domain.write import Committed, Free, Put
+from berth.domain.compute.host import Host
+from berth.domain.compute.migration import Migration
+from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Committed, Free, Put
 from berth.testing.builders import (
     make_action,
     make_decision,

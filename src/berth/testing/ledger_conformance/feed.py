@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.ledger.retention import Retention
-from berth.domain.change import Alive, Change, Gone, Usage
-from berth.domain.decision import Decision
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.instance import Status
 from berth.domain.errors import FeedGapError, UnavailableError
-from berth.domain.instance import Status
-from berth.domain.record import Kind
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.domain.write import Committed, Free, Put, Remove, Seen, Unit
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.ledger.change import Alive, Change, Gone, Usage
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Committed, Free, Put, Remove, Seen, Unit
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.testing.builders import (
     make_decision,

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from berth.adapters.ledger.retention import Retention
-from berth.domain.write import Committed, Outcome, Rejected, Unit
+from berth.domain.ledger.write import Committed, Outcome, Rejected, Unit
 from berth.ports.ledger import Ledger
 
 DEFAULT: Final = Retention()

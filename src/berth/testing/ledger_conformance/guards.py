@@ -2,8 +2,8 @@
 
 # ruff: noqa: S101 - a conformance suite is made of asserts about numbers
 
-from berth.domain.resources import VCPU
-from berth.domain.write import Committed, Guard, Rejected
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.write import Committed, Guard, Rejected
 from berth.ports.ledger import Ledger
 from berth.testing.builders import make_fleet, make_take
 from berth.testing.ledger_conformance.claims import used_of

@@ -5,12 +5,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from berth.domain.allocation import Claim
-from berth.domain.change import Usage
-from berth.domain.consumer import Consumer, Holding
-from berth.domain.instance import Instance
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.domain.write import Cause, Committed, Free, HandOver, Put, Take, Unit
+from berth.domain.compute.instance import Instance
+from berth.domain.inventory.allocation import Claim
+from berth.domain.inventory.consumer import Consumer, Holding
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.ledger.change import Usage
+from berth.domain.ledger.write import Cause, Committed, Free, HandOver, Put, Take, Unit
 from berth.ports.ledger import Ledger
 from berth.testing.builders import (
     make_allocation,

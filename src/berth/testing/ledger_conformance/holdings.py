@@ -4,9 +4,9 @@
 
 from dataclasses import replace
 
-from berth.domain.consumer import Consumer, Holding
-from berth.domain.resources import MEMORY_MB, VCPU
-from berth.domain.write import Free, Put, Unit
+from berth.domain.inventory.consumer import Consumer, Holding
+from berth.domain.inventory.resources import MEMORY_MB, VCPU
+from berth.domain.ledger.write import Free, Put, Unit
 from berth.ports.ledger import Ledger
 from berth.testing.builders import (
     make_consumer,

@@ -5,12 +5,12 @@
 import asyncio
 from dataclasses import replace
 
-from berth.domain.footprint import UNLIMITED, Excess, Footprint
-from berth.domain.instance import Instance, Status
-from berth.domain.quota import Quota
-from berth.domain.record import Kind
-from berth.domain.write import Committed, Put, Remove, Unit, Within
-from berth.domain.zone import Errand, ErrandStage
+from berth.domain.compute.footprint import UNLIMITED, Excess, Footprint
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.quota import Quota
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Committed, Put, Remove, Unit, Within
+from berth.domain.zones.zone import Errand, ErrandStage
 from berth.ports.ledger import Ledger
 from berth.testing.builders import make_flavor, make_fleet, make_instance, make_take
 from berth.testing.ledger_conformance.fixtures import (

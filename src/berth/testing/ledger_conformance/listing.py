@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import NotFoundError
-from berth.domain.instance import Instance, Status
-from berth.domain.record import Kind
-from berth.domain.write import Put, Remove
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Put, Remove
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.testing.builders import CREATED_AT_S, make_instance, make_uuid
 from berth.testing.ledger_conformance.fixtures import LedgerFixtures, commit

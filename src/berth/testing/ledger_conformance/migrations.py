@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.ledger.retention import Retention
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.instance_action import Action
+from berth.domain.compute.migration import Migration, MoveKind, Place, Stage
 from berth.domain.errors import NotFoundError
-from berth.domain.instance import Instance, Status
-from berth.domain.instance_action import Action
-from berth.domain.migration import Migration, MoveKind, Place, Stage
-from berth.domain.record import Kind
-from berth.domain.write import Put, Remove, Unit
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Put, Remove, Unit
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.testing.builders import (
     CREATED_AT_S,

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.allocation import Shortage, ShortageRule
-from berth.domain.change import Usage
-from berth.domain.consumer import Consumer
-from berth.domain.provider import Provider
-from berth.domain.record import Kind
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.write import (
+from berth.domain.inventory.allocation import Shortage, ShortageRule
+from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.change import Usage
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import (
     Add,
     Cause,
     Free,

@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.decision import Decision
-from berth.domain.flavor import Flavor
-from berth.domain.host import Host, Service
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.provider import Provider
-from berth.domain.quota import Quota
-from berth.domain.record import RECORD_TYPES, Kind, PendingRequest, Record, key_of
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.vocabulary import ResourceClass, Trait
-from berth.domain.write import Add, Committed, Free, Put, Remove, Seen
-from berth.domain.zone import Errand, ErrandStage, Zone
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.quota import Quota
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.ledger.record import RECORD_TYPES, Kind, PendingRequest, Record, key_of
+from berth.domain.ledger.write import Add, Committed, Free, Put, Remove, Seen
+from berth.domain.zones.zone import Errand, ErrandStage, Zone
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.testing.builders import (
     CREATED_AT_S,

@@ -4,10 +4,10 @@
 
 from dataclasses import replace
 
-from berth.domain.provider import Provider
-from berth.domain.record import Kind
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.write import Add, Cause, Committed, Free, Reallocate, Remove, Revise
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Add, Cause, Committed, Free, Reallocate, Remove, Revise
 from berth.ports.ledger import Ledger
 from berth.testing.builders import (
     make_consumer,

@@ -5,12 +5,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from berth.domain.allocation import Allocation, Claim, Shortage
-from berth.domain.change import Usage
-from berth.domain.provider import Provider, child_uuid
-from berth.domain.record import Kind
-from berth.domain.resources import VCPU, Inventory
-from berth.domain.write import Free, Put, Remove, Take
+from berth.domain.inventory.allocation import Allocation, Claim, Shortage
+from berth.domain.inventory.provider import Provider, child_uuid
+from berth.domain.inventory.resources import VCPU, Inventory
+from berth.domain.ledger.change import Usage
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Free, Put, Remove, Take
 from berth.ports.ledger import Ledger
 from berth.testing.builders import make_fleet, make_uuid
 from berth.testing.ledger_conformance.fixtures import LedgerFixtures, commit, refused

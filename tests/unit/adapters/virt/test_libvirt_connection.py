@@ -11,7 +11,7 @@ from berth.adapters.virt.libvirt import connection
 from berth.adapters.virt.libvirt.binding import Connect
 from berth.adapters.virt.libvirt.connection import Connection
 from berth.agent.executor.host_context import cause_of
-from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.errors import DriverError
 
 

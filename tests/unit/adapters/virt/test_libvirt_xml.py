@@ -22,11 +22,11 @@ from berth.adapters.virt.libvirt.hardware_xml import (
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import Record
 from berth.adapters.virt.sizes import Size
-from berth.domain.assignment import Assignment
-from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.compute.build_failure import BuildError, FailureCause
+from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import DriverError
-from berth.domain.flavor import Flavor
-from berth.domain.hardware_share import CellShare, DeviceShare
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.hardware_share import CellShare, DeviceShare
 from berth.ports.virt import Power
 from berth.testing.builders import make_instance
 

@@ -7,9 +7,9 @@ import pytest
 from berth.adapters.virt.cpu_traits import traits_of
 from berth.adapters.virt.inventory import Hypervisor, Stock, report_of
 from berth.adapters.virt.machine_facts import Linux, cpu_info_of, parse_cpus
-from berth.domain.numa import MemoryPages, check_cells
-from berth.domain.pci import DeviceType, PciPool, check_pools
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.hardware.numa import MemoryPages, check_cells
+from berth.domain.hardware.pci import DeviceType, PciPool, check_pools
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 
 CPUINFO = """processor\t: 0
 vendor_id\t: AuthenticAMD

@@ -11,8 +11,8 @@ from berth.adapters.virt import guest_folder
 from berth.adapters.virt.guest_folder import tail
 from berth.adapters.virt.qemu.spec import Folder, Spec
 from berth.adapters.virt.sizes import Size
+from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import DriverError
-from berth.domain.flavor import Flavor
 from berth.ports.virt import Power
 
 UUID = "12345678-9abc-def0-1234-56789abcdef0"

@@ -8,17 +8,17 @@ import pytest
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
 from berth.agent.executor import Bench, HostWork
 from berth.agent.executor.alternates import Alternates
-from berth.domain.build_failure import BuildError, FailureCause
-from berth.domain.decision import Decision
+from berth.domain.compute.build_failure import BuildError, FailureCause
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.host import Service
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.migration import Migration, Stage
+from berth.domain.compute.request import Operation, Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import UnavailableError
-from berth.domain.host import Service
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.migration import Migration, Stage
-from berth.domain.record import PendingRequest
-from berth.domain.request import Operation, Request
-from berth.domain.resources import VCPU
-from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.write import Add, Put, Unit
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.ledger.write import Add, Put, Unit
 from berth.services.requests.commands import PlaceOrder
 from berth.services.servers.moves import AWAITING, Target, request_to_move
 from berth.testing.builders import (

@@ -9,14 +9,14 @@ import pytest
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.agent.executor import Bench, HostWork
 from berth.agent.executor.executor import CARRIED_OUT
-from berth.domain.build_failure import BuildError
-from berth.domain.change import Usage
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.lifecycle import HOST_TASKS
 from berth.domain.errors import UnavailableError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.lifecycle import HOST_TASKS
-from berth.domain.record import PendingRequest
-from berth.domain.resources import VCPU
-from berth.domain.write import Free, Put, Unit
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.change import Usage
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.ledger.write import Free, Put, Unit
 from berth.testing.builders import make_instance, make_server_group, make_take
 from tests.unit.services.wiring import Desk, open_desk
 

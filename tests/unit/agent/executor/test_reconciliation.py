@@ -7,8 +7,8 @@ import pytest
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine
 from berth.agent.executor import Bench
 from berth.agent.executor.reconciliation import ORPHAN, REMOVED, mend, reconcile
-from berth.domain.instance import Instance, Status
-from berth.domain.write import Put
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.ledger.write import Put
 from berth.testing.builders import make_instance, make_take
 from tests.unit.services.wiring import open_desk
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.write import Take
+from berth.domain.ledger.write import Take
 from berth.testing.builders import make_claim
 from tests.unit.api.cloud import Stack
 

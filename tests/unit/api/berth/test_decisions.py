@@ -2,9 +2,9 @@
 
 import msgspec
 
-from berth.domain.decision import OVER_TREE, Decision, TriedDecision, Verdict, ZoneCount
-from berth.domain.host import Host
-from berth.domain.write import Put
+from berth.domain.compute.decision import OVER_TREE, Decision, TriedDecision, Verdict, ZoneCount
+from berth.domain.compute.host import Host
+from berth.domain.ledger.write import Put
 from tests.unit.api.cloud import Answer, Json, Stack
 
 BODY = {"server": {"name": "vm", "flavorRef": "small"}}

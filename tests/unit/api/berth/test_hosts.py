@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from berth.domain.allocation import Allocation, Claim
-from berth.domain.assignment import Assignment
-from berth.domain.attestation import Attestation
-from berth.domain.build_failure import FailureCause, FailureCount
-from berth.domain.hardware_share import CellShare, DeviceShare
-from berth.domain.host import Host, Service
-from berth.domain.numa import MemoryPages, NumaCell
-from berth.domain.pci import DeviceType, PciPool
-from berth.domain.write import Put, Take
+from berth.domain.compute.attestation import Attestation
+from berth.domain.compute.build_failure import FailureCause, FailureCount
+from berth.domain.compute.host import Host, Service
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.hardware_share import CellShare, DeviceShare
+from berth.domain.hardware.numa import MemoryPages, NumaCell
+from berth.domain.hardware.pci import DeviceType, PciPool
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.ledger.write import Put, Take
 from berth.testing.builders import make_instance
 from berth.testing.trees import GPU_MILLI, Child, children_of, gpus
 from tests.unit.api.cloud import Stack

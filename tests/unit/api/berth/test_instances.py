@@ -2,7 +2,7 @@
 
 import msgspec
 
-from berth.domain.instance import Instance
+from berth.domain.compute.instance import Instance
 from tests.unit.api.cloud import Stack
 
 

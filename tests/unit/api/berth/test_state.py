@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import msgspec
 
-from berth.domain.change import Snapshot
+from berth.domain.ledger.change import Snapshot
 from tests.unit.api.cloud import Stack
 from tests.unit.api.conftest import MakeStack
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.host import Service
-from berth.domain.migration import Migration, Stage
-from berth.domain.write import Committed, HandOver, Put, Take
+from berth.domain.compute.host import Service
+from berth.domain.compute.migration import Migration, Stage
+from berth.domain.ledger.write import Committed, HandOver, Put, Take
 from berth.testing.builders import make_claim, make_migration, make_moving_consumer, make_uuid
 from tests.unit.api.cloud import Stack
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.instance import Instance, Status
-from berth.domain.write import Free, Put
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.ledger.write import Free, Put
 from tests.unit.api.cloud import Json, Stack
 
 NEWEST = "2.96"

@@ -3,7 +3,7 @@
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.domain.instance import Instance
+from berth.domain.compute.instance import Instance
 from berth.services.servers.consoles import serve_console
 from tests.unit.api.cloud import Json, Stack
 

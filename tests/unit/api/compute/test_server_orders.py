@@ -3,9 +3,9 @@
 import pytest
 
 from berth.api.compute.handlers.server_orders import named_as_sent
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import InvalidInputError
-from berth.domain.image import Image
-from berth.domain.instance import Instance
 from tests.unit.api.cloud import Answer, Json, Stack
 from tests.unit.api.conftest import MakeStack
 

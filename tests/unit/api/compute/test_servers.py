@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from berth.api.app import build_app
-from berth.domain.decision import Decision, Verdict
+from berth.domain.compute.decision import Decision, Verdict
+from berth.domain.compute.instance import Fault, Instance, Status
 from berth.domain.errors import UnavailableError
-from berth.domain.instance import Fault, Instance, Status
-from berth.domain.write import Put
+from berth.domain.ledger.write import Put
 from berth.services.servers.instances import Accepted, Instances, Order
 from tests.unit.api.cloud import Json, Stack
 

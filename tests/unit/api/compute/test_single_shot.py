@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from berth.api.app import build_app
-from berth.domain.record import PendingRequest
+from berth.domain.ledger.record import PendingRequest
 from tests.unit.api.cloud import Stack
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from berth.api.placement.app import build_placement_app
 from berth.api.placement.parts import PlacementParts
-from berth.domain.allocation import Allocation, Claim
-from berth.domain.write import Take
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.ledger.write import Take
 from berth.ports.ledger import Ledger
 from tests.unit.api.placement.service import Service, parts_of
 from tests.unit.api.placement.test_resource_providers import ALL, GROUP, A, told

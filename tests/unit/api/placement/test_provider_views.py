@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from berth.api.placement.views.providers import ProviderWriter, root_uuid_of
-from berth.domain.provider import Provider
+from berth.domain.inventory.provider import Provider
 from berth.tables.provider.providers import ProviderTable
 
 ROOT = Provider("r", 'ro%ot "1"', generation=3, created_at_s=5.0)

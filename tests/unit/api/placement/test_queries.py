@@ -12,7 +12,7 @@ from berth.api.placement.queries import (
     provider_query,
     traits_of,
 )
-from berth.domain.resources import AMOUNT_MAX
+from berth.domain.inventory.resources import AMOUNT_MAX
 from berth.services.providers.resource_providers import ProviderQuery
 
 A = "11111111-1111-4111-8111-111111111111"

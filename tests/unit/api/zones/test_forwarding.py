@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from berth.api.codec import encode
+from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import UnavailableError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.write import Put
-from berth.domain.zone import Errand, ErrandStage
+from berth.domain.ledger.write import Put
+from berth.domain.zones.zone import Errand, ErrandStage
 from berth.ports.zones import ForwardedAnswer
 from tests.unit.api.cloud import Json
 from tests.unit.api.zones.tree import Net, ZoneStack

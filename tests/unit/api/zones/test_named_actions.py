@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from berth.domain.instance import Instance, Task
-from berth.domain.record import PendingRequest
+from berth.domain.compute.instance import Instance, Task
+from berth.domain.ledger.record import PendingRequest
 from tests.unit.api.cloud import Json
 from tests.unit.api.zones.tree import Net, ZoneStack
 

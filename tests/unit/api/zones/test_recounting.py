@@ -5,9 +5,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.write import Free, Put
-from berth.domain.zone import Errand
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.ledger.write import Free, Put
+from berth.domain.zones.zone import Errand
 from berth.ports.zones import ForwardedAnswer
 from berth.services.zoning.delegation.recount import Recounting
 from berth.testing.builders import make_flavor

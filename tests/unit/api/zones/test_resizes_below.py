@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.domain.zone import Errand
+from berth.domain.zones.zone import Errand
 from berth.ports.zones import ForwardedAnswer
 from tests.unit.api.zones.resizing import BIG, SMALL, act, counted, resize
 from tests.unit.api.zones.tree import Net, ZoneStack

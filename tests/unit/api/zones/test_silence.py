@@ -6,8 +6,8 @@ import pytest
 
 from berth.api.auth import Credentials, Identity, NoAuth
 from berth.api.codec import decode, encode
-from berth.domain.instance import Fault, Instance, Status
-from berth.domain.write import Put
+from berth.domain.compute.instance import Fault, Instance, Status
+from berth.domain.ledger.write import Put
 from berth.services.zoning.messages.zone_messages import OffersMessage
 from tests.unit.api.cloud import FakeClock, Json
 from tests.unit.api.zones.tree import Net, ZoneStack

@@ -3,12 +3,12 @@
 import pytest
 
 from berth.api.codec import decode, encode
-from berth.domain.instance import Instance
-from berth.domain.request import Request
-from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.write import Put
-from berth.domain.zone import Errand, ErrandStage
-from berth.domain.zone_orders import SelectOrder
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.ledger.write import Put
+from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.zone_orders import SelectOrder
 from berth.ports.zones import STATEMENT_HEADER
 from berth.services.zoning.messages.message_parts import GroupMessage, RequestMessage
 from berth.services.zoning.messages.zone_messages import (

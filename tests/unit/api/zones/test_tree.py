@@ -7,8 +7,8 @@ import pytest
 
 from berth.api.codec import encode
 from berth.api.zones import tree_lists
-from berth.domain.instance import Instance
-from berth.domain.zone import Errand
+from berth.domain.compute.instance import Instance
+from berth.domain.zones.zone import Errand
 from berth.ports.zones import STATEMENT_HEADER, ForwardedAnswer
 from tests.unit.api.cloud import Json
 from tests.unit.api.zones.tree import Net, ZoneStack, open_ring

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.domain.zone import Zone
+from berth.domain.zones.zone import Zone
 from tests.unit.api.cloud import Json, Stack
 from tests.unit.api.conftest import MakeStack
 from tests.unit.api.zones.tree import Net, ZoneStack

@@ -13,7 +13,7 @@ from berth.api.auth import Auth
 from berth.api.limits import Limits
 from berth.api.zones.parts import ZoneParts
 from berth.domain.errors import UnavailableError
-from berth.domain.zone import Zone
+from berth.domain.zones.zone import Zone
 from berth.ports.zones import STATEMENT_HEADER, ForwardedAnswer, ForwardedRequest, NotAskedError
 from berth.services.crypto.sealing import KEY_BYTES, Sealer
 from berth.services.requests.commands import PLACE

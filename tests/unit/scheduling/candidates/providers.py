@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from uuid import NAMESPACE_DNS, uuid5
 
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
 from berth.scheduling.candidates.finding import find
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
 from berth.tables.provider.providers import ProviderTable

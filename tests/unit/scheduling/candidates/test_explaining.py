@@ -1,6 +1,6 @@
 """What each constraint of a query leaves of the fleet."""
 
-from berth.domain.resources import Inventory
+from berth.domain.inventory.resources import Inventory
 from berth.scheduling.candidates.explaining import Left, Step, explain
 from berth.scheduling.candidates.masks import Constraint
 from berth.scheduling.candidates.query import CandidateQuery

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.domain.resources import Inventory
+from berth.domain.inventory.resources import Inventory
 from berth.scheduling.candidates.finding import find
 from berth.tables.provider.sharing import SHARES
 from tests.unit.scheduling.candidates.providers import (

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from berth.config.policy_file import parse_policy
+from berth.domain.compute.request import Operation, Request
 from berth.domain.errors import PolicyError
-from berth.domain.request import Operation, Request
-from berth.domain.resources import MEMORY_MB, VCPU
+from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from berth.scheduling.costs import compute_fill_first, noop
 from berth.scheduling.drivers import availability_zone, caching, least_cost, simple
 from berth.scheduling.evaluation.policy import Driver, Plan, Policy

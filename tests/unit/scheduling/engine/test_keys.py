@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.image import Image
-from berth.domain.request import Request
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.engine.keys import frozen, parts_of, paths_of
 from berth.scheduling.rules.rule import Filter, Query, Reads
 from berth.tables.host.feed import table_of

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from berth.domain.resources import MEMORY_MB
+from berth.domain.inventory.resources import MEMORY_MB
 from berth.scheduling.engine.readings import Readings
 from berth.scheduling.rules.rule import Normalisation, Query, Reads, Weigher
 from berth.scheduling.weighers import build_failures, free_ram, num_instances

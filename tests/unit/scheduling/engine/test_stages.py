@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from berth.domain.resources import VCPU
+from berth.domain.inventory.resources import VCPU
 from berth.scheduling.engine.stages import Stages
 from berth.scheduling.filters import fits_resources, has_few_instances, has_traits
 from berth.scheduling.rules.rule import Filter, Query

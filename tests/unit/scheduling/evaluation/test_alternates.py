@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.request import Operation, Request
-from berth.domain.resources import MEMORY_MB
+from berth.domain.compute.request import Operation, Request
+from berth.domain.inventory.resources import MEMORY_MB
 from berth.scheduling.evaluation.policy import Plan
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable

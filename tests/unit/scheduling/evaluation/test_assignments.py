@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from berth.domain.assignment import Assignment
 from berth.domain.errors import InvalidInputError
+from berth.domain.hardware.assignment import Assignment
 from berth.scheduling.evaluation.assignments import assign
 from berth.scheduling.filters import fits_resources, gives_groups
 from berth.scheduling.rules.rule import Assign, Filter, Query

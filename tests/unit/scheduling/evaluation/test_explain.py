@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from berth.domain.change import Snapshot
-from berth.domain.decision import Refusal, RefusalCode
-from berth.domain.flavor import Flavor
-from berth.domain.request import Destination, Request
+from berth.domain.compute.decision import Refusal, RefusalCode
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.request import Destination, Request
+from berth.domain.ledger.change import Snapshot
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, sized, snapshot_of, zone
 

@@ -1,7 +1,7 @@
 """The chain: filters in order, each seeing what the one before left."""
 
-from berth.domain.decision import FilterCount
-from berth.domain.request import Request
+from berth.domain.compute.decision import FilterCount
+from berth.domain.compute.request import Request
 from berth.scheduling.evaluation.filter_chain import Chain
 from berth.scheduling.rules.reduction import reduce_hosts
 from berth.scheduling.rules.rule import Filter, Query, Reads

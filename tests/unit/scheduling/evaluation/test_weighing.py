@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from berth.domain.decision import ScoredHost
+from berth.domain.compute.decision import ScoredHost
 from berth.scheduling.evaluation.weighing import normalise, weigh
 from berth.scheduling.rules.rule import Normalisation, Query, Reads, Scores, Weigher
 from berth.tables.columnar.bitsets import Selection

@@ -2,8 +2,8 @@
 
 import pytest
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.flavor import Flavor
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.flavor import Flavor
 from berth.scheduling.filters import admits_flavor
 from berth.testing.fleets import Box, asking, snapshot_of
 from tests.unit.scheduling.conftest import Ask

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.image import Image
-from berth.domain.request import Request
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import Request
 from berth.scheduling.filters import admits_image
 from berth.testing.fleets import Box, asking, snapshot_of
 from tests.unit.scheduling.conftest import Ask

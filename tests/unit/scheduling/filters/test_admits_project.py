@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.aggregate import Aggregate
+from berth.domain.compute.aggregate import Aggregate
 from berth.scheduling.filters import admits_project
 from berth.testing.fleets import Box, asking, snapshot_of
 from tests.unit.scheduling.conftest import Ask

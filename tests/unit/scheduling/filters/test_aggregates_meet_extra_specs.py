@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.domain.aggregate import Aggregate
+from berth.domain.compute.aggregate import Aggregate
 from berth.scheduling.filters import aggregates_meet_extra_specs
 from berth.testing.fleets import Box, asking, snapshot_of
 from tests.unit.scheduling.conftest import Ask

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.request import Request
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.request import Request
 from berth.scheduling.filters import (
     in_tenant_aggregate,
     in_zone_aggregate,

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Flavor
-from berth.domain.image import Image
-from berth.domain.request import Request
 from berth.scheduling.filters import (
     encrypts_disks,
     is_not_disabled,

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from berth.domain.assignment import Assignment
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Flavor
-from berth.domain.hardware_share import CellShare, DeviceShare
-from berth.domain.image import Image
-from berth.domain.instance import Instance
-from berth.domain.numa import MemoryPages, NumaCell
-from berth.domain.pci import PciPool
-from berth.domain.resources import MEMORY_MB, PCPU, VCPU, Inventory
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.hardware_share import CellShare, DeviceShare
+from berth.domain.hardware.numa import MemoryPages, NumaCell
+from berth.domain.hardware.pci import PciPool
+from berth.domain.inventory.resources import MEMORY_MB, PCPU, VCPU, Inventory
 from berth.scheduling.filters import fits_numa
 from berth.testing.fleets import Box, asking, resident, snapshot_of
 from tests.unit.scheduling.conftest import Ask, Asked

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from berth.domain.resources import Inventory
+from berth.domain.inventory.resources import Inventory
 from berth.scheduling.filters import fits_resources, gives_groups, has_traits
 from berth.testing.fleets import Box, asking, snapshot_of
 from berth.testing.trees import GPU_MILLI, Child, gpus

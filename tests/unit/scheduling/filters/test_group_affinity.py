@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.filters import group_affinity
 from berth.tables.host.feed import resident_of
 from berth.tables.host.orphans import Stray

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.change import Snapshot
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.filters import group_anti_affinity
 from berth.testing.fleets import Box, asking, resident, snapshot_of
 from tests.unit.scheduling.conftest import Ask

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.domain.resources import Inventory
+from berth.domain.inventory.resources import Inventory
 from berth.scheduling.filters import has_capabilities
 from berth.testing.fleets import Box, asking, resident, snapshot_of
 from tests.unit.scheduling.conftest import Ask

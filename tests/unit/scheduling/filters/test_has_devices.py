@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.assignment import Assignment
+from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Flavor
-from berth.domain.hardware_share import DeviceShare
-from berth.domain.pci import DeviceType, PciPool
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.hardware_share import DeviceShare
+from berth.domain.hardware.pci import DeviceType, PciPool
 from berth.scheduling.filters import fits_numa, has_devices
 from berth.scheduling.hardware import hardware_masks
 from berth.testing.fleets import Box, asking, resident, snapshot_of

@@ -2,8 +2,8 @@
 
 import pytest
 
-from berth.domain.flavor import Flavor
-from berth.domain.resources import Inventory
+from berth.domain.compute.flavor import Flavor
+from berth.domain.inventory.resources import Inventory
 from berth.scheduling.filters import has_exact_cpus, has_exact_disk, has_exact_ram
 from berth.scheduling.rules.rule import Filter
 from berth.testing.fleets import Box, asking, sized, snapshot_of

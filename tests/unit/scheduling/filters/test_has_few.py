@@ -2,8 +2,8 @@
 
 import pytest
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.instance import Task
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.instance import Task
 from berth.scheduling.filters import (
     has_few_builds,
     has_few_builds_for_aggregate,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from berth.domain.flavor import Flavor
-from berth.domain.resources import Inventory
+from berth.domain.compute.flavor import Flavor
+from berth.domain.inventory.resources import Inventory
 from berth.scheduling.filters import matches_instance_type
 from berth.testing.fleets import Box, asking, sized, snapshot_of
 from tests.unit.scheduling.conftest import Ask

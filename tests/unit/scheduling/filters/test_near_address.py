@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
-from berth.domain.request import Request
 from berth.scheduling.filters import near_address
 from berth.testing.fleets import Box, asking, snapshot_of
 from tests.unit.scheduling.conftest import Ask

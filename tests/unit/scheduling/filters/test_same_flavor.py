@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from berth.domain.flavor import Flavor
-from berth.domain.instance import Instance
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.instance import Instance
 from berth.scheduling.filters import same_flavor
 from berth.tables.host.feed import table_of
 from berth.tables.host.occupants import Resident

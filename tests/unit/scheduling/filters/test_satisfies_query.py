@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
-from berth.domain.request import Request
 from berth.scheduling.filters import satisfies_query
 from berth.testing.fleets import Box, asking, sized, snapshot_of
 from tests.unit.scheduling.conftest import Ask

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.change import Snapshot
+from berth.domain.ledger.change import Snapshot
 from berth.scheduling.filters import service_is_up
 from berth.testing.fleets import Box, asking, snapshot_of
 from tests.unit.scheduling.conftest import Ask

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.image import Image
-from berth.domain.request import Request
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import Request
 from berth.scheduling.filters import supports_image
 from berth.scheduling.filters.supports_image import version_text
 from berth.testing.fleets import Box, asking, snapshot_of

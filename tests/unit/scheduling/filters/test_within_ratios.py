@@ -2,9 +2,9 @@
 
 import pytest
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.flavor import Flavor
-from berth.domain.resources import Inventory
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.flavor import Flavor
+from berth.domain.inventory.resources import Inventory
 from berth.scheduling.filters import (
     within_aggregate_cpu_ratio,
     within_aggregate_disk_ratio,

@@ -1,6 +1,6 @@
 """Counting: how many instances the providers of a host could give to."""
 
-from berth.domain.resources import Inventory
+from berth.domain.inventory.resources import Inventory
 from berth.scheduling.granular.ask import ask_of
 from berth.scheduling.granular.counting import COUNT_MAX, counts_of
 from berth.tables.host.feed import table_of

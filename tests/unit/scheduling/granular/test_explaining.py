@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from berth.domain.flavor import Needs
-from berth.domain.resources import Inventory
+from berth.domain.compute.flavor import Needs
+from berth.domain.inventory.resources import Inventory
 from berth.scheduling.granular.explaining import changes, why_not
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, asking, snapshot_of

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from berth.domain.assignment import Assignment
 from berth.domain.errors import InvalidInputError
-from berth.domain.resources import VCPU, Inventory
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.inventory.resources import VCPU, Inventory
 from berth.scheduling.granular import giving
 from berth.scheduling.granular.giving import assign, gives
 from berth.scheduling.rules.rule import Query

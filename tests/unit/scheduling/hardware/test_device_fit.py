@@ -3,7 +3,7 @@
 import pytest
 
 from berth.domain.errors import InvalidInputError
-from berth.domain.pci import (
+from berth.domain.hardware.pci import (
     DeviceNeed,
     DeviceType,
     NumaPolicy,

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from berth.domain.assignment import Assignment
-from berth.domain.guest_topology import CpuPolicy, GuestCell, GuestTopology
-from berth.domain.hardware_share import CellShare
-from berth.domain.numa import NumaCell
-from berth.domain.pci import DeviceNeed, NumaPolicy, PciPool, aliases_of
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.guest_topology import CpuPolicy, GuestCell, GuestTopology
+from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.numa import NumaCell
+from berth.domain.hardware.pci import DeviceNeed, NumaPolicy, PciPool, aliases_of
 from berth.scheduling.hardware.cell_fit import Ratios
 from berth.scheduling.hardware.device_fit import demanded
 from berth.scheduling.hardware.hardware_fit import SETS_MAX, Demand, Room, choices, fit_hardware

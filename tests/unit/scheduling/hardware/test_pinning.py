@@ -2,9 +2,9 @@
 
 import pytest
 
-from berth.domain.guest_topology import ThreadPolicy
-from berth.domain.hardware_share import CellShare
-from berth.domain.numa import NumaCell
+from berth.domain.hardware.guest_topology import ThreadPolicy
+from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.numa import NumaCell
 from berth.scheduling.hardware.cell_demand import CellDemand
 from berth.scheduling.hardware.pinning import Pins, pin
 from berth.tables.host.cell_use import CellUse, FreeCell, free_cell, shape_of

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from berth.domain.flavor import Flavor
+from berth.domain.compute.flavor import Flavor
 from berth.scheduling.lint.flavor_lint import lint_flavor
 from berth.scheduling.lint.lint_warning import Finding
 from berth.testing.fleets import asking

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from berth.config.policy_file import parse_policy
-from berth.domain.aggregate import Aggregate
-from berth.domain.flavor import Flavor
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.lint.lint_warning import Finding
 from berth.scheduling.lint.policy_lint import lint_fleet, lint_policy

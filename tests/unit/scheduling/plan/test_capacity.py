@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.flavor import Flavor
+from berth.domain.compute.flavor import Flavor
 from berth.scheduling.plan.capacity import capacity_for
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, sized, snapshot_of

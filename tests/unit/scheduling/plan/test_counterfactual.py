@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from berth.domain.decision import Counterfactual, ScoredHost, counterfactuals
+from berth.domain.compute.decision import Counterfactual, ScoredHost, counterfactuals
 from berth.scheduling.evaluation.ranking import Ranking
 from berth.scheduling.evaluation.weighing import weigh
 from berth.scheduling.plan import counterfactual

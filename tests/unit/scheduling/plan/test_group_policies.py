@@ -7,9 +7,9 @@ import pytest
 
 from berth.config.policy_file import parse_policy
 from berth.config.ready_policies import READY, ready_text
-from berth.domain.decision import RefusalCode
-from berth.domain.request import Request
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.decision import RefusalCode
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.plan.group_policies import KEEPERS, plan_kept, unkept_group
 from berth.scheduling.plan.inspection import inspect

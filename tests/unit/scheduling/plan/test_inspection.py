@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from berth.config.policy_file import parse_policy
-from berth.domain.request import Operation, Request
+from berth.domain.compute.request import Operation, Request
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.lint.policy_lint import lint_fleet
 from berth.scheduling.plan.capacity import capacity_for

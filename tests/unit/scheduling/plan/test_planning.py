@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.decision import FilterCount, RefusalCode
+from berth.domain.compute.decision import FilterCount, RefusalCode
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InvalidInputError
-from berth.domain.request import Request
-from berth.domain.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import (

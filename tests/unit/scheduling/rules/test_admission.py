@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from berth.domain.aggregate import Aggregate
+from berth.domain.compute.aggregate import Aggregate
 from berth.scheduling.rules.admission import admits, listed
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, snapshot_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.domain.resources import Inventory
+from berth.domain.inventory.resources import Inventory
 from berth.scheduling.rules.attributes import ROW_ATTRIBUTES, profile_value
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable

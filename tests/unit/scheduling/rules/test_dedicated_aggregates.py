@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from berth.domain.aggregate import Aggregate
-from berth.domain.change import Gone
-from berth.domain.record import Kind
-from berth.domain.request import Request
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.request import Request
+from berth.domain.ledger.change import Gone
+from berth.domain.ledger.record import Kind
 from berth.scheduling.filters import fits_resources, in_tenant_aggregate, in_zone_aggregate
 from berth.scheduling.rules.dedicated_aggregates import (
     names_of,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.image import Image
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Flavor
-from berth.domain.image import Image
 from berth.scheduling.rules.demanded_traits import (
     asked_by_both,
     image_properties,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from berth.domain.flavor import Flavor
+from berth.domain.compute.flavor import Flavor
 from berth.scheduling.rules.quantities import CPUS, DISK, MEMORY, Shortfall, say
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, snapshot_of

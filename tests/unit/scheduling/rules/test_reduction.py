@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from berth.domain.request import Destination
+from berth.domain.compute.request import Destination
 from berth.scheduling.rules.reduction import reduce_hosts
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, asking, snapshot_of

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from berth.domain.compute.flavor import Needs
 from berth.domain.errors import NotFoundError
-from berth.domain.flavor import Needs
-from berth.domain.resource_group import ResourceGroup
-from berth.domain.resources import Inventory
+from berth.domain.inventory.resource_group import ResourceGroup
+from berth.domain.inventory.resources import Inventory
 from berth.scheduling.rules.whole_hosts import WholeHosts, asked_of
 from berth.tables.host.feed import apply_event, table_of
 from berth.testing.fleets import Box, sized, snapshot_of

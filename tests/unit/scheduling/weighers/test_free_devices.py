@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.assignment import Assignment
-from berth.domain.hardware_share import DeviceShare
-from berth.domain.pci import PciPool
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.hardware_share import DeviceShare
+from berth.domain.hardware.pci import PciPool
 from berth.scheduling.weighers import free_devices
 from berth.testing.fleets import Box, asking, resident, snapshot_of
 from tests.unit.scheduling.conftest import Ask

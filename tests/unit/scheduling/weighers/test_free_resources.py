@@ -5,7 +5,7 @@ from types import ModuleType
 import pytest
 
 from berth.domain.errors import InvalidInputError
-from berth.domain.resources import AMOUNT_MAX, Inventory
+from berth.domain.inventory.resources import AMOUNT_MAX, Inventory
 from berth.scheduling.weighers import free_cpu, free_disk, free_ram
 from berth.testing.fleets import Box, asking, snapshot_of
 from tests.unit.scheduling.conftest import Ask

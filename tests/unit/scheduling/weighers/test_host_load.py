@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 
-from berth.domain.instance import Task
+from berth.domain.compute.instance import Task
 from berth.scheduling.weighers import io_ops, num_instances
 from berth.testing.fleets import Box, asking, resident, snapshot_of
 from tests.unit.scheduling.conftest import Ask

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.domain.resources import AMOUNT_MAX
+from berth.domain.inventory.resources import AMOUNT_MAX
 from berth.scheduling.weighers import hypervisor_version
 from berth.testing.fleets import Box, asking, snapshot_of
 from tests.unit.scheduling.conftest import Ask

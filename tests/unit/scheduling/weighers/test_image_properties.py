@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.image import Image
-from berth.domain.instance import Instance
-from berth.domain.request import Request
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import Request
 from berth.scheduling.weighers import image_properties
 from berth.testing.fleets import Box, asking, resident, snapshot_of
 from tests.unit.scheduling.conftest import Ask

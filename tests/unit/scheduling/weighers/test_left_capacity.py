@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from berth.domain.flavor import Flavor
+from berth.domain.compute.flavor import Flavor
 from berth.scheduling.rules.whole_hosts import FEW
 from berth.scheduling.weighers import left_capacity
 from berth.testing.fleets import Box, asking, sized, snapshot_of

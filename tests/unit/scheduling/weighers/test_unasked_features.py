@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from berth.domain.flavor import Flavor
-from berth.domain.pci import DeviceType, PciPool
-from berth.domain.resources import Inventory
+from berth.domain.compute.flavor import Flavor
+from berth.domain.hardware.pci import DeviceType, PciPool
+from berth.domain.inventory.resources import Inventory
 from berth.scheduling.weighers import unasked_features
 from berth.tables.host.feed import apply_event
 from berth.testing.fleets import Box, asking, sized, snapshot_of

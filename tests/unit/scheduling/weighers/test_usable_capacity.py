@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from berth.domain.flavor import Flavor
-from berth.domain.request import Request
-from berth.domain.resources import Inventory
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.request import Request
+from berth.domain.inventory.resources import Inventory
 from berth.scheduling.rules.whole_hosts import FEW
 from berth.scheduling.weighers import usable_capacity
 from berth.testing.fleets import Box, asking, sized, snapshot_of

@@ -1,10 +1,10 @@
 """An auditor, and a ledger in which damage is made on purpose."""
 
-from berth.domain.discrepancy import AuditAges, AuditReport, Discrepancy, DiscrepancyCode
-from berth.domain.host import Service
-from berth.domain.instance import Instance, Status
+from berth.domain.compute.host import Service
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.ledger.discrepancy import AuditAges, AuditReport, Discrepancy, DiscrepancyCode
+from berth.domain.ledger.write import Put, Seen
 from berth.domain.revising import revised
-from berth.domain.write import Put, Seen
 from berth.ports.ledger import Ledger
 from berth.services.auditing import Auditing
 from berth.testing.builders import make_request

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.ledger.books import Room
-from berth.domain.aggregate import Aggregate
-from berth.domain.discrepancy import DiscrepancyCode
-from berth.domain.provider import Provider
-from berth.domain.resources import VCPU, Inventory
-from berth.domain.write import Put, Reallocate
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import VCPU, Inventory
+from berth.domain.ledger.discrepancy import DiscrepancyCode
+from berth.domain.ledger.write import Put, Reallocate
 from berth.testing.builders import make_aggregate, make_host, make_provider, make_share, make_uuid
 from tests.unit.services.auditing.office import FULL, Office, open_office
 

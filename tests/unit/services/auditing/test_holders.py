@@ -2,11 +2,11 @@
 
 import pytest
 
-from berth.domain.discrepancy import DiscrepancyCode
-from berth.domain.instance import Status, Task
-from berth.domain.migration import Stage
+from berth.domain.compute.instance import Status, Task
+from berth.domain.compute.migration import Stage
+from berth.domain.ledger.discrepancy import DiscrepancyCode
+from berth.domain.ledger.write import HandOver, Put, Reallocate
 from berth.domain.revising import revised
-from berth.domain.write import HandOver, Put, Reallocate
 from berth.testing.builders import (
     make_instance,
     make_migration,

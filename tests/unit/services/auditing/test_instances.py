@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.discrepancy import DiscrepancyCode
-from berth.domain.image import Image
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.instance_action import Action
-from berth.domain.record import Kind
-from berth.domain.write import Free, Put, Remove
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.instance_action import Action
+from berth.domain.ledger.discrepancy import DiscrepancyCode
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Free, Put, Remove
 from berth.testing.builders import make_flavor, make_server_group, make_service, make_take
 from tests.unit.lifecycle.town import caller, open_town
 from tests.unit.services.auditing.office import DOWN_S, FULL, LONG_S, Office, open_office

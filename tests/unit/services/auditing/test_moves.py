@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.discrepancy import DiscrepancyCode
-from berth.domain.instance import Fault, Instance, Status, Task
-from berth.domain.migration import Migration, MoveKind, Place, Stage
-from berth.domain.record import Kind, PendingRequest
+from berth.domain.compute.instance import Fault, Instance, Status, Task
+from berth.domain.compute.migration import Migration, MoveKind, Place, Stage
+from berth.domain.ledger.discrepancy import DiscrepancyCode
+from berth.domain.ledger.record import Kind, PendingRequest
+from berth.domain.ledger.write import Free, HandOver, Put, Remove
 from berth.domain.revising import revised
-from berth.domain.write import Free, HandOver, Put, Remove
 from berth.testing.builders import (
     make_flavor,
     make_migration,

@@ -2,12 +2,12 @@
 
 import pytest
 
-from berth.domain.allocation import Allocation
-from berth.domain.change import Snapshot
-from berth.domain.consumer import Holding
-from berth.domain.instance import Status
+from berth.domain.compute.instance import Status
+from berth.domain.inventory.allocation import Allocation
+from berth.domain.inventory.consumer import Holding
+from berth.domain.ledger.change import Snapshot
+from berth.domain.ledger.write import Free, Put, Take
 from berth.domain.revising import revised
-from berth.domain.write import Free, Put, Take
 from berth.services.auditing import auditing
 from berth.testing.builders import make_claim, make_request, make_take
 from tests.unit.services.auditing.office import FULL, Office, open_office

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.decision import Decision, TriedDecision, Verdict
+from berth.domain.compute.decision import Decision, TriedDecision, Verdict
 from berth.scheduling.drivers import chance
 from berth.scheduling.evaluation.ranking import Ranking
 from berth.scheduling.evaluation.weighing import weigh

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
-from berth.domain.assignment import Assignment
-from berth.domain.decision import Placement, ScoredHost
-from berth.domain.hardware_share import CellShare, DeviceShare
-from berth.domain.write import Guard
+from berth.domain.compute.decision import Placement, ScoredHost
+from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.hardware_share import CellShare, DeviceShare
+from berth.domain.ledger.write import Guard
 from berth.services.decisions.device_locks import HardwareTurns, hardware_guard, hosts_with_choices
 
 

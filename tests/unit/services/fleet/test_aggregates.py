@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from berth.domain.aggregate import AZ_KEY
+from berth.domain.compute.aggregate import AZ_KEY
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.services.fleet.aggregates import Aggregates
 from tests.unit.services.wiring import open_desk

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.provider import Provider
-from berth.domain.resources import MEMORY_MB, VCPU, Inventory
-from berth.domain.write import Put, Unit
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.write import Put, Unit
 from berth.ports.virt import Report
 from berth.services.fleet.allocation_ratios import Ratios, RatioSettings
 from berth.testing.builders import make_host, make_provider, make_uuid

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.domain.aggregate import Aggregate
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.host import Host, Service
 from berth.domain.errors import ConflictError, NotFoundError
-from berth.domain.host import Host, Service
-from berth.domain.provider import Provider
-from berth.domain.resources import VCPU, Inventory
-from berth.domain.write import Put, Unit
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import VCPU, Inventory
+from berth.domain.ledger.write import Put, Unit
 from berth.ports.virt import Report
 from berth.testing.builders import (
     make_aggregate,

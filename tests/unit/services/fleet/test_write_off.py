@@ -2,10 +2,10 @@
 
 import pytest
 
+from berth.domain.compute.host import Service
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.migration import Stage
 from berth.domain.errors import ConflictError, NotFoundError
-from berth.domain.host import Service
-from berth.domain.instance import Instance, Status
-from berth.domain.migration import Stage
 from berth.services.fleet.write_off import WriteOff, WritingOff
 from berth.services.servers.moves import Target
 from berth.testing.builders import make_request

@@ -9,11 +9,11 @@ import pytest
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.agent.executor import Bench, HostWork
 from berth.agent.executor.host_context import cause_of
-from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.compute.build_failure import BuildError, FailureCause
+from berth.domain.compute.host import Service
+from berth.domain.compute.instance import Instance, Task
 from berth.domain.errors import DriverError
-from berth.domain.host import Service
-from berth.domain.instance import Instance, Task
-from berth.domain.write import Put, Unit
+from berth.domain.ledger.write import Put, Unit
 from berth.lab.kernel import STARTED_AT_S
 from berth.services.placement.failed_builds import FailedBuilds
 from berth.testing.builders import make_instance, make_take, make_uuid

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.decision import Decision
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.record import Kind, PendingRequest
-from berth.domain.request import Operation, Request
-from berth.domain.resources import VCPU
-from berth.domain.write import Put, Remove
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.request import Operation, Request
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.record import Kind, PendingRequest
+from berth.domain.ledger.write import Put, Remove
 from berth.services.decisions.decisions import Deciding
 from berth.services.placement.backoff import Turns
 from berth.testing.builders import make_decision, make_flavor, make_request, make_uuid

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.decision import Decision, RefusalCode, Verdict
+from berth.domain.compute.decision import Decision, RefusalCode, Verdict
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.request import Operation
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import ConflictError, InvalidInputError, UnavailableError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.record import PendingRequest
-from berth.domain.request import Operation
-from berth.domain.resources import VCPU
-from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.write import Free, Put, Take, Unit
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.ledger.write import Free, Put, Take, Unit
 from berth.services.requests.commands import PlaceOrder
 from berth.testing.builders import make_flavor, make_request, make_take, make_uuid
 from tests.unit.services import wiring

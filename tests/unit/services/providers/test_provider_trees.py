@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.domain.allocation import Allocation, Claim
+from berth.domain.compute.host import Host
 from berth.domain.errors import ConflictError, InvalidInputError
-from berth.domain.host import Host
-from berth.domain.provider import Provider, child_uuid
-from berth.domain.resources import VCPU, Inventory
-from berth.domain.write import Free, Put, Take
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.inventory.provider import Provider, child_uuid
+from berth.domain.inventory.resources import VCPU, Inventory
+from berth.domain.ledger.write import Free, Put, Take
 from berth.ports.virt import ChildReport, Report
 from berth.services.providers.provider_trees import CHILDREN_MAX, children_of
 from berth.testing.builders import make_host, make_provider, make_uuid

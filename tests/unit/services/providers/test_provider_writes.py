@@ -6,10 +6,10 @@ import pytest
 
 from berth.adapters.ledger.memory import MemoryLedger
 from berth.domain.errors import ConflictError
-from berth.domain.provider import Provider
-from berth.domain.record import Kind
-from berth.domain.vocabulary import StandardNames
-from berth.domain.write import Add, Cause, Guard, Outcome, Put, Rejected, Remove, Unit
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.vocabulary import StandardNames
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Add, Cause, Guard, Outcome, Put, Rejected, Remove, Unit
 from berth.services.providers.provider_writes import Revised, Revising, save_decided, stored
 from berth.services.providers.refusals import RefusedError, Why
 from berth.services.replica.follower import Follower

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from berth.domain.consumer import Consumer
 from berth.domain.errors import ConflictError
-from berth.domain.provider import Provider
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.write import Put, Share
+from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.ledger.write import Put, Share
 from berth.services.providers.reallocation import AllocationRefusedError, AllocationRule
 from berth.testing.builders import make_provider, make_uuid
 from tests.unit.services.placement_desk import PlacementDesk, dump, share

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.provider import Provider
-from berth.domain.record import Kind
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.domain.vocabulary import ResourceClass
-from berth.domain.write import Add, Guard, Put, Reallocate, Remove, Revise, Share, Unit
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
+from berth.domain.inventory.vocabulary import ResourceClass
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Add, Guard, Put, Reallocate, Remove, Revise, Share, Unit
 from berth.services.providers.provider_writes import class_guard
 from berth.services.providers.reallocation import AllocationRefusedError, AllocationRule
 from berth.services.providers.refusals import RefusedError, Why

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from berth.adapters.ledger.memory import MemoryLedger
-from berth.domain.allocation import Allocation, Claim
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
-from berth.domain.vocabulary import ResourceClass, StandardNames
-from berth.domain.write import Outcome, Put, Take, Unit
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
+from berth.domain.inventory.vocabulary import ResourceClass, StandardNames
+from berth.domain.ledger.write import Outcome, Put, Take, Unit
 from berth.services.providers import resource_names
 from berth.services.providers.refusals import RefusedError, Why
 from berth.services.providers.resource_names import ResourceNames

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from berth.domain.provider import Provider
-from berth.domain.resources import VCPU, Inventory
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import VCPU, Inventory
 from berth.lab.kernel import VirtualClock
 from berth.services.providers.inventories import Inventories
 from berth.services.providers.provider_writes import Revising

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from berth.adapters.ledger import MemoryLedger, Retention
-from berth.domain.change import Change, Snapshot
 from berth.domain.errors import UnavailableError
-from berth.domain.write import Put
+from berth.domain.ledger.change import Change, Snapshot
+from berth.domain.ledger.write import Put
 from berth.lab.kernel import VirtualClock
 from berth.services.replica.follower import Follower
 from berth.testing.builders import make_flavor

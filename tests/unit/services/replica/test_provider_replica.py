@@ -1,10 +1,10 @@
 """The provider replica: a table and a vocabulary that follow the feed."""
 
-from berth.domain.change import Alive, Change, Gone, Snapshot, Usage
-from berth.domain.provider import Provider
-from berth.domain.record import Kind
-from berth.domain.resources import VCPU, Inventory
-from berth.domain.vocabulary import ResourceClass, StandardNames, Trait
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import VCPU, Inventory
+from berth.domain.inventory.vocabulary import ResourceClass, StandardNames, Trait
+from berth.domain.ledger.change import Alive, Change, Gone, Snapshot, Usage
+from berth.domain.ledger.record import Kind
 from berth.services.replica.provider_replica import ProviderReplica
 
 STANDARD = StandardNames((VCPU,), ("HW_A",))

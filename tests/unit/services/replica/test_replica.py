@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.change import Alive, Change, Gone, Snapshot, Usage
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.record import Kind, Record
-from berth.domain.resources import VCPU
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.change import Alive, Change, Gone, Snapshot, Usage
+from berth.domain.ledger.record import Kind, Record
 from berth.services.replica.replica import Hold, Replica
 from berth.tables.host.feed import resident_of
 from berth.tables.host.occupants import Resident

@@ -4,9 +4,9 @@ import asyncio
 from collections import Counter
 from dataclasses import replace
 
-from berth.domain.decision import Decision
-from berth.domain.instance import Instance, Status
-from berth.domain.record import PendingRequest
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.ledger.record import PendingRequest
 from berth.ports.ledger import InstanceQuery
 from berth.services.servers.instances import Order
 from tests.unit.services.wiring import Desk, Fleet, open_desk

@@ -1,10 +1,10 @@
 """Claims in a batch: all or nothing each, summed over the batch, once a key."""
 
 from berth.adapters.ledger import MemoryLedger
-from berth.domain.allocation import Allocation, Claim
-from berth.domain.provider import Provider
-from berth.domain.resources import VCPU, Inventory
-from berth.domain.write import Committed, Put, Rejected
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import VCPU, Inventory
+from berth.domain.ledger.write import Committed, Put, Rejected
 from berth.services.requests.claims import claim_many
 
 

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from berth.domain.decision import Verdict
+from berth.domain.compute.decision import Verdict
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.request import Destination
 from berth.domain.errors import (
     ConflictError,
     InvalidInputError,
     NotFoundError,
     UnavailableError,
 )
-from berth.domain.image import Image
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.record import PendingRequest
-from berth.domain.request import Destination
-from berth.domain.resources import VCPU
-from berth.domain.write import Put, Unit
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.ledger.write import Put, Unit
 from berth.ports.ledger import InstanceQuery
 from berth.services.servers.instances import Order
 from berth.testing.builders import (

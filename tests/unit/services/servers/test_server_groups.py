@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from berth.domain.compute.instance import Status
 from berth.domain.errors import ConflictError, NotFoundError
-from berth.domain.instance import Status
-from berth.domain.write import Put
+from berth.domain.ledger.write import Put
 from berth.services.servers.server_groups import ServerGroups
 from berth.testing.builders import make_instance, make_server_group
 from tests.unit.services.wiring import TappedLedger

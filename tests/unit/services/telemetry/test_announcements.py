@@ -6,7 +6,7 @@ import pytest
 
 from berth.adapters.bus.notification_body import NotificationBody
 from berth.cli.schemas import notification_schema
-from berth.domain.decision import Decision
+from berth.domain.compute.decision import Decision
 from berth.domain.errors import ConflictError
 from berth.lab.kernel import run_virtually
 from berth.ports.notifier import Priority

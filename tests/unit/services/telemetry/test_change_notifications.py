@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.change import Change, Event, Gone, Snapshot
-from berth.domain.instance import Fault, Instance, Status, Task
-from berth.domain.record import Kind
+from berth.domain.compute.instance import Fault, Instance, Status, Task
+from berth.domain.ledger.change import Change, Event, Gone, Snapshot
+from berth.domain.ledger.record import Kind
 from berth.services.telemetry.change_notifications import ChangeNotifications
 from berth.testing.builders import make_flavor, make_host, make_instance, make_service
 from tests.unit.services.notices import Notices

@@ -6,11 +6,11 @@ from random import Random
 import pytest
 
 from berth.adapters.ledger import MemoryLedger
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.lifecycle import STATUSES_SHOWN
 from berth.domain.errors import UnavailableError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.lifecycle import STATUSES_SHOWN
-from berth.domain.record import PendingRequest
-from berth.domain.write import Add, Put
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.ledger.write import Add, Put
 from berth.lab.kernel import run_virtually
 from berth.ports.measures import GAUGES
 from berth.services.replica.follower import Follower

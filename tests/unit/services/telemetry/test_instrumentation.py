@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from berth.adapters.unobserved import NoMetrics
-from berth.domain.decision import FilterCount, Refusal, RefusalCode, Verdict
-from berth.domain.request import Request
+from berth.domain.compute.decision import FilterCount, Refusal, RefusalCode, Verdict
+from berth.domain.compute.request import Request
 from berth.lab.kernel import run_virtually
 from berth.ports.measures import CLAIMS, DECISION_SECONDS, DECISIONS, HEARTBEATS, REFUSALS, RETRIES
 from berth.ports.metrics import Measure, Metrics

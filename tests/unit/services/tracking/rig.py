@@ -5,9 +5,9 @@ from random import Random
 
 from berth.adapters.ledger import MemoryLedger
 from berth.agent.instance_casts import InstanceTeller
+from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import UnavailableError
-from berth.domain.instance import Instance, Status
-from berth.domain.write import Put
+from berth.domain.ledger.write import Put
 from berth.ports.ledger import InstanceQuery
 from berth.services.replica.follower import Follower
 from berth.services.tracking import InstanceTracker, TrackingPace, View

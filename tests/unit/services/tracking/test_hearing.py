@@ -2,8 +2,8 @@
 
 import asyncio
 
-from berth.domain.record import Kind
-from berth.domain.write import Put, Remove
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Put, Remove
 from berth.services.tracking.messages import FORMAT
 from berth.testing.builders import make_request
 from tests.unit.services.tracking.rig import HOST, SYNC_S, Rig, relabelled

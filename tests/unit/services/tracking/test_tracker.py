@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from berth.domain.decision import Verdict
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.migration import Place, Stage
-from berth.domain.write import Guard, Put
+from berth.domain.compute.decision import Verdict
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.migration import Place, Stage
+from berth.domain.ledger.write import Guard, Put
 from berth.services.tracking.lists import HostList, Told, digest_of
 from berth.services.tracking.messages import FORMAT, SYNC, InstancesSynced
 from berth.tables.host.feed import resident_of

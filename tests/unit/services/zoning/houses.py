@@ -5,14 +5,14 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from berth.domain.compute.footprint import Footprint
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import Request
 from berth.domain.errors import UnavailableError
-from berth.domain.footprint import Footprint
-from berth.domain.instance import Instance
-from berth.domain.offer import OnGone
-from berth.domain.request import Request
-from berth.domain.write import Within
-from berth.domain.zone import Errand, Zone, ZoneInfo
-from berth.domain.zone_orders import (
+from berth.domain.ledger.write import Within
+from berth.domain.zones.offer import OnGone
+from berth.domain.zones.zone import Errand, Zone, ZoneInfo
+from berth.domain.zones.zone_orders import (
     BuildItem,
     BuildOrder,
     BuildOutcome,

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.decision import Verdict
-from berth.domain.instance import Instance
-from berth.domain.record import Kind, PendingRequest
-from berth.domain.request import instance_uuid_of
-from berth.domain.write import Remove
-from berth.domain.zone import Errand
+from berth.domain.compute.decision import Verdict
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import instance_uuid_of
+from berth.domain.ledger.record import Kind, PendingRequest
+from berth.domain.ledger.write import Remove
+from berth.domain.zones.zone import Errand
 from berth.services.requests.commands import PLACE, PlaceOrder
 from berth.services.servers.instances import Accepted, Order
 from tests.unit.services.zoning.houses import House, open_tree

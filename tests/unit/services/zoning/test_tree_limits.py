@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.decision import Verdict
-from berth.domain.footprint import UNLIMITED, Footprint, QuotaExceededError
-from berth.domain.write import Within
+from berth.domain.compute.decision import Verdict
+from berth.domain.compute.footprint import UNLIMITED, Footprint, QuotaExceededError
+from berth.domain.ledger.write import Within
 from berth.services.requests.commands import PlaceOrder
 from tests.unit.services.wiring import order_of
 from tests.unit.services.zoning.delegation.test_tree_placement import live

@@ -12,17 +12,23 @@ from typing import Final, TypeVar
 
 import pytest
 
-from berth.domain.decision import Decision, Verdict
+from berth.domain.compute.decision import Decision, Verdict
+from berth.domain.compute.host import Service
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.request import Request, instance_uuid_of
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import BerthError, NotFoundError, UnavailableError
-from berth.domain.host import Service
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.record import PendingRequest
-from berth.domain.request import Request, instance_uuid_of
-from berth.domain.resources import VCPU
-from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.write import Add, Put
-from berth.domain.zone import Errand, ErrandStage, Zone
-from berth.domain.zone_orders import BuildOrder, BuildOutcome, Offers, ReleaseOrder, SelectOrder
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.ledger.write import Add, Put
+from berth.domain.zones.zone import Errand, ErrandStage, Zone
+from berth.domain.zones.zone_orders import (
+    BuildOrder,
+    BuildOutcome,
+    Offers,
+    ReleaseOrder,
+    SelectOrder,
+)
 from berth.ports.zones import NotAskedError
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.servers.teardown import deletion

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.domain.resources import AMOUNT_MAX, Inventory
+from berth.domain.inventory.resources import AMOUNT_MAX, Inventory
 from berth.tables.columnar.class_columns import ClassColumns
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from berth.domain.resources import Inventory
+from berth.domain.inventory.resources import Inventory
 from berth.tables.columnar.class_columns import ClassColumns
 
 

@@ -1,6 +1,6 @@
 """Terms of inventories, kept once for all that say the same."""
 
-from berth.domain.resources import Inventory
+from berth.domain.inventory.resources import Inventory
 from berth.tables.columnar.inventory_terms import Terms, TermsOf
 
 

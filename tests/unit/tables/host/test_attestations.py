@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from berth.domain.attestation import Attestation
-from berth.domain.change import Gone
-from berth.domain.record import Kind
+from berth.domain.compute.attestation import Attestation
+from berth.domain.ledger.change import Gone
+from berth.domain.ledger.record import Kind
 from berth.tables.host.attestations import Attestations
 from berth.tables.host.feed import apply_event, table_of
 from berth.testing.fleets import NOW_S, Box, snapshot_of

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from berth.domain.attestation import Attestation
-from berth.domain.build_failure import FailureCause, FailureCount
-from berth.domain.host import Service
-from berth.domain.host_audit import AuditNote, HostAudit
-from berth.domain.resources import AMOUNT_MAX
+from berth.domain.compute.attestation import Attestation
+from berth.domain.compute.build_failure import FailureCause, FailureCount
+from berth.domain.compute.host import Service
+from berth.domain.compute.host_audit import AuditNote, HostAudit
+from berth.domain.inventory.resources import AMOUNT_MAX
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import Box
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from berth.domain.change import Alive, Gone, Usage
-from berth.domain.flavor import Flavor
-from berth.domain.instance import Status, Task
-from berth.domain.record import Kind
-from berth.domain.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.instance import Status, Task
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.ledger.change import Alive, Gone, Usage
+from berth.domain.ledger.record import Kind
 from berth.tables.host.feed import apply_event, table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.dumping import dump

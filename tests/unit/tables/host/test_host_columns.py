@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from berth.domain.host import Host, Service
-from berth.domain.resources import AMOUNT_MAX
+from berth.domain.compute.host import Host, Service
+from berth.domain.inventory.resources import AMOUNT_MAX
 from berth.tables.host.host_columns import HostColumns
 
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from berth.domain.compute.host import Service
 from berth.domain.errors import NotFoundError
-from berth.domain.host import Service
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
 from berth.tables.columnar.journal import GROUPS
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from berth.domain.aggregate import Aggregate
+from berth.domain.compute.aggregate import Aggregate
 from berth.tables.host.memberships import Memberships
 
 EVERYONE = slice(0, 3)

@@ -2,9 +2,9 @@
 
 from dataclasses import fields, replace
 
-from berth.domain.host import Host
-from berth.domain.numa import NumaCell
-from berth.domain.pci import PciPool
+from berth.domain.compute.host import Host
+from berth.domain.hardware.numa import NumaCell
+from berth.domain.hardware.pci import PciPool
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import Box
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from berth.domain.hardware_share import CellShare
-from berth.domain.numa import MemoryPages, NumaCell
+from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.numa import MemoryPages, NumaCell
 from berth.tables.host.numa import NumaCells, most_paired
 
 THREADS = tuple(frozenset({core, core + 4}) for core in range(4))

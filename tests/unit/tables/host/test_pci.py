@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from berth.domain.hardware_share import DeviceShare
-from berth.domain.pci import DeviceType, PciPool
+from berth.domain.hardware.hardware_share import DeviceShare
+from berth.domain.hardware.pci import DeviceType, PciPool
 from berth.tables.host.pci import PciDevices, kind_of
 
 GPU = PciPool("10DE", "1eb8", numa_node=0, count=4)

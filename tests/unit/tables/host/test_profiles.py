@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from berth.domain.host import Host
+from berth.domain.compute.host import Host
 from berth.tables.host.profiles import Profile, Profiles
 from berth.testing.fleets import Box
 

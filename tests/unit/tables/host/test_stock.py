@@ -1,6 +1,6 @@
 """Stock: amounts by class, and what is held on top."""
 
-from berth.domain.resources import Inventory
+from berth.domain.inventory.resources import Inventory
 from berth.tables.host.stock import Stock
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import Box
 from berth.testing.trees import GPU_MILLI, Child, child_uuid, gpus

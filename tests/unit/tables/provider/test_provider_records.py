@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
 from berth.tables.provider.provider_records import ProviderRecords
 
 

@@ -1,6 +1,6 @@
 """Provider stock: amounts by class."""
 
-from berth.domain.resources import Inventory
+from berth.domain.inventory.resources import Inventory
 from berth.tables.provider.provider_stock import ProviderStock
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from berth.domain.errors import NotFoundError
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
 from berth.tables.provider.providers import ProviderTable
 from berth.tables.provider.sharing import SHARES
 

@@ -1,6 +1,6 @@
 """Waiting: providers without a root."""
 
-from berth.domain.provider import Provider
+from berth.domain.inventory.provider import Provider
 from berth.tables.provider.unattached import Waiting
 
 

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any, Final
 
 from berth.domain.errors import BerthError, LedgerError
-from berth.domain.record import Kind
-from berth.domain.write import Outcome, Unit
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Outcome, Unit
 
 TIMEOUT_S: Final = 10.0
 """How long to wait for a connection, for other writers, and for one statement."""

@@ -29,9 +29,9 @@ from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sql.recent import News
 from berth.adapters.ledger.sql.sheets import Sheets, sheets_of
 from berth.adapters.ledger.sql.sqlite_batch import Step, count, load, read_mark, steps_of, write
-from berth.domain.change import Change
-from berth.domain.record import Kind
-from berth.domain.write import Outcome, Unit
+from berth.domain.ledger.change import Change
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Outcome, Unit
 
 _ROWS_MAX: Final = 8192
 """Rows that wait to be posted, about: posting them takes some tens of milliseconds in all."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from berth.adapters.ledger.counting import ERRAND
 from berth.adapters.ledger.sql.queries import DialectName, Statement
-from berth.domain.zone import ErrandStage
+from berth.domain.zones.zone import ErrandStage
 
 _NAMES: Final = ("vcpus", "memory_mb")
 _FROM_BODY: Final[dict[DialectName, str]] = {

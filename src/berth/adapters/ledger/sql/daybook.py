@@ -15,7 +15,7 @@ import msgspec
 from berth.adapters.ledger.sql import schema
 from berth.adapters.ledger.sql.sheets import ALLOCATIONS, CHANGES, CLAIM_KEYS, Row, Sheets, Value
 from berth.domain.errors import LedgerError
-from berth.domain.record import Kind
+from berth.domain.ledger.record import Kind
 
 _LEVEL: Final = 1
 """Pages are full of the same names, so the quickest compression leaves a tenth of them."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from berth.adapters.ledger.books import Books, Needs, Ref
 from berth.adapters.ledger.sql.loading import books_of
-from berth.domain.record import Kind
+from berth.domain.ledger.record import Kind
 
 _ROOMS_MAX: Final = 200_000
 """Providers to remember: each takes about a kilobyte."""

@@ -13,8 +13,8 @@ from berth.adapters.ledger.books import Books, Holding, Limits, Needs, Room
 from berth.adapters.ledger.codec import decode_json
 from berth.adapters.ledger.sql import schema
 from berth.adapters.ledger.sql.queries import DialectName
-from berth.domain.consumer import Consumer
-from berth.domain.record import Kind
+from berth.domain.inventory.consumer import Consumer
+from berth.domain.ledger.record import Kind
 
 
 @dataclass(frozen=True, slots=True)

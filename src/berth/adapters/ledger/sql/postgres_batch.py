@@ -22,7 +22,7 @@ from berth.adapters.ledger.sql.counted import counting_statement
 from berth.adapters.ledger.sql.loading import books_of, keys_in_order, loading_statement
 from berth.adapters.ledger.sql.sheets import Row, Sheets, sheets_of
 from berth.domain.errors import LedgerError
-from berth.domain.write import Outcome, Unit
+from berth.domain.ledger.write import Outcome, Unit
 
 CHANNEL: Final = "berth_ledger"
 """Where the newest version is notified, as a decimal number."""

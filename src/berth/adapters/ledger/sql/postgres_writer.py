@@ -27,8 +27,8 @@ from berth.adapters.ledger.sql.batches import (
 from berth.adapters.ledger.sql.postgres_batch import begin, commit, commit_batch
 from berth.adapters.ledger.sql.queries import Queries
 from berth.domain.errors import UnavailableError
-from berth.domain.record import Kind
-from berth.domain.write import Outcome, Unit
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Outcome, Unit
 
 LOST: Final = (
     OSError,

@@ -34,8 +34,8 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from berth.adapters.ledger.listing import EQUAL_FIELDS, MIGRATION_FIELDS
 from berth.adapters.ledger.sql import schema
-from berth.domain.instance import Status
-from berth.domain.record import Kind
+from berth.domain.compute.instance import Status
+from berth.domain.ledger.record import Kind
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 DialectName = Literal["sqlite", "postgresql"]

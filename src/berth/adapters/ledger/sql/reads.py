@@ -22,24 +22,24 @@ from berth.adapters.ledger.sql.daybook import unpack
 from berth.adapters.ledger.sql.errands import errands_statement
 from berth.adapters.ledger.sql.queries import HoldingsBy, Parameter, Queries, Statement
 from berth.adapters.ledger.sql.sheets import CHANGES
-from berth.domain.aggregate import Aggregate
-from berth.domain.allocation import Allocation
-from berth.domain.change import Change, Snapshot
-from berth.domain.consumer import Consumer, Holding
-from berth.domain.decision import Decision
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.footprint import Footprint, sum_of
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.instance_action import Action
+from berth.domain.compute.migration import Migration
+from berth.domain.compute.quota import Quota
+from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import LedgerError, NotFoundError
-from berth.domain.flavor import Flavor
-from berth.domain.footprint import Footprint, sum_of
-from berth.domain.host import Host, Service
-from berth.domain.instance import Instance
-from berth.domain.instance_action import Action
-from berth.domain.migration import Migration
-from berth.domain.provider import Provider
-from berth.domain.quota import Quota
-from berth.domain.record import PendingRequest, Record
-from berth.domain.server_group import ServerGroup
-from berth.domain.vocabulary import ResourceClass, Trait
-from berth.domain.zone import Errand, Zone
+from berth.domain.inventory.allocation import Allocation
+from berth.domain.inventory.consumer import Consumer, Holding
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.ledger.change import Change, Snapshot
+from berth.domain.ledger.record import PendingRequest, Record
+from berth.domain.zones.zone import Errand, Zone
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 T = TypeVar("T")

@@ -8,9 +8,9 @@ from typing import Final
 from berth.adapters.ledger.codec import decode_json, decode_record
 from berth.adapters.ledger.sql import schema
 from berth.adapters.ledger.sql.sheets import Sheets
-from berth.domain.change import Change
-from berth.domain.host import Service
-from berth.domain.record import RECORD_TYPES, Kind, Record
+from berth.domain.compute.host import Service
+from berth.domain.ledger.change import Change
+from berth.domain.ledger.record import RECORD_TYPES, Kind, Record
 
 _VERSIONS_MAX: Final = 500
 """Versions whose changes to keep; who is further behind reads the file."""

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-from berth.domain.record import Kind
+from berth.domain.ledger.record import Kind
 
 metadata: Final = MetaData(
     naming_convention={

@@ -16,13 +16,13 @@ from berth.adapters.ledger.sql.reads import (
     read_migrations,
     read_status_counts,
 )
-from berth.domain.allocation import Allocation
-from berth.domain.consumer import Holding
-from berth.domain.footprint import Footprint
-from berth.domain.instance import Instance
-from berth.domain.instance_action import Action
-from berth.domain.migration import Migration
-from berth.domain.zone import Errand
+from berth.domain.compute.footprint import Footprint
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.instance_action import Action
+from berth.domain.compute.migration import Migration
+from berth.domain.inventory.allocation import Allocation
+from berth.domain.inventory.consumer import Holding
+from berth.domain.zones.zone import Errand
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 T = TypeVar("T")

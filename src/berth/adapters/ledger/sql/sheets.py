@@ -9,14 +9,14 @@ from berth.adapters.ledger.books import Books, Dirt
 from berth.adapters.ledger.codec import Scribe, encode, encode_event, event_kind
 from berth.adapters.ledger.listing import is_live
 from berth.adapters.ledger.sql import schema
-from berth.domain.aggregate import Aggregate
-from berth.domain.host import Service
-from berth.domain.instance import Instance
-from berth.domain.migration import Migration
-from berth.domain.provider import Provider
-from berth.domain.quota import Quota
-from berth.domain.record import Kind
-from berth.domain.zone import Zone
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.host import Service
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.migration import Migration
+from berth.domain.compute.quota import Quota
+from berth.domain.inventory.provider import Provider
+from berth.domain.ledger.record import Kind
+from berth.domain.zones.zone import Zone
 
 Value = str | int | float | bool | None
 Row = tuple[Value, ...]

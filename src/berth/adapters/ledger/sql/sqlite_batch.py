@@ -23,7 +23,7 @@ from berth.adapters.ledger.sql.counted import counting_statement
 from berth.adapters.ledger.sql.loading import keys_in_order, loading_statement
 from berth.adapters.ledger.sql.sheets import Row, Sheets, Value
 from berth.domain.errors import LedgerError
-from berth.domain.record import Kind
+from berth.domain.ledger.record import Kind
 
 Loaded = tuple[int | None, int, *tuple[str, ...]]
 """The first version in the daybook, the newest of all, and texts of JSON."""

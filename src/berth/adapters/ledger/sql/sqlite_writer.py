@@ -28,8 +28,8 @@ from berth.adapters.ledger.sql.clerk import Clerk
 from berth.adapters.ledger.sql.recent import News
 from berth.adapters.ledger.sql.sqlite_file import connect
 from berth.domain.errors import BerthError, UnavailableError
-from berth.domain.record import Kind
-from berth.domain.write import Outcome, Unit
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Outcome, Unit
 
 _POST_AFTER_S: Final = 2.0
 """How long what is committed may be missing in the tables, when nobody asks for it."""

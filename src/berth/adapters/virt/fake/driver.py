@@ -7,9 +7,9 @@ from urllib.parse import quote, urlsplit
 
 from berth.adapters.virt.fake.host import FakeHost, report_of
 from berth.adapters.virt.fake.machine import FakeGuest, FakeMachine, FakeNetwork
-from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.compute.build_failure import BuildError, FailureCause
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError
-from berth.domain.instance import Instance
 from berth.ports.clock import Clock
 from berth.ports.virt import Guest, GuestEvent, Leftover, Power, Report, Verb
 

@@ -5,11 +5,11 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from berth.domain.host import Host
-from berth.domain.numa import NumaCell
-from berth.domain.pci import PciPool
-from berth.domain.provider import Provider
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.compute.host import Host
+from berth.domain.hardware.numa import NumaCell
+from berth.domain.hardware.pci import PciPool
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.ports.virt import ChildReport, Report, Verb
 
 _NAMESPACE = uuid.UUID("0d7a2a50-3b0e-5d3c-8f6b-0c2e6a1b9e77")

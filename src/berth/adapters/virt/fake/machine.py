@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from berth.adapters.virt.hints import Hints
-from berth.domain.flavor import Flavor
+from berth.domain.compute.flavor import Flavor
 from berth.ports.virt import GuestEvent, Power
 
 

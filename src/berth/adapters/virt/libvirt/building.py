@@ -18,8 +18,8 @@ from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import Record
 from berth.adapters.virt.libvirt.roster import Roster, Seen
 from berth.adapters.virt.sizes import Size
-from berth.domain.build_failure import BuildError, FailureCause
-from berth.domain.instance import Instance
+from berth.domain.compute.build_failure import BuildError, FailureCause
+from berth.domain.compute.instance import Instance
 from berth.ports.virt import Power
 
 _changed = msgspec.structs.replace

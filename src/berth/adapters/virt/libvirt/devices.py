@@ -5,8 +5,8 @@ from xml.etree import ElementTree as ET
 
 from berth.adapters.virt.libvirt.binding import XML_INACTIVE, Connect
 from berth.adapters.virt.machine_facts import Linux
-from berth.domain.assignment import Assignment
-from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.compute.build_failure import BuildError, FailureCause
+from berth.domain.hardware.assignment import Assignment
 
 _PARTS = ("domain", "bus", "slot")
 

@@ -24,9 +24,9 @@ from berth.adapters.virt.libvirt.roster import Roster, Seen
 from berth.adapters.virt.libvirt.stopping import cut_off, press
 from berth.adapters.virt.sizes import Size
 from berth.adapters.virt.storing import Storage
-from berth.domain.build_failure import BuildError
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
-from berth.domain.instance import Instance
 from berth.ports.clock import Clock
 from berth.ports.virt import Guest, GuestEvent, Leftover, Power, Report, Verb
 

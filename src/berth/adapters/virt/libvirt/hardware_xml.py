@@ -5,10 +5,10 @@ from xml.etree import ElementTree as ET
 
 from berth.adapters.virt.libvirt.floating import Floating, listed
 from berth.adapters.virt.libvirt.record import Record
-from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.compute.build_failure import BuildError, FailureCause
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
-from berth.domain.hardware_share import CellShare
-from berth.domain.instance import Instance
+from berth.domain.hardware.hardware_share import CellShare
 
 _KB_PER_MB = 1024
 

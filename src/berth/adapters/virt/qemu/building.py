@@ -11,9 +11,9 @@ from berth.adapters.virt.qemu.host import QemuHost
 from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.spec import Spec
 from berth.adapters.virt.sizes import Size
-from berth.domain.build_failure import BuildError, FailureCause
+from berth.domain.compute.build_failure import BuildError, FailureCause
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
-from berth.domain.instance import Instance
 from berth.ports.clock import Clock
 from berth.ports.virt import Power
 

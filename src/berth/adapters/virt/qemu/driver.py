@@ -19,9 +19,9 @@ from berth.adapters.virt.qemu.roster import Roster
 from berth.adapters.virt.qemu.spec import UnwrittenError
 from berth.adapters.virt.sizes import Size
 from berth.adapters.virt.storing import Storage
-from berth.domain.build_failure import BuildError
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
-from berth.domain.instance import Instance
 from berth.ports.clock import Clock
 from berth.ports.virt import Guest, GuestEvent, Leftover, Power, Report, Verb
 

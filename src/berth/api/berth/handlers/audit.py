@@ -2,7 +2,7 @@
 
 from berth.api.berth.schemas.audit import AuditQuery
 from berth.api.routing import Answer, Call
-from berth.domain.discrepancy import AuditAges, AuditReport
+from berth.domain.ledger.discrepancy import AuditAges, AuditReport
 from berth.services.auditing import Auditing
 
 

@@ -6,7 +6,7 @@ from berth.api.berth.schemas.decisions import DecisionsAnswer, DecisionsQuery
 from berth.api.compute.handlers.server_orders import named_as_sent, read_order
 from berth.api.links import limit_of
 from berth.api.routing import Answer, Call
-from berth.domain.decision import Decision, FilterCount, Placement, Refusal
+from berth.domain.compute.decision import Decision, FilterCount, Placement, Refusal
 from berth.domain.errors import InvalidInputError, NotFoundError
 
 

@@ -1,7 +1,7 @@
 """NUMA cells and PCI devices of hosts, as Berth's own API writes them."""
 
 from berth.api.berth.schemas.hosts import NumaCellView, PagesView, PciPoolView
-from berth.domain.cpu_sets import cpus_of
+from berth.domain.hardware.cpu_sets import cpus_of
 from berth.tables.host.cell_use import FreeCell
 from berth.tables.host.pci import FreePool
 

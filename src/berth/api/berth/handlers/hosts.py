@@ -17,9 +17,9 @@ from berth.api.codec import encode
 from berth.api.fleet import host_uuids, page_after, views_of
 from berth.api.parts import ApiParts
 from berth.api.routing import Answer, Call
-from berth.domain.host import Service
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
+from berth.domain.compute.host import Service
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
 from berth.services.fleet.hosts import HostView
 
 

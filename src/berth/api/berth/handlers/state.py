@@ -7,7 +7,7 @@ from typing import cast
 
 from berth.api.codec import encode
 from berth.api.routing import Answer, Call
-from berth.domain.change import Snapshot
+from berth.domain.ledger.change import Snapshot
 
 _CHUNK = 256
 

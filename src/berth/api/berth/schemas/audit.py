@@ -4,7 +4,7 @@ from typing import Annotated
 
 from berth.api.codec import Meta, Model
 from berth.api.values import COUNT_MAX
-from berth.domain.discrepancy import AuditAges
+from berth.domain.ledger.discrepancy import AuditAges
 
 Age = Annotated[float, Meta(ge=0, le=COUNT_MAX)]
 """Seconds."""

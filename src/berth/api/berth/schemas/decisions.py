@@ -2,7 +2,7 @@
 
 from berth.api.codec import UNSET, Model, UnsetType, View
 from berth.api.values import Limit
-from berth.domain.decision import Decision, Verdict
+from berth.domain.compute.decision import Decision, Verdict
 
 
 class DecisionsQuery(Model):

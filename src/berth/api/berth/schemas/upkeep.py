@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from berth.api.codec import Meta, Model, View
-from berth.domain.resources import RATIO_MAX
+from berth.domain.inventory.resources import RATIO_MAX
 
 ClassName = Annotated[str, Meta(min_length=1, max_length=255)]
 

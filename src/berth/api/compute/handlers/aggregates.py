@@ -12,7 +12,7 @@ from berth.api.compute.schemas.aggregates import (
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
 from berth.api.values import check_edges, naive_time
-from berth.domain.aggregate import AZ_KEY, Aggregate
+from berth.domain.compute.aggregate import AZ_KEY, Aggregate
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 
 _UUID = (2, 41)

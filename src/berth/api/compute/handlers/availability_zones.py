@@ -11,7 +11,7 @@ from berth.api.compute.schemas.availability_zones import (
 from berth.api.fleet import zones_of
 from berth.api.routing import Answer, Call
 from berth.api.values import naive_time
-from berth.domain.host import Service
+from berth.domain.compute.host import Service
 
 
 async def list_zones(call: Call) -> Answer:

@@ -19,8 +19,8 @@ from berth.api.links import Link, Linker, limit_of, linker_of, next_page, page_o
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
 from berth.api.values import check_edges, flag, whole
+from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.domain.flavor import Flavor
 
 _DESCRIPTION = (2, 55)
 _EXTRA_SPECS = (2, 61)

@@ -22,9 +22,9 @@ from berth.api.microversion import Version
 from berth.api.parts import ApiParts
 from berth.api.routing import Answer, Call
 from berth.api.values import flag, number_of
+from berth.domain.compute.host import Service
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.domain.host import Service
-from berth.domain.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.ports.ledger import InstanceQuery
 from berth.services.fleet.hosts import HostView
 

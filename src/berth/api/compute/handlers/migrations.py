@@ -16,9 +16,9 @@ from berth.api.errors import HttpError
 from berth.api.links import COMPUTE, Link, limit_of, linker_of, next_page
 from berth.api.routing import Answer, Call
 from berth.api.values import naive_time, number_of
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.migration import Migration, MoveKind, Stage
 from berth.domain.errors import InstanceStateError, InvalidInputError, NotFoundError
-from berth.domain.instance import Instance
-from berth.domain.migration import Migration, MoveKind, Stage
 from berth.ports.ledger import MigrationQuery
 from berth.services.servers.operations import CANCELLABLE
 

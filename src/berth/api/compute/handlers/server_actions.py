@@ -12,10 +12,10 @@ from berth.api.compute.schemas.server_actions import Lock, Reboot, ResetState
 from berth.api.compute.schemas.servers import ServerAction
 from berth.api.errors import HttpError
 from berth.api.routing import Answer, Call
-from berth.domain import lifecycle
+from berth.domain.compute import lifecycle
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.lifecycle import Step
 from berth.domain.errors import InvalidInputError
-from berth.domain.instance import Instance, Status
-from berth.domain.lifecycle import Step
 from berth.services.requests.permissions import may_unlock
 
 _Handler = Callable[[Call, Instance, object], Awaitable[Answer]]

@@ -6,8 +6,8 @@ from berth.api.codec import Meta, Model
 from berth.api.compute.handlers.action_arguments import read
 from berth.api.errors import HttpError
 from berth.api.routing import Answer, Call
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
-from berth.domain.instance import Instance
 from berth.services.servers.consoles import read_console
 
 

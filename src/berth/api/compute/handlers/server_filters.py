@@ -9,9 +9,9 @@ from berth.api.compute.schemas.servers import ServersQuery
 from berth.api.compute.views.servers import ServerWriter, extra_of, power_state
 from berth.api.routing import Call
 from berth.api.values import flag
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.lifecycle import status_shown
 from berth.domain.errors import InvalidInputError
-from berth.domain.instance import Instance
-from berth.domain.lifecycle import status_shown
 from berth.services.requests.permissions import LOCKED, vm_state
 
 Accepts = Callable[[Instance], bool]

@@ -13,8 +13,8 @@ from berth.api.links import limit_of
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
 from berth.api.values import check_edges, whole
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InvalidInputError
-from berth.domain.server_group import GroupPolicy, ServerGroup
 
 _OWNER = (2, 13)
 _SOFT = (2, 15)

@@ -20,9 +20,9 @@ from berth.api.links import Link, limit_of, next_page
 from berth.api.routing import Answer, Call
 from berth.api.values import flag, moment
 from berth.api.zones.tree_lists import BelowPage, below_of, page_below
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.lifecycle import status_shown
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.lifecycle import status_shown
 from berth.ports.ledger import InstanceQuery
 
 Links = tuple[Link, ...] | UnsetType

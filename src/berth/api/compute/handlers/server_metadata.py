@@ -9,8 +9,8 @@ from berth.api.compute.schemas.server_views import MetadataAnswer, MetadataItemA
 from berth.api.compute.schemas.servers import MetadataBody, MetadataItemBody
 from berth.api.errors import HttpError
 from berth.api.routing import Answer, Call
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.domain.instance import Instance
 from berth.services.requests.permissions import check_lock
 
 _ITEMS_MAX = 128

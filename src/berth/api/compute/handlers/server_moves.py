@@ -22,12 +22,12 @@ from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
 from berth.api.values import flag
 from berth.api.zones.named_actions import flavor_called, stated_flavor
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import (
     ConflictError,
     InstanceStateError,
     InvalidInputError,
 )
-from berth.domain.instance import Instance
 from berth.services.servers.moves import Target
 
 _COLD_HOST: Final = (2, 56)

@@ -13,9 +13,9 @@ from berth.api.fleet import host_of_node
 from berth.api.microversion import Version, text_of
 from berth.api.routing import Call
 from berth.api.values import Flag, flag, whole
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import COUNT_MAX, Destination
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.domain.image import Image
-from berth.domain.request import COUNT_MAX, Destination
 from berth.services.servers.instances import Order
 
 _KEYS = uuid.UUID("b3f0a1de-6a0e-5f0c-9a53-0a6f3a7a1c55")

@@ -15,10 +15,10 @@ from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
 from berth.api.values import flag
 from berth.api.zones.named_actions import stated_image
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import Operation, Request
 from berth.domain.errors import ConflictError, InvalidInputError
-from berth.domain.image import Image
-from berth.domain.instance import Instance
-from berth.domain.request import Operation, Request
 from berth.scheduling.evaluation.refusal_texts import without_reasons
 from berth.scheduling.rules.reduction import CHECK_TYPE, REBUILD
 

@@ -5,8 +5,8 @@ from typing import Final, cast
 
 from berth.api.compute.views.servers import ServerWriter, extra_of, hostname, power_state
 from berth.api.routing import Call
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.domain.instance import Instance
 from berth.services.requests.permissions import LOCKED, vm_state
 
 _Value = str | float | None

@@ -7,8 +7,8 @@ from berth.api.compute.schemas.server_tags import TagsAnswer, TagsBody
 from berth.api.compute.views.servers import Extra, extra_of
 from berth.api.errors import HttpError
 from berth.api.routing import Answer, Call
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.domain.instance import Instance
 
 _TAGS_MAX = 50
 _LENGTH_MAX = 60

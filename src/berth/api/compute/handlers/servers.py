@@ -18,8 +18,8 @@ from berth.api.compute.views.servers import Extra, ServerWriter, extra_of
 from berth.api.links import COMPUTE, linker_of
 from berth.api.routing import Answer, Call
 from berth.api.zones.handlers import build_by_offers
+from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from berth.domain.instance import Instance, Status
 from berth.services.requests.permissions import check_lock
 from berth.services.servers.instances import Accepted
 

@@ -13,8 +13,8 @@ from berth.api.compute.schemas.services import (
 from berth.api.fleet import zone_of
 from berth.api.routing import Answer, Call
 from berth.api.values import flag, naive_time, number_of
+from berth.domain.compute.host import Service
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.domain.host import Service
 
 BINARY = "nova-compute"
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from berth.api.codec import UNSET, Meta, Model, Name, UnsetType, View
 from berth.api.values import Limit, Whole
-from berth.domain.server_group import GroupPolicy
+from berth.domain.compute.server_group import GroupPolicy
 
 
 class Rules(Model):

@@ -18,8 +18,8 @@ from berth.api.links import Linker, linker_of
 from berth.api.microversion import Version
 from berth.api.routing import Call
 from berth.api.values import isotime, naive_time
-from berth.domain.instance import Instance, Status
-from berth.domain.lifecycle import status_shown
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.lifecycle import status_shown
 from berth.scheduling.evaluation.refusal_texts import without_reasons
 from berth.services.requests.permissions import LOCKED, vm_state
 

@@ -5,7 +5,7 @@ from typing import Any
 from berth.api.placement.actions import Ask, Reply, json_reply
 from berth.api.placement.finding import provider_of
 from berth.api.placement.refusing import AGAIN, concurrent, told
-from berth.domain.provider import Provider
+from berth.domain.inventory.provider import Provider
 from berth.services.providers.refusals import RefusedError, Why
 
 CHANGED = (

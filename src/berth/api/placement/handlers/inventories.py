@@ -9,8 +9,8 @@ from berth.api.placement.finding import provider_of
 from berth.api.placement.refusing import AGAIN, concurrent, no_provider_found, told
 from berth.api.placement.views.inventories import inventories_view, inventory_view
 from berth.api.placement.views.providers import changed_s
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
 from berth.services.providers.refusals import RefusedError, Why
 
 _MAY_RESERVE_ALL = 26

@@ -11,7 +11,7 @@ from berth.api.placement.reading import check
 from berth.api.placement.refusing import concurrent, no_provider_found, told
 from berth.api.placement.schemas.names import TRAIT_NAME
 from berth.api.placement.views.times import newest
-from berth.domain.provider import Provider
+from berth.domain.inventory.provider import Provider
 from berth.services.providers.refusals import RefusedError, Why
 from berth.tables.vocabulary import Vocabulary
 

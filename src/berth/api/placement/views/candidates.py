@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.api.codec import encode
-from berth.domain.provider import Provider
+from berth.domain.inventory.provider import Provider
 from berth.scheduling.candidates.finding import Amounts, Composed, Found
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.columnar.bitsets import Rows

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from berth.domain.provider import Provider
-from berth.domain.resources import Inventory
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.resources import Inventory
 
 _GENERATION = "resource_provider_generation"
 

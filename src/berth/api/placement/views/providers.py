@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.api.codec import encode
-from berth.domain.provider import Provider
+from berth.domain.inventory.provider import Provider
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.columnar.column_set import grown
 from berth.tables.provider.providers import ProviderTable

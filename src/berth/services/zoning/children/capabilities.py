@@ -6,7 +6,7 @@ from math import isfinite
 import numpy as np
 
 from berth.domain.errors import InvalidInputError
-from berth.domain.zone import ZoneInfo
+from berth.domain.zones.zone import ZoneInfo
 from berth.ports.clock import Clock
 from berth.services.replica.replica import Replica
 

@@ -1,6 +1,6 @@
 """Comparing: whether the scores of a policy mean the same in every zone (ADR 0025)."""
 
-from berth.domain.request import Operation
+from berth.domain.compute.request import Operation
 from berth.scheduling.drivers.multi import MultiScheduler
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.rules.rule import Normalisation

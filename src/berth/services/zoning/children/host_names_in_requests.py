@@ -7,8 +7,8 @@ offers one could learn the names of its hosts, one letter after the other.
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Flavor
 from berth.scheduling.rules.attributes import HOST_ATTRIBUTES
 from berth.scheduling.rules.json_query import attributes_of, parse
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from berth.domain.change import Change, Gone, Snapshot
 from berth.domain.errors import BerthError
-from berth.domain.record import Kind
-from berth.domain.zone import Zone, ZoneInfo
+from berth.domain.ledger.change import Change, Gone, Snapshot
+from berth.domain.ledger.record import Kind
+from berth.domain.zones.zone import Zone, ZoneInfo
 from berth.ports.clock import Clock
 from berth.ports.measures import CHILD_ZONES
 from berth.ports.metrics import Reading

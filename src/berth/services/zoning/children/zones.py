@@ -7,9 +7,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from berth.domain.record import Kind
-from berth.domain.write import Add, Put, Unit
-from berth.domain.zone import Zone, check_zone_name
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Add, Put, Unit
+from berth.domain.zones.zone import Zone, check_zone_name
 from berth.ports.ledger import Ledger
 from berth.services.crypto.sealing import Sealer
 from berth.services.providers.guarded_saves import save_guarded

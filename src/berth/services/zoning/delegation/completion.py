@@ -5,12 +5,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from berth.domain.decision import OVER_TREE, Decision, Refusal, RefusalCode, Verdict, ZoneCount
+from berth.domain.compute.decision import (
+    OVER_TREE,
+    Decision,
+    Refusal,
+    RefusalCode,
+    Verdict,
+    ZoneCount,
+)
+from berth.domain.compute.instance import Fault, Instance, Status, Task
 from berth.domain.errors import ConflictError, NotFoundError
-from berth.domain.instance import Fault, Instance, Status, Task
-from berth.domain.record import Kind
-from berth.domain.write import Committed, Put, Remove, Write
-from berth.domain.zone import Errand, ErrandStage
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Committed, Put, Remove, Write
+from berth.domain.zones.zone import Errand, ErrandStage
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.servers.moves import NO_VALID_HOST

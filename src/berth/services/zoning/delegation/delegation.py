@@ -6,15 +6,15 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final, NamedTuple
 
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import ConflictError, UnavailableError
-from berth.domain.instance import Instance
-from berth.domain.offer import OfferFlaw
-from berth.domain.record import Kind
-from berth.domain.request import Request
-from berth.domain.server_group import ServerGroup
-from berth.domain.write import Guard, Put, Rejected, Remove, Within, Write
-from berth.domain.zone import Errand, ErrandStage, Zone
-from berth.domain.zone_orders import BuildItem, BuildOrder, ReleaseOrder, Withdrawal
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Guard, Put, Rejected, Remove, Within, Write
+from berth.domain.zones.offer import OfferFlaw
+from berth.domain.zones.zone import Errand, ErrandStage, Zone
+from berth.domain.zones.zone_orders import BuildItem, BuildOrder, ReleaseOrder, Withdrawal
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry

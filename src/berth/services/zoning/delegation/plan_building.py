@@ -6,11 +6,13 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple, Protocol
 
-from berth.domain.decision import Decision, Verdict
+from berth.domain.compute.decision import Decision, Verdict
+from berth.domain.compute.footprint import QuotaExceededError
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.request import Destination, Request
 from berth.domain.errors import ConflictError
-from berth.domain.footprint import QuotaExceededError
-from berth.domain.instance import Instance, Status
-from berth.domain.offer import (
+from berth.domain.ledger.write import Within
+from berth.domain.zones.offer import (
     ChildTerms,
     HostTerms,
     OfferFlaw,
@@ -19,10 +21,8 @@ from berth.domain.offer import (
     OfferTerms,
     OnGone,
 )
-from berth.domain.request import Destination, Request
-from berth.domain.write import Within
-from berth.domain.zone import Errand, ErrandStage
-from berth.domain.zone_orders import BuildItem, BuildOrder, BuildOutcome
+from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.zone_orders import BuildItem, BuildOrder, BuildOutcome
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.replica.replica import Replica

@@ -12,12 +12,12 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import BerthError, UnavailableError
-from berth.domain.instance import Instance
-from berth.domain.record import Kind
-from berth.domain.write import Committed, Guard, Put, Remove, Write
-from berth.domain.zone import Errand, ErrandStage, Zone
-from berth.domain.zone_orders import ServerBelow
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Committed, Guard, Put, Remove, Write
+from berth.domain.zones.zone import Errand, ErrandStage, Zone
+from berth.domain.zones.zone_orders import ServerBelow
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry

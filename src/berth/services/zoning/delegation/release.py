@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import ConflictError, NotFoundError, UnavailableError
-from berth.domain.flavor import Flavor
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.write import Put
-from berth.domain.zone import Errand
-from berth.domain.zone_orders import ReleaseOrder, Surplus, Withdrawal
+from berth.domain.ledger.write import Put
+from berth.domain.zones.zone import Errand
+from berth.domain.zones.zone_orders import ReleaseOrder, Surplus, Withdrawal
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import ConflictError
-from berth.domain.instance import Instance, Status
-from berth.domain.record import PendingRequest
-from berth.domain.write import Put
-from berth.domain.zone import Errand, ErrandStage
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.ledger.write import Put
+from berth.domain.zones.zone import Errand, ErrandStage
 from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save
 from berth.services.zoning.delegation.release import withdrawn_ms

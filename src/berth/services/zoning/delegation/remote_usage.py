@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import ConflictError
-from berth.domain.flavor import Flavor
-from berth.domain.write import Guard, Put, Rejected, Within, Write
-from berth.domain.zone import Errand
+from berth.domain.ledger.write import Guard, Put, Rejected, Within, Write
+from berth.domain.zones.zone import Errand
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.requests.quota_limits import check_excess

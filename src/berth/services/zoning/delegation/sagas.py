@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import BerthError, ConflictError
-from berth.domain.instance import Instance
-from berth.domain.record import PendingRequest
-from berth.domain.request import Request
-from berth.domain.server_group import ServerGroup
-from berth.domain.write import Guard, Put, Rejected
-from berth.domain.zone import Errand, ErrandStage
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.ledger.write import Guard, Put, Rejected
+from berth.domain.zones.zone import Errand, ErrandStage
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry

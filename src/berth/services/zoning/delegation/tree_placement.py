@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from berth.domain.decision import Decision, NoValidHostError
+from berth.domain.compute.decision import Decision, NoValidHostError
+from berth.domain.compute.request import Destination, Operation, Request
+from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import ConflictError
-from berth.domain.offer import ChildTerms, HostTerms, OfferFlaw, OfferKey
-from berth.domain.record import PendingRequest
-from berth.domain.request import Destination, Operation, Request
-from berth.domain.server_group import ServerGroup
-from berth.domain.zone_orders import SelectOrder, Surplus
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.zones.offer import ChildTerms, HostTerms, OfferFlaw, OfferKey
+from berth.domain.zones.zone_orders import SelectOrder, Surplus
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.replica.replica import Replica

@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from berth.domain.errors import BerthError
-from berth.domain.zone import Errand, ErrandStage
+from berth.domain.zones.zone import Errand, ErrandStage
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.measures import ZONE_INSTANCES_UNWANTED

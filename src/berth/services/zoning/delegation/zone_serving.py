@@ -1,6 +1,6 @@
 """Serving: what one scheduler does for its zone, at the commands of the bus."""
 
-from berth.domain.zone_orders import BuildOrder, Offers, ReleaseOrder, SelectOrder
+from berth.domain.zones.zone_orders import BuildOrder, Offers, ReleaseOrder, SelectOrder
 from berth.ports.bus import Bus
 from berth.services.zoning.delegation.plan_building import Building
 from berth.services.zoning.delegation.release import Releasing

@@ -13,11 +13,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from berth.domain.compute.request import Request
 from berth.domain.errors import BerthError, UnavailableError
-from berth.domain.offer import SELECT_ID_BYTES
-from berth.domain.request import Request
-from berth.domain.zone import Errand, Zone, ZoneInfo
-from berth.domain.zone_orders import (
+from berth.domain.zones.offer import SELECT_ID_BYTES
+from berth.domain.zones.zone import Errand, Zone, ZoneInfo
+from berth.domain.zones.zone_orders import (
     BuildOrder,
     BuildOutcome,
     Offers,

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import COUNT_MAX, Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InvalidInputError
-from berth.domain.flavor import Flavor
-from berth.domain.image import Image
-from berth.domain.offer import SELECT_ID_BYTES
-from berth.domain.request import COUNT_MAX, Request
-from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.zone_orders import Surplus
+from berth.domain.zones.offer import SELECT_ID_BYTES
+from berth.domain.zones.zone_orders import Surplus
 from berth.services.crypto.base64url import raw_of, url_text_of
 from berth.services.zoning.messages.loop_tokens import MARK_BYTES
 

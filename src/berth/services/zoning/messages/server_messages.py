@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from berth.domain.zone_orders import ServerBelow
+from berth.domain.zones.zone_orders import ServerBelow
 
 _RESIZING: Final = frozenset({"RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE"})
 

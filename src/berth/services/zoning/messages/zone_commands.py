@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
-from berth.domain.instance import Instance
-from berth.domain.offer import HostTerms, OfferFlaw, OfferKey
-from berth.domain.request import Request
-from berth.domain.zone_orders import (
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import Request
+from berth.domain.zones.offer import HostTerms, OfferFlaw, OfferKey
+from berth.domain.zones.zone_orders import (
     BuildOrder,
     BuildOutcome,
     Offers,

@@ -7,10 +7,10 @@ can say no more of an instance than they have fields for.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from berth.domain.instance import Instance
-from berth.domain.offer import BLOB_BYTES_MAX, BLOB_BYTES_MIN, OfferFlaw
-from berth.domain.request import COUNT_MAX, instance_uuid_of
-from berth.domain.zone_orders import (
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import COUNT_MAX, instance_uuid_of
+from berth.domain.zones.offer import BLOB_BYTES_MAX, BLOB_BYTES_MIN, OfferFlaw
+from berth.domain.zones.zone_orders import (
     OFFER_BYTES,
     BuildItem,
     BuildOrder,

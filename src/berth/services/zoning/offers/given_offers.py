@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from berth.domain.zone import Zone
-from berth.domain.zone_orders import Surplus
+from berth.domain.zones.zone import Zone
+from berth.domain.zones.zone_orders import Surplus
 from berth.ports.clock import Clock
 
 

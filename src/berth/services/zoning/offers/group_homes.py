@@ -3,12 +3,12 @@
 from collections.abc import Collection
 from dataclasses import replace
 
+from berth.domain.compute.instance import Instance, Task
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import ConflictError
-from berth.domain.instance import Instance, Task
-from berth.domain.offer import ChildTerms, HostTerms
-from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.write import Committed, Guard, Put
-from berth.domain.zone import Errand, ErrandStage
+from berth.domain.ledger.write import Committed, Guard, Put
+from berth.domain.zones.offer import ChildTerms, HostTerms
+from berth.domain.zones.zone import Errand, ErrandStage
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.replica.replica import Replica
 

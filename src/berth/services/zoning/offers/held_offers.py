@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from berth.domain.decision import Placement
+from berth.domain.compute.decision import Placement
+from berth.domain.compute.request import Request
 from berth.domain.named_uuid import named_uuid
-from berth.domain.offer import OfferKey
-from berth.domain.request import Request
+from berth.domain.zones.offer import OfferKey
 from berth.ports.clock import Clock
 from berth.ports.measures import OFFERS_HELD
 from berth.ports.metrics import Reading

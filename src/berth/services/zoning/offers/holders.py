@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 from berth.domain.errors import UnavailableError
-from berth.domain.offer import OfferFlaw
-from berth.domain.zone_orders import Surplus
+from berth.domain.zones.offer import OfferFlaw
+from berth.domain.zones.zone_orders import Surplus
 from berth.ports.bus import Bus
 from berth.ports.telemetry import Telemetry
 from berth.services.zoning.messages.zone_commands import (

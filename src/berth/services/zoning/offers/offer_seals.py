@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
-from berth.domain.offer import (
+from berth.domain.zones.offer import (
     BLOB_BYTES_MAX,
     BLOB_BYTES_MIN,
     ChildTerms,

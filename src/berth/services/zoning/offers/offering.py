@@ -4,11 +4,11 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from berth.domain.decision import Decision, RefusalCode, Verdict
-from berth.domain.offer import SELECT_ID_BYTES
-from berth.domain.request import Request
-from berth.domain.server_group import ServerGroup
-from berth.domain.zone_orders import SelectOrder
+from berth.domain.compute.decision import Decision, RefusalCode, Verdict
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import ServerGroup
+from berth.domain.zones.offer import SELECT_ID_BYTES
+from berth.domain.zones.zone_orders import SelectOrder
 from berth.ports.clock import Clock
 from berth.services.decisions.decisions import Deciding
 from berth.services.replica.follower import Follower

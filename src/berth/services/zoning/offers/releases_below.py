@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from berth.domain.errors import BerthError
-from berth.domain.zone import Zone
-from berth.domain.zone_orders import ReleaseOrder, Surplus
+from berth.domain.zones.zone import Zone
+from berth.domain.zones.zone_orders import ReleaseOrder, Surplus
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from berth.domain.offer import DIGEST_BYTES
-from berth.domain.request import Request
+from berth.domain.compute.request import Request
+from berth.domain.zones.offer import DIGEST_BYTES
 
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
 _asked_of: Final = attrgetter(

@@ -5,12 +5,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from berth.domain.decision import Decision
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.request import Request
 from berth.domain.errors import BerthError
-from berth.domain.offer import SELECT_ID_BYTES, ChildTerms, HostTerms, OfferKey, OfferTerms
-from berth.domain.request import Request
-from berth.domain.zone import Zone
-from berth.domain.zone_orders import Offers, SelectOrder, Surplus
+from berth.domain.zones.offer import SELECT_ID_BYTES, ChildTerms, HostTerms, OfferKey, OfferTerms
+from berth.domain.zones.zone import Zone
+from berth.domain.zones.zone_orders import Offers, SelectOrder, Surplus
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones

@@ -6,9 +6,9 @@ from dataclasses import replace
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
 from berth.agent.executor import Bench, HostWork
 from berth.agent.pool import Agent, AgentPool
-from berth.domain.host import Service
-from berth.domain.instance import Instance
-from berth.domain.write import Put
+from berth.domain.compute.host import Service
+from berth.domain.compute.instance import Instance
+from berth.domain.ledger.write import Put
 from berth.lab.kernel import VirtualClock
 from berth.services.placement.pending_requests import PendingRequests
 from tests.unit.api.cloud import Answer, FakeClock, Json, Stack

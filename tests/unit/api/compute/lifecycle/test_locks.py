@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.domain.instance import Instance
+from berth.domain.compute.instance import Instance
 from tests.unit.api.compute.lifecycle.staffed import OWNER, Staffed
 
 ACTIONS = ["os-stop", "pause", "suspend", "shelve", "forceDelete"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from berth.domain.instance import Status, Task
-from berth.domain.lifecycle import status_shown
+from berth.domain.compute.instance import Status, Task
+from berth.domain.compute.lifecycle import status_shown
 from tests.unit.api.compute.lifecycle.staffed import OWNER, Staffed
 
 SHOWN = [

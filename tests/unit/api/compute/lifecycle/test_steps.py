@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.domain.instance import Status, Task
+from berth.domain.compute.instance import Status, Task
 from tests.unit.api.compute.lifecycle.conftest import MakeStaffed
 from tests.unit.api.compute.lifecycle.staffed import OTHER, OWNER, Staffed
 

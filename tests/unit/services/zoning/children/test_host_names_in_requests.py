@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.request import Request
+from berth.domain.compute.request import Request
 from berth.scheduling.rules.attributes import HOST_ATTRIBUTES
 from berth.services.zoning.children.host_names_in_requests import names_hosts
 from tests.unit.services.zoning.houses import NearZones, open_house, request_of

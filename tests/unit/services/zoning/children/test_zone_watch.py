@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from berth.domain.change import Change, Gone, Snapshot
 from berth.domain.errors import UnavailableError
-from berth.domain.record import Kind
-from berth.domain.zone import Zone, ZoneInfo
+from berth.domain.ledger.change import Change, Gone, Snapshot
+from berth.domain.ledger.record import Kind
+from berth.domain.zones.zone import Zone, ZoneInfo
 from berth.lab.kernel import VirtualClock
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
 from tests.unit.services.wiring import Told, running

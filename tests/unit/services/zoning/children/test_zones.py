@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from berth.domain.zone import Zone
+from berth.domain.zones.zone import Zone
 from berth.services.crypto.sealing import KEY_BYTES, Sealer
 from berth.services.zoning.children.zones import NewZone, ZoneChange, Zones
 from tests.unit.services.wiring import TappedLedger

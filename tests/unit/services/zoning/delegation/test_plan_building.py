@@ -6,15 +6,15 @@ from uuid import UUID
 
 import pytest
 
-from berth.domain.decision import Decision
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.offer import OfferFlaw, OfferKey, OnGone
-from berth.domain.request import Request
-from berth.domain.resources import VCPU
-from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.write import Put
-from berth.domain.zone import Errand, ErrandStage
-from berth.domain.zone_orders import BuildOrder, BuildOutcome
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.write import Put
+from berth.domain.zones.offer import OfferFlaw, OfferKey, OnGone
+from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.zone_orders import BuildOrder, BuildOutcome
 from tests.unit.services.zoning.houses import (
     House,
     NearZones,

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from berth.domain.errors import UnavailableError
-from berth.domain.write import Put
-from berth.domain.zone import Errand, Zone
-from berth.domain.zone_orders import ServerBelow
+from berth.domain.ledger.write import Put
+from berth.domain.zones.zone import Errand, Zone
+from berth.domain.zones.zone_orders import ServerBelow
 from berth.services.zoning.delegation.recount import PAUSE_S, Recounting
 from tests.unit.services.wiring import order_of, running
 from tests.unit.services.zoning.houses import House, open_tree, request_of

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.decision import Decision
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import InvalidInputError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.record import Kind, PendingRequest
-from berth.domain.write import Put, Remove
-from berth.domain.zone import Errand, ErrandStage
+from berth.domain.ledger.record import Kind, PendingRequest
+from berth.domain.ledger.write import Put, Remove
+from berth.domain.zones.zone import Errand, ErrandStage
 from berth.ports.measures import ZONE_INSTANCES_UNWANTED
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.requests.commands import PlaceOrder, Places

@@ -9,8 +9,8 @@ import pytest
 
 from berth.adapters.ledger import MemoryLedger
 from berth.domain.errors import ConflictError, UnavailableError
-from berth.domain.write import Put
-from berth.domain.zone import Errand, ErrandStage
+from berth.domain.ledger.write import Put
+from berth.domain.zones.zone import Errand, ErrandStage
 from berth.lab.kernel import VirtualClock
 from berth.services.zoning.delegation.remote_usage import Begun, CountingBelow
 from berth.testing.builders import make_flavor

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.decision import Decision, Verdict
+from berth.domain.compute.decision import Decision, Verdict
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import ConflictError, UnavailableError
-from berth.domain.instance import Instance, Status, Task
-from berth.domain.offer import OfferFlaw
-from berth.domain.record import PendingRequest
-from berth.domain.request import Request
-from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.write import Put
-from berth.domain.zone import Errand, ErrandStage, Zone
-from berth.domain.zone_orders import BuildOrder, BuildOutcome, ReleaseOrder
+from berth.domain.ledger.record import PendingRequest
+from berth.domain.ledger.write import Put
+from berth.domain.zones.offer import OfferFlaw
+from berth.domain.zones.zone import Errand, ErrandStage, Zone
+from berth.domain.zones.zone_orders import BuildOrder, BuildOutcome, ReleaseOrder
 from berth.services.requests.commands import PlaceOrder
 from berth.services.zoning.delegation.sagas import Journeys
 from tests.unit.services.wiring import order_of

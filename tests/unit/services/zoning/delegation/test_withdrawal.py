@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from berth.domain.decision import Verdict
+from berth.domain.compute.decision import Verdict
+from berth.domain.compute.instance import Instance, Task
 from berth.domain.errors import UnavailableError
-from berth.domain.instance import Instance, Task
-from berth.domain.write import Put
-from berth.domain.zone import Errand, ErrandStage
+from berth.domain.ledger.write import Put
+from berth.domain.zones.zone import Errand, ErrandStage
 from tests.unit.services.wiring import order_of, running
 from tests.unit.services.zoning.houses import House, open_tree, request_of
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import UnavailableError
-from berth.domain.offer import OfferFlaw
-from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.zone import Zone, ZoneInfo
-from berth.domain.zone_orders import (
+from berth.domain.zones.offer import OfferFlaw
+from berth.domain.zones.zone import Zone, ZoneInfo
+from berth.domain.zones.zone_orders import (
     BuildOutcome,
     Offers,
     ReleaseOrder,

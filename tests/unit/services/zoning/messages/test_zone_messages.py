@@ -7,10 +7,10 @@ from typing import TypeVar
 import msgspec
 import pytest
 
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InvalidInputError
-from berth.domain.offer import OfferFlaw
-from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.zone_orders import (
+from berth.domain.zones.offer import OfferFlaw
+from berth.domain.zones.zone_orders import (
     BuildItem,
     BuildOrder,
     BuildOutcome,

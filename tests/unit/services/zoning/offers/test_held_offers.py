@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from berth.domain.decision import Placement, ScoredHost
-from berth.domain.offer import OfferKey
-from berth.domain.resources import MEMORY_MB, VCPU
+from berth.domain.compute.decision import Placement, ScoredHost
+from berth.domain.inventory.resources import MEMORY_MB, VCPU
+from berth.domain.zones.offer import OfferKey
 from berth.lab.kernel import VirtualClock
 from berth.services.replica.replica import Replica
 from berth.services.zoning.offers.held_offers import HeldOffers, steady_s

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from berth.adapters.bus.local import LocalBus
-from berth.domain.offer import OfferFlaw, OnGone
-from berth.domain.zone_orders import BuildOutcome, Offers, ReleaseOrder, SelectOrder, Surplus
+from berth.domain.zones.offer import OfferFlaw, OnGone
+from berth.domain.zones.zone_orders import BuildOutcome, Offers, ReleaseOrder, SelectOrder, Surplus
 from berth.services.zoning.messages.zone_commands import (
     BUILD,
     BUILD_HELD,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.offer import (
+from berth.domain.zones.offer import (
     BLOB_BYTES_MAX,
     BLOB_BYTES_MIN,
     ChildTerms,
@@ -15,7 +15,7 @@ from berth.domain.offer import (
     OfferRefusedError,
     OfferTerms,
 )
-from berth.domain.zone_orders import OFFER_BYTES
+from berth.domain.zones.zone_orders import OFFER_BYTES
 from berth.services.crypto.sealing import KEY_BYTES, Sealer
 from berth.services.zoning.offers.offer_seals import (
     LAYER_BYTES,

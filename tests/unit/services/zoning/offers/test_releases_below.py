@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import dataclass, field
 
 from berth.domain.errors import UnavailableError
-from berth.domain.zone import Errand, Zone, ZoneInfo
-from berth.domain.zone_orders import (
+from berth.domain.zones.zone import Errand, Zone, ZoneInfo
+from berth.domain.zones.zone_orders import (
     BuildOrder,
     BuildOutcome,
     Offers,
@@ -13,7 +13,7 @@ from berth.domain.zone_orders import (
     SelectOrder,
     ServerBelow,
 )
-from berth.domain.zone_orders import Surplus as Unused
+from berth.domain.zones.zone_orders import Surplus as Unused
 from berth.lab.kernel import VirtualClock
 from berth.services.zoning.offers.releases_below import ReleasesBelow
 from tests.unit.services.wiring import Told

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.offer import BLOB_BYTES_MIN, ChildTerms, HostTerms
-from berth.domain.request import Destination
-from berth.domain.server_group import GroupPolicy, ServerGroup
-from berth.domain.zone import Zone
-from berth.domain.zone_orders import OFFER_BYTES, Offers, SelectOrder, Surplus
+from berth.domain.compute.request import Destination
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.zones.offer import BLOB_BYTES_MIN, ChildTerms, HostTerms
+from berth.domain.zones.zone import Zone
+from berth.domain.zones.zone_orders import OFFER_BYTES, Offers, SelectOrder, Surplus
 from berth.lab.kernel import VirtualClock
 from berth.services.zoning.offers.offer_seals import LAYER_BYTES
 from berth.services.zoning.offers.selection import Selection

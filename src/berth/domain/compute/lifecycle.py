@@ -1,0 +1,113 @@
+"""The life of an instance: which actions may begin when, and what each makes of it."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from berth.domain.compute.instance import Status, Task
+
+_RUNS: Final = frozenset({Status.ACTIVE})
+_OFF_OR_ON: Final = frozenset({Status.ACTIVE, Status.SHUTOFF})
+_HARD_REBOOT: Final = frozenset(
+    {Status.ACTIVE, Status.SHUTOFF, Status.PAUSED, Status.SUSPENDED, Status.ERROR}
+)
+_SHELVABLE: Final = frozenset({Status.ACTIVE, Status.SHUTOFF, Status.PAUSED, Status.SUSPENDED})
+
+
+class Step(NamedTuple):
+    """What an action needs and does.
+
+    Attributes:
+        action: its name in the history, as Nova has it.
+        begins: statuses in which it may begin.
+        task: what the instance's agents, or a scheduler, are then to do.
+        ends: the status after it; None when that depends on more, or stays.
+    """
+
+    action: str
+    begins: frozenset[Status]
+    task: Task
+    ends: Status | None = None
+
+
+START: Final = Step("start", frozenset({Status.SHUTOFF}), Task.POWERING_ON, Status.ACTIVE)
+STOP: Final = Step(
+    "stop", frozenset({Status.ACTIVE, Status.ERROR}), Task.POWERING_OFF, Status.SHUTOFF
+)
+REBOOT_SOFT: Final = Step("reboot", _RUNS, Task.REBOOTING, Status.ACTIVE)
+REBOOT_HARD: Final = Step("reboot", _HARD_REBOOT, Task.REBOOTING_HARD, Status.ACTIVE)
+PAUSE: Final = Step("pause", _RUNS, Task.PAUSING, Status.PAUSED)
+UNPAUSE: Final = Step("unpause", frozenset({Status.PAUSED}), Task.UNPAUSING, Status.ACTIVE)
+SUSPEND: Final = Step("suspend", _RUNS, Task.SUSPENDING, Status.SUSPENDED)
+RESUME: Final = Step("resume", frozenset({Status.SUSPENDED}), Task.RESUMING, Status.ACTIVE)
+REBUILD: Final = Step("rebuild", _OFF_OR_ON | {Status.ERROR}, Task.REBUILDING)
+RESIZE: Final = Step("resize", _OFF_OR_ON, Task.RESIZE_PREP)
+MIGRATE: Final = Step("migrate", _OFF_OR_ON, Task.RESIZE_PREP)
+CONFIRM: Final = Step("confirmResize", frozenset({Status.RESIZED}), Task.RESIZE_MIGRATED)
+REVERT: Final = Step("revertResize", frozenset({Status.RESIZED}), Task.RESIZE_REVERTING)
+LIVE_MIGRATE: Final = Step(
+    "live-migration", frozenset({Status.ACTIVE, Status.PAUSED}), Task.MIGRATING
+)
+EVACUATE: Final = Step("evacuate", _OFF_OR_ON | {Status.ERROR}, Task.REBUILDING)
+SHELVE: Final = Step("shelve", _SHELVABLE, Task.SHELVING, Status.SHELVED)
+SHELVE_OFFLOAD: Final = Step(
+    "shelveOffload",
+    frozenset({Status.SHELVED}),
+    Task.SHELVING_OFFLOADING,
+    Status.SHELVED_OFFLOADED,
+)
+UNSHELVE: Final = Step(
+    "unshelve",
+    frozenset({Status.SHELVED, Status.SHELVED_OFFLOADED}),
+    Task.UNSHELVING,
+    Status.ACTIVE,
+)
+
+LOADING_TASKS: Final = frozenset(
+    {
+        Task.SPAWNING,
+        Task.REBUILDING,
+        Task.RESIZE_PREP,
+        Task.RESIZE_MIGRATING,
+        Task.UNSHELVING,
+    }
+)
+"""Tasks that put a load on the disks of a host (nova.md 5.3)."""
+
+HOST_TASKS: Final = frozenset(
+    {
+        *(step.task for step in (START, STOP, REBOOT_SOFT, REBOOT_HARD)),
+        *(step.task for step in (PAUSE, UNPAUSE, SUSPEND, RESUME)),
+        Task.SPAWNING,
+        Task.REBUILDING,
+        Task.SHELVING,
+        Task.SHELVING_OFFLOADING,
+        Task.UNSHELVING,
+        Task.DELETING,
+    }
+)
+"""Tasks that the agent of an instance's host carries out, unless a move says otherwise."""
+
+_RESIZING: Final = frozenset({Task.RESIZE_PREP, Task.RESIZE_MIGRATING, Task.RESIZE_MIGRATED})
+_SHOWN: Final[Mapping[tuple[Status, Task], str]] = {
+    (Status.ACTIVE, Task.REBOOTING): "REBOOT",
+    (Status.ACTIVE, Task.REBOOTING_HARD): "HARD_REBOOT",
+    (Status.ERROR, Task.REBUILDING): "REBUILD",
+    (Status.ACTIVE, Task.REBUILDING): "REBUILD",
+    (Status.SHUTOFF, Task.REBUILDING): "REBUILD",
+    (Status.ACTIVE, Task.MIGRATING): "MIGRATING",
+    (Status.PAUSED, Task.MIGRATING): "MIGRATING",
+    (Status.RESIZED, Task.RESIZE_REVERTING): "REVERT_RESIZE",
+    **{(status, task): "RESIZE" for status in _OFF_OR_ON for task in _RESIZING},
+}
+
+
+STATUSES_SHOWN: Final = (
+    *(one.value for one in Status if one is not Status.DELETED),
+    *sorted(set(_SHOWN.values())),
+)
+"""All that clients see as the status of an instance that is there."""
+
+
+def status_shown(status: Status, task: Task | None) -> str:
+    """Return what clients see as the status while a task goes on."""
+    return status.value if task is None else _SHOWN.get((status, task), status.value)

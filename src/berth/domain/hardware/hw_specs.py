@@ -1,0 +1,397 @@
+"""Extra specs `hw:...` and image properties `hw_...`, read into a guest topology (nova.md 6.2).
+
+What Nova's API refuses is refused here too, by the key that says it.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from berth.domain.errors import InvalidInputError
+from berth.domain.hardware.cpu_sets import parse_cpus
+from berth.domain.hardware.guest_topology import (
+    CpuPolicy,
+    GuestCell,
+    GuestTopology,
+    PageSize,
+    PageWish,
+    ThreadPolicy,
+    cells_of,
+    check_size,
+    check_split,
+    split_evenly,
+)
+from berth.domain.hardware.pci import NumaPolicy
+from berth.domain.inventory.resources import AMOUNT_MAX
+
+HYPERTHREADING = "HW_CPU_HYPERTHREADING"
+SOCKET_AFFINITY = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
+
+NODES_MAX = 128
+_TRUE = ("1", "t", "true", "on", "y", "yes")
+_BYTES = re.compile(r"(\d{1,15})(?:([KMGT])i?)?(b|bit|B)")
+_FACTORS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+_BITS = 8
+_KILO = 1024
+_CPU_CLASS = re.compile(r"resources(?:[1-9][0-9]*)?:([VP]CPU)")
+_THREADS_TRAIT = re.compile(rf"trait(?:[1-9][0-9]*)?:{HYPERTHREADING}")
+EMULATOR = "hw:emulator_threads_policy"
+_DEDICATED_MASK = "hw:cpu_dedicated_mask"
+_PMEM = "hw:pmem"
+
+_E = TypeVar("_E", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class Specs:
+    """Where wishes are read from: extra specs of a flavor, properties of an image, and sizes."""
+
+    extra_specs: Mapping[str, str]
+    properties: Mapping[str, str]
+    vcpus: int
+    memory_mb: int
+
+    @property
+    def say_nothing(self) -> bool:
+        """No spec or property is about topologies, which is so of most requests."""
+        return not any(
+            key.startswith("hw:") or _CPU_CLASS.match(key) or _THREADS_TRAIT.match(key)
+            for key in self.extra_specs
+        ) and not any(key.startswith("hw_") or _THREADS_TRAIT.match(key) for key in self.properties)
+
+    def both(self, name: str) -> tuple[str, str]:
+        """Return what flavor and image say, each empty when it says nothing."""
+        return self.extra_specs.get(f"hw:{name}", ""), self.properties.get(f"hw_{name}", "")
+
+    def parts(self, name: str) -> tuple[str, list[str]]:
+        """Return `hw:NAME.0`, `hw:NAME.1`, ... of the flavor, or the same of the image.
+
+        Raises:
+            InvalidInputError: both have some.
+        """
+        flavor = _counted(self.extra_specs, f"hw:{name}")
+        image = _counted(self.properties, f"hw_{name}")
+        if flavor and image:
+            raise InvalidInputError(f"hw_{name}", "the flavor says it already; remove one of both")
+        return (f"hw_{name}", image) if image else (f"hw:{name}", flavor)
+
+
+def topology_of(specs: Specs) -> GuestTopology | None:
+    """Return the topology that flavor and image ask for, None when they ask for none.
+
+    There is one when cells, a page size, persistent memory, or dedicated CPUs are asked for.
+
+    Raises:
+        InvalidInputError: a value that cannot be read, or two that contradict each other.
+    """
+    if specs.say_nothing:
+        return None
+    isolates = _emulator_policy(specs) == "isolate"
+    policy = _policy(specs, isolates=isolates)
+    threads = _threads(specs)
+    realtime = _realtime_cpus(specs)
+    dedicated = _dedicated_mask(specs)
+    _check_policy(specs, policy, isolates=isolates, realtime=realtime, dedicated=dedicated)
+    nodes = _nodes(specs)
+    page_size = _page_size(specs)
+    _check_locked(specs)
+    if not (nodes or page_size or pmem_classes(specs.extra_specs) or _is_pinned(policy)):
+        return None
+    check_size(specs.vcpus)
+    if policy is CpuPolicy.DEDICATED:
+        own = frozenset(range(specs.vcpus))
+    else:
+        own = dedicated or (realtime if policy is CpuPolicy.MIXED else None) or frozenset()
+    cells = _cells(specs, nodes or 1, own)
+    return GuestTopology(
+        cells,
+        policy,
+        threads,
+        page_size,
+        isolates_emulator=isolates,
+        wants_threads=_wants_threads(specs),
+    )
+
+
+def device_policy(specs: Specs) -> NumaPolicy | None:
+    """Return how near devices have to be, as flavor or image say for all of them.
+
+    Raises:
+        InvalidInputError: unknown, or the two say different things.
+    """
+    flavor, image = specs.both("pci_numa_affinity_policy")
+    if flavor and image and flavor != image:
+        reason = f"the flavor says {flavor[:80]!r}, the image {image[:80]!r}; remove one"
+        raise InvalidInputError("hw_pci_numa_affinity_policy", reason)
+    key = "hw:pci_numa_affinity_policy" if flavor else "hw_pci_numa_affinity_policy"
+    return choice(NumaPolicy, flavor or image, key)
+
+
+def pmem_classes(extra_specs: Mapping[str, str]) -> dict[str, int]:
+    """Return the amounts that `hw:pmem=LABEL,LABEL` asks for, by resource class."""
+    amounts: dict[str, int] = {}
+    for label in extra_specs.get(_PMEM, "").split(","):
+        if label.strip():
+            name = re.sub(r"[^A-Z0-9_]", "_", f"PMEM_NAMESPACE_{label.strip()}".upper())
+            amounts[f"CUSTOM_{name}"] = amounts.get(f"CUSTOM_{name}", 0) + 1
+    return amounts
+
+
+def _counted(values: Mapping[str, str], key: str) -> list[str]:
+    found: list[str] = []
+    for number in range(NODES_MAX):
+        value = values.get(f"{key}.{number}")
+        if value is None:
+            break
+        found.append(value)
+    return found
+
+
+def _is_pinned(policy: CpuPolicy) -> bool:
+    return policy is not CpuPolicy.SHARED
+
+
+def choice(kind: type[_E], text: str, key: str) -> _E | None:
+    """Read one of some words; None for no text.
+
+    Raises:
+        InvalidInputError: it is another word; `key` is its spec.
+    """
+    if not text:
+        return None
+    try:
+        return kind(text)
+    except ValueError:
+        reason = f"{text[:80]!r} must be one of {', '.join(kind)}"
+        raise InvalidInputError(key, reason) from None
+
+
+def _is_true(text: str) -> bool:
+    return text.strip().lower() in _TRUE
+
+
+def emulator_policy(text: str, key: str) -> str:
+    """Read where emulator threads run.
+
+    Raises:
+        InvalidInputError: it is no policy; `key` is its spec.
+    """
+    if text not in ("", "share", "isolate"):
+        raise InvalidInputError(key, f"{text[:80]!r} must be 'share' or 'isolate'")
+    return text
+
+
+def _emulator_policy(specs: Specs) -> str:
+    return emulator_policy(specs.extra_specs.get(EMULATOR, ""), EMULATOR)
+
+
+def _policy(specs: Specs, *, isolates: bool) -> CpuPolicy:
+    """Return the CPU policy that flavor and image agree on, or that PCPU amounts stand for."""
+    of_flavor, of_image = specs.both("cpu_policy")
+    flavor = choice(CpuPolicy, of_flavor, "hw:cpu_policy")
+    image = choice(CpuPolicy, of_image, "hw_cpu_policy")
+    floats = flavor is CpuPolicy.SHARED and image not in (None, CpuPolicy.SHARED)
+    if floats or (flavor is CpuPolicy.MIXED and image is CpuPolicy.DEDICATED):
+        reason = f"the image says {image}, the flavor {flavor}; an image may not ask for more"
+        raise InvalidInputError("hw_cpu_policy", reason)
+    policy = flavor or image
+    asked = asked_cpus(specs.extra_specs)
+    if policy and any(asked.values()):
+        reason = "cannot be together with hw:cpu_policy; use one or the other"
+        raise InvalidInputError("resources:VCPU, resources:PCPU", reason)
+    if asked["VCPU"] and asked["PCPU"]:
+        raise InvalidInputError("resources:VCPU", "cannot be together with resources:PCPU")
+    if not asked["PCPU"]:
+        return policy or CpuPolicy.SHARED
+    needed = specs.vcpus + isolates
+    if asked["PCPU"] != needed:
+        more = " and one for the emulator threads" if isolates else ""
+        reason = f"{asked['PCPU']} must be {needed}: as many as the flavor's vcpus{more}"
+        raise InvalidInputError("resources:PCPU", reason)
+    return CpuPolicy.DEDICATED
+
+
+def asked_cpus(extra_specs: Mapping[str, str]) -> dict[str, int]:
+    """Return what `resources:VCPU` and `resources:PCPU` ask for, those with a number too."""
+    asked = {"VCPU": 0, "PCPU": 0}
+    for key, value in extra_specs.items():
+        found = _CPU_CLASS.fullmatch(key)
+        if found and value.isascii() and value.isdigit() and len(value) <= len(str(AMOUNT_MAX)):
+            asked[found[1]] += int(value)
+    return asked
+
+
+def _threads(specs: Specs) -> ThreadPolicy | None:
+    """Return the thread policy that flavor and image agree on, or that a trait stands for."""
+    of_flavor, of_image = specs.both("cpu_thread_policy")
+    flavor = choice(ThreadPolicy, of_flavor, "hw:cpu_thread_policy")
+    image = choice(ThreadPolicy, of_image, "hw_cpu_thread_policy")
+    if flavor not in (None, ThreadPolicy.PREFER) and image not in (None, flavor):
+        reason = f"the image says {image}, the flavor {flavor}; make them equal"
+        raise InvalidInputError("hw_cpu_thread_policy", reason)
+    policy = flavor or image
+    trait = _threads_trait(specs)
+    if policy and trait:
+        reason = "cannot be together with hw:cpu_thread_policy; use one or the other"
+        raise InvalidInputError(f"trait:{HYPERTHREADING}", reason)
+    stands_for = {"required": ThreadPolicy.REQUIRE, "forbidden": ThreadPolicy.ISOLATE}
+    return policy or stands_for.get(trait)
+
+
+def _wants_threads(specs: Specs) -> bool:
+    is_dedicated = CpuPolicy.DEDICATED in specs.both("cpu_policy")
+    return is_dedicated and ThreadPolicy.REQUIRE in specs.both("cpu_thread_policy")
+
+
+def _threads_trait(specs: Specs) -> str:
+    for key, value in specs.extra_specs.items():
+        if _THREADS_TRAIT.fullmatch(key):
+            return value
+    of_image = specs.properties.get(f"trait:{HYPERTHREADING}", "")
+    return of_image if of_image == "required" else ""
+
+
+def _mask(text: str, key: str, vcpus: int) -> frozenset[int]:
+    check_size(vcpus)
+    whole = f"0-{vcpus - 1}," if text.strip().startswith("^") and vcpus else ""
+    return parse_cpus(whole + text, key)
+
+
+def _dedicated_mask(specs: Specs) -> frozenset[int] | None:
+    text = specs.extra_specs.get(_DEDICATED_MASK)
+    if not text:
+        return None
+    cpus = _mask(text, _DEDICATED_MASK, specs.vcpus)
+    every = frozenset(range(specs.vcpus))
+    if not cpus or not every - cpus or not cpus <= every:
+        reason = f"must name some of the flavor's {specs.vcpus} CPUs and not all"
+        raise InvalidInputError(_DEDICATED_MASK, reason)
+    return cpus
+
+
+def _realtime_cpus(specs: Specs) -> frozenset[int] | None:
+    if not _is_true(specs.extra_specs.get("hw:cpu_realtime", "")):
+        return None
+    flavor, image = specs.both("cpu_realtime_mask")
+    key = "hw_cpu_realtime_mask" if image else "hw:cpu_realtime_mask"
+    check_size(specs.vcpus)
+    every = frozenset(range(specs.vcpus))
+    cpus = _mask(image or flavor, key, specs.vcpus) if image or flavor else every
+    if not cpus or not cpus <= every:
+        raise InvalidInputError(key, f"must name some of the flavor's {specs.vcpus} CPUs")
+    if cpus == every and not _emulator_policy(specs):
+        reason = f"must leave a CPU for the rest of the guest, or set {EMULATOR}"
+        raise InvalidInputError(key, reason)
+    return cpus
+
+
+def _check_policy(
+    specs: Specs,
+    policy: CpuPolicy,
+    *,
+    isolates: bool,
+    realtime: frozenset[int] | None,
+    dedicated: frozenset[int] | None,
+) -> None:
+    """Refuse wishes that only make sense with dedicated CPUs, where there are none."""
+    if policy is CpuPolicy.MIXED:
+        if bool(realtime) == bool(dedicated):
+            reason = "hw:cpu_policy=mixed needs this or hw:cpu_realtime_mask, and not both"
+            raise InvalidInputError(_DEDICATED_MASK, reason)
+    elif dedicated:
+        raise InvalidInputError(_DEDICATED_MASK, "needs hw:cpu_policy=mixed")
+    if _is_pinned(policy):
+        return
+    for key, given in (
+        ("hw:cpu_thread_policy", any(specs.both("cpu_thread_policy"))),
+        (f"trait:{HYPERTHREADING}", bool(_threads_trait(specs))),
+        (EMULATOR, isolates),
+        ("hw:cpu_realtime", realtime is not None),
+    ):
+        if given:
+            raise InvalidInputError(key, "needs hw:cpu_policy=dedicated or mixed")
+
+
+def _nodes(specs: Specs) -> int:
+    flavor, image = specs.both("numa_nodes")
+    if flavor and image:
+        raise InvalidInputError("hw_numa_nodes", "the flavor says it already; remove one of both")
+    text = flavor or image
+    if not text:
+        return 0
+    key = "hw:numa_nodes" if flavor else "hw_numa_nodes"
+    return whole_number(text, key, least=1, most=NODES_MAX)
+
+
+def whole_number(text: str, key: str, *, least: int, most: int) -> int:
+    """Read a whole number.
+
+    Raises:
+        InvalidInputError: it is none, or out of bounds; `key` is its spec.
+    """
+    digits = text.strip()
+    short = digits.isascii() and digits.isdigit() and len(digits) <= len(str(most))
+    if not short or not least <= int(digits) <= most:
+        raise InvalidInputError(key, f"{text[:80]!r} must be a whole number, {least} to {most}")
+    return int(digits)
+
+
+def _page_size(specs: Specs) -> PageSize:
+    flavor, image = specs.both("mem_page_size")
+    size = read_size(flavor, "hw:mem_page_size")
+    if not image:
+        return size
+    if size not in (PageWish.ANY, PageWish.LARGE):
+        reason = "an image may only name a size where the flavor says 'large' or 'any'"
+        raise InvalidInputError("hw_mem_page_size", reason)
+    return read_size(image, "hw_mem_page_size")
+
+
+def read_size(text: str, key: str) -> PageSize:
+    """Read a size of pages, in KiB, or a wish for one; None for no text.
+
+    Raises:
+        InvalidInputError: it is none; `key` is its spec.
+    """
+    if not text:
+        return None
+    if text in tuple(PageWish):
+        return PageWish(text)
+    if text.isascii() and text.isdigit():
+        return whole_number(text, key, least=1, most=AMOUNT_MAX)
+    found = _BYTES.fullmatch(text)
+    if found:
+        size = int(found[1]) * _FACTORS[found[2] or ""] / (1 if found[3] == "B" else _BITS) / _KILO
+        if size.is_integer() and 1 <= size <= AMOUNT_MAX:
+            return math.floor(size)
+    reason = f"{text[:80]!r} must be small, large, any, or a size in kB or such as 2MB and 1GB"
+    raise InvalidInputError(key, reason)
+
+
+def _check_locked(specs: Specs) -> None:
+    flavor, image = specs.both("locked_memory")
+    if flavor and image and _is_true(flavor) != _is_true(image):
+        raise InvalidInputError("hw_locked_memory", "the flavor says otherwise; remove one of both")
+    if (_is_true(flavor) or _is_true(image)) and not any(specs.both("mem_page_size")):
+        raise InvalidInputError("hw:locked_memory", "needs hw:mem_page_size")
+
+
+def _cells(specs: Specs, count: int, own: frozenset[int]) -> tuple[GuestCell, ...]:
+    cpu_key, cpu_texts = specs.parts("numa_cpus")
+    memory_key, memory_texts = specs.parts("numa_mem")
+    if not cpu_texts and not memory_texts:
+        return split_evenly(count, specs.vcpus, specs.memory_mb, own)
+    for key, texts in ((cpu_key, cpu_texts), (memory_key, memory_texts)):
+        if len(texts) != count:
+            reason = f"is there for {len(texts)} cells of {count}; name CPUs and memory of each"
+            raise InvalidInputError(key, reason)
+    cpus = [parse_cpus(text, f"{cpu_key}.{number}") for number, text in enumerate(cpu_texts)]
+    memory_mb = [
+        whole_number(text, f"{memory_key}.{number}", least=0, most=AMOUNT_MAX)
+        for number, text in enumerate(memory_texts)
+    ]
+    check_split(cpus, memory_mb, specs.vcpus, specs.memory_mb)
+    return cells_of(cpus, memory_mb, own)

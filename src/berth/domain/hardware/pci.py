@@ -1,0 +1,223 @@
+"""PCI devices: pools of equal ones on hosts, aliases that name kinds, and what is asked of them.
+
+(nova.md 6.3)
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeVar
+
+from berth.domain.errors import InvalidInputError
+from berth.domain.inventory.resources import AMOUNT_MAX
+
+POOLS_MAX = 4096
+"""Most device pools of one host."""
+
+_ALIAS_KEY = "pci_passthrough:alias"
+_DEVICES_MAX = 256
+_ID = re.compile(r"[0-9A-Fa-f]{4}")
+_TRUE = ("1", "t", "true", "on", "y", "yes")
+_FALSE = ("0", "f", "false", "off", "n", "no")
+
+_E = TypeVar("_E", bound=StrEnum)
+
+
+class DeviceType(StrEnum):
+    """What kind of function a device is."""
+
+    STANDARD = "type-PCI"
+    PHYSICAL = "type-PF"
+    VIRTUAL = "type-VF"
+    VDPA = "vdpa"
+
+
+class NumaPolicy(StrEnum):
+    """How near to the guest's NUMA cells a device has to be."""
+
+    REQUIRED = "required"
+    """On one of the guest's own cells."""
+    LEGACY = "legacy"
+    """On one of them, or on a host that does not say where its device is."""
+    PREFERRED = "preferred"
+    """Anywhere, near ones first."""
+    SOCKET = "socket"
+    """On a cell in the same socket as one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PciPool:
+    """Devices of a host that are alike; `count` is all of them, used or not.
+
+    `numa_node` is the id of the NUMA cell that they are near, None when the host does not know.
+    `address` is that of the device itself or of the physical function that its virtual ones
+    belong to: while one of these is used the physical function is not free, and the other way
+    round. `tags` are what the operator says of them (`physical_network`, `remote_managed`, ...).
+    """
+
+    vendor_id: str
+    product_id: str
+    dev_type: DeviceType = DeviceType.STANDARD
+    numa_node: int | None = None
+    address: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be a pool.
+
+        Raises:
+            InvalidInputError: a count out of range.
+        """
+        if not 0 <= self.count <= AMOUNT_MAX:
+            raise InvalidInputError("pci_pools", f"count {self.count} must be 0 to {AMOUNT_MAX}")
+
+    @property
+    def key(self) -> str:
+        """What tells the pool from others of the host, in one text; the count plays no part."""
+        tags = ",".join(f"{name}={value}" for name, value in sorted(self.tags.items()))
+        node = "" if self.numa_node is None else self.numa_node
+        parts = (self.vendor_id, self.product_id, self.dev_type, node, self.address, tags)
+        return "/".join(str(part) for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNeed:
+    """What one instance asks for: so many devices of an alias.
+
+    `numa_policy` is what flavor or image say for all devices; None leaves it to the alias.
+    """
+
+    alias: str
+    count: int
+    numa_policy: NumaPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PciSpec:
+    """One kind of device that an alias stands for; `live_migratable` None takes either."""
+
+    vendor_id: str
+    product_id: str
+    dev_type: DeviceType | None = None
+    live_migratable: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PciAlias:
+    """A name for one or several kinds of device: any of `specs` will do."""
+
+    name: str
+    specs: tuple[PciSpec, ...]
+    numa_policy: NumaPolicy = NumaPolicy.LEGACY
+
+
+def check_pools(pools: Sequence[PciPool]) -> None:
+    """Refuse pools that could not be on one host.
+
+    Raises:
+        InvalidInputError: too many, or two that nothing tells apart.
+    """
+    if len(pools) > POOLS_MAX:
+        raise InvalidInputError("pci_pools", f"{len(pools)} are more than {POOLS_MAX}")
+    keys = [pool.key for pool in pools]
+    if len(set(keys)) < len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise InvalidInputError("pci_pools", f"{twice} is there twice; add the counts up")
+
+
+def device_needs(
+    extra_specs: Mapping[str, str], numa_policy: NumaPolicy | None
+) -> tuple[DeviceNeed, ...]:
+    """Read `pci_passthrough:alias`, as in `gpu:2,nic:1`; each part is a need of its own.
+
+    Args:
+        extra_specs: of the flavor.
+        numa_policy: for all devices; None leaves it to the alias.
+
+    Raises:
+        InvalidInputError: a part that is not NAME:COUNT.
+    """
+    text = extra_specs.get(_ALIAS_KEY)
+    if text is None:
+        return ()
+    needs: list[DeviceNeed] = []
+    for part in text.split(","):
+        name, colon, count = (piece.strip() for piece in part.partition(":"))
+        short = count.isascii() and count.isdigit() and len(count) <= len(str(_DEVICES_MAX))
+        if not name or not colon or not short or not 1 <= int(count) <= _DEVICES_MAX:
+            raise InvalidInputError(
+                _ALIAS_KEY,
+                f"{part[:80]!r} must be ALIAS:COUNT with a count of 1 to {_DEVICES_MAX}; "
+                "write several with commas between",
+            )
+        needs.append(DeviceNeed(name, int(count), numa_policy))
+    if sum(need.count for need in needs) > _DEVICES_MAX:
+        raise InvalidInputError(_ALIAS_KEY, f"asks for more than {_DEVICES_MAX} devices")
+    return tuple(needs)
+
+
+def aliases_of(tables: Iterable[Mapping[str, str]]) -> tuple[PciAlias, ...]:
+    """Read the aliases of a policy, sorted by name; tables of one name are alternatives.
+
+    Each has `name`, `vendor_id` and `product_id`, and may have `device_type`, `numa_policy` and
+    `live_migratable`, in Nova's words.
+
+    Raises:
+        ValueError: naming the table and what is wrong with it.
+    """
+    found: dict[str, PciAlias] = {}
+    for index, table in enumerate(tables):
+        alias = _alias(table, f"pci_aliases[{index}]")
+        other = found.get(alias.name)
+        if other is None:
+            found[alias.name] = alias
+            continue
+        if other.numa_policy is not alias.numa_policy:
+            raise ValueError(f"pci_aliases[{index}]: {alias.name} has another numa_policy above")
+        if other.specs[0].dev_type is not alias.specs[0].dev_type:
+            raise ValueError(f"pci_aliases[{index}]: {alias.name} has another device_type above")
+        found[alias.name] = PciAlias(alias.name, other.specs + alias.specs, alias.numa_policy)
+    return tuple(found[name] for name in sorted(found))
+
+
+def _alias(table: Mapping[str, str], where: str) -> PciAlias:
+    known = {"name", "vendor_id", "product_id", "device_type", "numa_policy", "live_migratable"}
+    for key in sorted(table.keys() - known):
+        raise ValueError(
+            f"{where}.{key}: there is no such key; known are {', '.join(sorted(known))}"
+        )
+    for key in ("name", "vendor_id", "product_id"):
+        if not table.get(key, "").strip():
+            raise ValueError(f"{where}.{key}: is required; add it")
+    for key in ("vendor_id", "product_id"):
+        if _ID.fullmatch(table[key]) is None:
+            raise ValueError(f"{where}.{key}: {table[key][:80]!r} must be four hex digits")
+    dev_type = table.get("device_type")
+    live = table.get("live_migratable")
+    spec = PciSpec(
+        vendor_id=table["vendor_id"].lower(),
+        product_id=table["product_id"].lower(),
+        dev_type=None
+        if dev_type is None
+        else _one_of(DeviceType, dev_type, f"{where}.device_type"),
+        live_migratable=None if live is None else _boolean(live, f"{where}.live_migratable"),
+    )
+    policy = table.get("numa_policy") or NumaPolicy.LEGACY
+    numa_policy = _one_of(NumaPolicy, policy, f"{where}.numa_policy")
+    return PciAlias(table["name"].strip(), (spec,), numa_policy)
+
+
+def _one_of(kind: type[_E], text: str, where: str) -> _E:
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"{where}: {text[:80]!r} must be one of {', '.join(kind)}") from None
+
+
+def _boolean(text: str, where: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered in _TRUE or lowered in _FALSE:
+        return lowered in _TRUE
+    raise ValueError(f"{where}: {text[:80]!r} must be 'true' or 'false'")

@@ -1,0 +1,1 @@
+"""Resource classes, providers and allocations: what there is, and what is held of it."""

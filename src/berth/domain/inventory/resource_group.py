@@ -1,0 +1,144 @@
+"""Resource groups: what one provider has to give together, as flavors spell it (nova.md 2.8, 6.4).
+
+`resources[S]:CLASS=n` and `trait[S]:NAME=required|forbidden` belong to the group with the suffix
+S; without suffix they belong to the unsuffixed group, which may be spread over a host's tree.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from berth.domain.errors import InvalidInputError
+from berth.domain.inventory.resources import AMOUNT_MAX, check_name
+
+GROUPS_MAX = 64
+"""Most groups with a suffix that one flavor may ask for."""
+
+GROUP_POLICY = "group_policy"
+
+_KEY = re.compile(r"(?s)(resources|trait)([A-Za-z0-9_-]{0,64}):(.+)")
+_POLICIES = ("none", "isolate")
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    """Amounts and traits that come from one provider; `amounts` holds no zeros."""
+
+    suffix: str
+    amounts: Mapping[str, int]
+    traits_required: frozenset[str] = frozenset()
+    traits_forbidden: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class GroupDraft:
+    """A group while its extra specs are read one by one."""
+
+    suffix: str = ""
+    amounts: dict[str, int] = field(default_factory=dict[str, int])
+    required: set[str] = field(default_factory=set[str])
+    forbidden: set[str] = field(default_factory=set[str])
+
+    def add_trait(self, key: str, name: str, value: str) -> None:
+        """Take in a trait.
+
+        Raises:
+            InvalidInputError: the value or the name cannot be read.
+        """
+        if value not in {"required", "forbidden"}:
+            raise InvalidInputError(key, f"{value[:80]!r} must be 'required' or 'forbidden'")
+        (self.required if value == "required" else self.forbidden).add(check_name(name, key))
+
+    def group(self) -> ResourceGroup:
+        """Return the group, without the classes of which it asks for nothing.
+
+        Raises:
+            InvalidInputError: a trait is required and forbidden at once.
+        """
+        both = self.required & self.forbidden
+        if both:
+            key = f"trait{self.suffix}:{min(both)}"
+            raise InvalidInputError(key, "is required and forbidden at once")
+        return ResourceGroup(
+            self.suffix,
+            {name: amount for name, amount in self.amounts.items() if amount},
+            frozenset(self.required),
+            frozenset(self.forbidden),
+        )
+
+
+def read_groups(specs: Mapping[str, str], unsuffixed: GroupDraft) -> tuple[ResourceGroup, ...]:
+    """Read the groups of a flavor's extra specs; other keys are left alone.
+
+    Args:
+        specs: the extra specs.
+        unsuffixed: takes in what has no suffix.
+
+    Returns:
+        The groups with a suffix, by suffix; one that asks for nothing is left out.
+
+    Raises:
+        InvalidInputError: a key that cannot be read, or a group that asks for traits of nothing.
+    """
+    drafts = {"": unsuffixed}
+    for key, value in specs.items():
+        found = _KEY.fullmatch(key)
+        if found is None:
+            continue
+        kind, suffix, name = found.groups()
+        draft = drafts.setdefault(suffix, GroupDraft(suffix))
+        if kind == "trait":
+            draft.add_trait(key, name, value)
+        else:
+            draft.amounts[check_name(name, key)] = whole_number(value, key)
+    if len(drafts) - 1 > GROUPS_MAX:
+        raise InvalidInputError("extra_specs", f"more than {GROUPS_MAX} groups of resources")
+    return tuple(_suffixed(drafts))
+
+
+def _suffixed(drafts: Mapping[str, GroupDraft]) -> Iterator[ResourceGroup]:
+    for suffix in sorted(drafts.keys() - {""}):
+        group = drafts[suffix].group()
+        if group.amounts:
+            yield group
+        elif group.traits_required or group.traits_forbidden:
+            raise InvalidInputError(
+                f"trait{suffix}:{min(group.traits_required | group.traits_forbidden)}",
+                f"its group asks for no resources; add resources{suffix}:CLASS=n",
+            )
+
+
+def is_isolated(specs: Mapping[str, str], groups: int) -> bool:
+    """Tell whether all groups with a suffix must come from different providers.
+
+    Args:
+        specs: the extra specs of the flavor.
+        groups: how many groups with a suffix they ask for.
+
+    Raises:
+        InvalidInputError: `group_policy` cannot be read, or is missing for several groups.
+    """
+    policy = specs.get(GROUP_POLICY)
+    if policy is None:
+        if groups > 1:
+            raise InvalidInputError(
+                GROUP_POLICY,
+                "must be given for several groups: 'isolate' to have each from a provider of its"
+                " own, or 'none' when they may share one",
+            )
+        return False
+    if policy not in _POLICIES:
+        raise InvalidInputError(GROUP_POLICY, f"{policy[:80]!r} must be 'none' or 'isolate'")
+    return policy == "isolate"
+
+
+def whole_number(text: str, key: str) -> int:
+    """Read an amount.
+
+    Raises:
+        InvalidInputError: it is no whole number from 0 to AMOUNT_MAX.
+    """
+    short = text.isascii() and text.isdigit() and len(text) <= len(str(AMOUNT_MAX))
+    if not short or int(text) > AMOUNT_MAX:
+        raise InvalidInputError(key, f"{text[:80]!r} must be a whole number, 0 to {AMOUNT_MAX}")
+    return int(text)

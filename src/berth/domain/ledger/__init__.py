@@ -1,0 +1,1 @@
+"""Records, writes, changes and discrepancies: the vocabulary of the ledger."""

@@ -1,0 +1,1 @@
+"""Child zones, the offers they make, and the orders they take."""

@@ -1,0 +1,70 @@
+"""Assignments: what an instance gets of its host, put together from several rules."""
+
+import pytest
+
+from berth.domain.hardware.assignment import Assignment, amounts_on_root, taken
+from berth.domain.hardware.hardware_share import CellShare, DeviceShare
+
+
+def test_nothing_merges_to_none() -> None:
+    """Neither no parts nor empty ones make an assignment."""
+    assert Assignment.merged([]) is None
+    assert Assignment.merged([Assignment(), Assignment()]) is None
+
+
+def test_one_part_is_taken_as_it_is() -> None:
+    """Empty ones beside it do not matter."""
+    part = Assignment({"child": {"X": 1}})
+    assert Assignment.merged([Assignment(), part]) is part
+
+
+def test_amounts_of_one_provider_add_up() -> None:
+    """Groups are those of all parts, and the root is what one of them says."""
+    merged = Assignment.merged(
+        [
+            Assignment({"a": {"X": 1}, "b": {"Y": 2}}, {"1": ("a", "b")}),
+            Assignment({"a": {"X": 2, "Z": 1}}, {"2": ("a",)}, root={"VCPU": 1}),
+        ]
+    )
+    assert merged == Assignment(
+        {"a": {"X": 3, "Z": 1}, "b": {"Y": 2}}, {"1": ("a", "b"), "2": ("a",)}, root={"VCPU": 1}
+    )
+
+
+def test_hardware_goes_with_amounts() -> None:
+    """Cells are what one part says, devices those of all."""
+    cell, device, other = CellShare(0, 1), DeviceShare("a", 1), DeviceShare("b", 2)
+    hardware = Assignment(numa=(cell,), devices=(device,))
+    spread = Assignment({"child": {"X": 1}}, devices=(other,))
+    assert Assignment.merged([hardware, spread]) == Assignment(
+        {"child": {"X": 1}}, numa=(cell,), devices=(device, other)
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "reason"),
+    [
+        (Assignment(root={}), Assignment(root={"X": 1}), "root"),
+        (Assignment(numa=(CellShare(0, 1),)), Assignment(numa=(CellShare(1, 1),)), "NUMA cells"),
+        (Assignment(mappings={"1": ("a",)}), Assignment(mappings={"1": ("b",)}), "group"),
+    ],
+)
+def test_rules_may_not_contradict_each_other(
+    one: Assignment, other: Assignment, reason: str
+) -> None:
+    """Two rules that say different things of one thing are a mistake in the code."""
+    with pytest.raises(ValueError, match=reason):
+        Assignment.merged([one, other])
+
+
+def test_what_is_taken_is_by_provider() -> None:
+    """The root gives what the request asks for, unless the assignment says otherwise."""
+    amounts = {"VCPU": 2, "X": 1}
+    assert taken("root", amounts, None) == {"root": amounts}
+    assert taken("root", {}, None) == {}
+    spread = Assignment({"child": {"X": 1}, "none": {}}, root={"VCPU": 2})
+    assert taken("root", amounts, spread) == {"root": {"VCPU": 2}, "child": {"X": 1}}
+    assert amounts_on_root(amounts, Assignment({"child": {"Y": 1}})) == amounts
+    assert taken("root", amounts, Assignment({"child": {"VCPU": 2}}, root={})) == {
+        "child": {"VCPU": 2}
+    }

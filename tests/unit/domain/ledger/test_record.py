@@ -1,0 +1,49 @@
+"""Records: kinds and keys."""
+
+from berth.domain.compute.decision import Decision, Verdict
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.quota import Quota
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.ledger.record import (
+    KINDS,
+    RECORD_TYPES,
+    Kind,
+    PendingRequest,
+    Record,
+    key_of,
+    kind_of,
+)
+from berth.domain.zones.zone import Errand, ErrandStage, Zone
+from berth.testing.builders import make_action, make_migration, make_uuid
+from berth.testing.fleets import Box, asking, resident, zone
+
+BOX = Box("h")
+RECORDS: dict[Kind, tuple[Record, str]] = {
+    Kind.HOST: (BOX.host, "h/h"),
+    Kind.SERVICE: (BOX.service, "h"),
+    Kind.PROVIDER: (BOX.provider, "h/h"),
+    Kind.AGGREGATE: (zone("az1", number=7), "7"),
+    Kind.SERVER_GROUP: (ServerGroup("g", "n", GroupPolicy.AFFINITY), "g"),
+    Kind.FLAVOR: (Flavor("42", "n", 1, 1), "42"),
+    Kind.INSTANCE: (resident("i", BOX), "i"),
+    Kind.PENDING_REQUEST: (PendingRequest(asking(), 0.0), "req-1"),
+    Kind.CONSUMER: (Consumer("c", "p", "u"), "c"),
+    Kind.RESOURCE_CLASS: (ResourceClass("CUSTOM_A", 1), "CUSTOM_A"),
+    Kind.TRAIT: (Trait("CUSTOM_B", 1), "CUSTOM_B"),
+    Kind.MIGRATION: (make_migration(7), make_uuid("migration", 7)),
+    Kind.ACTION: (make_action(3), f"{make_uuid('instance', 1)} req-3"),
+    Kind.QUOTA: (Quota("p", instances=3), "p"),
+    Kind.ZONE: (Zone(7, "west", "http://west"), "7"),
+    Kind.ERRAND: (Errand("i", 7, ErrandStage.THERE, "p", "u", "r", "req"), "i"),
+    Kind.DECISION: (Decision("req-1", Verdict.PLACED, "p", "h", "d", 0, 0, 0.0, 0), "req-1"),
+}
+
+
+def test_every_kind_has_a_type_and_every_record_a_kind_and_a_key() -> None:
+    """No kind is forgotten in any of the three."""
+    assert set(RECORD_TYPES) == set(KINDS.values()) == set(Kind) == set(RECORDS)
+    assert {kind: (kind_of(record), key_of(record)) for kind, (record, _) in RECORDS.items()} == {
+        kind: (kind, key) for kind, (_, key) in RECORDS.items()
+    }
