@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from berth.adapters.ledger import SqliteLedger, open_ledger
-from berth.adapters.ledger.sql import sqlite_writer
-from berth.adapters.ledger.sql.batches import Job
-from berth.adapters.ledger.sql.sqlite_writer import SqliteWriter
+from berth.adapters.ledger.sql.jobs import Job
+from berth.adapters.ledger.sqlite import sqlite_writer
+from berth.adapters.ledger.sqlite.sqlite_writer import SqliteWriter
 from berth.domain.ledger.write import Committed, Put
 from berth.testing.builders import make_flavor
 

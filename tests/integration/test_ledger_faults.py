@@ -13,9 +13,9 @@ import asyncpg
 import pytest
 
 from berth.adapters.ledger import SqliteLedger, migrate, open_ledger
-from berth.adapters.ledger.postgres import PostgresLedger
-from berth.adapters.ledger.sql.sheets import Sheets
-from berth.adapters.ledger.sql.sqlite_batch import write
+from berth.adapters.ledger.postgres.postgres_ledger import PostgresLedger
+from berth.adapters.ledger.sql.row_batch import Sheets
+from berth.adapters.ledger.sqlite.sqlite_batch import write
 from berth.domain.errors import LedgerError, UnavailableError
 from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.write import Committed, Put, Rejected, Unit

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from berth.adapters.ledger import Retention, open_ledger
-from berth.adapters.ledger.postgres import PostgresLedger
+from berth.adapters.ledger.postgres.postgres_ledger import PostgresLedger
 from berth.domain.compute.footprint import Footprint
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.inventory.consumer import Consumer

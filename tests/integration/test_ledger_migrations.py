@@ -18,9 +18,9 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from berth.adapters.ledger import migrate, open_ledger
-from berth.adapters.ledger.migrating import READERS_TABLE, REVISION_TABLE, SCHEMA
+from berth.adapters.ledger.schema_migration import READERS_TABLE, REVISION_TABLE, SCHEMA
 from berth.adapters.ledger.sql.schema import metadata
-from berth.adapters.ledger.sql.sqlite_file import connect
+from berth.adapters.ledger.sqlite.sqlite_file import connect
 from berth.domain.errors import FeedGapError, LedgerError
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU

@@ -201,7 +201,12 @@ def test_what_it_does_not_need_is_not_loaded() -> None:
     code = "import sys, berth.cli.serving, berth.app.placement; print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found = set(ended.stdout.split())
-    rules = ("filters", "weighers", "engine", "pipeline", "rule")
-    left_out = {f"berth.scheduling.{name}" for name in rules}
-    left_out |= {"jsonschema", "asyncpg", "sqlalchemy.orm", "berth.adapters.ledger.postgres"}
+    rooms = ("filters", "weighers", "engine", "evaluation", "plan", "rules")
+    left_out = {f"berth.scheduling.{name}" for name in rooms}
+    left_out |= {
+        "jsonschema",
+        "asyncpg",
+        "sqlalchemy.orm",
+        "berth.adapters.ledger.postgres.postgres_ledger",
+    }
     assert not found & left_out

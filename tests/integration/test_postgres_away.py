@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from berth.adapters.ledger import migrate, open_ledger
-from berth.adapters.ledger.postgres import PostgresLedger
+from berth.adapters.ledger.postgres.postgres_ledger import PostgresLedger
 from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Committed, Put

@@ -15,7 +15,7 @@ from alembic.script import Script, ScriptDirectory
 
 from berth.adapters.bus.wire import Wire
 from berth.adapters.ledger import SCHEMA, Schema, migrate, open_ledger, schema_of
-from berth.adapters.ledger.codec import decode_event, encode_event
+from berth.adapters.ledger.engine.codec import decode_event, encode_event
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import LedgerError

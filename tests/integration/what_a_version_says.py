@@ -12,8 +12,8 @@ from typing import Any
 
 from berth import __version__
 from berth.adapters.bus.wire import Wire
-from berth.adapters.ledger.codec import encode_event, event_kind
-from berth.adapters.ledger.migrating import SCHEMA
+from berth.adapters.ledger.engine.codec import encode_event, event_kind
+from berth.adapters.ledger.schema_migration import SCHEMA
 from berth.domain.ledger.change import Alive, Event, Gone, Usage
 from berth.domain.ledger.record import Kind
 from berth.ports.bus import Command, Context

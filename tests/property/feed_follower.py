@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from berth.adapters.ledger.listing import is_live
+from berth.adapters.ledger.engine.listing import is_live
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration

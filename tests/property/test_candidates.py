@@ -8,8 +8,8 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from berth.adapters.ledger.books import Books
-from berth.adapters.ledger.judge import judge
+from berth.adapters.ledger.engine.apply import judge
+from berth.adapters.ledger.engine.working_set import Books
 from berth.domain.inventory.consumer import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import add_amounts

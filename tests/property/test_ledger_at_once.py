@@ -5,9 +5,9 @@ import copy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.adapters.ledger.at_once import commit_at_once
-from berth.adapters.ledger.books import Books, Draft
-from berth.adapters.ledger.judge import judge, judge_by_writes
+from berth.adapters.ledger.engine.apply import judge, judge_by_writes
+from berth.adapters.ledger.engine.at_once import commit_at_once
+from berth.adapters.ledger.engine.working_set import Books, Draft
 from berth.domain.inventory.allocation import Allocation, Claim
 from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from berth.domain.ledger.write import Committed, Free, Put, Take, Unit, Write

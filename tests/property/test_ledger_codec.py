@@ -10,7 +10,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from berth.adapters.ledger.codec import Scribe, decode_event, encode, encode_event, event_kind
+from berth.adapters.ledger.engine.codec import (
+    Scribe,
+    decode_event,
+    encode,
+    encode_event,
+    event_kind,
+)
 from berth.domain.compute.decision import Decision, Placement
 from berth.domain.errors import BerthError, LedgerError
 from berth.domain.ledger.record import Record

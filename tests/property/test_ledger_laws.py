@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from berth.adapters.ledger import MemoryLedger, migrate, open_ledger
-from berth.adapters.ledger.codec import decode_event, encode, event_kind
+from berth.adapters.ledger.engine.codec import decode_event, encode, event_kind
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.inventory.allocation import Claim
 from berth.domain.inventory.consumer import Consumer

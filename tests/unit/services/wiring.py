@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from berth.adapters.bus.local import LocalBus
 from berth.adapters.ledger import MemoryLedger
-from berth.adapters.ledger.retention import Retention
+from berth.adapters.ledger.engine.retention import Retention
 from berth.config.policy_file import load_policy
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Request

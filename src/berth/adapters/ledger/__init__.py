@@ -3,11 +3,11 @@
 That in PostgreSQL is in a module of its own, which is loaded for such a ledger only.
 """
 
+from berth.adapters.ledger.engine.retention import Retention
 from berth.adapters.ledger.memory import MemoryLedger
-from berth.adapters.ledger.migrating import SCHEMA, Schema
 from berth.adapters.ledger.opening import migrate, open_ledger, schema_of
-from berth.adapters.ledger.retention import Retention
-from berth.adapters.ledger.sqlite import SqliteLedger
+from berth.adapters.ledger.schema_migration import SCHEMA, Schema
+from berth.adapters.ledger.sqlite.sqlite_ledger import SqliteLedger
 
 __all__ = [
     "SCHEMA",

@@ -6,11 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import Final, TypeVar, cast
 
-from berth.adapters.ledger.books import Books, Dirt
-from berth.adapters.ledger.counting import ERRAND, Counted, begin_count
-from berth.adapters.ledger.holding import derived_consumer, gathered, owner_of
-from berth.adapters.ledger.judge import judge
-from berth.adapters.ledger.listing import (
+from berth.adapters.ledger.engine.apply import judge
+from berth.adapters.ledger.engine.consumers import derived_consumer, gathered, owner_of
+from berth.adapters.ledger.engine.listing import (
     check_in_feed,
     in_key_order,
     is_live,
@@ -20,8 +18,10 @@ from berth.adapters.ledger.listing import (
     newest_first,
     started_last,
 )
-from berth.adapters.ledger.retention import Retention
-from berth.adapters.ledger.watch import Watch
+from berth.adapters.ledger.engine.quota_counts import ERRAND, Counted, begin_count
+from berth.adapters.ledger.engine.retention import Retention
+from berth.adapters.ledger.engine.version_watch import Watch
+from berth.adapters.ledger.engine.working_set import Books, Dirt
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.flavor import Flavor

@@ -6,11 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from berth.adapters.ledger.engine.retention import Retention
 from berth.adapters.ledger.memory import MemoryLedger
-from berth.adapters.ledger.migrating import Schema, migrate_sqlite, parse_url, schema_of_sqlite
-from berth.adapters.ledger.retention import Retention
-from berth.adapters.ledger.sql.batches import TIMEOUT_S
-from berth.adapters.ledger.sqlite import SqliteLedger
+from berth.adapters.ledger.schema_migration import (
+    Schema,
+    migrate_sqlite,
+    parse_url,
+    schema_of_sqlite,
+)
+from berth.adapters.ledger.sql.jobs import TIMEOUT_S
+from berth.adapters.ledger.sqlite.sqlite_ledger import SqliteLedger
 from berth.ports.ledger import Ledger
 
 MEMORY: Final = "memory:"
@@ -46,7 +51,7 @@ async def open_ledger(
     await migrate(url)
     parsed = parse_url(url)
     if parsed.drivername == "postgresql":
-        from berth.adapters.ledger.postgres import PostgresLedger  # noqa: PLC0415 - see below
+        from berth.adapters.ledger.postgres.postgres_ledger import PostgresLedger  # noqa: PLC0415 - see below
 
         return await PostgresLedger.open(
             url, retention=retention, now_s=now_s, timeout_s=timeout_s, on_batch=on_batch
@@ -69,9 +74,9 @@ async def migrate(url: str) -> None:
         return
     parsed = parse_url(url)
     if parsed.drivername == "postgresql":
-        from berth.adapters.ledger import migrating_postgres  # noqa: PLC0415 - see `schema_of`
+        from berth.adapters.ledger import postgres_migration  # noqa: PLC0415 - see `schema_of`
 
-        await migrating_postgres.migrate_postgres(url)
+        await postgres_migration.migrate_postgres(url)
     else:
         await asyncio.to_thread(migrate_sqlite, Path(parsed.database or ""))
 
@@ -87,7 +92,7 @@ async def schema_of(url: str) -> Schema | None:
     parsed = parse_url(url)
     if parsed.drivername == "postgresql":
         # Not at the top: its drivers take long to load, and a ledger in a file needs none.
-        from berth.adapters.ledger import migrating_postgres  # noqa: PLC0415
+        from berth.adapters.ledger import postgres_migration  # noqa: PLC0415
 
-        return await migrating_postgres.schema_of_postgres(url)
+        return await postgres_migration.schema_of_postgres(url)
     return await asyncio.to_thread(schema_of_sqlite, Path(parsed.database or ""))

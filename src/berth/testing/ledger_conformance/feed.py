@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.adapters.ledger.retention import Retention
+from berth.adapters.ledger.engine.retention import Retention
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Status
 from berth.domain.errors import FeedGapError, UnavailableError

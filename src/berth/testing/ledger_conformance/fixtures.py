@@ -6,7 +6,7 @@ from typing import Final, Protocol
 import pytest
 import pytest_asyncio
 
-from berth.adapters.ledger.retention import Retention
+from berth.adapters.ledger.engine.retention import Retention
 from berth.domain.ledger.write import Committed, Outcome, Rejected, Unit
 from berth.ports.ledger import Ledger
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.adapters.ledger.retention import Retention
+from berth.adapters.ledger.engine.retention import Retention
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration, MoveKind, Place, Stage

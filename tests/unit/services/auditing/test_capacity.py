@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.adapters.ledger.books import Room
+from berth.adapters.ledger.engine.working_set import Room
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import VCPU, Inventory

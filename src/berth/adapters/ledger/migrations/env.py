@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from berth.adapters.ledger.migrating import REVISION_TABLE
+from berth.adapters.ledger.schema_migration import REVISION_TABLE
 from berth.adapters.ledger.sql.schema import metadata
 
 context.configure(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from berth.adapters.ledger.books import Books, Holding, Limits, Needs, Room
-from berth.adapters.ledger.codec import decode_json
+from berth.adapters.ledger.engine.codec import decode_json
+from berth.adapters.ledger.engine.working_set import Books, Holding, Limits, Needs, Room
 from berth.adapters.ledger.sql import schema
 from berth.adapters.ledger.sql.queries import DialectName
 from berth.domain.inventory.consumer import Consumer

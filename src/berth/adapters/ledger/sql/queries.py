@@ -1,7 +1,7 @@
 """Statements that are not on the claim path, written once for both databases.
 
 Every query yields one column of JSON texts, `item`: many items decode in one pass, and SQLite
-can hand them over in one step (see `berth.adapters.ledger.sqlite`).
+can hand them over in one step (see `berth.adapters.ledger.sqlite.sqlite_ledger`).
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.engine.default import DefaultDialect
 
-from berth.adapters.ledger.listing import EQUAL_FIELDS, MIGRATION_FIELDS
+from berth.adapters.ledger.engine.listing import EQUAL_FIELDS, MIGRATION_FIELDS
 from berth.adapters.ledger.sql import schema
 from berth.domain.compute.instance import Status
 from berth.domain.ledger.record import Kind

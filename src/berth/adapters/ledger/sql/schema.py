@@ -178,7 +178,7 @@ Index(
     postgresql_where=_not_deleted,
 )
 
-# SQLite counts a project's instances once and remembers them; see `berth.adapters.ledger.counting`.
+# SQLite counts a project's instances once and remembers them: see `engine.quota_counts`.
 Index("ix_instances_counted", instances.c.project_id, postgresql_where=_not_deleted).ddl_if(
     dialect="postgresql"
 )

@@ -1,0 +1,112 @@
+"""Judging at once: units whose writes have nothing to do with one another.
+
+Nearly every unit is one placement: a claim on one provider, an instance, a decision. All of it is
+looked at before any of it is done, so nothing is ever undone, and nothing is kept for that. A
+unit that is anything else, or that may have to be refused, is left to `judge`, write by write.
+"""
+
+from berth.adapters.ledger.engine.quota_counts import count_instance
+from berth.adapters.ledger.engine.working_set import NOTHING, Books, Ref
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.instance import Instance
+from berth.domain.inventory.allocation import Allocation, Claim
+from berth.domain.ledger.change import Change, Usage
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Committed, Put, Take, Unit
+from berth.domain.revising import revised
+
+Parts = tuple[Claim | None, dict[Ref, Instance | Decision]]
+"""A unit's claim, if it has one, and what it puts."""
+
+
+def commit_at_once(books: Books, unit: Unit) -> Committed | None:
+    """Commit a unit that can be, and keep the books accordingly; None leaves them as they are."""
+    parts = _parts_of(books, unit)
+    if parts is None:
+        return None
+    claim, puts = parts
+    usage: Usage | None = None
+    if claim is not None:
+        allocation = _only_one(books, claim)
+        if allocation is None:
+            return None
+        usage = _take(books, claim.key, allocation)
+    version = books.version = books.version + 1
+    changes, count = books.dirt.changes, len(books.dirt.changes)
+    for ref, record in puts.items():
+        if type(record) is Instance:
+            changes.append(Change(version, _put_instance(books, ref, record)))
+        else:
+            books.revisions[ref] = 1
+            books.dirt.puts[ref] = record
+    if usage is not None:
+        changes.append(Change(version, usage))
+    if len(changes) == count:
+        changes.append(Change(version, NOTHING))
+    return Committed(version)
+
+
+def _parts_of(books: Books, unit: Unit) -> Parts | None:
+    """Take a unit apart; None when some of it is of another kind, or may be refused."""
+    claim: Claim | None = None
+    puts: dict[Ref, Instance | Decision] = {}
+    for write in unit:
+        if type(write) is Put:
+            record = write.record
+            if type(record) is Instance:
+                ref = (Kind.INSTANCE, record.uuid)
+                if books.revisions.get(ref, 0) != record.revision:
+                    return None
+            elif type(record) is Decision:
+                ref = (Kind.DECISION, record.request_id)
+            else:
+                return None
+            if ref in puts:
+                return None
+            puts[ref] = record
+        elif type(write) is Take and claim is None:
+            claim = write.claim
+        else:
+            return None
+    return claim, puts
+
+
+def _only_one(books: Books, claim: Claim) -> Allocation | None:
+    """Return the only allocation of a new claim, if there is room for it."""
+    if len(claim.allocations) != 1 or claim.key in books.claimed:
+        return None
+    allocation = claim.allocations[0]
+    if books.held.get(allocation.consumer_uuid) or not allocation.amounts:
+        return None
+    room = books.rooms.get(allocation.provider_uuid)
+    return None if room is None or not room.fits(allocation.amounts) else allocation
+
+
+def _take(books: Books, key: str, allocation: Allocation) -> Usage:
+    """Take what is allocated, for the next version."""
+    dirt, version = books.dirt, books.version + 1
+    consumer, provider = allocation.consumer_uuid, allocation.provider_uuid
+    room = books.rooms[provider]
+    dirt.drawn.setdefault(provider, room.used)
+    used = dict(room.used)
+    for name, amount in allocation.amounts.items():
+        used[name] += amount
+    room.used = used
+    room.generation += 1
+    books.held[consumer] = {provider: dict(allocation.amounts)}
+    dirt.taken[consumer] = None
+    books.claimed[key] = version
+    dirt.claimed[key] = version
+    return Usage(provider, used, room.generation)
+
+
+def _put_instance(books: Books, ref: Ref, instance: Instance) -> Instance:
+    dirt, revision = books.dirt, instance.revision + 1
+    if revision == 1 and ref not in dirt.puts:
+        dirt.born[instance.uuid] = None
+    stored = revised(instance, revision=revision)
+    books.revisions[ref] = revision
+    dirt.puts[ref] = stored
+    if books.counted:
+        count_instance(books, stored)
+    return stored

@@ -1,0 +1,105 @@
+"""Counting what the instances of projects come to, for limits that hold across all writers.
+
+Nothing of it is stored: it is derived from the instances, and from the errands of those that child
+zones have, when a unit first asks for a project, and follows all that are put from then on. So it
+can never differ from them. While both stand here of an instance it counts once, as it stands here.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from berth.adapters.ledger.engine.working_set import Books, Draft
+from berth.domain.compute.footprint import NOTHING, Excess, Footprint, excess_of, sum_of
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.quota import footprint_of
+from berth.domain.ledger.write import Rejected, Within
+from berth.domain.zones.zone import Errand, footprint_below
+
+Counted = tuple[str, str, int, int]
+"""Project, instance or `ERRAND` with one, virtual CPUs, MiB of memory."""
+
+ERRAND: Final = "errand "
+
+
+def begin_count(books: Books, projects: Iterable[str], rows: Iterable[Counted]) -> None:
+    """Count the instances of projects from now on.
+
+    Args:
+        books: without any of them.
+        projects: which.
+        rows: all of their instances that are not deleted, and those that are elsewhere.
+    """
+    for project in projects:
+        books.counted[project] = {}
+    for project, key, vcpus, memory_mb in rows:
+        books.counted[project][key] = Footprint(1, vcpus, memory_mb)
+    for project in projects:
+        counted = books.counted[project]
+        uuids = {key.removeprefix(ERRAND) for key in counted}
+        books.sums[project] = sum_of(_counts(counted, uuid) for uuid in uuids)
+
+
+def _counts(counted: Mapping[str, Footprint], uuid: str) -> Footprint:
+    """Return what an instance counts for, wherever it is."""
+    return counted.get(uuid) or counted.get(f"{ERRAND}{uuid}") or NOTHING
+
+
+def count_instance(books: Books, instance: Instance) -> None:
+    """Count an instance as it is now, in a unit that will not be undone."""
+    counted, uuid = books.counted.get(instance.project_id), instance.uuid
+    if counted is None:
+        return
+    before, now = _counts(counted, uuid), footprint_of(instance)
+    if now is None:
+        counted.pop(uuid, None)
+    else:
+        counted[uuid] = now
+    total = books.sums[instance.project_id].plus(before, times=-1)
+    books.sums[instance.project_id] = total.plus(_counts(counted, uuid))
+
+
+def draft_count(draft: Draft, record: Instance | Errand) -> None:
+    """Count an instance as it is to be, for as long as the unit stands."""
+    if isinstance(record, Errand):
+        uuid = record.instance_uuid
+        _recount(draft, record.project_id, uuid, f"{ERRAND}{uuid}", footprint_below(record))
+    else:
+        _recount(draft, record.project_id, record.uuid, record.uuid, footprint_of(record))
+
+
+def draft_uncount(draft: Draft, uuid: str, *, is_errand: bool) -> None:
+    """Count no more what is removed of an instance: its record, or its errand."""
+    key = f"{ERRAND}{uuid}" if is_errand else uuid
+    for project, counted in draft.books.counted.items():
+        if key in counted:
+            _recount(draft, project, uuid, key, None)
+
+
+def _recount(draft: Draft, project: str, uuid: str, key: str, now: Footprint | None) -> None:
+    books = draft.books
+    counted = books.counted.get(project)
+    if counted is None:
+        return
+    before = _counts(counted, uuid)
+    if now is None:
+        draft.drop(counted, key)
+    else:
+        draft.set(counted, key, now)
+    total = books.sums[project]
+    draft.counted.setdefault(project, total)
+    draft.set(books.sums, project, total.plus(before, times=-1).plus(_counts(counted, uuid)))
+
+
+def within(draft: Draft, write: Within) -> Rejected | None:
+    """Refuse what makes a project's instances come to more than they may."""
+    after = draft.books.sums[write.project_id]
+    before = draft.counted.get(write.project_id, after)
+    excess = excess_of(before, after, write.limits)
+    if not excess:
+        return None
+    return Rejected(conflict=_told(write.project_id, excess), excess=excess)
+
+
+def _told(project_id: str, excess: Iterable[Excess]) -> str:
+    more = ", ".join(f"{one.used} + {one.asked} {one.name} of {one.limit}" for one in excess)
+    return f"project {project_id!r} would have more than it may: {more}"

@@ -1,0 +1,154 @@
+"""One batch on a PostgreSQL connection: lock, load, judge, write, commit.
+
+Whoever writes locks the row of `head` first, so that one transaction at a time writes to the
+ledger, over all processes, and versions appear in their order (docs/adr/0003). What a batch
+loads is one round trip, and what it writes one for each table.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Final
+
+import asyncpg
+from sqlalchemy import BigInteger, Boolean, Double, Integer, Table, Text
+from sqlalchemy.types import TypeEngine
+
+from berth.adapters.ledger.engine.apply import judge, needs_of
+from berth.adapters.ledger.engine.codec import decode_json
+from berth.adapters.ledger.engine.quota_counts import Counted, begin_count
+from berth.adapters.ledger.engine.working_set import Books, Needs
+from berth.adapters.ledger.sql import schema
+from berth.adapters.ledger.sql.counted import counting_statement
+from berth.adapters.ledger.sql.loading import books_of, keys_in_order, loading_statement
+from berth.adapters.ledger.sql.row_batch import Row, Sheets, sheets_of
+from berth.domain.errors import LedgerError
+from berth.domain.ledger.write import Outcome, Unit
+
+CHANNEL: Final = "berth_ledger"
+"""Where the newest version is notified, as a decimal number."""
+
+_LOCK: Final = "BEGIN; SELECT 1 FROM head FOR UPDATE"
+
+_SPEND: Final = """
+UPDATE inventories SET used = used + spent.amount, generation = spent.generation
+  FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
+    AS spent (provider, class, amount, generation)
+ WHERE provider_uuid = spent.provider AND resource_class = spent.class
+   AND (spent.amount <= 0 OR used + spent.amount <= capacity)"""
+
+_SEE: Final = """
+UPDATE services SET last_seen_s = seen.at_s
+  FROM unnest($1::text[], $2::text[]) AS seen (host, at_s) WHERE services.host = seen.host"""
+
+_ARRAYS: Final[tuple[tuple[type[TypeEngine[Any]], str], ...]] = (
+    (BigInteger, "bigint"),
+    (Integer, "integer"),
+    (Double, "float8"),
+    (Boolean, "boolean"),
+    (Text, "text"),
+)
+
+
+async def begin(connection: asyncpg.Connection) -> None:
+    """Begin a transaction as the one that may write."""
+    await connection.execute(_LOCK)
+
+
+async def commit(connection: asyncpg.Connection, *, before: int, version: int) -> None:
+    """Commit the transaction, and tell everybody who listens if there is a new version."""
+    news = f"UPDATE head SET version = {version:d}; NOTIFY {CHANNEL}, '{version:d}'; "  # noqa: S608
+    await connection.execute(f"{news if version != before else ''}COMMIT")
+
+
+async def commit_batch(
+    connection: asyncpg.Connection, units: Sequence[Unit], *, at_s: float
+) -> tuple[list[Outcome], int, int]:
+    """Judge units and write down what they did, in the transaction that is open.
+
+    Returns:
+        The outcomes, and the versions before and after.
+    """
+    needs = needs_of(units)
+    books = await _load(connection, needs)
+    if needs.projects:
+        text = await connection.fetchval(counting_statement("postgresql"), [*needs.projects])
+        begin_count(books, needs.projects, decode_json(list[Counted], text))
+    before = books.version
+    outcomes = judge(books, units)
+    if books.version != before:
+        await _write(connection, sheets_of(books, books.settle(), at_s=at_s, first=before + 1))
+    return outcomes, before, books.version
+
+
+async def _load(connection: asyncpg.Connection, needs: Needs) -> Books:
+    kinds = tuple(needs.records)
+    keys = [list(keys) for keys in keys_in_order(needs)]
+    row = await connection.fetchrow(loading_statement("postgresql", kinds), *keys)
+    if row is None:
+        raise LedgerError("the ledger has no head row; it was not made by `berth`, or is damaged")
+    return books_of(kinds, row[0], row[1:])
+
+
+async def _write(connection: asyncpg.Connection, sheets: Sheets) -> None:
+    """Write down what a batch did, but for its version, in the order that constraints want."""
+    pairs = zip(sheets.spent, sheets.generations, strict=True)
+    spent = [(*row[:3], generation) for row, generation in pairs]
+    changed = await _run(connection, _SPEND, spent)
+    if changed != len(sheets.spent):
+        raise LedgerError(
+            f"{changed} of {len(sheets.spent)} inventories had the room that was counted on; "
+            "the database was changed by something else, or is damaged"
+        )
+    await _delete(connection, schema.allocations, "consumer_uuid", sheets.freed)
+    await _delete(connection, schema.inventories, "provider_uuid", sheets.emptied)
+    for kind, keys in sheets.removed.items():
+        table = schema.RECORD_TABLES[kind]
+        await _delete(connection, table, schema.key_column(table).name, keys)
+    for name, rows in sheets.upserts.items():
+        await _run(connection, _upsert(schema.metadata.tables[name]), rows)
+    for name, rows in sheets.inserts.items():
+        await _run(connection, _insert(schema.metadata.tables[name]), rows)
+    await _run(connection, _SEE, sheets.seen)
+
+
+async def _delete(
+    connection: asyncpg.Connection, table: Table, column: str, keys: list[str]
+) -> None:
+    if keys:
+        await connection.execute(_deletion(table, column), keys)
+
+
+async def _run(connection: asyncpg.Connection, statement: str, rows: Sequence[Row]) -> int:
+    """Run a statement on columns of rows; return how many rows it changed."""
+    if not rows:
+        return 0
+    status = await connection.execute(
+        statement, *(list(column) for column in zip(*rows, strict=True))
+    )
+    return int(status.rpartition(" ")[2])
+
+
+@cache
+def _deletion(table: Table, column: str) -> str:
+    return f"DELETE FROM {table.name} WHERE {column} = ANY($1::text[])"  # noqa: S608 - own names
+
+
+@cache
+def _insert(table: Table) -> str:
+    names = ", ".join(column.name for column in table.columns)
+    arrays = ", ".join(
+        f"${number}::{_array(column.type)}[]" for number, column in enumerate(table.columns, 1)
+    )
+    return f"INSERT INTO {table.name} ({names}) SELECT * FROM unnest({arrays})"  # noqa: S608 - own names
+
+
+@cache
+def _upsert(table: Table) -> str:
+    key = schema.key_column(table).name
+    others = [column.name for column in table.columns if column.name != key]
+    updates = ", ".join(f"{name} = excluded.{name}" for name in others)
+    return f"{_insert(table)} ON CONFLICT ({key}) DO UPDATE SET {updates}"
+
+
+def _array(column_type: TypeEngine[Any]) -> str:
+    return next(name for noun, name in _ARRAYS if isinstance(column_type, noun))

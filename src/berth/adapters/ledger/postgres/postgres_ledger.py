@@ -1,0 +1,275 @@
+"""A ledger in PostgreSQL: for several machines, or where a database is kept already.
+
+Writing is the business of one task (`PostgresWriter`), one transaction at a time over all
+processes. Reads go to a pool. One more connection listens for versions.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final, Self, TypeVar
+
+import asyncpg
+
+from berth.adapters.ledger.engine.retention import Retention
+from berth.adapters.ledger.engine.version_watch import Watch
+from berth.adapters.ledger.postgres.postgres_batch import CHANNEL
+from berth.adapters.ledger.postgres.postgres_writer import (
+    FAREWELL_S,
+    LOST,
+    PostgresWriter,
+    why_lost,
+)
+from berth.adapters.ledger.sql.jobs import TIMEOUT_S
+from berth.adapters.ledger.sql.queries import Queries
+from berth.adapters.ledger.wal.reads import (
+    ALL,
+    Read,
+    read_all,
+    read_changes,
+    read_head,
+    read_one,
+    read_snapshot,
+)
+from berth.adapters.ledger.wal.settled_reads import SettledReads
+from berth.domain.errors import BerthError, LedgerError, UnavailableError
+from berth.domain.ledger.change import Change, Snapshot
+from berth.domain.ledger.record import Kind, Record
+from berth.domain.ledger.write import Outcome, Unit
+
+R = TypeVar("R", bound=Record)
+T = TypeVar("T")
+
+_READERS_MAX: Final = 4
+_LONG: Final = 6
+"""How many times as long as a statement one may take that reads much."""
+_RECONNECT_S: Final = 0.5
+_BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_DEFAULT: Final = Retention()
+
+
+class PostgresLedger(SettledReads):
+    """Keeps the ledger in a database. Made by `PostgresLedger.open`.
+
+    Args:
+        url: of the database, as asyncpg reads it, with the schema in place.
+        pool: connections for reading.
+        retention: how much of the past to keep.
+        now_s: tells Unix time in seconds; claim keys are forgotten by it.
+        timeout_s: how long to wait for a connection, and for the answer to a statement; six
+            times as long for one that reads much.
+        on_batch: see `PostgresWriter`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        pool: asyncpg.Pool,
+        *,
+        retention: Retention,
+        now_s: Callable[[], float],
+        timeout_s: float = TIMEOUT_S,
+        on_batch: Callable[[int, float], None] | None = None,
+    ) -> None:
+        super().__init__(Queries("postgresql"))
+        self._url = url
+        self._pool = pool
+        self._timeout_s = timeout_s
+        self._watch = Watch()
+        self._writer = PostgresWriter(
+            url,
+            retention=retention,
+            now_s=now_s,
+            timeout_s=timeout_s,
+            on_version=self._watch.hear,
+            on_batch=on_batch,
+        )
+        self._listening = asyncio.Event()
+        self._listener = asyncio.create_task(self._listen(), name="berth-ledger-listen")
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        retention: Retention = _DEFAULT,
+        now_s: Callable[[], float] = time.time,
+        timeout_s: float = TIMEOUT_S,
+        on_batch: Callable[[int, float], None] | None = None,
+    ) -> Self:
+        """Connect to a database whose schema is in place.
+
+        Raises:
+            LedgerError: it cannot be reached.
+        """
+        # It tells of each connection that cannot be made with a traceback; we tell of it, too.
+        logging.getLogger("asyncpg").setLevel(logging.CRITICAL)
+        try:
+            pool = await asyncpg.create_pool(
+                url,
+                min_size=1,
+                max_size=_READERS_MAX,
+                timeout=timeout_s,
+                command_timeout=timeout_s,
+                server_settings={"application_name": "berth ledger reader", "jit": "off"},
+            )
+        except (*LOST, asyncpg.PostgresError) as error:
+            raise LedgerError(f"the PostgreSQL ledger cannot be opened: {error!r}") from error
+        return cls(
+            url, pool, retention=retention, now_s=now_s, timeout_s=timeout_s, on_batch=on_batch
+        )
+
+    # --- Writer ---
+
+    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
+        """Commit each unit for itself, in order. See `berth.ports.ledger.Writer`."""
+        return await self._writer.commit(units)
+
+    # --- Records ---
+
+    async def get(self, noun: type[R], key: str) -> R | None:
+        """Return the record with that key, or None."""
+        return await self._ask(read_one(self._queries, noun, key))
+
+    async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
+        """Return all records of a kind in order of their keys; decisions newest first."""
+        limit = ALL if limit is None else limit
+        return await self._ask(read_all(self._queries, noun, limit))
+
+    async def next_id(self, kind: Kind) -> int:
+        """Return a number that was never returned before for this kind (from 1)."""
+        return await self._writer.next_id(kind)
+
+    # --- Feed ---
+
+    async def version(self) -> int:
+        """Return the newest committed version; 0 for an empty ledger."""
+        return (await self._ask(read_head(self._queries)))[0]
+
+    async def snapshot(self, now_s: float) -> Snapshot:
+        """Return the whole live state as of one version."""
+        long_s = _LONG * self._timeout_s
+        return await self._ask_at_once(read_snapshot(self._queries, now_s), long_s)
+
+    async def changes(self, after: int, limit: int = 1000) -> list[Change]:
+        """Return what happened after that version, oldest first, in whole versions."""
+        # Mostly nothing has happened, and one statement tells.
+        if (await self._ask(read_head(self._queries))).version == after:
+            return []
+        return await self._ask_at_once(read_changes(self._queries, after, limit), self._timeout_s)
+
+    def news(self, after: int) -> list[Change]:
+        """Return nothing: what there is, `changes` tells. See `berth.ports.ledger.Feed`."""
+        return []
+
+    async def wait(self, after: int, timeout_s: float) -> bool:
+        """Wait until there is a version above `after`; False when the time ran out."""
+        if not self._listening.is_set():
+            self._watch.hear(await self.version())
+        return await self._watch.wait(after, timeout_s)
+
+    async def close(self) -> None:
+        """Finish what was accepted, then disconnect."""
+        await self._writer.close()
+        if self._closed:
+            return
+        self._closed = True
+        self._watch.close()
+        self._listener.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._listener
+        try:
+            async with asyncio.timeout(FAREWELL_S):
+                await self._pool.close()
+        except TimeoutError:
+            self._pool.terminate()
+
+    # --- reading ---
+
+    async def _ask(self, read: Read[T]) -> T:
+        """Answer a read's questions, each from the newest state."""
+        async with self._reader() as connection:
+            return await _answered(connection, read)
+
+    async def _ask_at_once(self, read: Read[T], long_s: float) -> T:
+        """Answer a read's questions from one and the same state of the ledger.
+
+        The first is short, and tells whether the server is there at all; each of the others may
+        take up to `long_s` seconds.
+        """
+        async with self._reader() as connection:
+            await connection.execute(_BEGIN_READING)
+            try:
+                answer = await _answered(connection, read, long_s)
+            except (BerthError, asyncpg.PostgresError):
+                await connection.execute("ROLLBACK")
+                raise
+            await connection.execute("COMMIT")
+            return answer
+
+    @asynccontextmanager
+    async def _reader(self) -> AsyncGenerator[asyncpg.pool.PoolConnectionProxy, None]:
+        if self._closed:
+            raise UnavailableError("the ledger is closed")
+        try:
+            async with self._pool.acquire(timeout=self._timeout_s) as connection:
+                try:
+                    yield connection
+                except (*LOST, asyncio.CancelledError):
+                    # To have it back in order may take as long again, when nobody answers.
+                    connection.terminate()
+                    raise
+        except LOST as error:
+            why = why_lost(error, self._timeout_s)
+            raise UnavailableError(f"the ledger cannot be read now: {why}") from error
+        except asyncpg.PostgresError as error:
+            raise LedgerError(f"the ledger cannot be read: {error!r}") from error
+
+    # --- listening ---
+
+    async def _listen(self) -> None:
+        """Hear of versions for as long as the ledger is open, over one connection or another."""
+        while True:
+            with suppress(*LOST, UnavailableError):
+                await self._listen_once()
+            await asyncio.sleep(_RECONNECT_S)
+
+    async def _listen_once(self) -> None:
+        timeout_s = self._timeout_s
+        connection = await asyncpg.connect(self._url, timeout=timeout_s, command_timeout=timeout_s)
+        ended = asyncio.Event()
+        try:
+            connection.add_termination_listener(lambda _: ended.set())
+            await connection.add_listener(CHANNEL, self._hear)
+            self._watch.begin_anew(await self.version())
+            self._listening.set()
+            while not ended.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(timeout_s):
+                        await ended.wait()
+                # A connection that was forgotten on the way hears nothing, not even of its end.
+                await connection.execute("SELECT 1")
+        finally:
+            self._listening.clear()
+            connection.terminate()
+
+    def _hear(self, _connection: object, _pid: int, _channel: str, version: object) -> None:
+        self._watch.hear(int(str(version)))
+
+
+async def _answered(
+    connection: asyncpg.pool.PoolConnectionProxy, read: Read[T], later_s: float | None = None
+) -> T:
+    timeout_s: float | None = None
+    try:
+        statement, parameters = next(read)
+        while True:
+            rows = await connection.fetch(statement.text, *parameters, timeout=timeout_s)
+            timeout_s = later_s
+            statement, parameters = read.send(f"[{','.join([row[0] for row in rows])}]")
+    except StopIteration as done:
+        answer: T = done.value
+        return answer

@@ -1,0 +1,64 @@
+"""Bringing the schema of a ledger in PostgreSQL to the version that this Berth knows.
+
+Loaded by who has such a ledger only, since its drivers take long to load.
+"""
+
+from typing import Any, Final
+
+import asyncpg
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from berth.adapters.ledger.schema_migration import FIND_READABLE_BY, FIND_REVISION, Schema, upgrade
+from berth.domain.errors import LedgerError
+
+_TIMEOUT_S: Final = 10.0
+
+_LOCK: Final = 0x62_65_72_74_68
+"""Number of the PostgreSQL advisory lock that processes which migrate take (`berth`)."""
+
+
+async def schema_of_postgres(url: str) -> Schema | None:
+    """Return which tables a database has; None when it has none.
+
+    Raises:
+        LedgerError: it cannot be reached.
+    """
+    try:
+        connection = await asyncpg.connect(url, timeout=_TIMEOUT_S, command_timeout=_TIMEOUT_S)
+        try:
+            revision = await _ask(connection, FIND_REVISION)
+            return Schema.of(revision, await _ask(connection, FIND_READABLE_BY))
+        finally:
+            await connection.close()
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise LedgerError(f"the PostgreSQL ledger cannot be opened: {error!r}") from error
+
+
+async def _ask(connection: Any, query: str) -> str | None:  # noqa: ANN401 - asyncpg has no types
+    try:
+        found = await connection.fetchval(query)
+    except asyncpg.UndefinedTableError:
+        return None
+    return None if found is None else str(found)
+
+
+async def migrate_postgres(url: str) -> None:
+    """Bring a PostgreSQL database to the newest schema.
+
+    Raises:
+        LedgerError: it is newer than this Berth, or cannot be reached or written.
+    """
+    engine = create_async_engine(
+        "postgresql+asyncpg://",
+        async_creator=lambda: asyncpg.connect(url, timeout=_TIMEOUT_S),
+    )
+    try:
+        async with engine.begin() as connection:
+            await connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _LOCK})
+            await connection.run_sync(upgrade)
+    except (SQLAlchemyError, OSError) as error:
+        raise LedgerError(f"the PostgreSQL ledger cannot be migrated: {error}") from error
+    finally:
+        await engine.dispose()

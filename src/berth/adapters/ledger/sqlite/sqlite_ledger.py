@@ -1,0 +1,280 @@
+"""A ledger in a SQLite file: durable, with nothing to install. The default.
+
+Writing is the business of one thread (`SqliteWriter`). Short reads are done at once on the event
+loop, since changing threads costs more than they do; long ones by two threads. In WAL mode
+readers and the writer never wait for one another. Several processes may open the same file.
+
+What was committed may stand in the daybook for a while before it is in the tables (`Clerk`).
+What this process has put there is known here (`Recent`); otherwise whoever wants to read a table
+that may lag behind has the daybook posted first.
+"""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final, TypeVar, cast
+
+from berth.adapters.ledger.engine.listing import check_in_feed, kind_of_noun
+from berth.adapters.ledger.engine.retention import Retention
+from berth.adapters.ledger.engine.version_watch import Watch
+from berth.adapters.ledger.sql.queries import Queries
+from berth.adapters.ledger.sqlite.log_trace import LogTrace
+from berth.adapters.ledger.sqlite.sqlite_file import ask_at_once, connect
+from berth.adapters.ledger.sqlite.sqlite_writer import SqliteWriter
+from berth.adapters.ledger.wal.commit_cache import News, Recent
+from berth.adapters.ledger.wal.reads import (
+    ALL,
+    Head,
+    Read,
+    read_all,
+    read_beside_head,
+    read_changes,
+    read_one,
+    read_snapshot,
+)
+from berth.adapters.ledger.wal.settled_reads import SettledReads
+from berth.adapters.ledger.wal.write_ahead_log import WAITING_KINDS
+from berth.domain.errors import LedgerError, UnavailableError
+from berth.domain.ledger.change import Change, Snapshot
+from berth.domain.ledger.record import Kind, Record
+from berth.domain.ledger.write import Outcome, Unit
+
+R = TypeVar("R", bound=Record)
+T = TypeVar("T")
+
+_READERS: Final = 2
+_FEW_VERSIONS: Final = 100
+
+_IDLE_POLLS: Final = 100
+"""Looks that nobody waits for, before there are none any more."""
+_POLL_S: Final = 0.01
+_QUIET_POLL_S: Final = 0.05
+_QUIET_S: Final = 10.0
+"""Where no other process has committed anything for so long, it is looked for less often: each look
+wakes a process that sleeps, which costs a percent of a core at ten times as many."""
+_DEFAULT: Final = Retention()
+
+_HEAD: Final = """
+SELECT version, feed_floor, coalesce((SELECT min(first) FROM daybook) - 1, version) FROM head"""
+
+_LAGGING_KINDS: Final = WAITING_KINDS | {Kind.PROVIDER, Kind.SERVICE}
+"""Kinds whose tables may lag behind: usage and heartbeats wait to be posted, too."""
+
+
+class SqliteLedger(SettledReads):
+    """Keeps the ledger in one file. Made by `open_ledger`, which sees to its schema.
+
+    Args:
+        path: the database file, with the schema in place.
+        retention: how much of the past to keep.
+        now_s: tells Unix time in seconds; claim keys are forgotten by it.
+        on_batch: see `SqliteWriter`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        retention: Retention = _DEFAULT,
+        now_s: Callable[[], float] = time.time,
+        on_batch: Callable[[int, float], None] | None = None,
+    ) -> None:
+        super().__init__(Queries("sqlite"))
+        self._watch = Watch()
+        self._recent = Recent()
+        self._shown = 0
+        """The newest version that anybody here was told of: no answer may fall behind it."""
+        self._inline = connect(path)
+        self._trace = LogTrace(path)
+        self._connections: SimpleQueue[sqlite3.Connection] = SimpleQueue()
+        for _ in range(_READERS):
+            self._connections.put(connect(path))
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="berth-ledger-read")
+        self._writer = SqliteWriter(
+            path, retention=retention, now_s=now_s, on_news=self._hear, on_batch=on_batch
+        )
+        self._poller: asyncio.Task[None] | None = None
+        self._heard_at_s = 0.0
+        self._others_at_s = 0.0
+        self._closed = False
+
+    def _hear(self, news: News) -> None:
+        self._heard_at_s = asyncio.get_running_loop().time()
+        self._recent.hear(news)
+        self._watch.hear(news.version)
+
+    # --- Writer ---
+
+    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
+        """Commit each unit for itself, in order. See `berth.ports.ledger.Writer`."""
+        return await self._writer.commit(units)
+
+    # --- Records ---
+
+    async def get(self, noun: type[R], key: str) -> R | None:
+        """Return the record with that key, or None."""
+        kind = kind_of_noun(noun)
+        if kind not in _LAGGING_KINDS:
+            return self._now(read_one(self._queries, noun, key))
+        head, record = self._now(read_beside_head(self._queries, noun, key))
+        if head.posted == head.version:
+            return record
+        if kind is Kind.PROVIDER or not self._is_ours(head):
+            await self._writer.settle()
+            return self._now(read_one(self._queries, noun, key))
+        return cast("R | None", self._recent.get(kind, key, record, head.posted))
+
+    async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
+        """Return all records of a kind in order of their keys; decisions newest first."""
+        if kind_of_noun(noun) in _LAGGING_KINDS:
+            await self._settle()
+        limit = ALL if limit is None else limit
+        return await self._aside(read_all(self._queries, noun, limit))
+
+    async def next_id(self, kind: Kind) -> int:
+        """Return a number that was never returned before for this kind (from 1)."""
+        return await self._writer.next_id(kind)
+
+    # --- Feed ---
+
+    async def version(self) -> int:
+        """Return the newest committed version; 0 for an empty ledger."""
+        head = self._head()
+        known = self._recent.version if self._is_ours(head) else head.version
+        self._shown = max(self._shown, known)
+        return self._shown
+
+    async def snapshot(self, now_s: float) -> Snapshot:
+        """Return the whole live state as of one version."""
+        return await self._ask(read_snapshot(self._queries, now_s))
+
+    async def changes(self, after: int, limit: int = 1000) -> list[Change]:
+        """Return what happened after that version, oldest first, in whole versions."""
+        head = self._head()
+        check_in_feed(after, head.feed_floor, head.version)
+        if self._is_ours(head):
+            found = self._recent.changes(after, limit)
+            if found or (found is not None and after >= self._shown):
+                return found
+        read = read_changes(self._queries, after, limit)
+        if head.version - after <= _FEW_VERSIONS:
+            return self._now(read)
+        return await self._aside(read)
+
+    def news(self, after: int) -> list[Change]:
+        """Return what this process has committed itself. See `berth.ports.ledger.Feed`."""
+        return self._recent.changes(after, _FEW_VERSIONS) or []
+
+    async def wait(self, after: int, timeout_s: float) -> bool:
+        """Wait until there is a version above `after`; False when the time ran out.
+
+        Commits of this process wake at once, those of others within 10 ms; the first one after
+        some seconds without any within 50 ms.
+        """
+        self._check_open()
+        if self._poller is None or self._poller.done():
+            if self._watch.version <= after:
+                self._watch.hear(await self.version())
+            self._poller = asyncio.create_task(self._poll())
+        return await self._watch.wait(after, timeout_s)
+
+    async def close(self) -> None:
+        """Finish what was accepted, then close the file."""
+        await self._writer.close()
+        if self._closed:
+            return
+        self._closed = True
+        self._watch.close()
+        if self._poller is not None:
+            self._poller.cancel()
+        await asyncio.to_thread(self._readers.shutdown)
+        self._inline.close()
+        while not self._connections.empty():
+            self._connections.get().close()
+
+    async def _poll(self) -> None:
+        """Look for versions that other processes committed, as long as anybody waits.
+
+        A batch of this process comes after theirs, and says so. So the file is only looked at
+        when there was none for a while: each look lets the writer's thread run in between. And
+        only when its log looks as if somebody had written.
+        """
+        clock = asyncio.get_running_loop().time
+        idle = 0
+        while idle < _IDLE_POLLS:
+            is_quiet = clock() - self._others_at_s >= _QUIET_S
+            await asyncio.sleep(_QUIET_POLL_S if is_quiet else _POLL_S)
+            idle = 0 if self._watch.is_watched else idle + 1
+            is_due = not idle and clock() - self._heard_at_s >= _POLL_S
+            if is_due and self._trace.may_have_changed():
+                with suppress(UnavailableError):
+                    version = await self.version()
+                    if version > self._watch.version:
+                        self._others_at_s = clock()
+                    self._watch.hear(version)
+
+    # --- what is in the daybook ---
+
+    def _is_ours(self, head: Head) -> bool:
+        """Tell whether all up to a version was committed by this process, since some time.
+
+        What was committed but not told of yet is not acknowledged either, so it need not be seen.
+        """
+        epoch, version = self._writer.newest
+        return epoch == self._recent.epoch and head.version <= version
+
+    async def _settle(self) -> None:
+        """See to it that all that was committed before is in the tables."""
+        head = self._head()
+        if head.posted < head.version:
+            await self._writer.settle()
+
+    # --- reading ---
+
+    async def _ask(self, read: Read[T]) -> T:
+        await self._settle()
+        return await self._aside(read)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UnavailableError("the ledger is closed")
+
+    def _head(self) -> Head:
+        """Read how far the ledger is, in a single statement: everybody does so all the time."""
+        self._check_open()
+        with _told_as_ours():
+            return Head(*self._inline.execute(_HEAD).fetchone())
+
+    def _now(self, read: Read[T]) -> T:
+        self._check_open()
+        with _told_as_ours():
+            return ask_at_once(self._inline, read)
+
+    async def _aside(self, read: Read[T]) -> T:
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        with _told_as_ours():
+            return await loop.run_in_executor(self._readers, self._borrow, read)
+
+    def _borrow(self, read: Read[T]) -> T:
+        connection = self._connections.get()
+        try:
+            return ask_at_once(connection, read)
+        finally:
+            self._connections.put(connection)
+
+
+@contextmanager
+def _told_as_ours() -> Generator[None, None, None]:
+    """Turn errors of SQLite into errors of Berth."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise UnavailableError(f"the ledger cannot be read now: {error}") from error
+    except sqlite3.Error as error:
+        raise LedgerError(f"the ledger cannot be read: {error}") from error

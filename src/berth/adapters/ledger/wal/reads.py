@@ -1,0 +1,256 @@
+"""Reading the ledger, apart from the doing: each read is a generator of questions.
+
+It yields a statement with its parameters, is sent the items found as one JSON array, and
+returns what was asked for. A ledger drives it in one read transaction, with or without `await`.
+"""
+
+from collections.abc import Generator
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeVar, cast
+
+from berth.adapters.ledger.engine.codec import (
+    changes_of,
+    decode_changes,
+    decode_json,
+    decode_records,
+)
+from berth.adapters.ledger.engine.consumers import Owner, derived_consumer, gathered
+from berth.adapters.ledger.engine.listing import (
+    check_in_feed,
+    in_key_order,
+    kind_of_noun,
+    newest_first,
+    started_last,
+)
+from berth.adapters.ledger.sql.counted import footprint_statement
+from berth.adapters.ledger.sql.queries import HoldingsBy, Parameter, Queries, Statement
+from berth.adapters.ledger.sql.remote_instances import errands_statement
+from berth.adapters.ledger.sql.row_batch import CHANGES
+from berth.adapters.ledger.wal.write_ahead_log import unpack
+from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.decision import Decision
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.footprint import Footprint, sum_of
+from berth.domain.compute.host import Host, Service
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.instance_action import Action
+from berth.domain.compute.migration import Migration
+from berth.domain.compute.quota import Quota
+from berth.domain.compute.server_group import ServerGroup
+from berth.domain.errors import LedgerError, NotFoundError
+from berth.domain.inventory.allocation import Allocation
+from berth.domain.inventory.consumer import Consumer, Holding
+from berth.domain.inventory.provider import Provider
+from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.ledger.change import Change, Snapshot
+from berth.domain.ledger.record import PendingRequest, Record
+from berth.domain.zones.zone import Errand, Zone
+from berth.ports.ledger import InstanceQuery, MigrationQuery
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Record)
+
+Question = tuple[Statement, tuple[Parameter, ...]]
+Read = Generator[Question, str, T]
+
+_Held = tuple[tuple[str, str], dict[str, int], Consumer | None, Owner | None]
+"""(consumer, provider), amounts, the consumer's record, and who its instance belongs to."""
+
+ALL: Final = 2**31 - 1
+"""A limit that does not limit."""
+
+_CHUNK = 10_000
+
+
+class Head(NamedTuple):
+    """The newest version, the newest that was trimmed, and the one that the tables are at."""
+
+    version: int
+    feed_floor: int
+    posted: int
+
+
+def read_head(queries: Queries) -> Read[Head]:
+    """Read how far the ledger is."""
+    statement = queries.head()
+    found = decode_json(list[tuple[int, int, int]], (yield statement, statement.bind()))
+    if not found:
+        raise LedgerError("the ledger has no head row; it was not made by `berth`, or is damaged")
+    return Head(*found[0])
+
+
+def read_one(queries: Queries, noun: type[R], key: str) -> Read[R | None]:
+    """Read the record with that key."""
+    statement = queries.one(kind_of_noun(noun))
+    found = decode_records(noun, (yield statement, statement.bind(key=key)))
+    return found[0] if found else None
+
+
+def read_beside_head(queries: Queries, noun: type[R], key: str) -> Read[tuple[Head, R | None]]:
+    """Read how far the ledger is, and the record with that key as of then."""
+    head = yield from read_head(queries)
+    return head, (yield from read_one(queries, noun, key))
+
+
+def read_all(queries: Queries, noun: type[R], limit: int = ALL) -> Read[list[R]]:
+    """Read all records of a kind: decisions newest first, others in order of keys."""
+    statement = queries.every(kind_of_noun(noun))
+    found = decode_records(noun, (yield statement, statement.bind(limit=limit)))
+    if noun is Decision:
+        return sorted(found, key=_decided, reverse=True)
+    return in_key_order(found)
+
+
+def read_instances(queries: Queries, query: InstanceQuery) -> Read[list[Instance]]:
+    """Read the instances that match, newest first."""
+    values: dict[str, Parameter] = {
+        name: getattr(query, name) for name in query.__slots__ if name != "deleted"
+    }
+    if query.marker is not None:
+        marker = yield from _read_marker(queries, Instance, query.marker)
+        if query.project_id not in {None, marker.project_id}:
+            raise NotFoundError(kind_of_noun(Instance), query.marker)
+        values["marker_at_s"] = marker.created_at_s
+    statement = queries.instances(query)
+    found = decode_records(Instance, (yield statement, statement.bind(**values)))
+    return sorted(found, key=newest_first, reverse=True)
+
+
+def read_migrations(queries: Queries, query: MigrationQuery) -> Read[list[Migration]]:
+    """Read the migrations that match, newest first."""
+    values: dict[str, Parameter] = {name: getattr(query, name) for name in query.__slots__}
+    if query.marker is not None:
+        marker = yield from _read_marker(queries, Migration, query.marker)
+        values["marker_at_s"] = marker.created_at_s
+    statement = queries.migrations(query)
+    found = decode_records(Migration, (yield statement, statement.bind(**values)))
+    return sorted(found, key=newest_first, reverse=True)
+
+
+def _read_marker(queries: Queries, noun: type[R], marker: str) -> Read[R]:
+    """Read the record that the page before ended with."""
+    found = yield from read_one(queries, noun, marker)
+    if found is None:
+        raise NotFoundError(kind_of_noun(noun), marker)
+    return found
+
+
+def read_actions(queries: Queries, instance_uuid: str) -> Read[list[Action]]:
+    """Read what was asked of an instance, newest first."""
+    statement = queries.actions()
+    found = decode_records(Action, (yield statement, statement.bind(key=instance_uuid)))
+    return sorted(found, key=started_last, reverse=True)
+
+
+def read_errands(queries: Queries, **by: str | None) -> Read[list[Errand]]:
+    """Read what was sent to child zones, where the columns named equal."""
+    asked = {name: key for name, key in by.items() if key is not None}
+    statement = errands_statement(queries.dialect, tuple(asked))
+    return in_key_order(decode_records(Errand, (yield statement, statement.bind(**asked))))
+
+
+def read_allocations(queries: Queries, **by: str | None) -> Read[list[Allocation]]:
+    """Read what is allocated, where the columns named equal; in order of consumer, provider."""
+    asked = {name: uuid for name, uuid in by.items() if uuid is not None}
+    statement = queries.allocations(tuple(asked))
+    text = yield statement, statement.bind(**asked)
+    rows = decode_json(list[tuple[tuple[str, str], dict[str, int]]], text)
+    rows.sort(key=itemgetter(0))
+    return [Allocation(consumer, provider, amounts) for (consumer, provider), amounts in rows]
+
+
+def read_holdings(queries: Queries, by: HoldingsBy, key: str) -> Read[list[Holding]]:
+    """Read who holds what: of a consumer, of a provider, or by consumers of a project."""
+    statement = queries.holdings(by)
+    text = yield statement, statement.bind(key=key)
+    consumers: dict[str, Consumer] = {}
+    rows: list[tuple[Consumer, str, dict[str, int]]] = []
+    for (uuid, provider), amounts, record, owner in decode_json(list[_Held], text):
+        consumer = consumers.get(uuid)
+        if consumer is None:
+            consumer = consumers[uuid] = record or derived_consumer(uuid, owner)
+        rows.append((consumer, provider, amounts))
+    return gathered(rows)
+
+
+def read_footprint(queries: Queries, project_id: str) -> Read[Footprint]:
+    """Read what all instances of a project come to that are not deleted."""
+    statement = footprint_statement(queries.dialect)
+    text = yield statement, statement.bind(key=project_id)
+    return sum_of(Footprint(1, *row) for row in decode_json(list[tuple[int, int]], text))
+
+
+def read_snapshot(queries: Queries, now_s: float) -> Read[Snapshot]:
+    """Read the whole live state as of one version."""
+    head = yield from read_head(queries)
+    return Snapshot(
+        version=head.posted,
+        now_s=now_s,
+        hosts=tuple((yield from read_all(queries, Host))),
+        providers=tuple((yield from read_all(queries, Provider))),
+        services=tuple((yield from read_all(queries, Service))),
+        aggregates=tuple((yield from read_all(queries, Aggregate))),
+        server_groups=tuple((yield from read_all(queries, ServerGroup))),
+        flavors=tuple((yield from read_all(queries, Flavor))),
+        instances=tuple((yield from _read_live(queries))),
+        migrations=tuple((yield from _read_live_migrations(queries))),
+        pending_requests=tuple((yield from read_all(queries, PendingRequest))),
+        resource_classes=tuple((yield from read_all(queries, ResourceClass))),
+        traits=tuple((yield from read_all(queries, Trait))),
+        quotas=tuple((yield from read_all(queries, Quota))),
+        zones=tuple((yield from read_all(queries, Zone))),
+    )
+
+
+def _read_live(queries: Queries) -> Read[list[Instance]]:
+    """Read the live instances, some at a time: all in one text could be too much for it."""
+    statement = queries.live_instances()
+    live: list[Instance] = []
+    at_s, uuid, count = float("-inf"), "", _CHUNK
+    while count == _CHUNK:
+        text = yield statement, statement.bind(at_s=at_s, uuid=uuid, limit=_CHUNK)
+        chunk = sorted(decode_records(Instance, text), key=newest_first)
+        live += chunk
+        count = len(chunk)
+        if chunk:
+            at_s, uuid = chunk[-1].created_at_s, chunk[-1].uuid
+    return sorted(live, key=_uuid)
+
+
+def read_status_counts(queries: Queries) -> Read[dict[str, int]]:
+    """Read how many instances have each status, those that are deleted left out."""
+    statement = queries.status_counts()
+    return dict(decode_json(list[tuple[str, int]], (yield statement, statement.bind())))
+
+
+def _read_live_migrations(queries: Queries) -> Read[list[Migration]]:
+    statement = queries.live_migrations()
+    return in_key_order(decode_records(Migration, (yield statement, statement.bind())))
+
+
+def read_changes(queries: Queries, after: int, limit: int) -> Read[list[Change]]:
+    """Read what happened after a version, in at most `limit` versions."""
+    head = yield from read_head(queries)
+    check_in_feed(after, head.feed_floor, head.version)
+    until = after + limit
+    statement = queries.changes()
+    # While pages are posted step by step, their changes stand in the table and in the daybook.
+    of_table = statement.bind(after=after, until=min(until, head.posted))
+    changes = decode_changes((yield statement, of_table))
+    if min(until, head.version) > head.posted:
+        statement = queries.pages()
+        pages = decode_json(list[tuple[str]], (yield statement, statement.bind(after=after)))
+        for (digits,) in pages:
+            rows = unpack(bytes.fromhex(digits)).inserts[CHANGES]
+            changes += changes_of(row for row in rows if after < cast("int", row[0]) <= until)
+    return changes
+
+
+def _uuid(instance: Instance) -> str:
+    return instance.uuid
+
+
+def _decided(record: Record) -> tuple[float, str]:
+    if not isinstance(record, Decision):
+        raise TypeError(record)
+    return (record.decided_at_s, record.request_id)

@@ -1,0 +1,222 @@
+"""The clerk of a SQLite ledger: what others read between two of its steps, and what it survives."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from berth.adapters.ledger.engine.retention import Retention
+from berth.adapters.ledger.engine.working_set import Needs
+from berth.adapters.ledger.schema_migration import migrate_sqlite
+from berth.adapters.ledger.sql import writer_cache
+from berth.adapters.ledger.sql.queries import Queries
+from berth.adapters.ledger.sqlite.sqlite_batch import load
+from berth.adapters.ledger.sqlite.sqlite_file import ask_at_once, connect
+from berth.adapters.ledger.sqlite.transactor import Clerk
+from berth.adapters.ledger.wal.reads import read_changes, read_head
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.write import Committed, Outcome, Put, Rejected, Unit
+from berth.testing.builders import (
+    make_decision,
+    make_fleet,
+    make_instance,
+    make_take,
+    make_uuid,
+)
+
+QUERIES = Queries("sqlite")
+
+
+def placed(number: int) -> Unit:
+    """Return the unit that places an instance, as a scheduler commits it."""
+    return (make_take(number), Put(make_instance(number)), Put(make_decision(number)))
+
+
+def enter(clerk: Clerk, *units: Unit) -> list[Outcome]:
+    """Commit a batch."""
+    clerk.begin()
+    entry = clerk.enter(units)
+    clerk.commit()
+    return entry.outcomes
+
+
+def step(clerk: Clerk) -> None:
+    """Take the pages one step further into the tables."""
+    clerk.begin(is_flushed=False)
+    clerk.post_some()
+    clerk.commit()
+
+
+def told(reader: sqlite3.Connection, after: int = 0, limit: int = 1000) -> list[int]:
+    """Return the versions of the changes in the feed, as another process reads them."""
+    changes = ask_at_once(reader, read_changes(QUERIES, after, limit))
+    return [change.version for change in changes]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Make an empty ledger."""
+    path = tmp_path / "ledger.sqlite"
+    migrate_sqlite(path)
+    return path
+
+
+@pytest.fixture
+def reader(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the ledger as another process does."""
+    with closing(connect(path)) as connection:
+        yield connection
+
+
+@pytest.fixture
+def clerk(path: Path) -> Iterator[Clerk]:
+    """Return a clerk of a ledger with one host, at version 1."""
+    with closing(connect(path)) as connection:
+        clerk = Clerk(connection, retention=Retention(), now_s=lambda: 1000.0)
+        assert enter(clerk, *make_fleet()) == [Committed(1)]
+        yield clerk
+
+
+def test_the_feed_is_the_same_at_every_step_of_posting(
+    clerk: Clerk, reader: sqlite3.Connection
+) -> None:
+    """What is in the tables and on a page as well is told once, in order."""
+    enter(clerk, placed(1), placed(2))
+    enter(clerk, placed(3))
+    whole = told(reader)
+    assert whole == sorted(whole)
+    assert set(whole) == {1, 2, 3, 4}
+    steps = 0
+    while clerk.has_pages:
+        step(clerk)
+        steps += 1
+        assert told(reader) == whole
+        assert told(reader, after=2, limit=1) == [version for version in whole if version == 3]
+    assert steps > 1
+    assert ask_at_once(reader, read_head(QUERIES)).posted == 4
+
+
+def test_a_round_that_was_begun_is_finished_by_whoever_comes(clerk: Clerk, path: Path) -> None:
+    """A process may die at any step: the next one posts what it finds, and nothing twice."""
+    enter(clerk, placed(1), placed(2))
+    while clerk.has_pages:
+        with closing(connect(path)) as connection:
+            found = copy_of(connection)
+        with closing(found):
+            heir = Clerk(found, retention=Retention(), now_s=lambda: 1000.0)
+            assert enter(heir, placed(1)) == [Committed(2, repeated=True)]
+            assert told(found) == [1, 1, 1, 2, 2, 3, 3]
+            assert in_use(found) == 2
+        step(clerk)
+
+
+def test_what_was_rolled_back_is_not_remembered(clerk: Clerk, reader: sqlite3.Connection) -> None:
+    """Neither as a page to be posted nor as room that is taken."""
+    enter(clerk, placed(1))
+    clerk.begin()
+    clerk.enter([placed(2)])
+    clerk.roll_back()
+    assert set(told(reader)) == {1, 2}
+    assert enter(clerk, placed(2)) == [Committed(3)]
+    clerk.begin()
+    clerk.post()
+    clerk.commit()
+    assert not clerk.has_pages
+    assert in_use(reader) == 2
+
+
+def test_whoever_was_not_alone_forgets_and_begins_anew(clerk: Clerk, path: Path) -> None:
+    """What others wrote counts, and what is told of the own past begins a new epoch."""
+    enter(clerk, placed(1))
+    epoch = clerk.epoch
+    with closing(connect(path)) as connection:
+        other = Clerk(connection, retention=Retention(), now_s=lambda: 1000.0)
+        renamed = replace(make_instance(1), name="other", revision=1)
+        assert enter(other, (Put(renamed),)) == [Committed(3)]
+    (outcome,) = enter(clerk, (Put(replace(renamed, name="mine")),))
+    assert isinstance(outcome, Rejected)
+    assert clerk.epoch == epoch + 1
+    assert not clerk.has_pages
+
+
+def test_posting_right_after_a_batch_begins_no_new_epoch(
+    clerk: Clerk, reader: sqlite3.Connection
+) -> None:
+    """Whoever lists instances while others are placed must not make the clerk forget."""
+    enter(clerk, placed(1))
+    epoch = clerk.epoch
+    clerk.begin()
+    clerk.enter([placed(2)])
+    clerk.post()
+    clerk.commit()
+    assert clerk.epoch == epoch
+    assert not clerk.has_pages
+    assert in_use(reader) == 2
+    assert enter(clerk, placed(3)) == [Committed(4)]
+    assert clerk.epoch == epoch
+
+
+def test_providers_come_with_those_who_hold_something_of_them(
+    clerk: Clerk, reader: sqlite3.Connection
+) -> None:
+    """Only the store knows which: whoever frees what a consumer holds names no provider."""
+    clerk.begin()
+    clerk.enter([placed(1)])
+    clerk.post()
+    clerk.commit()
+    vm_1, host_1 = make_instance(1).uuid, make_uuid("host", 1)
+    loaded = list(load(reader, Needs(consumers={vm_1})))
+    assert loaded[:3] == [None, 2, "[]"]
+    held, providers, inventories = [json.loads(str(text)) for text in loaded[3:]]
+    assert held == [[vm_1, host_1, {"VCPU": 1}]]
+    assert providers == [[host_1, 0]]
+    assert {row[0] for row in inventories} == {host_1}
+
+
+def test_a_batch_that_needs_nothing_learns_how_far_the_ledger_is(
+    clerk: Clerk, reader: sqlite3.Connection
+) -> None:
+    """In the same form as any other."""
+    assert load(reader, Needs()) == (None, 1, "[]", "[]", "[]", "[]")
+    enter(clerk, placed(1))
+    assert load(reader, Needs()) == (2, 2, "[]", "[]", "[]", "[]")
+    assert load(reader, Needs(claim_keys={"unknown"})) == load(reader, Needs())
+
+
+def copy_of(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Return the file as it is, in memory, for somebody else to go on with."""
+    copy = sqlite3.connect(":memory:", isolation_level=None)
+    connection.backup(copy)
+    return copy
+
+
+def in_use(connection: sqlite3.Connection) -> int:
+    """Return how many VCPUs are in use, by the tables."""
+    found = connection.execute("SELECT used FROM inventories WHERE resource_class = 'VCPU'")
+    used: int = found.fetchone()[0]
+    return used
+
+
+def test_what_is_refused_is_not_remembered_for_ever(
+    clerk: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing may be committed for days, while clients ask for what there is not."""
+    monkeypatch.setattr(writer_cache, "_KEYS_MAX", 10)
+    for number in range(2, 40):
+        refuse(clerk, number)
+        assert len(clerk._knowledge) <= 12
+    assert enter(clerk, placed(1)) == [Committed(2)]
+    for number in range(2, 40):
+        refuse(clerk, number)
+    assert len(clerk._knowledge) > 12, "what the daybook has is known until it is posted"
+    assert enter(clerk, placed(1)) == [Committed(2, repeated=True)]
+
+
+def refuse(clerk: Clerk, number: int) -> None:
+    """Ask for more than there is, for a consumer that nobody knows."""
+    (outcome,) = enter(clerk, (make_take(number, amounts={VCPU: 99}),))
+    assert isinstance(outcome, Rejected)

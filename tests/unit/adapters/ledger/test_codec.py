@@ -1,0 +1,69 @@
+"""Records and events as JSON."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.adapters.ledger.engine.codec import decode_event, decode_json, encode, encode_event
+from berth.domain.compute.decision import Placement, ScoredHost
+from berth.domain.errors import LedgerError
+from berth.domain.ledger.change import Alive, Gone, Usage
+from berth.domain.ledger.record import Kind
+from berth.domain.revising import revised
+from berth.testing.builders import make_decision, make_instance
+
+
+def test_events_are_read_as_they_were_written() -> None:
+    """Each kind of event that is no record comes back whole."""
+    for kind, event in (
+        ("usage", Usage("p", {"VCPU": 1})),
+        ("alive", Alive(("h",), 1.5)),
+        ("gone", Gone(Kind.HOST, "h")),
+    ):
+        assert decode_event(kind, encode_event(event)) == event
+
+
+def test_what_json_cannot_hold_is_refused() -> None:
+    """Lone surrogates, NaN and infinity are refused before they are stored."""
+    with pytest.raises(LedgerError, match="str"):
+        encode("\ud800")
+    for seconds in (float("nan"), float("inf")):
+        with pytest.raises(LedgerError, match="Alive"):
+            encode_event(Alive(("h",), seconds))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_no_number_of_a_decision_is_lost(bad: float) -> None:
+    """A score that is no number is refused wherever it stands: alone, first or last in a list."""
+    scored = ScoredHost("h", "h", 1.0, ("W",), (1.0, 2.0), (1.0,), (1.0,))
+    for damaged in (
+        replace(scored, score=bad),
+        replace(scored, raw=(bad, 1.0)),
+        replace(scored, raw=(1.0, bad)),
+    ):
+        placement = Placement("vm", "h", "h", "p", 1, damaged)
+        with pytest.raises(LedgerError, match="Decision"):
+            encode_event(replace(make_decision(1), placements=(placement,)))
+
+
+def test_what_only_looks_like_damage_is_stored() -> None:
+    """The keys of free mappings may have the names of fields, and hold nothing."""
+    extra = {"created_at_s": None, "list": [None], "text": '"created_at_s":null'}
+    instance = revised(make_instance(1), extra=extra)
+    assert decode_event("instance", encode_event(instance)) == instance
+
+
+def test_what_cannot_be_read_is_told() -> None:
+    """Damaged bodies raise Berth's own error."""
+    with pytest.raises(LedgerError):
+        decode_event("usage", "{}")
+    with pytest.raises(LedgerError, match="gone"):
+        decode_event("gone", '{"kind": 1}')
+    with pytest.raises(LedgerError):
+        decode_json(int, "[")
+
+
+def test_what_only_a_newer_berth_keeps_is_passed_over() -> None:
+    """Followers would not keep it anyhow, and its version is in the feed all the same."""
+    assert decode_event("comet", "{}") == Alive((), 0.0)
+    assert decode_event("gone", '{"kind": "comet", "key": "k"}') == Alive((), 0.0)

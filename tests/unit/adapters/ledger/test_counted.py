@@ -1,0 +1,82 @@
+"""What instances count for in SQL: of columns of their own, or of what an older Berth has left."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import msgspec
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.pool import StaticPool
+
+from berth.adapters.ledger.engine.apply import judge
+from berth.adapters.ledger.engine.codec import encode
+from berth.adapters.ledger.engine.working_set import Books
+from berth.adapters.ledger.sql import schema
+from berth.adapters.ledger.sql.counted import footprint_statement
+from berth.adapters.ledger.sql.row_batch import Sheets, sheets_of
+from berth.adapters.ledger.sqlite.sqlite_batch import count, write
+from berth.adapters.ledger.wal.write_ahead_log import pack, unpack
+from berth.domain.compute.instance import Instance
+from berth.domain.ledger.write import Put
+from berth.testing.builders import make_flavor, make_instance
+
+SMALL, LARGE = make_flavor(vcpus=1, memory_mb=512), make_flavor(vcpus=4, memory_mb=2_048)
+RESIZED = replace(make_instance(1), flavor=SMALL, counts_as=(4, 2_048))
+
+
+@pytest.fixture
+def file() -> Iterator[sqlite3.Connection]:
+    """Yield a ledger's tables, empty."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
+        schema.metadata.create_all(engine)
+        yield connection
+
+
+def sheets_with(instance: Instance) -> Sheets:
+    """Return what a batch comes to that puts an instance."""
+    books = Books()
+    judge(books, [(Put(instance),)])
+    return sheets_of(books, books.settle(), at_s=7.0, first=1)
+
+
+def counted(connection: sqlite3.Connection) -> list[object]:
+    """Return what the one instance counts for, as both statements tell."""
+    ((project, _, *sizes),) = msgspec.json.decode(count(connection, ["project-1"]))
+    statement = footprint_statement("sqlite")
+    ((item,),) = connection.execute(statement.text, statement.bind(key="project-1"))
+    assert project == "project-1"
+    assert msgspec.json.decode(item) == sizes
+    return list(sizes)
+
+
+def test_an_instance_counts_for_what_its_columns_say(file: sqlite3.Connection) -> None:
+    """While it is resized that is the larger size."""
+    write(file, sheets_with(RESIZED))
+    assert counted(file) == [4, 2_048]
+    assert file.execute("SELECT counted_revision = revision FROM instances").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    ("flavor", "counts_as", "expected"),
+    [(SMALL, None, [1, 512]), (LARGE, None, [4, 2_048]), (SMALL, (8, 256), [8, 256])],
+)
+def test_what_an_older_berth_has_written_counts_as_its_body_says(
+    file: sqlite3.Connection, flavor: object, counts_as: object, expected: list[int]
+) -> None:
+    """It writes the row without the columns that it does not know, as when it ends a resize."""
+    write(file, sheets_with(RESIZED))
+    body = encode(replace(RESIZED, flavor=flavor, counts_as=counts_as, revision=2))  # type: ignore[arg-type]
+    file.execute("UPDATE instances SET revision = 2, body = ?", (body,))
+    assert counted(file) == expected
+
+
+def test_rows_of_pages_count_as_of_their_revision() -> None:
+    """Pages leave these columns out, for processes that do not know them."""
+    page = unpack(pack(sheets_with(RESIZED)))
+    (row,) = page.upserts[schema.instances.name]
+    names = [column.name for column in schema.instances.columns]
+    found = dict(zip(names, row, strict=True))
+    assert (found["vcpus"], found["memory_mb"], found["counted_revision"]) == (4, 2_048, 1)

@@ -1,0 +1,164 @@
+"""Pages of the daybook: packed, told apart from what cannot wait, and put together."""
+
+import zlib
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from berth.adapters.ledger.engine.apply import judge
+from berth.adapters.ledger.engine.working_set import Books
+from berth.adapters.ledger.sql.row_batch import ALLOCATIONS, CHANGES, CLAIM_KEYS, Sheets, sheets_of
+from berth.adapters.ledger.wal.write_ahead_log import count_rows, may_wait, merged, pack, unpack
+from berth.domain.compute.migration import Stage
+from berth.domain.errors import LedgerError
+from berth.domain.inventory.resources import VCPU
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Committed, Free, Guard, HandOver, Put, Remove, Seen, Unit
+from berth.domain.revising import revised
+from berth.testing.builders import (
+    make_action,
+    make_decision,
+    make_flavor,
+    make_fleet,
+    make_instance,
+    make_migration,
+    make_moving_consumer,
+    make_pending_request,
+    make_provider,
+    make_service,
+    make_take,
+    make_uuid,
+)
+
+HOST_1 = make_uuid("host", 1)
+VM_1 = make_uuid("instance", 1)
+MOVE = make_moving_consumer(1)
+
+
+def entered(books: Books, *units: Unit) -> Sheets:
+    """Commit a batch and return what it did."""
+    first = books.version + 1
+    for outcome in judge(books, units):
+        assert isinstance(outcome, Committed), outcome
+    return sheets_of(books, books.settle(), at_s=7.0, first=first)
+
+
+def fleet() -> Books:
+    """Return books of one host."""
+    books = Books()
+    entered(books, *make_fleet(1))
+    return books
+
+
+PLACED: Unit = (make_take(1), Put(make_instance(1, host="host-1")), Put(make_decision(1)))
+
+
+def test_a_page_is_read_as_it_was_packed() -> None:
+    """Every value comes back, and numbers are of the same kind."""
+    books = fleet()
+    page = entered(books, PLACED, (Seen(("host-1",), 5.5), Guard("g", 9)), (Free(VM_1),))
+    assert unpack(pack(page)) == page
+    assert page.seen == [("host-1", "5.5")]
+
+
+def test_a_page_has_the_text_of_an_instance_once() -> None:
+    """What the feed tells of it is found again in its row; a state in between stands alone."""
+    books = fleet()
+    between = make_instance(1, host="host-1")
+    page = entered(books, (Put(between),), (Put(revised(between, name="last", revision=1)),))
+    raw = zlib.decompress(pack(page))
+    assert raw.count(b'"name":"last"') == 1
+    assert raw.count(f'"name":"{between.name}"'.encode()) == 1
+    assert unpack(pack(page)) == page
+
+
+def test_a_page_of_before_is_read() -> None:
+    """Pages may have the text of each change beside it."""
+    page = entered(fleet(), PLACED)
+    assert unpack(zlib.compress(msgspec.msgpack.encode(page))) == page
+
+
+def test_a_damaged_page_is_told() -> None:
+    """What cannot be read raises Berth's own error."""
+    page = pack(Sheets(1, 1))
+    nowhere = Sheets(1, 1, inserts={CHANGES: [(1, 0, "instance", 7)]})
+    astray = zlib.compress(msgspec.msgpack.encode(nowhere))
+    for damaged in (b"", page[:-3], b"x" * 40, astray):
+        with pytest.raises(LedgerError, match="daybook"):
+            unpack(damaged)
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [
+        (PLACED, True),
+        ((Put(make_pending_request(1)), Guard("g", 9)), True),
+        ((Seen(("host-1",), 5.0),), True),
+        ((Free("nobody"),), True),
+        ((make_take(1), HandOver(VM_1, MOVE), Put(make_migration(1)), Put(make_action(1))), True),
+        ((Put(make_migration(1)), Remove(Kind.MIGRATION, MOVE.uuid)), True),
+        ((Put(make_flavor(1)),), False),
+        ((Put(make_service(1)),), False),
+        ((Put(make_provider(1)),), False),
+        ((Remove(Kind.SERVICE, "host-1"),), False),
+    ],
+)
+def test_only_the_lives_of_instances_wait(unit: Unit, expected: bool) -> None:
+    """Whatever changes the fleet is written to its tables at once."""
+    assert may_wait(entered(fleet(), unit)) is expected
+
+
+def test_pages_come_to_the_last_state_of_everything() -> None:
+    """What came and went leaves only what undoes it, and rows are counted once."""
+    books = fleet()
+    moved = revised(make_instance(1, host="host-1"), name="renamed", revision=1)
+    pages = [
+        entered(books, PLACED, (Put(make_pending_request(2)),)),
+        entered(books, (Put(moved),), (Remove(Kind.PENDING_REQUEST, "req-2"),)),
+        entered(books, (Free(VM_1),), (make_take(2, amounts={VCPU: 1}),)),
+    ]
+    total = merged(pages)
+    assert (total.first, total.version) == (pages[0].first, books.version)
+    assert total.spent == [(HOST_1, VCPU, 1, 1)]
+    assert [row[0] for row in total.inserts[ALLOCATIONS]] == [make_uuid("instance", 2)]
+    assert total.freed == []
+    assert [row[0] for row in total.inserts[CLAIM_KEYS]] == ["claim-1", "claim-2"]
+    assert [row[2] for row in total.upserts["instances"]] == ["renamed"]
+    assert total.born == {VM_1}
+    assert total.removed[Kind.PENDING_REQUEST] == ["req-2"]
+    assert total.inserts[CHANGES] == [row for page in pages for row in page.inserts[CHANGES]]
+    assert count_rows(total) < sum(count_rows(page) for page in pages)
+
+
+def test_what_was_there_before_the_pages_is_freed() -> None:
+    """An allocation that the tables have is deleted there, though it is taken and freed again."""
+    books = fleet()
+    entered(books, (make_take(1),))
+    pages = [
+        entered(books, (Free(VM_1),)),
+        entered(books, (make_take(2), Free(make_uuid("instance", 2)))),
+    ]
+    total = merged(pages)
+    assert total.freed[0] == VM_1
+    assert total.inserts[ALLOCATIONS] == []
+    assert total.spent == [(HOST_1, VCPU, -1, 0)]
+
+
+def test_what_is_handed_on_is_written_once() -> None:
+    """From page to page, to the one that has it at last; who gave it has nothing in the tables."""
+    books = fleet()
+    entered(books, (make_take(1),))
+    third = make_moving_consumer(2)
+    pages = [
+        entered(books, (HandOver(VM_1, MOVE),)),
+        entered(books, (HandOver(MOVE.uuid, third), Put(make_migration(1)))),
+        entered(books, (Put(replace(make_migration(1), stage=Stage.ARRIVED)),)),
+    ]
+    total = merged(pages)
+    assert total.freed == [VM_1]
+    assert [row[0] for row in total.inserts[ALLOCATIONS]] == [third.uuid]
+    assert [row[0] for row in total.upserts["consumers"]] == [third.uuid]
+    assert total.removed[Kind.CONSUMER] == [MOVE.uuid]
+    assert [row[4] for row in total.upserts["migrations"]] == ["finished"]
+    assert total.spent == []
