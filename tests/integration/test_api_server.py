@@ -14,7 +14,7 @@ import uvicorn
 from berth.adapters.http_server import config_of
 from berth.adapters.ledger import open_ledger
 from berth.api.app import build_app
-from berth.api.auth import HttpBasic
+from berth.api.auth.authentication import HttpBasic
 from berth.api.limits import Limits
 from berth.config.auth_file import AuthFile
 from tests.unit.api.cloud import FakeClock, Stack, Told

@@ -198,7 +198,7 @@ def test_a_wrong_policy_starts_nothing(tmp_path: Path) -> None:
 
 def test_what_it_does_not_need_is_not_loaded() -> None:
     """The process starts fast because of what it leaves out."""
-    code = "import sys, berth.cli.serving, berth.app.placement; print(*sys.modules)"
+    code = "import sys, berth.cli.commands.serving, berth.app.placement; print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found = set(ended.stdout.split())
     rooms = ("filters", "weighers", "engine", "evaluation", "plan", "rules")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from berth.api.compute.handlers.server_actions import ACTIONS
+from berth.api.compute.handlers.servers.server_actions import ACTIONS
 from berth.api.microversion import MAX
 from tests.unit.api.cloud import Stack
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from berth.api.auth import Auth
-from berth.api.directory import Directory, OpenDirectory
+from berth.api.auth.authentication import Auth
+from berth.api.auth.directory import Directory, OpenDirectory
+from berth.api.auth.tokens import Tokens
 from berth.api.limits import Limits
 from berth.api.probes import AlwaysReady, Checks, MetricsPage
-from berth.api.tokens import Tokens
 from berth.api.zones.parts import ZoneParts
 from berth.domain.compute.image import Image
 from berth.ports.bus import Bus

@@ -5,9 +5,9 @@ from typing import Final, Protocol
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from berth.api.answers import mark_begun, send_bytes, send_error
-from berth.api.auth import Auth
+from berth.api.auth.authentication import Auth
+from berth.api.auth.credentials import credentials_of
 from berth.api.codec import View, encode
-from berth.api.credentials import credentials_of
 from berth.api.errors import HttpError
 from berth.api.observed import ROUTE
 from berth.api.request_id import id_headers

@@ -10,9 +10,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from berth.api.answers import send_bytes, send_chunks, send_error
-from berth.api.auth import Identity
+from berth.api.auth.authentication import Identity
+from berth.api.auth.credentials import credentials_of
 from berth.api.codec import Model, convert, decode, encode
-from berth.api.credentials import credentials_of
 from berth.api.errors import NOTHING_SAID, Header, HttpError, translate
 from berth.api.header_fields import header_of
 from berth.api.limits import check_depth, read_body

@@ -8,7 +8,7 @@ from starlette.types import ASGIApp
 from berth.adapters.http_server import listening, serve_beside
 from berth.adapters.metrics_prometheus import PrometheusMetrics
 from berth.adapters.system import SystemClock
-from berth.api.auth import Auth
+from berth.api.auth.authentication import Auth
 from berth.api.observed import Measured
 from berth.api.probes import MetricsPage, Probes, nothing_else
 from berth.app.run import Loop

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from berth.adapters.ledger import open_ledger
 from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
-from berth.api.auth import Auth
+from berth.api.auth.authentication import Auth
 from berth.api.limits import Limits
 from berth.api.placement.app import build_placement_app
 from berth.api.placement.cors import Cors

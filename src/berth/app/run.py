@@ -15,9 +15,9 @@ from starlette.types import ASGIApp
 from berth.adapters.http_server import listening, serve_http
 from berth.adapters.memory import keep_freed_memory, spare_the_collector
 from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
-from berth.api.auth import Auth, HttpBasic, NoAuth, NoAuth2
-from berth.api.directory import AccountDirectory, Directory, OpenDirectory
-from berth.api.tokens import NamedTokens, SealedTokens, Seals, TokenAuth, Tokens
+from berth.api.auth.authentication import Auth, HttpBasic, NoAuth, NoAuth2
+from berth.api.auth.directory import AccountDirectory, Directory, OpenDirectory
+from berth.api.auth.tokens import NamedTokens, SealedTokens, Seals, TokenAuth, Tokens
 from berth.config.auth_file import AuthFile
 from berth.config.logging import set_up_logging
 from berth.config.settings import Address, AuthMode, LedgerSettings, LogSettings, Settings

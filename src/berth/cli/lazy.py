@@ -6,10 +6,15 @@ from importlib import import_module
 
 import click
 
+_COMMANDS = "berth.cli.commands"
+
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """Where a command is (`module:attribute`) and what the list of commands says of it."""
+    """Where a command is, and the line that the list of commands shows for it.
+
+    `where` is `module:attribute`, with the module below `berth.cli.commands`.
+    """
 
     where: str
     help: str
@@ -45,7 +50,7 @@ class LazyGroup(click.Group):
         if lazy is None:
             return None
         module, _, attribute = lazy.where.partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        command: click.Command = getattr(import_module(f"{_COMMANDS}.{module}"), attribute)
         return command
 
     def format_commands(

@@ -18,56 +18,44 @@ _FILES = "Decide offline"
 _RUN = "Run Berth"
 
 COMMANDS: Mapping[str, LazyCommand] = {
-    "server": LazyCommand(
-        "berth.cli.servers:servers", "Create, show, move and delete servers.", _CLOUD
-    ),
-    "flavor": LazyCommand("berth.cli.flavors:flavors", "Manage flavors.", _CLOUD),
-    "group": LazyCommand("berth.cli.server_groups:groups", "Manage server groups.", _CLOUD),
-    "quota": LazyCommand("berth.cli.quotas:quotas", "Limit what projects may have.", _CLOUD),
-    "aggregate": LazyCommand("berth.cli.aggregates:aggregates", "Manage host aggregates.", _CLOUD),
-    "host": LazyCommand("berth.cli.hosts:hosts", "List, show and evacuate hosts.", _CLOUD),
-    "migration": LazyCommand("berth.cli.migrations:migrations", "List moves of servers.", _CLOUD),
+    "server": LazyCommand("servers:servers", "Create, show, move and delete servers.", _CLOUD),
+    "flavor": LazyCommand("flavors:flavors", "Manage flavors.", _CLOUD),
+    "group": LazyCommand("server_groups:groups", "Manage server groups.", _CLOUD),
+    "quota": LazyCommand("quotas:quotas", "Limit what projects may have.", _CLOUD),
+    "aggregate": LazyCommand("aggregates:aggregates", "Manage host aggregates.", _CLOUD),
+    "host": LazyCommand("hosts:hosts", "List, show and evacuate hosts.", _CLOUD),
+    "migration": LazyCommand("migrations:migrations", "List moves of servers.", _CLOUD),
     "service": LazyCommand(
-        "berth.cli.services:services", "List, enable and disable compute services.", _CLOUD
+        "services:services", "List, enable and disable compute services.", _CLOUD
     ),
-    "zone": LazyCommand(
-        "berth.cli.zones:zones", "Manage child zones, and keys between zones.", _CLOUD
-    ),
-    "explain": LazyCommand(
-        "berth.cli.decisions:explain", "Explain a decision that was made.", _CLOUD
-    ),
+    "zone": LazyCommand("zones:zones", "Manage child zones, and keys between zones.", _CLOUD),
+    "explain": LazyCommand("decisions:explain", "Explain a decision that was made.", _CLOUD),
     "capacity": LazyCommand(
-        "berth.cli.capacity:capacity", "Count how many more of a flavor would fit.", _CLOUD
+        "capacity:capacity", "Count how many more of a flavor would fit.", _CLOUD
     ),
-    "candidates": LazyCommand(
-        "berth.cli.candidates:candidates", "Explain allocation candidates.", _CLOUD
-    ),
+    "candidates": LazyCommand("candidates:candidates", "Explain allocation candidates.", _CLOUD),
     "audit": LazyCommand(
-        "berth.cli.audit:audit", "Find lost capacity and what else is wrong; mend it.", _CLOUD
+        "audit:audit",
+        "Find lost capacity and what else is wrong; mend it.",
+        _CLOUD,
     ),
-    "state": LazyCommand("berth.cli.state:state", "Export the state of the fleet.", _CLOUD),
-    "policy": LazyCommand("berth.cli.policy:policy", "Show, check and reload the policy.", _CLOUD),
-    "decide": LazyCommand(
-        "berth.cli.decide:decide", "Decide on files and explain every step.", _FILES
-    ),
-    "up": LazyCommand("berth.cli.serving:up", "Run everything in one process.", _RUN),
-    "api": LazyCommand("berth.cli.serving:api", "Run the HTTP API.", _RUN),
-    "placement": LazyCommand("berth.cli.serving:placement", "Run the Placement API alone.", _RUN),
-    "scheduler": LazyCommand("berth.cli.serving:scheduler", "Run a scheduler.", _RUN),
-    "agent": LazyCommand("berth.cli.serving:agent", "Run the agent of a compute host.", _RUN),
-    "ledger": LazyCommand("berth.cli.serving:ledger", "Look after the ledger.", _RUN),
-    "db": LazyCommand("berth.cli.serving:db", "Upgrade the ledger.", _RUN),
-    "user": LazyCommand("berth.cli.users:users", "Manage the users who have passwords.", _RUN),
+    "state": LazyCommand("state:state", "Export the state of the fleet.", _CLOUD),
+    "policy": LazyCommand("policy:policy", "Show, check and reload the policy.", _CLOUD),
+    "decide": LazyCommand("decide:decide", "Decide on files and explain every step.", _FILES),
+    "up": LazyCommand("serving:up", "Run everything in one process.", _RUN),
+    "api": LazyCommand("serving:api", "Run the HTTP API.", _RUN),
+    "placement": LazyCommand("serving:placement", "Run the Placement API alone.", _RUN),
+    "scheduler": LazyCommand("serving:scheduler", "Run a scheduler.", _RUN),
+    "agent": LazyCommand("serving:agent", "Run the agent of a compute host.", _RUN),
+    "ledger": LazyCommand("serving:ledger", "Look after the ledger.", _RUN),
+    "db": LazyCommand("serving:db", "Upgrade the ledger.", _RUN),
+    "user": LazyCommand("users:users", "Manage the users who have passwords.", _RUN),
     "token-keys": LazyCommand(
-        "berth.cli.token_keys:token_keys", "Look after the keys that seal tokens.", _RUN
+        "token_keys:token_keys", "Look after the keys that seal tokens.", _RUN
     ),
-    "replay": LazyCommand(
-        "berth.cli.lab:replay", "Replay a workload against a running Berth.", "Try it out"
-    ),
-    "demo": LazyCommand("berth.cli.lab:demo", "Show Berth at work.", "Try it out"),
-    "demo-zones": LazyCommand(
-        "berth.cli.lab:demo_zones", "Show a tree of zones at work.", "Try it out"
-    ),
+    "replay": LazyCommand("lab:replay", "Replay a workload against a running Berth.", "Try it out"),
+    "demo": LazyCommand("lab:demo", "Show Berth at work.", "Try it out"),
+    "demo-zones": LazyCommand("lab:demo_zones", "Show a tree of zones at work.", "Try it out"),
 }
 
 _INTERRUPTED = 130

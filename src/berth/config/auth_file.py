@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from berth.api.auth import Account
+from berth.api.auth.authentication import Account
 from berth.domain.errors import InvalidInputError
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry

@@ -13,7 +13,7 @@ import sys
 from typing import NoReturn
 
 from berth.app import placement as _loaded  # noqa: F401 - `berth placement` imports it
-from berth.cli import serving as _command  # noqa: F401 - likewise
+from berth.cli.commands import serving as _command  # noqa: F401 - likewise
 from berth.cli.main import main as berth
 
 

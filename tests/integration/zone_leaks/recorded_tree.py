@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from berth.api.app import build_app
-from berth.api.auth import Credentials, Identity, NoAuth
+from berth.api.auth.authentication import Credentials, Identity, NoAuth
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.host import Host
 from berth.domain.inventory.provider import Provider

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from berth.adapters.bus.local import LocalBus
 from berth.adapters.ledger.memory import MemoryLedger
 from berth.api.app import ApiParts, build_app
-from berth.api.auth import Auth, NoAuth
+from berth.api.auth.authentication import Auth, NoAuth
 from berth.api.limits import Limits
 from berth.config.policy_source import PolicySource
 from berth.domain.compute.host import Host

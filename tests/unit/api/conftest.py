@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import pytest
 
-from berth.api.auth import Auth
+from berth.api.auth.authentication import Auth
 from berth.api.limits import Limits
 from berth.domain.compute.image import Image
 from tests.unit.api.cloud import Stack

@@ -6,7 +6,7 @@ from pathlib import Path
 import bcrypt
 import pytest
 
-from berth.api.auth import Account
+from berth.api.auth.authentication import Account
 from berth.config.auth_file import AuthFile, parse_accounts
 from berth.domain.errors import InvalidInputError
 from tests.unit.api.cloud import FakeClock, Told

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.api.auth import Credentials, Identity, NoAuth, NoAuth2
+from berth.api.auth.authentication import Credentials, Identity, NoAuth, NoAuth2
 from berth.api.errors import HttpError
 
 

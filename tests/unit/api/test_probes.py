@@ -8,7 +8,7 @@ from starlette.types import ASGIApp
 
 from berth.adapters.metrics_prometheus import PrometheusMetrics
 from berth.api.app import build_app
-from berth.api.auth import NoAuth
+from berth.api.auth.authentication import NoAuth
 from berth.api.observed import Measured
 from berth.api.probes import MetricsPage, Probes, nothing_else
 from tests.unit.api.cloud import Stack

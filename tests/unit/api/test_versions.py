@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.api.auth import NoAuth
+from berth.api.auth.authentication import NoAuth
 from tests.unit.api.cloud import Stack
 
 

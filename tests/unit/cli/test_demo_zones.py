@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from berth.cli.replay_view import progress_bar
-from berth.cli.zone_demo_view import show_report
+from berth.cli.demo.replay_view import progress_bar
+from berth.cli.demo.zone_demo_view import show_report
 from berth.domain.compute.decision import OVER_TREE, Decision, ScoredHost, Verdict, ZoneCount
 from berth.lab.zone_report import (
     Explained,

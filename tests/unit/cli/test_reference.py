@@ -9,16 +9,16 @@ import click
 import jsonschema
 import pytest
 
-from berth.cli.failures import ExitCode
-from berth.cli.main import berth
-from berth.cli.request_file import read_request
-from berth.cli.schemas import (
+from berth.cli.commands.schemas import (
     notification_schema,
     rendered,
     request_schema,
     state_schema,
     write_schemas,
 )
+from berth.cli.failures import ExitCode
+from berth.cli.main import berth
+from berth.cli.request_file import read_request
 from berth.cli.state_file import read_state
 from berth.config.plugins import DRIVERS, FILTERS, WEIGHERS, plugin_names
 from berth.config.policy_file import load_policy, parse_policy
@@ -49,7 +49,7 @@ def validator(schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_the_schemas_are_up_to_date(name: str) -> None:
-    """`python -m berth.cli.schemas docs/reference` would change nothing."""
+    """`python -m berth.cli.commands.schemas docs/reference` would change nothing."""
     assert (REFERENCE / name).read_text("utf-8") == rendered(SCHEMAS[name]())
 
 

@@ -6,12 +6,14 @@ from berth.api.compute.handlers import (
     flavor_extra_specs,
     flavors,
     hypervisors,
-    server_actions,
     server_groups,
+    services,
+)
+from berth.api.compute.handlers.servers import (
+    server_actions,
     server_lists,
     server_metadata,
     servers,
-    services,
 )
 from berth.api.compute.schemas.aggregates import (
     AggregateAction,

@@ -1,6 +1,7 @@
 """The operations of the compute API beside the placing of servers: tags, limits, empty lists."""
 
-from berth.api.compute.handlers import emptiness, extensions, limits, quotas, server_tags
+from berth.api.compute.handlers import emptiness, extensions, limits, quotas
+from berth.api.compute.handlers.servers import server_tags
 from berth.api.compute.schemas.emptiness import (
     AddressesAnswer,
     InterfacesAnswer,

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from starlette.types import Scope
 
-from berth.api.auth import Auth, Credentials
+from berth.api.auth.authentication import Auth, Credentials
 from berth.api.header_fields import header_of
 
 _ADMIN_ROLES = frozenset({"admin", "member", "reader"})

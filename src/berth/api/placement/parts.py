@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from berth.api.auth import Auth
+from berth.api.auth.authentication import Auth
 from berth.api.limits import Limits
 from berth.api.placement.cors import Cors
 from berth.api.placement.policy import Policy

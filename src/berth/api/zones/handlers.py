@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from berth.api.codec import UNSET
-from berth.api.compute.handlers.server_orders import named_as_sent, read_order
+from berth.api.compute.handlers.servers.server_orders import named_as_sent, read_order
 from berth.api.compute.schemas.servers import NewServerBody
 from berth.api.routing import Answer, Call
 from berth.api.values import whole

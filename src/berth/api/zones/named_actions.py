@@ -11,8 +11,8 @@ from typing import Final, TypeVar, cast
 import msgspec
 
 from berth.api.codec import encode
-from berth.api.compute.handlers.action_arguments import read
-from berth.api.compute.handlers.server_orders import image_called
+from berth.api.compute.handlers.servers.action_arguments import read
+from berth.api.compute.handlers.servers.server_orders import image_called
 from berth.api.compute.schemas.server_actions import Rebuild, Resize
 from berth.api.compute.schemas.servers import ServerAction
 from berth.api.routing import Call

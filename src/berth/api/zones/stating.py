@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import Scope
 
-from berth.api.auth import Identity, is_name
+from berth.api.auth.authentication import Identity, is_name
 from berth.api.errors import HttpError
 from berth.api.header_fields import header_of
 from berth.api.limits import Limits

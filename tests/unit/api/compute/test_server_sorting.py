@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.api.compute.handlers import server_lists
+from berth.api.compute.handlers.servers import server_lists
 from tests.unit.api.cloud import Stack
 
 _LIST = "/v2.1/servers/detail?all_tenants=1"

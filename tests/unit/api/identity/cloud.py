@@ -5,9 +5,9 @@ from typing import Any
 
 import bcrypt
 
-from berth.api.auth import Account, HttpBasic
-from berth.api.directory import AccountDirectory
-from berth.api.tokens import SealedTokens, TokenAuth
+from berth.api.auth.authentication import Account, HttpBasic
+from berth.api.auth.directory import AccountDirectory
+from berth.api.auth.tokens import SealedTokens, TokenAuth
 from berth.services.crypto.sealing import KEY_BYTES, Sealer
 from tests.unit.api.cloud import CountedIds, FakeClock
 

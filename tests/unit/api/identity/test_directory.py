@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from berth.api.app import build_app
-from berth.api.directory import OpenDirectory
-from berth.api.tokens import NamedTokens
+from berth.api.auth.directory import OpenDirectory
+from berth.api.auth.tokens import NamedTokens
 from tests.unit.api.cloud import Stack
 from tests.unit.api.conftest import MakeStack
 from tests.unit.api.identity.cloud import TOKENS, login, project

@@ -2,8 +2,8 @@
 
 import pytest
 
+from berth.api.auth.revoked import Revoked
 from berth.api.errors import HttpError
-from berth.api.revoked import Revoked
 from tests.unit.api.cloud import NOW_S, FakeClock
 
 

@@ -8,7 +8,7 @@ import httpx
 from starlette.types import ASGIApp
 
 from berth.adapters.ledger.memory import MemoryLedger
-from berth.api.auth import NoAuth2
+from berth.api.auth.authentication import NoAuth2
 from berth.api.front import Front
 from berth.api.placement.actions import Action
 from berth.api.placement.answers import send_refusal

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.api.auth import NoAuth
+from berth.api.auth.authentication import NoAuth
 from berth.api.placement.caller import Caller
 from berth.api.placement.policy import Policy
 from berth.api.placement.rules import ACTION_RULES, BASE, policy_of

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 
 from berth.adapters.ledger.memory import MemoryLedger
-from berth.api.auth import NoAuth2
+from berth.api.auth.authentication import NoAuth2
 from berth.api.placement.app import build_placement_app
 from berth.api.placement.parts import PlacementParts
 from berth.app.placement import Process, placement_parts, provider_replica

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.api.auth import Credentials, Identity, NoAuth
+from berth.api.auth.authentication import Credentials, Identity, NoAuth
 from berth.api.codec import decode, encode
 from berth.domain.compute.instance import Fault, Instance, Status
 from berth.domain.ledger.write import Put

@@ -9,7 +9,7 @@ import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from berth.api.app import build_app
-from berth.api.auth import Auth
+from berth.api.auth.authentication import Auth
 from berth.api.limits import Limits
 from berth.api.zones.parts import ZoneParts
 from berth.domain.errors import UnavailableError

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from berth.adapters.bus.notification_body import NotificationBody
-from berth.cli.schemas import notification_schema
+from berth.cli.commands.schemas import notification_schema
 from berth.domain.compute.decision import Decision
 from berth.domain.errors import ConflictError
 from berth.lab.kernel import run_virtually

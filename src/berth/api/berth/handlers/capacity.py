@@ -4,7 +4,7 @@ import numpy as np
 
 from berth.api.berth.schemas.decisions import CapacityAnswer, CapacityQuery, HostCapacity
 from berth.api.codec import UNSET, UnsetType
-from berth.api.compute.handlers.server_orders import image_called
+from berth.api.compute.handlers.servers.server_orders import image_called
 from berth.api.errors import HttpError
 from berth.api.links import limit_of
 from berth.api.routing import Answer, Call

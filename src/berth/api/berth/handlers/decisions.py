@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from berth.api.berth.schemas.decisions import DecisionsAnswer, DecisionsQuery
-from berth.api.compute.handlers.server_orders import named_as_sent, read_order
+from berth.api.compute.handlers.servers.server_orders import named_as_sent, read_order
 from berth.api.links import limit_of
 from berth.api.routing import Answer, Call
 from berth.domain.compute.decision import Decision, FilterCount, Placement, Refusal

@@ -1,6 +1,6 @@
 """What Berth has none of: clients that list it learn so, and whoever makes some is told."""
 
-from berth.api.compute.handlers.servers import server_of
+from berth.api.compute.handlers.servers.servers import server_of
 from berth.api.compute.schemas.emptiness import (
     AddressesAnswer,
     InterfacesAnswer,

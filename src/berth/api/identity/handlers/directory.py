@@ -1,6 +1,6 @@
 """Users, projects, domains and roles, to be looked at: they are written in the file of users."""
 
-from berth.api.directory import Person, projects_of
+from berth.api.auth.directory import Person, projects_of
 from berth.api.errors import HttpError
 from berth.api.identity.handlers.finding import (
     DOMAIN,

@@ -1,7 +1,8 @@
 """Tokens: asked for with a password or another token, looked at, and ended."""
 
+from berth.api.auth.directory import Person, may_work_in
+from berth.api.auth.tokens import Token, Tokens
 from berth.api.codec import UNSET, UnsetType
-from berth.api.directory import Person, may_work_in
 from berth.api.errors import HttpError
 from berth.api.identity.handlers.catalog import catalog_of
 from berth.api.identity.handlers.directory import ROLES
@@ -22,7 +23,6 @@ from berth.api.identity.schemas.tokens import (
     UserLogin,
 )
 from berth.api.routing import Answer, Call
-from berth.api.tokens import Token, Tokens
 from berth.api.values import naive_time
 from berth.domain.errors import InvalidInputError
 

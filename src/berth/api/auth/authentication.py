@@ -1,0 +1,324 @@
+"""Who calls: without authentication, or by HTTP Basic against a file of bcrypt hashes."""
+
+import asyncio
+import base64
+import hashlib
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import bcrypt
+
+from berth.api.auth.attempts import FailedAttempts
+from berth.api.errors import HttpError
+from berth.ports.clock import Clock
+
+ADMIN = "admin"
+_NAME_MAX = 255
+_PASSWORD_BYTES_MAX = 72
+"""What bcrypt reads of a password; a longer one is refused, never cut."""
+_HEADER_MAX = 1024
+_DIGEST_BYTES = 32
+_NS_PER_S = 1_000_000_000
+CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": 'Basic realm="Berth", charset="UTF-8"'}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who calls, for which project.
+
+    `roles` are in lower case; None when authentication knows of none. `is_system` says that the
+    caller asked for the system instead of a project. `parent` is the zone that has stated who
+    calls; None for everybody who has logged in here.
+    """
+
+    user_id: str
+    project_id: str
+    is_admin: bool
+    roles: frozenset[str] | None = None
+    is_system: bool = False
+    parent: str | None = None
+
+
+class Credentials(NamedTuple):
+    """What a request says about its sender. `address` is where the connection comes from.
+
+    `roles`, `project` and `system_scope` are headers that anybody could send: only `NoAuth2`,
+    which believes everything, looks at them.
+    """
+
+    authorization: str | None
+    token: str | None
+    address: str
+    roles: str | None = None
+    project: str | None = None
+    system_scope: str | None = None
+
+
+class Auth(Protocol):
+    """Tells who calls."""
+
+    async def identify(self, credentials: Credentials) -> Identity:
+        """Return who calls.
+
+        Raises:
+            HttpError: nobody that is known (401), or too many failures before (429).
+        """
+        ...
+
+
+class NoAuth:
+    """Believes everybody. The token `user:project` names both; without one it is an admin.
+
+    Args:
+        admins: users that are administrators.
+    """
+
+    _ANYBODY = frozenset({"", "notused", ADMIN})
+    """Tokens that say nothing: keystoneauth's plugin `none` sends `notused`."""
+
+    _ANY_ADMIN = Identity(ADMIN, ADMIN, is_admin=True)
+
+    def __init__(self, admins: frozenset[str] = frozenset({ADMIN})) -> None:
+        self._admins = admins
+
+    async def identify(self, credentials: Credentials) -> Identity:
+        """See `Auth.identify`."""
+        token = credentials.token or ""
+        if token in self._ANYBODY:
+            return self._ANY_ADMIN
+        user, _, project = token.partition(":")
+        project = project or user
+        for name in (user, project):
+            if not is_name(name):
+                raise HttpError(401, "X-Auth-Token must be USER or USER:PROJECT.")
+        return Identity(user, project, is_admin=user in self._admins)
+
+
+class NoAuth2:
+    """Believes everybody who says anything, as OpenStack's `noauth2` does; for tests.
+
+    The token `user` or `user:project` is required. Headers may name other roles, another project,
+    or the scope of the system; without them administrators have the role `admin` and all others
+    none.
+
+    Args:
+        admins: users that are administrators.
+    """
+
+    def __init__(self, admins: frozenset[str] = frozenset({ADMIN})) -> None:
+        self._admins = admins
+
+    async def identify(self, credentials: Credentials) -> Identity:
+        """See `Auth.identify`."""
+        if not credentials.token:
+            raise HttpError(401, "X-Auth-Token is required: USER or USER:PROJECT.")
+        user, _, project = credentials.token.partition(":")
+        project = credentials.project or project or user
+        for name in (user, project):
+            if not is_name(name):
+                raise HttpError(401, "X-Auth-Token must be USER or USER:PROJECT.")
+        if credentials.roles is None:
+            roles = frozenset({ADMIN} if user in self._admins else ())
+        else:
+            named = (role.strip().lower() for role in credentials.roles.split(","))
+            roles = frozenset(role for role in named if role)
+        return Identity(
+            user,
+            project,
+            is_admin=ADMIN in roles,
+            roles=roles,
+            is_system=bool(credentials.system_scope),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One user: the bcrypt hash of the password, and the project that the user works in.
+
+    Without a project somebody may do next to nothing: it is for parent zones, which bring
+    statements for all that they ask.
+    """
+
+    user: str
+    password_hash: bytes
+    project_id: str
+
+
+class Accounts(Protocol):
+    """The users that may log in."""
+
+    @property
+    def generation(self) -> int:
+        """Raised whenever anything has changed; reading it looks for changes."""
+        ...
+
+    @property
+    def dummy_hash(self) -> bytes:
+        """A hash that no password has, as costly to check as those of the users."""
+        ...
+
+    def find(self, user: str) -> Account | None:
+        """Return the account of a user."""
+        ...
+
+    def users(self) -> Collection[str]:
+        """Return the names of all users."""
+        ...
+
+
+class HttpBasic:
+    """Checks HTTP Basic, or a user and a password, against accounts.
+
+    What was verified is remembered for a minute, as its MAC under a key of this process, so
+    that the costly check is not made at each request. It is forgotten when an account changes.
+
+    Args:
+        accounts: the users.
+        clock: tells durations.
+        key: random bytes for the MAC, 64 at most, new in each process.
+        admins: users that are administrators.
+        remembered_s: how long a verified password is remembered.
+        remembered_max: how many are.
+        checks_max: passwords checked at the same time.
+        waiting_max: passwords that may wait for that; more are answered with 503.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it needs, then limits with defaults
+        self,
+        accounts: Accounts,
+        clock: Clock,
+        *,
+        key: bytes,
+        admins: frozenset[str] = frozenset({ADMIN}),
+        remembered_s: float = 60.0,
+        remembered_max: int = 1024,
+        checks_max: int = 2,
+        waiting_max: int = 64,
+    ) -> None:
+        self._accounts = accounts
+        self._clock = clock
+        self._key = key
+        self._admins = admins
+        self._remembered_ns = int(remembered_s * _NS_PER_S)
+        self._remembered_max = remembered_max
+        self._remembered: OrderedDict[bytes, tuple[int, Identity]] = OrderedDict()
+        self._checking: dict[bytes, asyncio.Task[Identity | None]] = {}
+        self._waiting_max = waiting_max
+        self._slots = asyncio.Semaphore(checks_max)
+        self._failed = FailedAttempts(clock)
+        self._generation = accounts.generation
+
+    async def identify(self, credentials: Credentials) -> Identity:
+        """See `Auth.identify`."""
+        header = credentials.authorization
+        if not header:
+            raise HttpError(401, "Authentication is required: HTTP Basic.", CHALLENGE)
+        return await self.log_in(*_parse(header), credentials.address)
+
+    async def log_in(self, user: str, password: bytes, address: str) -> Identity:
+        """Return who a user with a password is.
+
+        Args:
+            user: the name.
+            password: as it was typed, in UTF-8.
+            address: where the connection comes from; failures are counted by it.
+
+        Raises:
+            HttpError: nobody that is known (401), too many failures before (429), or too many
+                are logging in at once (503).
+        """
+        self._forget_if_changed()
+        said = user.encode() + b"\0" + password
+        digest = hashlib.blake2b(said, digest_size=_DIGEST_BYTES, key=self._key).digest()
+        identity = self._recall(digest)
+        if identity is not None:
+            return identity
+        task = self._checking.get(digest)
+        if task is None:
+            attempt = f"{address}/{user}"
+            self._failed.check(attempt)
+            task = self._begin_check(digest, user, password, attempt)
+        # Whoever goes away must not take the check from others who wait for it.
+        identity = await asyncio.shield(task)
+        if identity is None:
+            raise HttpError(401, "User or password is wrong.", CHALLENGE)
+        return identity
+
+    def _forget_if_changed(self) -> None:
+        generation = self._accounts.generation
+        if generation != self._generation:
+            self._generation = generation
+            self._remembered.clear()
+            self._checking.clear()
+
+    def _recall(self, digest: bytes) -> Identity | None:
+        until_ns, identity = self._remembered.get(digest, (0, None))
+        if identity is not None and self._clock.ticks_ns() >= until_ns:
+            del self._remembered[digest]
+            return None
+        return identity
+
+    def _begin_check(
+        self, digest: bytes, user: str, password: bytes, attempt: str
+    ) -> "asyncio.Task[Identity | None]":
+        if len(self._checking) >= self._waiting_max:
+            raise HttpError(503, "Too many are logging in at once.", {"Retry-After": "2"})
+        # Counted before it has failed, so that many at once do not get past the limit.
+        self._failed.note(attempt)
+        task = asyncio.create_task(self._check(digest, user, password))
+        self._checking[digest] = task
+        task.add_done_callback(lambda done: self._end_check(digest, attempt, done))
+        return task
+
+    def _end_check(
+        self, digest: bytes, attempt: str, task: "asyncio.Task[Identity | None]"
+    ) -> None:
+        if self._checking.get(digest) is task:
+            del self._checking[digest]
+        if not task.cancelled() and task.exception() is None and task.result() is not None:
+            self._failed.forgive(attempt)
+
+    async def _check(self, digest: bytes, user: str, password: bytes) -> Identity | None:
+        generation = self._generation
+        account = self._accounts.find(user)
+        # An unknown user takes as long as a wrong password.
+        password_hash = self._accounts.dummy_hash if account is None else account.password_hash
+        async with self._slots:
+            right = await asyncio.to_thread(_is_right, password, password_hash)
+        if account is None or not right:
+            return None
+        identity = Identity(user, account.project_id, is_admin=user in self._admins)
+        if generation == self._generation:
+            self._remember(digest, identity)
+        return identity
+
+    def _remember(self, digest: bytes, identity: Identity) -> None:
+        self._remembered[digest] = (self._clock.ticks_ns() + self._remembered_ns, identity)
+        if len(self._remembered) > self._remembered_max:
+            self._remembered.popitem(last=False)
+
+
+def _is_right(password: bytes, password_hash: bytes) -> bool:
+    fits = len(password) <= _PASSWORD_BYTES_MAX and b"\0" not in password
+    return bcrypt.checkpw(password if fits else b"", password_hash) and fits
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text could be the name of a user or project."""
+    return 0 < len(text) <= _NAME_MAX and text.isprintable()
+
+
+def _parse(header: str) -> tuple[str, bytes]:
+    scheme, _, text = header.partition(" ")
+    if scheme.lower() != "basic" or len(header) > _HEADER_MAX:
+        raise HttpError(401, "The Authorization header is not HTTP Basic.", CHALLENGE)
+    try:
+        name, colon, password = base64.b64decode(text.strip(), validate=True).partition(b":")
+        user = name.decode()
+    except ValueError as error:  # binascii's and UTF-8's errors are among these
+        raise HttpError(401, "The Authorization header is not base64.", CHALLENGE) from error
+    if not (colon and is_name(user)):
+        raise HttpError(401, "The Authorization header names no user.", CHALLENGE)
+    return user, password

@@ -1,0 +1,125 @@
+"""Which users and projects there are, for clients that look names up."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from berth.api.auth.authentication import ADMIN, Accounts, is_name
+
+
+class Person(NamedTuple):
+    """One user. Users and projects have names, which are their ids."""
+
+    name: str
+    project_id: str
+    is_admin: bool
+
+
+class Directory(Protocol):
+    """Knows users and projects."""
+
+    def find_user(self, name: str) -> Person | None:
+        """Return a user."""
+        ...
+
+    def users(self) -> Sequence[Person]:
+        """Return all users by name."""
+        ...
+
+    def has_project(self, name: str) -> bool:
+        """Tell whether there is such a project."""
+        ...
+
+    def projects(self) -> Sequence[str]:
+        """Return all projects by name."""
+        ...
+
+
+def may_work_in(directory: Directory, person: Person, project: str) -> bool:
+    """Tell whether a user may have a token for a project."""
+    return project == person.project_id or (person.is_admin and directory.has_project(project))
+
+
+def projects_of(directory: Directory, person: Person) -> Sequence[str]:
+    """Return the projects that a user may work in: for administrators all of them."""
+    own = [person.project_id] if person.project_id else []
+    return directory.projects() if person.is_admin else own
+
+
+class AccountDirectory:
+    """The users of accounts, and the projects that these name; see `Directory`.
+
+    Args:
+        accounts: the users.
+        admins: users that are administrators.
+    """
+
+    def __init__(self, accounts: Accounts, admins: frozenset[str] = frozenset({ADMIN})) -> None:
+        self._accounts = accounts
+        self._admins = admins
+        self._generation = -1
+        self._people: dict[str, Person] = {}
+        self._projects: dict[str, None] = {}
+
+    def find_user(self, name: str) -> Person | None:
+        """See `Directory.find_user`."""
+        return self._read().get(name)
+
+    def users(self) -> Sequence[Person]:
+        """See `Directory.users`."""
+        return list(self._read().values())
+
+    def has_project(self, name: str) -> bool:
+        """See `Directory.has_project`."""
+        self._read()
+        return name in self._projects
+
+    def projects(self) -> Sequence[str]:
+        """See `Directory.projects`."""
+        self._read()
+        return list(self._projects)
+
+    def password_mark(self, name: str) -> str:
+        """Return a mark of a user's password hash, another one whenever the password is changed."""
+        account = self._accounts.find(name)
+        return "" if account is None else hashlib.sha256(account.password_hash).hexdigest()[:32]
+
+    def _read(self) -> dict[str, Person]:
+        generation = self._accounts.generation
+        if generation != self._generation:
+            accounts = filter(None, map(self._accounts.find, sorted(self._accounts.users())))
+            self._people = {
+                one.user: Person(one.user, one.project_id, one.user in self._admins)
+                for one in accounts
+            }
+            projects = {person.project_id for person in self._people.values()}
+            self._projects = dict.fromkeys(sorted(projects - {""}))
+            self._generation = generation
+        return self._people
+
+
+class OpenDirectory:
+    """Where everybody is believed: any name is a user and a project; see `Directory`.
+
+    Args:
+        admins: users that are administrators, the only ones in lists.
+    """
+
+    def __init__(self, admins: frozenset[str] = frozenset({ADMIN})) -> None:
+        self._admins = admins
+
+    def find_user(self, name: str) -> Person | None:
+        """See `Directory.find_user`."""
+        return Person(name, name, name in self._admins) if is_name(name) else None
+
+    def users(self) -> Sequence[Person]:
+        """See `Directory.users`."""
+        return [Person(name, name, is_admin=True) for name in sorted(self._admins)]
+
+    def has_project(self, name: str) -> bool:
+        """See `Directory.has_project`."""
+        return is_name(name)
+
+    def projects(self) -> Sequence[str]:
+        """See `Directory.projects`."""
+        return sorted(self._admins)

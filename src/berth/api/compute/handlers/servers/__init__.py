@@ -1,0 +1,1 @@
+"""Handlers of servers: creating, listing, changing and moving them."""

@@ -1,0 +1,148 @@
+"""Actions on servers: which there are, who may ask for them, and the short ones."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple
+
+from berth.api.compute.handlers.servers import server_moves
+from berth.api.compute.handlers.servers.action_arguments import caller_of, check_admin, read
+from berth.api.compute.handlers.servers.server_consoles import show_console
+from berth.api.compute.handlers.servers.server_rebuilds import rebuild
+from berth.api.compute.handlers.servers.servers import delete_server, server_of
+from berth.api.compute.schemas.server_actions import Lock, Reboot, ResetState
+from berth.api.compute.schemas.servers import ServerAction
+from berth.api.errors import HttpError
+from berth.api.routing import Answer, Call
+from berth.domain.compute import lifecycle
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.lifecycle import Step
+from berth.domain.errors import InvalidInputError
+from berth.services.requests.permissions import may_unlock
+
+_Handler = Callable[[Call, Instance, object], Awaitable[Answer]]
+
+_LOCK_REASON: Final = (2, 73)
+
+
+class Action(NamedTuple):
+    """An action: what does it, and who may ask for it.
+
+    Attributes:
+        handler: takes the call, the server and the arguments as they came.
+        is_admins: it is for administrators.
+    """
+
+    handler: _Handler
+    is_admins: bool = False
+
+
+async def act_on_server(call: Call) -> Answer:
+    """Do something with a server."""
+    ((name, args),) = call.body(ServerAction).items()
+    instance = await server_of(call)
+    action = ACTIONS.get(name)
+    if action is None:
+        if name in _ABSENT:
+            raise HttpError(501, f"The action {name} is not there: {_ABSENT[name]}.")
+        raise InvalidInputError("body", f"there is no such action: {name[:80]!r}")
+    if action.is_admins:
+        check_admin(call, f"The action {name}")
+    return await action.handler(call, instance, args)
+
+
+def _step(step: Step) -> _Handler:
+    """Return what has the host of a server do one step; as in Nova, any arguments will do."""
+
+    async def act(call: Call, instance: Instance, _: object) -> Answer:
+        await call.parts.operations.begin(instance.uuid, step, caller_of(call))
+        return Answer()
+
+    return act
+
+
+async def _reboot(call: Call, instance: Instance, args: object) -> Answer:
+    is_hard = read(args, Reboot, "reboot").type.upper() == "HARD"
+    step = lifecycle.REBOOT_HARD if is_hard else lifecycle.REBOOT_SOFT
+    await call.parts.operations.begin(instance.uuid, step, caller_of(call))
+    return Answer()
+
+
+async def _lock(call: Call, instance: Instance, args: object) -> Answer:
+    reason = None
+    if call.version >= _LOCK_REASON and args is not None:
+        reason = read(args, Lock, "lock").locked_reason or None
+    await call.parts.operations.lock(instance.uuid, reason, caller_of(call))
+    return Answer()
+
+
+async def _unlock(call: Call, instance: Instance, _: object) -> Answer:
+    if not may_unlock(instance, caller_of(call)):
+        raise HttpError(403, "An administrator has locked the server.")
+    await call.parts.operations.unlock(instance.uuid, caller_of(call))
+    return Answer()
+
+
+async def _reset_state(call: Call, instance: Instance, args: object) -> Answer:
+    state = read(args, ResetState, "os-resetState").state
+    status = Status.ERROR if state == "error" else Status.ACTIVE
+    await call.parts.operations.reset_state(instance.uuid, status, caller_of(call))
+    return Answer()
+
+
+async def _force_delete(call: Call, instance: Instance, _: object) -> Answer:  # noqa: ARG001 - the path has it
+    await delete_server(call)
+    return Answer(status=204)
+
+
+ACTIONS: Final[Mapping[str, Action]] = {
+    "os-start": Action(_step(lifecycle.START)),
+    "os-stop": Action(_step(lifecycle.STOP)),
+    "reboot": Action(_reboot),
+    "pause": Action(_step(lifecycle.PAUSE)),
+    "unpause": Action(_step(lifecycle.UNPAUSE)),
+    "suspend": Action(_step(lifecycle.SUSPEND)),
+    "resume": Action(_step(lifecycle.RESUME)),
+    "resize": Action(server_moves.resize),
+    "confirmResize": Action(server_moves.confirm),
+    "revertResize": Action(server_moves.revert),
+    "migrate": Action(server_moves.migrate, is_admins=True),
+    "os-migrateLive": Action(server_moves.migrate_live, is_admins=True),
+    "evacuate": Action(server_moves.evacuate, is_admins=True),
+    "rebuild": Action(rebuild),
+    "shelve": Action(_step(lifecycle.SHELVE)),
+    "shelveOffload": Action(_step(lifecycle.SHELVE_OFFLOAD), is_admins=True),
+    "unshelve": Action(server_moves.unshelve),
+    "os-getConsoleOutput": Action(show_console),
+    "lock": Action(_lock),
+    "unlock": Action(_unlock),
+    "os-resetState": Action(_reset_state, is_admins=True),
+    "forceDelete": Action(_force_delete),
+}
+"""What may be done with a server, by the name in the body."""
+
+_NO_NETWORK: Final = "Berth has no networks"
+_NO_IMAGES: Final = "Berth makes no images; they are declared in its configuration"
+_NO_GUEST: Final = "Berth does not reach into guests"
+_NO_CONSOLE: Final = "Berth has no graphical consoles"
+_NOT_YET: Final = "it is planned"
+_ABSENT: Final[Mapping[str, str]] = {
+    "addFixedIp": _NO_NETWORK,
+    "addFloatingIp": _NO_NETWORK,
+    "addSecurityGroup": _NO_NETWORK,
+    "changePassword": _NO_GUEST,
+    "createBackup": _NO_IMAGES,
+    "createImage": _NO_IMAGES,
+    "injectNetworkInfo": _NO_NETWORK,
+    "os-getRDPConsole": _NO_CONSOLE,
+    "os-getSPICEConsole": _NO_CONSOLE,
+    "os-getSerialConsole": _NO_CONSOLE,
+    "os-getVNCConsole": _NO_CONSOLE,
+    "removeFixedIp": _NO_NETWORK,
+    "removeFloatingIp": _NO_NETWORK,
+    "removeSecurityGroup": _NO_NETWORK,
+    "rescue": _NOT_YET,
+    "resetNetwork": _NO_NETWORK,
+    "restore": "Berth deletes at once",
+    "trigger_crash_dump": _NO_GUEST,
+    "unrescue": _NOT_YET,
+}
+"""Actions that Nova has and Berth has not, with the reason."""

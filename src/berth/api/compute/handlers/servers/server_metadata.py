@@ -1,0 +1,75 @@
+"""Metadata of servers."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from berth.api.compute.handlers.servers.action_arguments import caller_of
+from berth.api.compute.handlers.servers.servers import changed, server_of
+from berth.api.compute.schemas.server_views import MetadataAnswer, MetadataItemAnswer
+from berth.api.compute.schemas.servers import MetadataBody, MetadataItemBody
+from berth.api.errors import HttpError
+from berth.api.routing import Answer, Call
+from berth.domain.compute.instance import Instance
+from berth.domain.errors import InvalidInputError, NotFoundError
+from berth.services.requests.permissions import check_lock
+
+_ITEMS_MAX = 128
+
+
+async def list_metadata(call: Call) -> Answer:
+    """List the metadata of a server."""
+    return Answer(MetadataAnswer(metadata=(await server_of(call)).metadata))
+
+
+async def add_metadata(call: Call) -> Answer:
+    """Add or overwrite metadata of a server."""
+    given = call.body(MetadataBody).metadata
+    instance = await changed(call, lambda old: _with(call, old, {**old.metadata, **given}))
+    return Answer(MetadataAnswer(metadata=instance.metadata))
+
+
+async def replace_metadata(call: Call) -> Answer:
+    """Replace the metadata of a server."""
+    given = call.body(MetadataBody).metadata
+    instance = await changed(call, lambda old: _with(call, old, given))
+    return Answer(MetadataAnswer(metadata=instance.metadata))
+
+
+async def show_metadata_item(call: Call) -> Answer:
+    """Show one item of the metadata."""
+    key = call.key("key")
+    metadata = (await server_of(call)).metadata
+    if key not in metadata:
+        raise NotFoundError("metadata item", key)
+    return Answer(MetadataItemAnswer(meta={key: metadata[key]}))
+
+
+async def update_metadata_item(call: Call) -> Answer:
+    """Add or overwrite one item of the metadata."""
+    given = call.body(MetadataItemBody).meta
+    key = call.key("key")
+    if key not in given:
+        raise InvalidInputError("meta", f"must have the one key {key[:80]!r}, as the path says")
+    await changed(call, lambda old: _with(call, old, {**old.metadata, **given}))
+    return Answer(MetadataItemAnswer(meta=given))
+
+
+async def delete_metadata_item(call: Call) -> Answer:
+    """Remove one item of the metadata."""
+    key = call.key("key")
+
+    def without(old: Instance) -> Instance:
+        if key not in old.metadata:
+            raise NotFoundError("metadata item", key)
+        rest = {name: text for name, text in old.metadata.items() if name != key}
+        return _with(call, old, rest)
+
+    await changed(call, without)
+    return Answer()
+
+
+def _with(call: Call, old: Instance, metadata: Mapping[str, str]) -> Instance:
+    check_lock(old, caller_of(call))
+    if len(metadata) > _ITEMS_MAX:
+        raise HttpError(403, f"A server has at most {_ITEMS_MAX} items of metadata.")
+    return replace(old, metadata=metadata)

@@ -1,0 +1,176 @@
+"""Actions that have a server go to another host."""
+
+from typing import Final
+
+from berth.api.codec import UNSET
+from berth.api.compute.handlers.servers.action_arguments import (
+    caller_of,
+    check_admin,
+    check_since,
+    is_forced,
+    read,
+)
+from berth.api.compute.schemas.server_actions import (
+    Evacuate,
+    Migrate,
+    MigrateLive,
+    Unshelve,
+)
+from berth.api.errors import HttpError
+from berth.api.fleet import zones_of
+from berth.api.microversion import Version
+from berth.api.routing import Answer, Call
+from berth.api.values import flag
+from berth.api.zones.named_actions import flavor_called, stated_flavor
+from berth.domain.compute.instance import Instance
+from berth.domain.errors import (
+    ConflictError,
+    InstanceStateError,
+    InvalidInputError,
+)
+from berth.services.servers.moves import Target
+
+_COLD_HOST: Final = (2, 56)
+_AUTO_BLOCKS: Final = (2, 25)
+_FORCE_LIVE: Final = (2, 30)
+_FORCE_EVACUATE: Final = (2, 29)
+_NO_PASSWORD: Final = (2, 14)
+_STOPS: Final = (2, 95)
+_UNSHELVE_ZONE: Final = (2, 77)
+_UNSHELVE_HOST: Final = (2, 91)
+
+
+async def resize(call: Call, instance: Instance, args: object) -> Answer:
+    """Give a server another flavor."""
+    is_stated = call.identity.parent is not None
+    flavor = stated_flavor(args) if is_stated else await flavor_called(call, args)
+    await call.parts.operations.resize(instance.uuid, flavor, caller_of(call))
+    return Answer()
+
+
+async def confirm(call: Call, instance: Instance, _: object) -> Answer:
+    """Have what a resized or moved server has left forgotten."""
+    down_s = call.parts.service_down_time_s
+    await call.parts.operations.confirm(instance.uuid, caller_of(call), service_down_time_s=down_s)
+    return Answer(status=204)
+
+
+async def revert(call: Call, instance: Instance, _: object) -> Answer:
+    """Have a resized or moved server brought back."""
+    down_s = call.parts.service_down_time_s
+    await call.parts.operations.revert(instance.uuid, caller_of(call), service_down_time_s=down_s)
+    return Answer()
+
+
+async def migrate(call: Call, instance: Instance, args: object) -> Answer:
+    """Move a server that is stopped for it."""
+    target = Target()
+    # Before 2.56 nothing was read, whatever was sent.
+    if call.version >= _COLD_HOST and args is not None:
+        target = Target(host=read(args, Migrate, "migrate").host or None)
+    await call.parts.operations.migrate(instance.uuid, target, caller_of(call))
+    return Answer()
+
+
+async def migrate_live(call: Call, instance: Instance, args: object) -> Answer:
+    """Move a server while it runs."""
+    asked, version = read(args, MigrateLive, "os-migrateLive"), call.version
+    _check_disks(asked, version)
+    host = asked.host
+    forced = is_forced(asked.force, "os-migrateLive.force", host, version, _FORCE_LIVE)
+    target = Target(host=host, forced=forced)
+    try:
+        await call.parts.operations.live_migrate(instance.uuid, target, caller_of(call))
+    except InstanceStateError as error:
+        name = "os-migrateLive"
+        raise InstanceStateError(name, instance.uuid, error.attribute, error.state) from error
+    return Answer()
+
+
+def _check_disks(asked: MigrateLive, version: Version) -> None:
+    """Check what is said about disks; the hosts find out by themselves."""
+    name = "os-migrateLive"
+    if not (asked.block_migration == "auto" and version >= _AUTO_BLOCKS):
+        flag(asked.block_migration, f"{name}.block_migration")
+    over = asked.disk_over_commit
+    if version >= _AUTO_BLOCKS:
+        if over is not UNSET:
+            raise InvalidInputError(f"{name}.disk_over_commit", "is gone since 2.25")
+    elif over is UNSET:
+        raise InvalidInputError(f"{name}.disk_over_commit", "is required before 2.25")
+    else:
+        flag(over, f"{name}.disk_over_commit")
+
+
+async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
+    """Make a server anew elsewhere, since its host is down."""
+    asked, version = read(args, Evacuate, "evacuate"), call.version
+    keeps_disk = _is_on_shared_storage(asked, version)
+    if keeps_disk and asked.admin_pass is not UNSET:
+        raise HttpError(400, "admin password can't be changed on existing disk")
+    host = None if asked.host is UNSET else asked.host
+    forced = is_forced(asked.force, "evacuate.force", host, version, _FORCE_EVACUATE)
+    hosts = call.parts.replica.hosts
+    if host is not None and not hosts.rows_of_folded_name(host.casefold()):
+        raise HttpError(404, f"Compute host {host} not found.")
+    await call.parts.operations.evacuate(
+        instance.uuid,
+        Target(host=host, forced=forced),
+        caller_of(call),
+        service_down_time_s=call.parts.service_down_time_s,
+        stops=version >= _STOPS,
+    )
+    if version >= _NO_PASSWORD:
+        return Answer(status=200)
+    return Answer({"adminPass": asked.admin_pass or None}, status=200)
+
+
+def _is_on_shared_storage(asked: Evacuate, version: Version) -> bool:
+    name, value = "evacuate.onSharedStorage", asked.on_shared_storage
+    if version >= _NO_PASSWORD:
+        if value is not UNSET:
+            raise InvalidInputError(name, "is gone since microversion 2.14")
+        return False
+    if value is UNSET:
+        raise InvalidInputError(name, "is required before 2.14")
+    return flag(value, name)
+
+
+async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
+    """Start a shelved server again."""
+    target = Target()
+    # Before 2.77 nothing was read, whatever was sent.
+    if call.version >= _UNSHELVE_ZONE and args is not None:
+        target = _where_to_unshelve(call, read(args, Unshelve, "unshelve"))
+        await _check_place(call, instance, target)
+    await call.parts.operations.unshelve(instance.uuid, target, caller_of(call))
+    return Answer()
+
+
+def _where_to_unshelve(call: Call, asked: Unshelve) -> Target:
+    zone = asked.availability_zone
+    check_since(asked.host, "unshelve.host", call.version, _UNSHELVE_HOST)
+    if call.version < _UNSHELVE_HOST and not zone:
+        raise InvalidInputError("unshelve.availability_zone", "is required before 2.91")
+    if asked.host:
+        check_admin(call, "Naming a host")
+    return Target(host=asked.host or None, zone=None if zone is UNSET else zone or "")
+
+
+async def _check_place(call: Call, instance: Instance, target: Target) -> None:
+    """Refuse a place that no scheduler could find, before anything of the instance is changed.
+
+    Raises:
+        InvalidInputError: there is no such zone.
+        ConflictError: the host is not in the zone that is asked for, or pinned.
+    """
+    await call.parts.instances.check_zone(target.zone or None)
+    zone = instance.requested_zone if target.zone is None else target.zone or None
+    if target.host is None or zone is None:
+        return
+    hosts = call.parts.replica.hosts
+    # A host that nobody knows is refused where the unshelve is accepted.
+    for row in hosts.rows_of_folded_name(target.host.casefold()):
+        if zone not in zones_of(call.parts, hosts.name(row)):
+            text = f"host {target.host[:80]!r} is not in the availability zone {zone[:80]!r}"
+            raise ConflictError(text)

@@ -1,0 +1,297 @@
+"""Servers being asked for: what a client writes, made into an order."""
+
+import uuid
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from berth.api.codec import UNSET, UnsetType
+from berth.api.compute.handlers.servers.server_values import check_attachments, check_values
+from berth.api.compute.schemas.servers import BlockDevice, NewServer, NewServerBody
+from berth.api.compute.views.servers import Extra
+from berth.api.errors import HttpError
+from berth.api.fleet import host_of_node
+from berth.api.microversion import Version, text_of
+from berth.api.routing import Call
+from berth.api.values import Flag, flag, whole
+from berth.domain.compute.image import Image
+from berth.domain.compute.request import COUNT_MAX, Destination
+from berth.domain.errors import InvalidInputError, NotFoundError
+from berth.services.servers.instances import Order
+
+_KEYS = uuid.UUID("b3f0a1de-6a0e-5f0c-9a53-0a6f3a7a1c55")
+_KEY_MAX = 255
+_OWN_HINTS = "_nova_"
+_SERVER_HINTS = frozenset({"same_host", "different_host"})
+_HINTS = "hints."
+_NETWORKS_REQUIRED = (2, 37)
+_PERSONALITY_GONE = (2, 57)
+_SINCE: tuple[tuple[str, str, Version], ...] = (
+    ("description", "description", (2, 19)),
+    ("tags", "tags", (2, 52)),
+    ("trusted_image_certificates", "trusted_image_certificates", (2, 63)),
+    ("host", "host", (2, 74)),
+    ("hypervisor_hostname", "hypervisor_hostname", (2, 74)),
+    ("hostname", "hostname", (2, 90)),
+)
+_NEWEST = max(since for _, _, since in _SINCE)
+_SERVICE_FIELDS = {
+    "flavorRef": "server.flavorRef",
+    "availability_zone": "server.availability_zone",
+    "host": "server.host",
+    "count": "server.max_count",
+}
+
+
+class Asked(NamedTuple):
+    """An order, and what the answer to it has to be like."""
+
+    order: Order
+    reservation_only: bool
+    security_groups: tuple[str, ...]
+
+
+async def read_order(
+    call: Call, version: Version | None, body: NewServerBody | None = None
+) -> Asked:
+    """Read the body of POST /servers.
+
+    Args:
+        call: whose body it is.
+        version: refuse fields that this version of the compute API does not have; None takes all.
+        body: where it was read already.
+
+    Raises:
+        InvalidInputError: naming the field and what is wrong with it.
+        HttpError: 403 when only administrators may ask for it.
+    """
+    body = body or call.body(NewServerBody)
+    server = body.server
+    if version is not None:
+        _check_version(server, version)
+    check_values(server, "server", version)
+    check_attachments(server)
+    request_id, may_repeat = _request_id(call)
+    hints = _hints(body)
+    flavor_id = str(server.flavor_ref).rstrip("/").rpartition("/")[2]
+    await _check_access(call, flavor_id, hints)
+    groups = () if server.security_groups is UNSET else server.security_groups
+    order = Order(
+        request_id=request_id,
+        name=server.name,
+        flavor_id=flavor_id,
+        project_id=call.identity.project_id,
+        user_id=call.identity.user_id,
+        count=_count(server),
+        count_min=_count_min(server),
+        image=_image(call, server),
+        zone=_zone(call, server),
+        hints=hints,
+        destination=_destination(call, server),
+        may_repeat=may_repeat,
+        metadata={} if server.metadata is UNSET else server.metadata,
+        extra={**_extra(server)},
+    )
+    return Asked(
+        order=order,
+        reservation_only=_flag(server.return_reservation_id, "return_reservation_id"),
+        security_groups=tuple([group.name for group in groups]),
+    )
+
+
+def named_as_sent(error: InvalidInputError) -> InvalidInputError:
+    """Name the field of an order as the client wrote it."""
+    field = _SERVICE_FIELDS.get(error.field)
+    if error.field.startswith(_HINTS):  # what a rule could not read
+        field = f"os:scheduler_{error.field}"
+    return error if field is None else InvalidInputError(field, error.reason)
+
+
+def image_called(call: Call, image_id: str, field: str) -> Image:
+    """Return an image by its id.
+
+    Raises:
+        InvalidInputError: images are configured and it is none of them.
+    """
+    images = call.parts.images
+    image = images.get(image_id)
+    if image is None:
+        if images:
+            raise InvalidInputError(field, f"image {image_id[:80]!r} could not be found")
+        return Image(image_id)
+    return image
+
+
+def _check_version(server: NewServer, version: Version) -> None:
+    for attribute, name, since in _SINCE if version < _NEWEST else ():
+        if version < since and getattr(server, attribute) is not UNSET:
+            reason = f"is there from microversion {text_of(since)} on"
+            raise InvalidInputError(f"server.{name}", reason)
+    if version >= _PERSONALITY_GONE and server.personality is not UNSET:
+        raise InvalidInputError("server.personality", "is gone since microversion 2.57")
+    networks = server.networks
+    if version >= _NETWORKS_REQUIRED and networks is UNSET:
+        reason = "is required from microversion 2.37 on: none, auto or a list"
+        raise InvalidInputError("server.networks", reason)
+    if isinstance(networks, str) and (
+        version < _NETWORKS_REQUIRED or networks not in {"none", "auto"}
+    ):
+        raise InvalidInputError("server.networks", "must be a list, or from 2.37 on none or auto")
+
+
+def _request_id(call: Call) -> tuple[str, bool]:
+    """Return the id of the order; an Idempotency-Key makes it the same at every repeat."""
+    key = call.header(b"idempotency-key")
+    if key is None:
+        return call.request_id, False
+    if not (0 < len(key) <= _KEY_MAX and key.isascii() and key.isprintable()):
+        reason = f"must be 1 to {_KEY_MAX} printable ASCII characters"
+        raise InvalidInputError("Idempotency-Key", reason)
+    name = f"{call.identity.project_id}\n{key}"
+    call.repeat(f"req-{uuid.uuid5(_KEYS, name)}")
+    return call.request_id, True
+
+
+def _count_min(server: NewServer) -> int:
+    """Return how many servers there have to be, when the project may not have max_count more."""
+    return 1 if server.min_count is UNSET else whole(server.min_count, "server.min_count", low=1)
+
+
+def _count(server: NewServer) -> int:
+    """Return how many servers are asked for; a scheduler places all of them or none."""
+    low = _count_min(server)
+    if server.max_count is UNSET:
+        field, count = "server.min_count", low
+    else:
+        field, count = "server.max_count", whole(server.max_count, "server.max_count", low=1)
+    if count < low:
+        raise InvalidInputError("server.min_count", "must be less than or equal to max_count")
+    if count > COUNT_MAX:
+        raise InvalidInputError(field, f"{count} must be 1 to {COUNT_MAX}")
+    if count > 1 and server.hostname is not UNSET:
+        raise InvalidInputError("server.hostname", "is for one server, and more are asked for")
+    return count
+
+
+def _image(call: Call, server: NewServer) -> Image | None:
+    ref = "" if server.image_ref is UNSET else server.image_ref
+    if ref:
+        return image_called(call, ref.rstrip("/").rpartition("/")[2], "server.imageRef")
+    devices = () if server.block_device_mapping_v2 is UNSET else server.block_device_mapping_v2
+    for index, device in enumerate(devices):
+        image_id = device.image_id or device.uuid
+        if _is_boot(device) and device.source_type == "image" and image_id:
+            return image_called(call, image_id, f"server.block_device_mapping_v2[{index}].uuid")
+    return None
+
+
+def _is_boot(device: BlockDevice) -> bool:
+    return device.boot_index is not None and int(device.boot_index) == 0
+
+
+def _zone(call: Call, server: NewServer) -> str | None:
+    zone = server.availability_zone
+    if zone is UNSET or not zone:
+        return None
+    if ":" in zone:
+        _admins_only(call, "availability_zone with a host")
+        if server.host is not UNSET or server.hypervisor_hostname is not UNSET:
+            raise InvalidInputError(
+                "server.availability_zone", "names a host, and so do host or hypervisor_hostname"
+            )
+    return zone
+
+
+def _destination(call: Call, server: NewServer) -> Destination | None:
+    host, node = server.host, server.hypervisor_hostname
+    if host is UNSET and node is UNSET:
+        return None
+    _admins_only(call, "host and hypervisor_hostname")
+    if node is UNSET:
+        return None if host is UNSET else Destination(host)
+    if host is not UNSET:
+        return Destination(host, node)
+    try:
+        return Destination(host_of_node(call.parts, node), node)
+    except NotFoundError as error:
+        raise InvalidInputError("server.hypervisor_hostname", str(error)) from error
+
+
+def _admins_only(call: Call, what: str) -> None:
+    if not call.identity.is_admin:
+        raise HttpError(403, f"Only administrators may use {what}.")
+
+
+def _hints(body: NewServerBody) -> dict[str, tuple[str, ...]]:
+    hints: dict[str, tuple[str, ...]] = {}
+    for prefix, given in (
+        ("OS-SCH-HNT:scheduler_hints", body.other_hints),
+        ("os:scheduler_hints", body.hints),
+    ):
+        if given is UNSET:
+            continue
+        for key, value in given.items():
+            if key.startswith(_OWN_HINTS):
+                # A check looks at few filters, so that a server could be put past the others.
+                raise InvalidInputError(f"{prefix}.{key}", "is not for clients; leave it out")
+            match value:
+                case str():
+                    hints[key] = (value,)
+                case list():
+                    hints[key] = tuple(value)
+                case _:
+                    raise InvalidInputError(f"{prefix}.{key}", "must be a text or a list of texts")
+            if key in _SERVER_HINTS:
+                hints[key] = tuple(_server_id(one, f"{prefix}.{key}") for one in hints[key])
+    return hints
+
+
+def _server_id(text: str, field: str) -> str:
+    """Read the id of a server: what is none would be a wish that nobody keeps."""
+    try:
+        return str(uuid.UUID(text))
+    except ValueError as error:
+        raise InvalidInputError(field, f"{text[:80]!r} is no id of a server") from error
+
+
+async def _check_access(call: Call, flavor_id: str, hints: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse private flavors and groups of other projects, as if they were not there."""
+    if call.identity.is_admin:
+        return
+    replica = call.parts.replica
+    group = hints.get("group", ("",))[0] if hints.get("group") else ""
+    if flavor_id not in replica.flavors or (group and group not in replica.hosts.server_groups):
+        await call.parts.follower.catch_up()
+    flavor = replica.flavors.get(flavor_id)
+    if flavor is not None and not flavor.is_public:
+        raise InvalidInputError("flavorRef", f"flavor {flavor_id[:80]!r} could not be found")
+    found = replica.hosts.server_groups.get(group)
+    if found is not None and found.project_id != call.identity.project_id:
+        raise InvalidInputError(
+            "os:scheduler_hints.group", f"server group {group[:80]!r} could not be found"
+        )
+
+
+def _extra(server: NewServer) -> Extra:
+    """Keep what the client may read back, or a driver may want."""
+    extra: Extra = {}
+    if server.description is not UNSET:
+        extra["description"] = server.description
+    if server.key_name is not UNSET:
+        extra["key_name"] = server.key_name
+    if server.user_data is not UNSET:
+        extra["user_data"] = server.user_data
+    if _flag(server.config_drive, "config_drive"):
+        extra["config_drive"] = True
+    if server.tags is not UNSET:
+        extra["tags"] = list(dict.fromkeys(server.tags))
+    if server.security_groups is not UNSET:
+        extra["security_groups"] = [group.name for group in server.security_groups]
+    if server.hostname is not UNSET:
+        extra["hostname"] = server.hostname
+    if server.trusted_image_certificates is not UNSET:
+        extra["trusted_image_certificates"] = server.trusted_image_certificates
+    return extra
+
+
+def _flag(value: Flag | UnsetType, name: str) -> bool:
+    return False if value is UNSET else flag(value, f"server.{name}")

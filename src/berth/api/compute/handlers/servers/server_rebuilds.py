@@ -1,0 +1,100 @@
+"""The action `rebuild`: a server is made anew of an image, where it is."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from berth.api.codec import UNSET
+from berth.api.compute.handlers.servers.action_arguments import caller_of, check_since, read
+from berth.api.compute.handlers.servers.server_orders import image_called
+from berth.api.compute.handlers.servers.server_values import check_values
+from berth.api.compute.schemas.server_actions import Rebuild
+from berth.api.compute.schemas.server_views import ServerAnswer
+from berth.api.compute.views.servers import ServerWriter, extra_of
+from berth.api.links import COMPUTE, linker_of
+from berth.api.microversion import Version
+from berth.api.routing import Answer, Call
+from berth.api.values import flag
+from berth.api.zones.named_actions import stated_image
+from berth.domain.compute.image import Image
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import Operation, Request
+from berth.domain.errors import ConflictError, InvalidInputError
+from berth.scheduling.evaluation.refusal_texts import without_reasons
+from berth.scheduling.rules.reduction import CHECK_TYPE, REBUILD
+
+_USER_DATA: Final = (2, 57)
+_SINCE: Final[Mapping[str, Version]] = {
+    "description": (2, 19),
+    "key_name": (2, 54),
+    "user_data": _USER_DATA,
+    "trusted_image_certificates": (2, 63),
+    "hostname": (2, 90),
+}
+_KEPT: Final = ("description", "key_name", "user_data", "trusted_image_certificates", "hostname")
+
+
+async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
+    """Make a server anew of an image, where it is."""
+    stated = None
+    if call.identity.parent is not None:
+        stated, args = stated_image(args)
+    asked = read(args, Rebuild, "rebuild")
+    for field, since in _SINCE.items():
+        check_since(getattr(asked, field), f"rebuild.{field}", call.version, since)
+    check_values(asked, "rebuild", call.version)
+    if asked.personality is not UNSET and call.version >= _USER_DATA:
+        raise InvalidInputError("rebuild.personality", "is gone since microversion 2.57")
+    if asked.preserve_ephemeral is not UNSET:
+        flag(asked.preserve_ephemeral, "rebuild.preserve_ephemeral")
+    image = stated or image_called(call, asked.image_ref, "rebuild.imageRef")
+    _check_image(call, instance, image)
+    fields = _fields(instance, asked)
+    await call.parts.operations.rebuild(instance.uuid, image, caller_of(call), **fields)
+    return await _answer(call, instance.uuid)
+
+
+def _fields(instance: Instance, asked: Rebuild) -> dict[str, object]:
+    """Return what of the record changes with the image."""
+    extra = dict(extra_of(instance))
+    extra |= {name: getattr(asked, name) for name in _KEPT if getattr(asked, name) is not UNSET}
+    fields: dict[str, object] = {"extra": extra}
+    if asked.name is not UNSET:
+        fields["name"] = asked.name
+    if asked.metadata is not UNSET:
+        fields["metadata"] = asked.metadata
+    return fields
+
+
+async def _answer(call: Call, uuid: str) -> Answer:
+    rebuilt = await call.parts.instances.get(uuid)
+    view = ServerWriter(call).view(rebuilt, alone=True)
+    if call.version >= _USER_DATA:
+        view.rebuilt_with = extra_of(rebuilt).get("user_data")
+    where = f"{linker_of(call).root}{COMPUTE}/servers/{uuid}".encode()
+    return Answer(ServerAnswer(server=view), headers=((b"location", where),))
+
+
+def _check_image(call: Call, instance: Instance, image: Image) -> None:
+    """Ask the rules that a new image may break, of the host that the instance is on.
+
+    Raises:
+        ConflictError: with the rule that refuses.
+    """
+    if instance.host is None or instance.image == image:
+        return
+    request = Request(
+        request_id=call.request_id,
+        instance_uuids=(instance.uuid,),
+        flavor=instance.flavor,
+        project_id=instance.project_id,
+        user_id=instance.user_id,
+        image=image,
+        hints={CHECK_TYPE: REBUILD},
+        force_hosts=(instance.host,),
+        operation=Operation.REBUILD,
+    )
+    refusal = call.parts.deciding.decide(request).refusal
+    if refusal is not None:
+        is_abroad = call.identity.parent is not None
+        why = without_reasons(refusal.message) if is_abroad else refusal.message
+        raise ConflictError(f"the host of the instance may not have this image: {why}")

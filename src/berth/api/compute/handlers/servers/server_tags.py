@@ -1,0 +1,82 @@
+"""Tags of servers, from 2.26 on."""
+
+from dataclasses import replace
+
+from berth.api.compute.handlers.servers.servers import changed, server_of
+from berth.api.compute.schemas.server_tags import TagsAnswer, TagsBody
+from berth.api.compute.views.servers import Extra, extra_of
+from berth.api.errors import HttpError
+from berth.api.routing import Answer, Call
+from berth.domain.compute.instance import Instance
+from berth.domain.errors import InvalidInputError, NotFoundError
+
+_TAGS_MAX = 50
+_LENGTH_MAX = 60
+
+
+async def list_tags(call: Call) -> Answer:
+    """List the tags of a server."""
+    return Answer(TagsAnswer(tags=_tags(await server_of(call))))
+
+
+async def replace_tags(call: Call) -> Answer:
+    """Replace the tags of a server."""
+    given = list(dict.fromkeys(call.body(TagsBody).tags))
+    await changed(call, lambda old: _with(old, given))
+    return Answer(TagsAnswer(tags=given))
+
+
+async def delete_tags(call: Call) -> Answer:
+    """Take all tags off a server."""
+    await changed(call, lambda old: _with(old, []))
+    return Answer()
+
+
+async def check_tag(call: Call) -> Answer:
+    """Tell whether a server has a tag."""
+    _check_has(await server_of(call), call.key("tag"))
+    return Answer()
+
+
+async def add_tag(call: Call) -> Answer:
+    """Put a tag on a server; 204 when it has it already."""
+    tag = call.key("tag")
+    _check_form(tag)
+    had = tag in _tags(await server_of(call))
+    await changed(call, lambda old: _with(old, [*_tags(old), tag]))
+    return Answer(status=204 if had else 201)
+
+
+async def delete_tag(call: Call) -> Answer:
+    """Take a tag off a server."""
+    tag = call.key("tag")
+
+    def without(old: Instance) -> Instance:
+        _check_has(old, tag)
+        return _with(old, [one for one in _tags(old) if one != tag])
+
+    await changed(call, without)
+    return Answer()
+
+
+def _tags(instance: Instance) -> list[str]:
+    return list(extra_of(instance).get("tags", []))
+
+
+def _with(old: Instance, tags: list[str]) -> Instance:
+    kept = list(dict.fromkeys(tags))
+    if len(kept) > _TAGS_MAX:
+        raise HttpError(400, f"A server has {_TAGS_MAX} tags at most.")
+    extra: Extra = {**extra_of(old), "tags": kept}
+    return replace(old, extra={**extra})
+
+
+def _check_has(instance: Instance, tag: str) -> None:
+    if tag not in _tags(instance):
+        raise NotFoundError("tag", tag)
+
+
+def _check_form(tag: str) -> None:
+    """Refuse what no list of tags could hold."""
+    if len(tag) > _LENGTH_MAX or "," in tag:
+        raise InvalidInputError("tag", f"must be 1 to {_LENGTH_MAX} characters without a comma")

@@ -1,0 +1,147 @@
+"""Servers: making, showing, renaming and removing them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from berth.api.codec import UNSET
+from berth.api.compute.handlers.servers.action_arguments import caller_of
+from berth.api.compute.handlers.servers.server_orders import Asked, named_as_sent, read_order
+from berth.api.compute.handlers.servers.server_values import check_values
+from berth.api.compute.schemas.server_views import (
+    CreatedAnswer,
+    CreatedServer,
+    SecurityGroupView,
+    ServerAnswer,
+)
+from berth.api.compute.schemas.servers import ServerChange, ServerChangeBody
+from berth.api.compute.views.servers import Extra, ServerWriter, extra_of
+from berth.api.links import COMPUTE, linker_of
+from berth.api.routing import Answer, Call
+from berth.api.zones.handlers import build_by_offers
+from berth.domain.compute.instance import Instance, Status
+from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from berth.services.requests.permissions import check_lock
+from berth.services.servers.instances import Accepted
+
+_DESCRIPTION = (2, 19)
+_HOSTNAME = (2, 90)
+_SAVE_TRIES = 25
+
+
+async def create_servers(call: Call) -> Answer:
+    """Make servers, all of them or none; or each by itself, where the settings say so.
+
+    That no host has room is no error of the request: the servers are then in ERROR, and their
+    fault says why. A parent zone sends a batch of instances with their offers instead.
+    """
+    if call.identity.parent is not None:
+        return await build_by_offers(call)
+    asked = await read_order(call, call.version)
+    order = replace(asked.order, one_by_one=call.parts.single_shot and asked.order.count > 1)
+    try:
+        accepted = await call.parts.instances.create(order)
+    except InvalidInputError as error:
+        raise named_as_sent(error) from error
+    if asked.order.may_repeat:
+        _check_same(asked, accepted)
+    linker = linker_of(call)
+    first = accepted.instances[0]
+    location = f"{linker.root}{COMPUTE}/servers/{first.uuid}".encode()
+    if asked.reservation_only:
+        answer = CreatedAnswer(reservation_id=accepted.reservation_id)
+    else:
+        names = asked.security_groups or ("default",)
+        answer = CreatedAnswer(
+            server=CreatedServer(
+                id=first.uuid,
+                links=linker.of("servers", first.uuid),
+                security_groups=[SecurityGroupView(name=name) for name in names],
+            )
+        )
+    return Answer(answer, headers=((b"location", location),))
+
+
+async def show_server(call: Call) -> Answer:
+    """Show a server."""
+    instance = await server_of(call)
+    if instance.group_uuid is not None:
+        await call.parts.follower.catch_up()  # the group may be new, or deleted since
+    return Answer(ServerAnswer(server=ServerWriter(call).view(instance, alone=True)))
+
+
+async def update_server(call: Call) -> Answer:
+    """Change the name or description of a server."""
+    change = call.body(ServerChangeBody).server
+    _check_version(call, change)
+    check_values(change, "server", call.version)
+    instance = await changed(call, lambda old: _apply(old, change))
+    return Answer(ServerAnswer(server=ServerWriter(call).view(instance, alone=True)))
+
+
+async def delete_server(call: Call) -> Answer:
+    """Have a server destroyed and its room freed."""
+    instance = await server_of(call)
+    check_lock(instance, caller_of(call))
+    down_s = call.parts.service_down_time_s
+    await call.parts.instances.delete(instance.uuid, service_down_time_s=down_s)
+    return Answer()
+
+
+async def server_of(call: Call) -> Instance:
+    """Return the instance that the path names.
+
+    Raises:
+        NotFoundError: there is none that the caller may see, or it is deleted.
+    """
+    key = call.key("server_id")
+    instance = await call.parts.instances.get(key)
+    is_mine = call.project_id in {None, instance.project_id}
+    if instance.status is Status.DELETED or not is_mine:
+        raise NotFoundError("instance", key)
+    return instance
+
+
+async def changed(call: Call, change: Callable[[Instance], Instance]) -> Instance:
+    """Change the instance that the path names, again when it was changed meanwhile.
+
+    Raises:
+        NotFoundError: there is none that the caller may see.
+        ConflictError: it changed too often.
+    """
+    for _ in range(_SAVE_TRIES):
+        instance = change(await server_of(call))
+        try:
+            await call.parts.instances.save(instance)
+        except ConflictError:
+            continue
+        return instance
+    raise ConflictError(f"instance {call.key('server_id')} keeps changing; try again")
+
+
+def _check_same(asked: Asked, accepted: Accepted) -> None:
+    """Refuse an Idempotency-Key that was used for another order."""
+    order, first = asked.order, accepted.instances[0]
+    image_id = order.image.image_id if order.image else None
+    same = (
+        len(accepted.instances) == order.count
+        and first.flavor.flavor_id == order.flavor_id
+        and (first.image.image_id if first.image else None) == image_id
+    )
+    if not same:
+        raise ConflictError("Idempotency-Key was used for another request; use a new one")
+
+
+def _check_version(call: Call, change: ServerChange) -> None:
+    if change.description is not UNSET and call.version < _DESCRIPTION:
+        raise InvalidInputError("server.description", "is there from microversion 2.19 on")
+    if change.hostname is not UNSET and call.version < _HOSTNAME:
+        raise InvalidInputError("server.hostname", "is there from microversion 2.90 on")
+
+
+def _apply(old: Instance, change: ServerChange) -> Instance:
+    extra: Extra = {**extra_of(old)}
+    if change.description is not UNSET:
+        extra["description"] = change.description
+    if change.hostname is not UNSET:
+        extra["hostname"] = change.hostname
+    return replace(old, name=change.name or old.name, extra={**extra})

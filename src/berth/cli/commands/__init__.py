@@ -1,0 +1,1 @@
+"""The commands of `berth`, one module a noun; each is imported when it runs."""

@@ -1,0 +1,39 @@
+"""`berth capacity`: how many more instances of a flavor would fit now."""
+
+import click
+
+from berth.cli.commands.flavors import find_flavor
+from berth.cli.connection import Connection, connected, rows
+from berth.cli.output import json_option, print_json, print_line, print_table
+
+
+@click.command("capacity")
+@click.option("--flavor", required=True, help="Id or name of the flavor.")
+@click.option("--az", help="In this availability zone only.")
+@click.option(
+    "--hosts",
+    "hosts_max",
+    type=click.IntRange(0),
+    default=20,
+    show_default=True,
+    help="Show so many.",
+)
+@json_option
+@connected
+def capacity(
+    api: Connection, *, flavor: str, az: str | None, hosts_max: int, as_json: bool
+) -> None:
+    """Count how many more instances of a flavor would fit, host by host."""
+    found = find_flavor(api, flavor)
+    limit = None if as_json else max(hosts_max, 1)
+    answer = api.get("/berth/v1/capacity", flavor=found["id"], availability_zone=az, limit=limit)
+    if as_json:
+        print_json(answer)
+        return
+    total, hosts_total = answer["total"], answer["hosts_total"]
+    print_line(f"{total:,} more of {found['name']} fit, on {hosts_total:,} hosts")
+    best = [(one["host"], one["count"]) for one in rows(answer, "hosts")[:hosts_max]]
+    if best:
+        print_table(("Host", "Fit"), best, right=("Fit",))
+        if hosts_total > len(best):
+            print_line(f"and {hosts_total - len(best):,} more hosts")

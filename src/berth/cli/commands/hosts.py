@@ -1,0 +1,160 @@
+"""`berth host`: hosts with what they have and what of it is used."""
+
+from datetime import UTC, datetime
+
+import click
+
+from berth.cli.commands.host_evacuation import evacuate
+from berth.cli.commands.host_upkeep import set_host, write_off
+from berth.cli.connection import Connection, Json, connected, part, rows, segment, texts
+from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
+
+_PATH = "/berth/v1/hosts"
+
+
+@click.group("host")
+def hosts() -> None:
+    """List and show hosts, and what is done to them."""
+
+
+hosts.add_command(evacuate)
+hosts.add_command(set_host)
+hosts.add_command(write_off)
+
+
+@hosts.command("list")
+@click.option("--hypervisors", is_flag=True, help="As the compute API tells it.")
+@json_option
+@connected
+def list_hosts(api: Connection, *, hypervisors: bool, as_json: bool) -> None:
+    """List hosts with what is free of each resource class."""
+    if hypervisors:
+        _print_hypervisors(api, as_json=as_json)
+        return
+    found = rows(api.get(_PATH), "hosts")
+    if as_json:
+        print_json({"hosts": found})
+    elif not found:
+        print_line("no hosts; start agents with `berth agent`")
+    else:
+        classes = sorted({name for host in found for name in part(host, "inventories")})
+        table = [
+            (
+                host["name"],
+                _state(host),
+                ", ".join(texts(host, "zones")) or None,
+                host.get("num_instances"),
+                *(_usage(host, name) for name in classes),
+            )
+            for host in found
+        ]
+        columns = ("Host", "State", "Zones", "Instances", *(f"{name} used" for name in classes))
+        print_table(columns, table, right=columns[3:], wrap=("State", "Zones"))
+
+
+@hosts.command("show")
+@click.argument("name")
+@json_option
+@connected
+def show(api: Connection, *, name: str, as_json: bool) -> None:
+    """Show a host, by name."""
+    host = api.get(f"{_PATH}/{segment(name)}")
+    if as_json:
+        print_json(host)
+        return
+    fields: Json = {
+        "name": host.get("name"),
+        "node": host.get("node"),
+        "uuid": host.get("uuid"),
+        "state": _state(host),
+        "zones": ", ".join(texts(host, "zones")) or None,
+        "instances": host.get("num_instances"),
+        "failed builds": part(host, "service").get("failed_builds"),
+        "failure level": part(host, "service").get("failure_level"),
+    }
+    for resource_class in sorted(part(host, "inventories")):
+        fields[f"{resource_class} used"] = _usage(host, resource_class)
+        fields[f"{resource_class} ratio"] = _ratio(host, resource_class)
+    fields["traits"] = ", ".join(texts(host, "traits")) or None
+    metrics = part(host, "metrics")
+    fields["metrics"] = ", ".join(f"{name} {metrics[name]:g}" for name in sorted(metrics)) or None
+    fields["attestation"] = part(host, "attestation").get("level")
+    print_fields(fields)
+    _print_failures(host)
+    _print_children(host)
+
+
+def _print_hypervisors(api: Connection, *, as_json: bool) -> None:
+    found = rows(api.get("/v2.1/os-hypervisors/detail"), "hypervisors")
+    if as_json:
+        print_json({"hypervisors": found})
+        return
+    table = [
+        (
+            one["id"],
+            one["hypervisor_hostname"],
+            one.get("hypervisor_type"),
+            one.get("state"),
+            one.get("status"),
+        )
+        for one in found
+    ]
+    print_table(("ID", "Hostname", "Type", "State", "Status"), table)
+
+
+def _print_failures(host: Json) -> None:
+    table = [
+        (
+            one["cause"],
+            "all others" if one["project_id"] is None else one["project_id"],
+            f"{one['level']:.1f}",
+            datetime.fromtimestamp(one["at_s"], UTC).isoformat(timespec="seconds"),
+        )
+        for one in rows(part(host, "service"), "build_failures")
+    ]
+    if table:
+        columns = ("Cause", "Project", "Failed", "Newest")
+        print_table(columns, table, right=("Failed",), title="Failed builds", wrap=("Project",))
+
+
+def _print_children(host: Json) -> None:
+    table = [
+        (
+            child["name"],
+            child["uuid"],
+            ", ".join(
+                f"{name} {_usage(child, name)}" for name in sorted(part(child, "inventories"))
+            ),
+            ", ".join(texts(child, "traits")) or None,
+        )
+        for child in rows(host, "children")
+    ]
+    if table:
+        columns = ("Child", "UUID", "Used", "Traits")
+        print_table(columns, table, title="Child providers", wrap=("Used", "Traits"))
+
+
+def _state(host: Json) -> str:
+    service = part(host, "service")
+    if not service:
+        return "no service"
+    if service["disabled"]:
+        reason = service.get("disabled_reason")
+        return "disabled" if reason is None else f"disabled ({reason})"
+    return "up" if service["is_up"] else "down"
+
+
+def _ratio(host: Json, resource_class: str) -> str | None:
+    """Say the allocation ratio and who says so."""
+    inventory = part(part(host, "inventories"), resource_class)
+    if not inventory:
+        return None
+    ratio, origin = inventory.get("allocation_ratio"), inventory.get("allocation_ratio_origin")
+    return None if ratio is None else f"{ratio:g}, {origin}"
+
+
+def _usage(host: Json, resource_class: str) -> str | None:
+    inventory = part(part(host, "inventories"), resource_class)
+    if not inventory:
+        return None
+    return f"{inventory['used']:,} of {inventory['capacity']:,}"

@@ -1,0 +1,159 @@
+"""`berth replay`, `berth demo` and `berth demo-zones`: Berth at work, or a workload for one."""
+
+import asyncio
+import math
+import sys
+from pathlib import Path
+
+import click
+
+from berth.cli.failures import ExitCode
+from berth.cli.output import json_option
+
+_ZONES_MAX = 40
+_COMPARABLE = ("spread", "balanced", "default", "pack")
+"""Ready policies whose scores mean the same in every zone."""
+
+_FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
+_FOLDER = click.Path(file_okay=False, exists=True, path_type=Path)
+
+_TRACE = click.option("--trace", type=_FOLDER, help="Folder with the files of the openb trace.")
+_VARIANT = click.option(
+    "--variant", default="default", show_default=True, help="Which pod list of the trace."
+)
+_LIMIT = click.option("--limit", type=click.IntRange(1), help="Only so many requests.")
+
+
+def _read_shape(_: click.Context, __: click.Parameter, text: str) -> tuple[int, ...]:
+    """Read `3,2`: three children, each with two of its own."""
+    parts = text.split(",")
+    if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
+        raise click.BadParameter("must be whole numbers with commas, 3,2 say")
+    shape = tuple(map(int, parts))
+    zones = 1 + sum(math.prod(shape[:depth]) for depth in range(1, len(shape) + 1))
+    if 0 in shape or zones > _ZONES_MAX:
+        raise click.BadParameter(f"must make 2 to {_ZONES_MAX} zones, each a process")
+    return shape
+
+
+@click.command("replay")
+@click.option("--url", envvar="BERTH_URL", default="http://127.0.0.1:8774", show_default=True)
+@click.option("--user", envvar="BERTH_USER", help="User, for http_basic.")
+@click.option("--password", envvar="BERTH_PASSWORD", help="Password of the user.")
+@_TRACE
+@_VARIANT
+@click.option("--workload", type=_FILE, help="JSON file of a workload, instead of a trace.")
+@click.option("--concurrency", type=click.IntRange(1, 256), default=1, show_default=True)
+@click.option("--key", default="replay", show_default=True, help="Prefix of idempotency keys.")
+@_LIMIT
+@json_option
+def replay(
+    *,
+    url: str,
+    user: str | None,
+    password: str | None,
+    trace: Path | None,
+    variant: str,
+    workload: Path | None,
+    concurrency: int,
+    key: str,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """Replay a trace or a workload against a Berth that runs, and check every answer.
+
+    The service must have the hosts of the trace. Replaying again under the same key goes on
+    where an interrupted replay stopped: what is there is found, not made again.
+    """
+    if (trace is None) == (workload is None):
+        raise click.UsageError("give one of --trace and --workload")
+    from berth.cli.demo import demo_run  # noqa: PLC0415 - keeps `berth --help` fast
+    from berth.lab.replaying import ReplayOptions  # noqa: PLC0415 - as above
+    from berth.lab.service_client import Connection  # noqa: PLC0415 - as above
+
+    options = ReplayOptions(concurrency=concurrency, key=key, limit=limit)
+    what = demo_run.read_workload(trace, variant, workload)
+    connection = Connection(url, user, password)
+    report = asyncio.run(demo_run.watched_replay(what, connection, options, as_json=as_json))
+    demo_run.print_report(report, as_json=as_json)
+    sys.exit(ExitCode.OK if report.is_clean else ExitCode.FAILED)
+
+
+@click.command("demo")
+@_TRACE
+@_VARIANT
+@click.option("--hosts", type=click.IntRange(1), default=200, show_default=True)
+@click.option("--requests", type=click.IntRange(1), default=2000, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@_LIMIT
+@click.option("--picture", type=click.Path(path_type=Path), help="Save the summary as an SVG.")
+@click.option("--keep", is_flag=True, help="Leave Berth running afterwards.")
+@json_option
+def demo(
+    *,
+    trace: Path | None,
+    variant: str,
+    hosts: int,
+    requests: int,
+    seed: int,
+    limit: int | None,
+    picture: Path | None,
+    keep: bool,
+    as_json: bool,
+) -> None:
+    """Start a Berth of its own, give it work, and report what came of it."""
+    from berth.cli.demo import demo_run  # noqa: PLC0415 - keeps `berth --help` fast
+    from berth.lab.generator import GeneratorSettings  # noqa: PLC0415 - as above
+
+    settings = GeneratorSettings(hosts=hosts, requests=requests, seed=seed)
+    options = demo_run.DemoOptions(
+        trace, variant, settings, limit, keep=keep, as_json=as_json, picture=picture
+    )
+    report = demo_run.run_demo(options)
+    sys.exit(ExitCode.OK if report.is_clean else ExitCode.FAILED)
+
+
+@click.command("demo-zones")
+@click.option(
+    "--tree",
+    "shape",
+    default="3,2",
+    show_default=True,
+    callback=_read_shape,
+    metavar="N,N",
+    help="Children of the root, then of each of these, and so on.",
+)
+@click.option("--hosts", type=click.IntRange(2, 1000), default=12, show_default=True)
+@click.option("--instances", type=click.IntRange(1, 1000), default=1000, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option(
+    "--policy",
+    type=click.Choice(_COMPARABLE),
+    default="spread",
+    show_default=True,
+    help="Ready policy of all zones.",
+)
+@click.option("--keep", is_flag=True, help="Leave the zones running until Ctrl-C.")
+@json_option
+def demo_zones(
+    *,
+    shape: tuple[int, ...],
+    hosts: int,
+    instances: int,
+    seed: int,
+    policy: str,
+    keep: bool,
+    as_json: bool,
+) -> None:
+    """Start a tree of zones, place instances through its root, and show where they went and why.
+
+    Each zone is a process with a ledger, keys, accounts and hosts of its own. All of it ends
+    with this command, and leaves nothing behind.
+    """
+    from berth.cli.demo import zone_demo_run  # noqa: PLC0415 - keeps `berth --help` fast
+
+    options = zone_demo_run.ZoneDemoOptions(
+        shape, hosts, instances, seed, policy, keep=keep, as_json=as_json
+    )
+    report = zone_demo_run.run_zone_demo(options)
+    sys.exit(ExitCode.FAILED if report.faults else ExitCode.OK)

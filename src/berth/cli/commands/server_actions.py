@@ -1,0 +1,305 @@
+"""`berth server start` and the like: what is done with servers that are there."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import click
+
+from berth.cli.commands.flavors import find_flavor
+from berth.cli.commands.migrations import print_migrations
+from berth.cli.connection import Connection, Json, connected, part, rows, segment
+from berth.cli.output import json_option, print_json, print_line, print_table
+from berth.cli.server_finding import (
+    HOST,
+    PATH,
+    find_server,
+    timeout_option,
+    wait_option,
+    wait_settled,
+)
+
+KEEPS_POWER: Final = {"OpenStack-API-Version": "compute 2.94"}
+"""The newest version in which an evacuated server runs again if it ran before."""
+
+_Act = Callable[[Connection, Json], None]
+
+
+def ask_for(
+    api: Connection,
+    uuid: str,
+    action: str,
+    args: object = None,
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    """Ask for something to be done with a server; see `Connection.get` for errors."""
+    body = {action: args}
+    api.ask("POST", f"{PATH}/{segment(uuid)}/action", body=body, headers=headers)
+
+
+def _act_on(
+    api: Connection,
+    names: Sequence[str],
+    act: _Act,
+    *,
+    wait: bool,
+    timeout_s: float,
+) -> None:
+    """Do something with each of some servers; with `wait` say what they are when it is done."""
+    found = [find_server(api, name) for name in names]
+    for server in found:
+        act(api, server)
+    ends_s = time.monotonic() + timeout_s
+    for server in found if wait else ():
+        now = wait_settled(api, server["id"], ends_s)
+        host = now.get(HOST)
+        where = f" on {host}" if host else ""
+        print_line(f"{now['id']} {now.get('name')} is {now['status']}{where}")
+
+
+def _plain(name: str, action: str, text: str, args: object = None) -> click.Command:
+    """Make a command for an action whose arguments are always the same."""
+
+    @click.command(name, help=text)
+    @click.argument("server", nargs=-1, required=True)
+    @wait_option
+    @timeout_option
+    @connected
+    def command(api: Connection, *, server: tuple[str, ...], wait: bool, timeout_s: float) -> None:
+        def act(api: Connection, found: Json) -> None:
+            ask_for(api, found["id"], action, args)
+
+        _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
+
+    return command
+
+
+@click.command("reboot")
+@click.argument("server", nargs=-1, required=True)
+@click.option("--hard", is_flag=True, help="Without asking the guest first.")
+@wait_option
+@timeout_option
+@connected
+def reboot(
+    api: Connection, *, server: tuple[str, ...], hard: bool, wait: bool, timeout_s: float
+) -> None:
+    """Reboot servers."""
+
+    def act(api: Connection, found: Json) -> None:
+        ask_for(api, found["id"], "reboot", {"type": "HARD" if hard else "SOFT"})
+
+    _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
+
+
+@click.command("resize")
+@click.argument("server")
+@click.option("--flavor", required=True, help="Id or name of the flavor.")
+@wait_option
+@timeout_option
+@connected
+def resize(api: Connection, *, server: str, flavor: str, wait: bool, timeout_s: float) -> None:
+    """Give SERVER another flavor; then confirm or revert it."""
+    wanted = find_flavor(api, flavor)["id"]
+
+    def act(api: Connection, found: Json) -> None:
+        ask_for(api, found["id"], "resize", {"flavorRef": wanted})
+
+    _act_on(api, [server], act, wait=wait, timeout_s=timeout_s)
+
+
+@click.command("rebuild")
+@click.argument("server")
+@click.option("--image", help="Id of the image; its own otherwise.")
+@wait_option
+@timeout_option
+@connected
+def rebuild(
+    api: Connection, *, server: str, image: str | None, wait: bool, timeout_s: float
+) -> None:
+    """Make SERVER anew of an image, where it is. What is on its disks is lost."""
+
+    def act(api: Connection, found: Json) -> None:
+        own = part(found, "image").get("id")
+        if image is None and own is None:
+            raise click.UsageError("the server has no image of its own; give --image")
+        ask_for(api, found["id"], "rebuild", {"imageRef": image or own})
+
+    _act_on(api, [server], act, wait=wait, timeout_s=timeout_s)
+
+
+@click.command("migrate")
+@click.argument("server", nargs=-1, required=True)
+@click.option("--host", help="Where to; the scheduler chooses otherwise.")
+@wait_option
+@timeout_option
+@connected
+def migrate(
+    api: Connection, *, server: tuple[str, ...], host: str | None, wait: bool, timeout_s: float
+) -> None:
+    """Stop servers and start them on other hosts; then confirm or revert it."""
+
+    def act(api: Connection, found: Json) -> None:
+        ask_for(api, found["id"], "migrate", {"host": host} if host else None)
+
+    _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
+
+
+@click.command("live-migrate")
+@click.argument("server", nargs=-1, required=True)
+@click.option("--host", help="Where to; the scheduler chooses otherwise.")
+@wait_option
+@timeout_option
+@connected
+def live_migrate(
+    api: Connection, *, server: tuple[str, ...], host: str | None, wait: bool, timeout_s: float
+) -> None:
+    """Move servers to other hosts while they run."""
+
+    def act(api: Connection, found: Json) -> None:
+        args = {"host": host, "block_migration": "auto"}
+        ask_for(api, found["id"], "os-migrateLive", args)
+
+    _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
+
+
+@click.command("evacuate")
+@click.argument("server", nargs=-1, required=True)
+@click.option("--host", help="Where to; the scheduler chooses otherwise.")
+@click.option("--stopped", is_flag=True, help="Leave them off there.")
+@wait_option
+@timeout_option
+@connected
+def evacuate(
+    api: Connection,
+    *,
+    server: tuple[str, ...],
+    host: str | None,
+    stopped: bool,
+    wait: bool,
+    timeout_s: float,
+) -> None:
+    """Make servers anew on other hosts, since theirs is down."""
+
+    def act(api: Connection, found: Json) -> None:
+        args = {"host": host} if host else {}
+        ask_for(api, found["id"], "evacuate", args, None if stopped else KEEPS_POWER)
+
+    _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
+
+
+@click.command("unshelve")
+@click.argument("server", nargs=-1, required=True)
+@click.option("--az", help="Availability zone; an empty one for any.")
+@click.option("--host", help="Where; the scheduler chooses otherwise.")
+@wait_option
+@timeout_option
+@connected
+def unshelve(
+    api: Connection,
+    *,
+    server: tuple[str, ...],
+    az: str | None,
+    host: str | None,
+    wait: bool,
+    timeout_s: float,
+) -> None:
+    """Start shelved servers again."""
+    args: Json = {}
+    if az is not None:
+        args["availability_zone"] = az or None
+    if host is not None:
+        args["host"] = host
+
+    def act(api: Connection, found: Json) -> None:
+        ask_for(api, found["id"], "unshelve", args or None)
+
+    _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
+
+
+@click.command("lock")
+@click.argument("server", nargs=-1, required=True)
+@click.option("--reason", help="Why.")
+@connected
+def lock(api: Connection, *, server: tuple[str, ...], reason: str | None) -> None:
+    """Keep everybody but administrators from changing servers."""
+
+    def act(api: Connection, found: Json) -> None:
+        ask_for(api, found["id"], "lock", {"locked_reason": reason} if reason else None)
+
+    _act_on(api, server, act, wait=False, timeout_s=0.0)
+
+
+@click.command("reset-state")
+@click.argument("server", nargs=-1, required=True)
+@click.option("--state", type=click.Choice(["active", "error"]), default="error", show_default=True)
+@connected
+def reset_state(api: Connection, *, server: tuple[str, ...], state: str) -> None:
+    """Say what servers are, and give up whatever goes on with them."""
+
+    def act(api: Connection, found: Json) -> None:
+        ask_for(api, found["id"], "os-resetState", {"state": state})
+
+    _act_on(api, server, act, wait=False, timeout_s=0.0)
+
+
+@click.command("actions")
+@click.argument("server")
+@json_option
+@connected
+def actions(api: Connection, *, server: str, as_json: bool) -> None:
+    """List what was asked of SERVER, newest first, with its steps."""
+    path = f"{PATH}/{segment(find_server(api, server)['id'])}/os-instance-actions"
+    found = [
+        part(api.get(f"{path}/{segment(one['request_id'])}"), "instanceAction")
+        for one in rows(api.get(path), "instanceActions")
+    ]
+    if as_json:
+        print_json({"actions": found})
+        return
+    table: list[tuple[object, ...]] = []
+    for one in found:
+        asked = (one["action"], one["start_time"], one["user_id"], one["message"])
+        table.append((*asked, one["request_id"]))
+        table += [
+            (f"  {step['event']}", step["finish_time"], step.get("host"), step["result"], None)
+            for step in rows(one, "events")
+        ]
+    print_table(("Action", "Time", "By or on", "Result", "Request"), table, wrap=("Result",))
+
+
+@click.command("migrations")
+@click.argument("server")
+@json_option
+@connected
+def migrations(api: Connection, *, server: str, as_json: bool) -> None:
+    """List the moves of SERVER, newest first."""
+    uuid = find_server(api, server)["id"]
+    found = api.pages("/v2.1/os-migrations", "migrations", "uuid", instance_uuid=uuid)
+    print_migrations(found, as_json=as_json)
+
+
+ACTIONS: Final[tuple[click.Command, ...]] = (
+    _plain("start", "os-start", "Start servers that are off."),
+    _plain("stop", "os-stop", "Turn servers off."),
+    reboot,
+    _plain("pause", "pause", "Have servers stand still; they keep their memory."),
+    _plain("unpause", "unpause", "Let paused servers go on."),
+    _plain("suspend", "suspend", "Store the memory of servers on disk and turn them off."),
+    _plain("resume", "resume", "Let suspended servers go on."),
+    resize,
+    _plain("confirm", "confirmResize", "Confirm a resize or migration."),
+    _plain("revert", "revertResize", "Revert a resize or migration."),
+    migrate,
+    live_migrate,
+    evacuate,
+    rebuild,
+    _plain("shelve", "shelve", "Store servers away; they give their room back."),
+    _plain("offload", "shelveOffload", "Have shelved servers leave their hosts."),
+    unshelve,
+    lock,
+    _plain("unlock", "unlock", "Undo a lock."),
+    reset_state,
+    actions,
+    migrations,
+)
+"""The commands, in the order of the documentation."""

@@ -1,0 +1,244 @@
+"""`berth server`: instances, by the compute API."""
+
+import time
+from collections.abc import Sequence
+
+import click
+
+from berth.cli.commands.decisions import try_out
+from berth.cli.commands.flavors import find_flavor
+from berth.cli.commands.server_actions import ACTIONS
+from berth.cli.connection import Connection, Json, connected, part, segment
+from berth.cli.failures import CommandError, ExitCode
+from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
+from berth.cli.pairs import read_pairs
+from berth.cli.server_finding import (
+    FIRST_POLL_S,
+    HOST,
+    PATH,
+    find_server,
+    find_servers,
+    pause,
+    timeout_option,
+    wait_option,
+)
+
+_NO_ROOM = ("No valid host", "Other schedulers took the room")
+
+
+@click.group("server")
+def servers() -> None:
+    """Create, list, show and delete servers, and do things with them."""
+
+
+for _command in ACTIONS:
+    servers.add_command(_command)
+
+
+@servers.command("create")
+@click.argument("name")
+@click.option("--flavor", required=True, help="Id or name of the flavor.")
+@click.option("--image", help="Id of the image.")
+@click.option("--count", type=click.IntRange(1), help="How many, all or none.")
+@click.option("--min", "count_min", type=click.IntRange(1), help="How many at least.")
+@click.option("--max", "count_max", type=click.IntRange(1), help="How many at most.")
+@click.option("--az", help="Availability zone; ZONE:HOST forces a host.")
+@click.option("--hint", "hints", multiple=True, callback=read_pairs, help="Scheduler hint K=V.")
+@click.option("--group", help="Server group: uuid or name.")
+@click.option("--key", help="Idempotency key: creating again under it makes nothing twice.")
+@click.option("--dry-run", is_flag=True, help="Only decide where they would go, and explain it.")
+@wait_option
+@timeout_option
+@json_option
+@connected
+def create(
+    api: Connection,
+    *,
+    name: str,
+    flavor: str,
+    image: str | None,
+    count: int | None,
+    count_min: int | None,
+    count_max: int | None,
+    az: str | None,
+    hints: dict[str, list[str]],
+    group: str | None,
+    key: str | None,
+    dry_run: bool,
+    wait: bool,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    """Create one or more servers called NAME.
+
+    Ends with 3 when no host has room for them, and 1 when one is in ERROR for another reason.
+    """
+    if count is not None and (count_min is not None or count_max is not None):
+        raise click.UsageError("give --count, or --min and --max, not both")
+    least, most = count_min or count or 1, count_max or count or count_min or 1
+    if dry_run and wait:
+        raise click.UsageError("--dry-run makes nothing to wait for; give one of the two")
+    if least > most:
+        raise click.UsageError(f"--min {least} is above --max {most}")
+    server: Json = {"name": name, "flavorRef": find_flavor(api, flavor)["id"], "networks": "none"}
+    server |= {"min_count": least, "max_count": most, "return_reservation_id": most > 1}
+    if image is not None:
+        server["imageRef"] = image
+    if az is not None:
+        server["availability_zone"] = az
+    if group is not None:
+        hints = {**hints, "group": [_group_uuid(api, group)]}
+    body: Json = {"server": server, "os:scheduler_hints": _scalars(hints)}
+    headers = {} if key is None else {"Idempotency-Key": key}
+    if dry_run:
+        try_out(api, body, headers, as_json=as_json)
+        return
+    made = _made(api, api.ask("POST", PATH, body=body, headers=headers))
+    if wait:
+        made = _wait_built(api, made, timeout_s)
+    if as_json:
+        print_json({"servers": made})
+    else:
+        _print_servers(made)
+    _check_built(api, made)
+
+
+@servers.command("list")
+@click.option("--host", help="Only those on this host.")
+@click.option("--status", help="Only those with this status, ACTIVE say.")
+@click.option("--reservation-id", help="Only those made by one request.")
+@click.option("--name", help="Only those whose name matches this expression.")
+@click.option("--all", "all_projects", is_flag=True, help="Of all projects.")
+@json_option
+@connected
+def list_servers(
+    api: Connection,
+    *,
+    host: str | None,
+    status: str | None,
+    reservation_id: str | None,
+    name: str | None,
+    all_projects: bool,
+    as_json: bool,
+) -> None:
+    """List servers, newest first."""
+    found = find_servers(
+        api,
+        host=host,
+        status=status,
+        reservation_id=reservation_id,
+        name=name,
+        all_tenants=1 if all_projects else None,
+    )
+    if as_json:
+        print_json({"servers": found})
+    else:
+        _print_servers(found)
+
+
+@servers.command("show")
+@click.argument("server")
+@json_option
+@connected
+def show(api: Connection, *, server: str, as_json: bool) -> None:
+    """Show a server, by uuid or name."""
+    found = find_server(api, server)
+    if as_json:
+        print_json(found)
+        return
+    fields: Json = {
+        "id": found["id"],
+        "name": found.get("name"),
+        "status": found.get("status"),
+        "task": found.get("OS-EXT-STS:task_state"),
+        "host": found.get(HOST),
+        "availability zone": found.get("OS-EXT-AZ:availability_zone"),
+        "flavor": _flavor_name(found),
+        "reservation": found.get("OS-EXT-SRV-ATTR:reservation_id"),
+        "created": found.get("created"),
+    }
+    if found.get("fault"):
+        fields["fault"] = part(found, "fault").get("message")
+    print_fields(fields)
+
+
+@servers.command("delete")
+@click.argument("server", nargs=-1, required=True)
+@wait_option
+@timeout_option
+@connected
+def delete(api: Connection, *, server: Sequence[str], wait: bool, timeout_s: float) -> None:
+    """Delete servers, by uuid or name; --wait until their room is free."""
+    uuids = [find_server(api, one)["id"] for one in server]
+    for uuid in uuids:
+        api.delete(f"{PATH}/{segment(uuid)}")
+    ends_s = time.monotonic() + timeout_s
+    for uuid in uuids if wait else ():
+        pause_s = FIRST_POLL_S
+        while _is_there(api, uuid):
+            pause_s = pause(pause_s, ends_s, f"{uuid} is not deleted")
+
+
+def _is_there(api: Connection, uuid: str) -> bool:
+    answer = api.find(f"{PATH}/{segment(uuid)}")
+    return answer is not None and part(answer, "server").get("status") != "DELETED"
+
+
+def _group_uuid(api: Connection, group: str) -> str:
+    from berth.cli.commands.server_groups import find_group  # noqa: PLC0415 - only this option needs it
+
+    uuid: str = find_group(api, group)["id"]
+    return uuid
+
+
+def _scalars(hints: dict[str, list[str]]) -> dict[str, str | list[str]]:
+    return {key: values[0] if len(values) == 1 else values for key, values in hints.items()}
+
+
+def _made(api: Connection, answer: Json) -> list[Json]:
+    """Return the servers that a create has made."""
+    reservation_id = answer.get("reservation_id")
+    if reservation_id is not None:
+        return find_servers(api, reservation_id=reservation_id)
+    return [api.get(f"{PATH}/{segment(answer['server']['id'])}")["server"]]
+
+
+def _wait_built(api: Connection, made: list[Json], timeout_s: float) -> list[Json]:
+    ends_s = time.monotonic() + timeout_s
+    built: list[Json] = []
+    for server in made:
+        now, pause_s = server, FIRST_POLL_S
+        while now["status"] == "BUILD":
+            pause_s = pause(pause_s, ends_s, f"{now['id']} is still being built")
+            now = api.get(f"{PATH}/{segment(now['id'])}")["server"]
+        built.append(now)
+    return built
+
+
+def _check_built(api: Connection, made: list[Json]) -> None:
+    """Fail when a server is in ERROR, saying why."""
+    failed = next((server for server in made if server["status"] == "ERROR"), None)
+    if failed is None:
+        return
+    full = failed if "fault" in failed else api.get(f"{PATH}/{segment(failed['id'])}")["server"]
+    message = str(part(full, "fault").get("message", "no reason is known"))
+    no_room = message.startswith(_NO_ROOM)
+    hint = f"`berth explain {failed['id']}` tells more" if no_room else "delete it and try again"
+    code = ExitCode.NO_VALID_HOST if no_room else ExitCode.FAILED
+    raise CommandError(f"server {failed['id']} is in ERROR: {message} ({hint})", code)
+
+
+def _flavor_name(server: Json) -> object:
+    flavor = part(server, "flavor")
+    return flavor.get("original_name") or flavor.get("id")
+
+
+def _print_servers(found: list[Json]) -> None:
+    if not found:
+        print_line("no servers")
+        return
+    table = [
+        (one["id"], one.get("name"), one.get("status"), one.get(HOST), _flavor_name(one))
+        for one in found
+    ]
+    print_table(("ID", "Name", "Status", "Host", "Flavor"), table, wrap=("Name",))

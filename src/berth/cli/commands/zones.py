@@ -1,0 +1,225 @@
+"""`berth zone`: child zones, by the API between zones."""
+
+from collections.abc import Callable
+from math import isfinite
+from typing import TypeVar
+
+import click
+
+from berth.cli.commands.zone_account import account_options, password_of
+from berth.cli.commands.zone_keys import keys, parents
+from berth.cli.connection import Connection, Json, connected, rows
+from berth.cli.failures import CommandError, ExitCode
+from berth.cli.output import joined, json_option, print_fields, print_json, print_line, print_table
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_PATH = "/zones"
+
+
+def _read_weight(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    """Refuse what JSON has no number for."""
+    if value is not None and not isfinite(value):
+        raise click.BadParameter(f"{value} is no number that weights can be compared by")
+    return value
+
+
+def _weights(command: F) -> F:
+    """Add the options of what the weights of a zone count here."""
+    scale = click.option(
+        "--weight-scale", type=float, callback=_read_weight, help="Its weights times this; first 1."
+    )
+    offset = click.option(
+        "--weight-offset", type=float, callback=_read_weight, help="And this added; first 0."
+    )
+    return offset(scale(command))
+
+
+@click.group("zone")
+def zones() -> None:
+    """Manage child zones, and keys between zones. ZONE is a name or a number."""
+
+
+zones.add_command(keys)
+zones.add_command(parents)
+
+
+@zones.command("add")
+@click.argument("name")
+@click.argument("api_url")
+@account_options
+@_weights
+@click.option("--disable", is_flag=True, help="Do not ask it yet.")
+@json_option
+@connected
+def add(
+    api: Connection,
+    *,
+    name: str,
+    api_url: str,
+    zone_user: str | None,
+    zone_password_file: str | None,
+    weight_offset: float | None,
+    weight_scale: float | None,
+    disable: bool,
+    as_json: bool,
+) -> None:
+    """Add the zone that calls itself NAME, with its API at API_URL."""
+    if zone_user is None and zone_password_file is not None:
+        raise click.UsageError("--zone-password-file needs --zone-user")
+    fields = {
+        "name": name,
+        "api_url": api_url,
+        "username": zone_user,
+        "password": password_of(zone_user, zone_password_file) if zone_user else None,
+        "weight_offset": weight_offset,
+        "weight_scale": weight_scale,
+        "is_enabled": False if disable else None,
+    }
+    _print_zone(api.post(_PATH, {"zone": _given(fields)})["zone"], as_json=as_json)
+
+
+@zones.command("list")
+@json_option
+@connected
+def list_zones(api: Connection, *, as_json: bool) -> None:
+    """List the child zones."""
+    found = rows(api.get(f"{_PATH}/detail"), "zones")
+    if as_json:
+        print_json({"zones": found})
+    elif not found:
+        print_line("no zones")
+    else:
+        table = [
+            (
+                one["id"],
+                one["name"],
+                one["api_url"],
+                _state(one),
+                one.get("weight_offset"),
+                one.get("weight_scale"),
+                one.get("seen_at"),
+            )
+            for one in found
+        ]
+        columns = ("ID", "Name", "API URL", "State", "Offset", "Scale", "Last seen")
+        print_table(columns, table, right=("ID", "Offset", "Scale"), wrap=columns[1:3])
+
+
+@zones.command("show")
+@click.argument("zone")
+@json_option
+@connected
+def show(api: Connection, *, zone: str, as_json: bool) -> None:
+    """Show a child zone, and what it tells of itself."""
+    _print_zone(_find(api, zone), as_json=as_json)
+
+
+@zones.command("set")
+@click.argument("zone")
+@click.option("--api-url", help="Where its API is.")
+@account_options
+@click.option("--new-password", is_flag=True, help="Ask for a new password of its account.")
+@click.option("--no-account", is_flag=True, help="Forget the account; it wants none.")
+@_weights
+@click.option(
+    "--enable/--disable", "is_enabled", default=None, help="Whether it gets new requests."
+)
+@json_option
+@connected
+def set_zone(
+    api: Connection,
+    *,
+    zone: str,
+    api_url: str | None,
+    zone_user: str | None,
+    zone_password_file: str | None,
+    new_password: bool,
+    no_account: bool,
+    weight_offset: float | None,
+    weight_scale: float | None,
+    is_enabled: bool | None,
+    as_json: bool,
+) -> None:
+    """Change what is kept of a child zone; what is not given stays."""
+    is_new = new_password or zone_password_file is not None
+    if no_account and (is_new or zone_user is not None):
+        raise click.UsageError("--no-account leaves no user and no password to be set")
+    fields = {
+        "api_url": api_url,
+        "username": "" if no_account else zone_user,
+        "password": "" if no_account else None,
+        "weight_offset": weight_offset,
+        "weight_scale": weight_scale,
+        "is_enabled": is_enabled,
+    }
+    if not _given(fields) and not is_new:
+        raise click.UsageError("nothing to do; see `berth zone set --help` for what can be changed")
+    path = _path_of(_find(api, zone))
+    if is_new:
+        fields["password"] = password_of(zone_user or zone, zone_password_file)
+    _print_zone(api.put(path, {"zone": _given(fields)})["zone"], as_json=as_json)
+
+
+@zones.command("remove")
+@click.argument("zone")
+@connected
+def remove(api: Connection, *, zone: str) -> None:
+    """Forget a child zone; what it runs goes on running there, till it is added again."""
+    found = _find(api, zone)
+    api.delete(_path_of(found))
+    print_line(f"zone {found['name']} removed; what it runs goes on running there")
+
+
+def _given(fields: Json) -> Json:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _path_of(zone: Json) -> str:
+    return f"{_PATH}/{int(zone['id'])}"
+
+
+def _find(api: Connection, zone: str) -> Json:
+    """Return the zone with a name, or else with a number.
+
+    Raises:
+        CommandError: there is none.
+    """
+    found = rows(api.get(f"{_PATH}/detail"), "zones")
+    for key in ("name", "id"):
+        for one in found:
+            if str(one[key]) == zone:
+                return one
+    raise CommandError(f"no zone {zone!r}; see `berth zone list`", ExitCode.NOT_FOUND)
+
+
+def _state(zone: Json) -> str:
+    if not zone.get("is_enabled"):
+        return "disabled"
+    if not zone.get("is_active"):
+        return "down"
+    return "up" if zone.get("seen_at") else "not seen yet"
+
+
+def _print_zone(zone: Json, *, as_json: bool) -> None:
+    if as_json:
+        print_json(zone)
+        return
+    capabilities = {name: ";".join(said) for name, said in zone["capabilities"].items()}
+    ranges = {name: f"{least:g}..{most:g}" for name, (least, most) in zone["ranges"].items()}
+    print_fields(
+        {
+            "id": zone["id"],
+            "name": zone["name"],
+            "API URL": zone["api_url"],
+            "state": _state(zone),
+            "failures in a row": zone["failures"],
+            "last seen": zone["seen_at"],
+            "user": zone["username"] or None,
+            "password": "kept" if zone["has_password"] else None,
+            "weight offset": zone["weight_offset"],
+            "weight scale": zone["weight_scale"],
+            "capabilities": joined(capabilities),
+            "ranges": joined(ranges),
+        }
+    )

@@ -1,0 +1,1 @@
+"""The demonstrations that `berth demo`, `berth demo-zones` and `berth replay` show."""

@@ -1,0 +1,219 @@
+"""The demo: a fleet, a service in a process of its own, and a replay against it."""
+
+import asyncio
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import msgspec
+from rich.console import Console
+
+from berth.adapters.virt.fake import FakeHost
+from berth.cli.demo.replay_view import progress_bar, save_picture, show_report
+from berth.cli.output import print_json
+from berth.domain.errors import InvalidInputError, UnavailableError
+from berth.domain.inventory.resources import Inventory
+from berth.lab.generator import GeneratorSettings, generate
+from berth.lab.loopback import free_port
+from berth.lab.openb import read_openb
+from berth.lab.replaying import DEVICE_PREFIX, ReplayOptions, replay
+from berth.lab.report import ReplayReport
+from berth.lab.service_client import Connection
+from berth.lab.workload import Workload
+from berth.ports.virt import ChildReport
+
+_START_S = 90.0
+_STOP_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What to show: a published trace, or a made-up workload.
+
+    `keep` leaves the service running with what it has.
+    """
+
+    trace: Path | None = None
+    variant: str = "default"
+    settings: GeneratorSettings = field(default_factory=GeneratorSettings)
+    limit: int | None = None
+    keep: bool = False
+    as_json: bool = False
+    picture: Path | None = None
+
+
+def run_demo(options: DemoOptions) -> ReplayReport:
+    """Start a service, replay against it, print the summary, and stop it unless it is kept.
+
+    Raises:
+        UnavailableError: the service did not start, or went away.
+    """
+    console = _console(as_json=options.as_json)
+    workload = _workload(options)
+    folder = Path(tempfile.mkdtemp(prefix="berth-demo-"))
+    url = f"http://127.0.0.1:{free_port()}"
+    command = _command(options, workload, folder, url)
+    console.print(f"Starting Berth with {len(workload.hosts):,} hosts: API at {url}")
+    replaying = ReplayOptions(key="demo", limit=options.limit, until_s=_until_s(options))
+    try:
+        with _service(command, folder, url, len(workload.hosts), keep=options.keep) as pid:
+            report = asyncio.run(
+                watched_replay(workload, Connection(url), replaying, as_json=options.as_json)
+            )
+    finally:
+        if not options.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    print_report(report, as_json=options.as_json)
+    if options.picture is not None:
+        save_picture(report, options.picture)
+    _tell_how_to_go_on(console, options, url, pid)
+    return report
+
+
+async def watched_replay(
+    workload: Workload, connection: Connection, options: ReplayOptions, *, as_json: bool
+) -> ReplayReport:
+    """Replay with a progress bar; with `as_json` it goes to standard error."""
+    arrivals = len(workload.arrivals)
+    total = arrivals if options.limit is None else min(options.limit, arrivals)
+    with progress_bar(_console(as_json=as_json), total) as progress:
+        return await replay(workload, connection, options, progress)
+
+
+def print_report(report: ReplayReport, *, as_json: bool) -> None:
+    """Print the summary for people, or as JSON."""
+    if as_json:
+        print_json(report)
+    else:
+        show_report(_console(as_json=False), report)
+
+
+def read_workload(trace: Path | None, variant: str, file: Path | None) -> Workload:
+    """Read a workload from a trace's folder, or else from a JSON file.
+
+    Raises:
+        OpenbTraceError: the trace cannot be read.
+        InvalidInputError: the file cannot be read.
+    """
+    if trace is not None:
+        return read_openb(trace, variant=variant)
+    if file is None:
+        raise InvalidInputError("workload", "name a folder with a trace or a workload file")
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Workload)
+    except msgspec.DecodeError as error:
+        raise InvalidInputError(str(file), f"is not a workload: {error}") from error
+
+
+def _console(*, as_json: bool) -> Console:
+    return Console(stderr=as_json, highlight=False)
+
+
+def _workload(options: DemoOptions) -> Workload:
+    if options.trace is not None:
+        return read_openb(options.trace, variant=options.variant)
+    return generate(options.settings)
+
+
+def _until_s(options: DemoOptions) -> float | None:
+    return options.settings.end_s if options.trace is None else None
+
+
+def _fleet_file(workload: Workload, folder: Path) -> Path:
+    fleet = [
+        FakeHost(
+            name=host.name,
+            totals=host.amounts,
+            traits=frozenset(host.traits),
+            children=tuple(
+                ChildReport(f"{DEVICE_PREFIX}{number}", _inventories(device))
+                for number, device in enumerate(host.devices)
+            ),
+        )
+        for host in workload.hosts
+    ]
+    path = folder / "fleet.json"
+    path.write_bytes(msgspec.json.encode(fleet))
+    return path
+
+
+def _inventories(amounts: Mapping[str, int]) -> dict[str, Inventory]:
+    return {name: Inventory(total) for name, total in amounts.items()}
+
+
+def _command(options: DemoOptions, workload: Workload, folder: Path, url: str) -> list[str]:
+    fleet = _fleet_file(workload, folder)
+    listen = url.removeprefix("http://")
+    command = [sys.executable, "-m", "berth.cli.main", "up", "--listen", listen]
+    command += ["--data", str(folder / "data"), "--fleet", str(fleet)]
+    # The fleet of the trace counts its processors in thousandths, which has a policy of its own.
+    return command if options.trace is None else [*command, "--policy", "openb"]
+
+
+@contextmanager
+def _service(
+    command: list[str], folder: Path, url: str, hosts: int, *, keep: bool
+) -> Generator[int]:
+    """Run the service while the body runs, and longer when it is to be kept; yields its pid."""
+    log = folder / "berth.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own words
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=keep
+        )
+    finished = False
+    try:
+        _wait_until_ready(process, url, hosts, log)
+        yield process.pid
+        finished = True
+    finally:
+        if not (keep and finished):
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], url: str, hosts: int, log: Path) -> None:
+    deadline_s = time.monotonic() + _START_S
+    while time.monotonic() < deadline_s:
+        if process.poll() is not None:
+            break
+        try:
+            answer = httpx.get(f"{url}/berth/v1/status", timeout=5.0, trust_env=False)
+            if answer.is_success and answer.json()["hosts"]["total"] >= hosts:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    tail = log.read_text("utf-8", "replace")[-2000:]
+    raise UnavailableError(f"the service did not start; the end of its log:\n{tail}")
+
+
+def _tell_how_to_go_on(console: Console, options: DemoOptions, url: str, pid: int) -> None:
+    if options.keep:
+        lines = [
+            f"Berth is still running at {url}. Look around:",
+            f"  export BERTH_URL={url}",
+            "  berth host list; berth server list; berth explain REQUEST-ID",
+            f"Stop it: kill {pid}",
+        ]
+    else:
+        again = "make demo DEMO_ARGS=--keep"
+        if options.trace is not None:
+            again = f"make demo TRACE={options.trace} DEMO_ARGS=--keep"
+        lines = [
+            f"Berth was stopped. To keep it running afterwards and look around: {again}",
+            "To start one of your own: berth up --data DIR --fake-hosts 10",
+        ]
+    for line in lines:
+        console.print(line, soft_wrap=True)

@@ -1,0 +1,132 @@
+"""The demo of zones on the terminal: where everything is, why, and whether it adds up."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from berth.cli.commands.decisions import print_decision, print_scores
+from berth.cli.output import print_line, print_table
+from berth.lab.zone_report import Explained, Listed, ZoneReport, ZoneShare
+from berth.lab.zone_tenant import Outcome, Refused
+from berth.lab.zone_tree import ZoneTree
+
+_SERVERS_SHOWN = 5
+_REQUESTS_SHOWN = 8
+
+
+def show_report(report: ZoneReport) -> None:
+    """Print what came of the demo."""
+    _show_zones(report)
+    _show_requests(report.requests)
+    if report.explained is not None:
+        _show_explained(report.explained)
+    if report.refused is not None:
+        _show_refused(report.refused)
+    if report.listed is not None:
+        _show_listed(report.listed)
+    _show_checks(report)
+
+
+def show_access(console: Console, tree: ZoneTree) -> None:
+    """Say how to look around in zones that go on running."""
+    console.print("\nThe zones are still running. In another terminal:", soft_wrap=True)
+    for zone in tree:
+        admin = zone.admin
+        words = f"BERTH_URL={zone.url} BERTH_USER={admin.user} BERTH_PASSWORD={admin.password}"
+        console.print(f"  {words} berth server list  # {zone.name}", markup=False, soft_wrap=True)
+    console.print("Ctrl-C ends all of them.")
+
+
+def _show_zones(report: ZoneReport) -> None:
+    columns = ("Zone", "Hosts", "VCPUs used", "of", "Instances", "Weights")
+    rows: list[Sequence[object]] = [
+        (
+            f"{'  ' * zone.level}{zone.name}",
+            zone.hosts,
+            f"{zone.vcpus_used:,}",
+            f"{zone.vcpus:,}",
+            f"{zone.instances:,}",
+            _weights(zone),
+        )
+        for zone in report.zones
+    ]
+    title = f"{report.instances:,} instances are in {len(report.zones)} zones"
+    print_table(columns, rows, title=title, right=columns[1:])
+    counts = [f"level {level}: {count:,}" for level, count in enumerate(report.instances_by_level)]
+    print_line(f"By level, the root first: {', '.join(counts)}.")
+    print_line(
+        "Weights: the scores of the hosts that were chosen, the best and the last. All zones have "
+        "one scale, so the best host of the whole tree is next, wherever it is."
+    )
+
+
+def _weights(zone: ZoneShare) -> str | None:
+    if zone.weight_most is None or zone.weight_least is None:
+        return None
+    return f"{zone.weight_most:.3f} to {zone.weight_least:.3f}"
+
+
+def _show_requests(requests: Sequence[Outcome]) -> None:
+    largest = sorted(requests, key=lambda one: -one.count)[:_REQUESTS_SHOWN]
+    columns = ("Reservation", "Asked", "Flavor", "Seconds", "In")
+    rows = [
+        (one.reservation_id, one.count, one.flavor, f"{one.took_s:.2f}", _places(one))
+        for one in largest
+    ]
+    title = f"The largest of {len(requests)} requests, each all or nothing"
+    print_table(columns, rows, title=title, right=("Asked", "Seconds"), wrap=("In",))
+
+
+def _places(outcome: Outcome) -> str:
+    if not outcome.is_placed:
+        return "refused"
+    return ", ".join(f"{zone} {count}" for zone, count in outcome.zones.items())
+
+
+def _show_explained(explained: Explained) -> None:
+    request = explained.request
+    print_line(f"\nWhy {request.count} × {request.flavor} are where they are", style="bold")
+    print_decision(explained.decision)
+    rows = [
+        (part.zone, part.instances, f"{part.first.score:.4f}", f"{part.last.score:.4f}")
+        for part in explained.parts
+    ]
+    columns = ("Zone", "Instances", "First weight", "Last weight")
+    print_table(columns, rows, title="What each zone offered and gave", right=columns[1:])
+    print_line("Offers are taken by weight, whichever zone they are of, until all have a place.")
+    hosts = [part.first for part in explained.parts]
+    print_scores(hosts, title="What each zone chose first, and why, by its own record")
+
+
+def _show_refused(refused: Refused) -> None:
+    request = refused.request
+    print_line(f"\nRefused: {request.count} × {request.flavor}", style="bold")
+    print_line(refused.reason)
+
+
+def _show_listed(listed: Listed) -> None:
+    print_line(f"\nGET /servers?reservation_id={listed.reservation_id} at the root", style="bold")
+    rows = [(one.uuid, one.name, one.status, one.zone) for one in listed.servers[:_SERVERS_SHOWN]]
+    print_table(("ID", "Name", "Status", "Is in"), rows)
+    zones = Counter(one.zone for one in listed.servers)
+    print_line(
+        f"{len(listed.servers)} servers of {len(zones)} zones in {listed.took_s * 1000:,.0f} ms; "
+        "which zone each is in is what the demo knows, not the tenant."
+    )
+
+
+def _show_checks(report: ZoneReport) -> None:
+    placed = sum(one.count for one in report.requests if one.is_placed)
+    print_line(
+        f"\n{placed:,} instances in {report.placed_s:.1f} s, "
+        f"{placed / report.placed_s:,.0f} a second",
+        style="bold",
+    )
+    for fault in report.faults:
+        print_line(f"BROKEN: {fault}", style="bold red")
+    if not report.faults:
+        print_line(
+            "Checked: each instance is in exactly one zone and runs, the root lists just these, "
+            "and the audit of each zone finds nothing."
+        )

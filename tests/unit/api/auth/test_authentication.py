@@ -1,0 +1,231 @@
+"""Who calls."""
+
+import asyncio
+import base64
+from collections.abc import Collection, Mapping
+
+import bcrypt
+import pytest
+
+from berth.api.auth.authentication import Account, Credentials, HttpBasic, Identity, NoAuth
+from berth.api.errors import HttpError
+from tests.unit.api.cloud import FakeClock
+from tests.unit.api.conftest import MakeStack
+
+COST = 4
+
+
+class FewAccounts:
+    """Accounts in memory."""
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self.generation = 0
+        self.dummy_hash = f"$2b$0{COST}${'.' * 53}".encode()
+        self.accounts = {
+            user: Account(user, bcrypt.hashpw(word.encode(), bcrypt.gensalt(COST)), f"{user}s")
+            for user, word in passwords.items()
+        }
+
+    def find(self, user: str) -> Account | None:
+        """Return an account."""
+        return self.accounts.get(user)
+
+    def users(self) -> Collection[str]:
+        """Return all names."""
+        return self.accounts.keys()
+
+
+class Checks:
+    """Counts the costly checks."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.hashes: list[bytes] = []
+        real = bcrypt.checkpw
+
+        def counted(password: bytes, password_hash: bytes) -> bool:
+            self.hashes.append(password_hash)
+            return real(password, password_hash)
+
+        monkeypatch.setattr(bcrypt, "checkpw", counted)
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> Checks:
+    """Count the costly checks."""
+    return Checks(monkeypatch)
+
+
+def basic(user: str, password: str, address: str = "10.0.0.1") -> Credentials:
+    """Make credentials as a client sends them."""
+    text = base64.b64encode(f"{user}:{password}".encode()).decode()
+    return Credentials(f"Basic {text}", None, address)
+
+
+def http_basic(
+    *, remembered_max: int = 8, waiting_max: int = 64
+) -> tuple[HttpBasic, FewAccounts, FakeClock]:
+    """Make the mode http_basic for admin and bob."""
+    accounts = FewAccounts({"admin": "secret", "bob": "builder"})
+    clock = FakeClock()
+    mode = HttpBasic(
+        accounts,
+        clock,
+        key=b"k" * 32,
+        remembered_max=remembered_max,
+        waiting_max=waiting_max,
+    )
+    return mode, accounts, clock
+
+
+@pytest.mark.parametrize(
+    ("token", "identity"),
+    [
+        (None, Identity("admin", "admin", is_admin=True)),
+        ("notused", Identity("admin", "admin", is_admin=True)),
+        ("admin", Identity("admin", "admin", is_admin=True)),
+        ("admin:demo", Identity("admin", "demo", is_admin=True)),
+        ("bob", Identity("bob", "bob", is_admin=False)),
+        ("bob:web", Identity("bob", "web", is_admin=False)),
+    ],
+)
+async def test_without_authentication_the_token_names_the_user(
+    token: str | None, identity: Identity
+) -> None:
+    """And its absence an administrator."""
+    assert await NoAuth().identify(Credentials(None, token, "")) == identity
+
+
+@pytest.mark.parametrize("token", [":", ":web", "a\tb", "x" * 256, "bob:" + "x" * 256])
+async def test_a_token_must_be_readable(token: str) -> None:
+    """A name is 1 to 255 printable characters."""
+    with pytest.raises(HttpError) as caught:
+        await NoAuth().identify(Credentials(None, token, ""))
+    assert caught.value.status == 401
+
+
+async def test_a_right_password_identifies() -> None:
+    """User, project and role come from the account."""
+    mode, _, _ = http_basic()
+    assert await mode.identify(basic("bob", "builder")) == Identity("bob", "bobs", is_admin=False)
+    admin = await mode.identify(basic("admin", "secret"))
+    assert admin == Identity("admin", "admins", is_admin=True)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Basic",
+        "Basic !!!",
+        "Basic " + base64.b64encode(b"nocolon").decode(),
+        "Basic " + base64.b64encode(b":x").decode(),
+        "Basic " + base64.b64encode(b"\xff:x").decode(),
+        "Basic " + "A" * 5000,
+        "Bearer token",
+        basic("bob", "wrong").authorization,
+        basic("nobody", "builder").authorization,
+        basic("bob", "builder" + "x" * 100).authorization,
+        basic("bob", "builder\0").authorization,
+    ],
+)
+async def test_anything_else_is_unauthorized(header: str | None) -> None:
+    """With a challenge, and without a hint at what was wrong."""
+    mode, _, _ = http_basic()
+    with pytest.raises(HttpError) as caught:
+        await mode.identify(Credentials(header, "admin", "10.0.0.1"))
+    assert caught.value.status == 401
+    assert caught.value.headers["WWW-Authenticate"].startswith("Basic realm=")
+
+
+async def test_an_unknown_user_costs_as_much_as_a_wrong_password(checks: Checks) -> None:
+    """So that the time does not tell which users there are."""
+    mode, accounts, _ = http_basic()
+    with pytest.raises(HttpError):
+        await mode.identify(basic("nobody", "x"))
+    with pytest.raises(HttpError):
+        await mode.identify(basic("bob", "x" * 100))
+    assert checks.hashes == [accounts.dummy_hash, accounts.accounts["bob"].password_hash]
+
+
+async def test_a_verified_header_is_remembered_for_a_minute(checks: Checks) -> None:
+    """The costly check is not made at each request; a wrong one is never remembered."""
+    mode, _, clock = http_basic()
+    for _ in range(3):
+        await mode.identify(basic("bob", "builder"))
+    assert len(checks.hashes) == 1
+    clock.seconds += 61
+    await mode.identify(basic("bob", "builder"))
+    assert len(checks.hashes) == 2
+    for _ in range(2):
+        with pytest.raises(HttpError):
+            await mode.identify(basic("bob", "wrong"))
+    assert len(checks.hashes) == 4
+
+
+async def test_a_changed_account_is_forgotten_at_once(checks: Checks) -> None:
+    """A removed user gets no further minute."""
+    mode, accounts, _ = http_basic()
+    await mode.identify(basic("bob", "builder"))
+    del accounts.accounts["bob"]
+    accounts.generation += 1
+    with pytest.raises(HttpError):
+        await mode.identify(basic("bob", "builder"))
+
+
+async def test_equal_headers_at_once_are_checked_once(checks: Checks) -> None:
+    """A client with many connections costs one check; one that goes away harms no other."""
+    mode, _, _ = http_basic()
+    calls = [asyncio.create_task(mode.identify(basic("bob", "builder"))) for _ in range(10)]
+    await asyncio.sleep(0)
+    calls[0].cancel()
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(found[0], asyncio.CancelledError)
+    assert set(found[1:]) == {Identity("bob", "bobs", is_admin=False)}
+    assert len(checks.hashes) == 1
+
+
+async def test_guessing_is_slow(checks: Checks) -> None:
+    """After ten wrong guesses for a user from an address, the next are not even looked at."""
+    mode, _, clock = http_basic()
+    guesses = [mode.identify(basic("bob", f"guess {index}")) for index in range(30)]
+    answers = await asyncio.gather(*guesses, return_exceptions=True)
+    statuses = [answer.status for answer in answers if isinstance(answer, HttpError)]
+    assert sorted(statuses) == [401] * 10 + [429] * 20
+    assert len(checks.hashes) == 10
+    elsewhere = await mode.identify(basic("bob", "builder", address="10.0.0.2"))
+    assert elsewhere.user_id == "bob"
+    clock.seconds += 61
+    assert (await mode.identify(basic("bob", "builder"))).user_id == "bob"
+
+
+async def test_a_flood_of_names_is_bounded(checks: Checks) -> None:
+    """Checks that wait are counted; beyond that, clients are told to come again."""
+    mode, _, _ = http_basic(waiting_max=5)
+    guesses = [mode.identify(basic(f"user {index}", "x")) for index in range(20)]
+    answers = await asyncio.gather(*guesses, return_exceptions=True)
+    statuses = [answer.status for answer in answers if isinstance(answer, HttpError)]
+    assert sorted(statuses) == [401] * 5 + [503] * 15
+
+
+async def test_memory_is_bounded() -> None:
+    """The oldest verified header goes first."""
+    mode, _, _ = http_basic(remembered_max=1)
+    await mode.identify(basic("bob", "builder"))
+    await mode.identify(basic("admin", "secret"))
+    assert len(mode._remembered) == 1
+
+
+async def test_the_api_asks_for_a_password(make_stack: MakeStack) -> None:
+    """In the form that clients know; the version document stays public."""
+    mode, _, _ = http_basic()
+    stack = await make_stack(auth=mode)
+    refused = await stack.ask("GET", "/v2.1/servers")
+    assert refused.status == 401
+    assert refused.headers["WWW-Authenticate"].startswith("Basic")
+    assert refused.body["unauthorized"]["code"] == 401
+    header = {"Authorization": basic("bob", "builder").authorization or ""}
+    assert (await stack.ask("GET", "/v2.1/servers", headers=header)).status == 200
+    assert (await stack.ask("GET", "/v2.1/")).status == 200
+    told = repr(stack.told)
+    assert "builder" not in told
