@@ -33,7 +33,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_the_list_of_commands_is_true(name: str) -> None:
     """Every command is where the list says, and is a command of that name with help."""
     module, _, attribute = COMMANDS[name].where.partition(":")
-    command = getattr(import_module(module), attribute)
+    command = getattr(import_module(f"berth.cli.commands.{module}"), attribute)
     assert isinstance(command, click.Command)
     assert command.name == name
     assert command.help

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from berth.cli.commands.decisions import print_scores
+from berth.cli.decision_output import print_scores
 from berth.cli.output import print_table
 from berth.domain.compute.decision import ScoredHost, ScorePart
 

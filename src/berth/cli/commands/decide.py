@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from berth.cli.commands.decisions import (
+from berth.cli.decision_output import (
     full_name,
     print_counterfactuals,
     print_filters,

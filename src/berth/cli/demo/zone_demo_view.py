@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from berth.cli.commands.decisions import print_decision, print_scores
+from berth.cli.decision_output import print_decision, print_scores
 from berth.cli.output import print_line, print_table
 from berth.lab.zone_report import Explained, Listed, ZoneReport, ZoneShare
 from berth.lab.zone_tenant import Outcome, Refused
