@@ -13,6 +13,7 @@ from berth.api.codec import encode
 from berth.api.compute import lifecycle_routes, side_routes
 from berth.api.compute import routes as compute_room
 from berth.api.compute.gaps import not_here
+from berth.api.compute.handlers.servers.forwarding import over_tree
 from berth.api.errors import HttpError
 from berth.api.front import Front
 from berth.api.identity import routes as identity_room
@@ -26,7 +27,6 @@ from berth.api.placement.parts import PlacementParts
 from berth.api.probes import METRICS
 from berth.api.routing import Microversions, Shortcuts, ends_of, not_found, routes_of
 from berth.api.zones import routes as zone_room
-from berth.api.zones.forwarding import over_tree
 
 __all__ = ["ApiParts", "build_app"]
 

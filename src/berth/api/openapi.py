@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from berth.api.assertions import Stated
 from berth.api.codec import schemas_of
 from berth.api.errors import Fault
 from berth.api.microversion import MAX, MIN, Version, text_of
 from berth.api.routing import Operation, Role
-from berth.api.zones.stating import Stated
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ from berth.api.auth.directory import Directory, OpenDirectory
 from berth.api.auth.tokens import Tokens
 from berth.api.limits import Limits
 from berth.api.probes import AlwaysReady, Checks, MetricsPage
-from berth.api.zones.parts import ZoneParts
+from berth.api.zone_parts import ZoneParts
 from berth.domain.compute.image import Image
 from berth.ports.bus import Bus
 from berth.ports.clock import Clock, Ids

@@ -10,6 +10,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from berth.api.answers import send_bytes, send_chunks, send_error
+from berth.api.assertions import Stated, caller_stated, limits_stated, statement_of
 from berth.api.auth.authentication import Identity
 from berth.api.auth.credentials import credentials_of
 from berth.api.codec import Model, convert, decode, encode
@@ -20,7 +21,6 @@ from berth.api.microversion import MAX, MIN, Version, negotiate, set_version, ve
 from berth.api.observed import ROUTE
 from berth.api.parts import ApiParts
 from berth.api.request_id import name_request, request_id_of
-from berth.api.zones.stating import Stated, caller_stated, limits_stated, statement_of
 from berth.domain.errors import BerthError, InvalidInputError
 
 T = TypeVar("T")

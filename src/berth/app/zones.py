@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from berth.adapters.zones import open_children
-from berth.api.zones.parts import ZoneParts
+from berth.api.zone_parts import ZoneParts
 from berth.app.core import Core
 from berth.app.run import Loop, make_folder
 from berth.config.settings import Settings

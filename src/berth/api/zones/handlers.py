@@ -2,12 +2,13 @@
 
 from datetime import UTC, datetime
 
+from berth.api.assertions import zone_parts
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.servers.server_orders import named_as_sent, read_order
 from berth.api.compute.schemas.servers import NewServerBody
+from berth.api.offers.orders import build_order, release_order, select_order
 from berth.api.routing import Answer, Call
 from berth.api.values import whole
-from berth.api.zones.orders import build_order, release_order, select_order
 from berth.api.zones.schemas import (
     NewTreeServersBody,
     NewZoneBody,
@@ -20,7 +21,6 @@ from berth.api.zones.schemas import (
     ZoneView,
     ZoneViewsAnswer,
 )
-from berth.api.zones.stating import zone_parts
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.zones.zone import Zone
 from berth.services.zoning.children.zone_watch import ZoneState

@@ -1,5 +1,6 @@
 """The operations between zones, and on the records of child zones."""
 
+from berth.api.assertions import Stated
 from berth.api.routing import Operation, Role
 from berth.api.zones import handlers
 from berth.api.zones.schemas import (
@@ -12,7 +13,6 @@ from berth.api.zones.schemas import (
     ZoneLinesAnswer,
     ZoneViewsAnswer,
 )
-from berth.api.zones.stating import Stated
 from berth.services.zoning.messages.zone_messages import (
     KeptMessage,
     OffersMessage,

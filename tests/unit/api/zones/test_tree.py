@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from berth.api.codec import encode
-from berth.api.zones import tree_lists
+from berth.api.compute.handlers.servers import tree_lists
 from berth.domain.compute.instance import Instance
 from berth.domain.zones.zone import Errand
 from berth.ports.zones import STATEMENT_HEADER, ForwardedAnswer

@@ -12,6 +12,7 @@ from berth.api.compute.handlers.servers.server_sorting import (
     marker_of,
     sorting_of,
 )
+from berth.api.compute.handlers.servers.tree_lists import BelowPage, below_of, page_below
 from berth.api.compute.schemas.server_views import ServerLinesAnswer, ServersAnswer
 from berth.api.compute.schemas.servers import ServersQuery
 from berth.api.compute.views.servers import ServerWriter
@@ -19,7 +20,6 @@ from berth.api.errors import HttpError
 from berth.api.links import Link, limit_of, next_page
 from berth.api.routing import Answer, Call
 from berth.api.values import flag, moment
-from berth.api.zones.tree_lists import BelowPage, below_of, page_below
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.lifecycle import status_shown
 from berth.domain.errors import InvalidInputError, NotFoundError

@@ -10,6 +10,7 @@ from berth.api.compute.handlers.servers.action_arguments import (
     is_forced,
     read,
 )
+from berth.api.compute.handlers.servers.named_actions import flavor_called, stated_flavor
 from berth.api.compute.schemas.server_actions import (
     Evacuate,
     Migrate,
@@ -21,7 +22,6 @@ from berth.api.fleet import zones_of
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
 from berth.api.values import flag
-from berth.api.zones.named_actions import flavor_called, stated_flavor
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import (
     ConflictError,

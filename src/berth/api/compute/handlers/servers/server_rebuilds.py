@@ -5,6 +5,7 @@ from typing import Final
 
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.servers.action_arguments import caller_of, check_since, read
+from berth.api.compute.handlers.servers.named_actions import stated_image
 from berth.api.compute.handlers.servers.server_orders import image_called
 from berth.api.compute.handlers.servers.server_values import check_values
 from berth.api.compute.schemas.server_actions import Rebuild
@@ -14,7 +15,6 @@ from berth.api.links import COMPUTE, linker_of
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
 from berth.api.values import flag
-from berth.api.zones.named_actions import stated_image
 from berth.domain.compute.image import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Operation, Request

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, cast
 from urllib.parse import urlencode
 
-from berth.api.errors import Header
-from berth.api.routing import Call
-from berth.api.zones.asking import (
+from berth.api.compute.handlers.servers.child_requests import (
     Json,
     ask_child,
     marks_of,
@@ -22,8 +20,10 @@ from berth.api.zones.asking import (
     server_path,
     time_left_s,
 )
-from berth.api.zones.forwarding import add_reservation, is_theirs
-from berth.api.zones.orders import UUID
+from berth.api.compute.handlers.servers.forwarding import add_reservation, is_theirs
+from berth.api.errors import Header
+from berth.api.offers.orders import UUID
+from berth.api.routing import Call
 from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import Errand, ErrandStage, Zone
 from berth.ports.ledger import InstanceQuery

@@ -16,7 +16,7 @@ from berth.services.zoning.messages.assertions import Asked, Statement, Statemen
 
 if TYPE_CHECKING:
     from berth.api.parts import ApiParts
-    from berth.api.zones.parts import ZoneParts
+    from berth.api.zone_parts import ZoneParts
 
 HEADER: Final = STATEMENT_HEADER.lower().encode()
 BODY_BYTES_MAX: Final = 32 * 1024 * 1024

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from berth.api.assertions import zone_parts
 from berth.api.codec import UNSET, decode, encode
 from berth.api.errors import HttpError
 from berth.api.routing import Call
 from berth.api.zones.schemas import StatedTexts
-from berth.api.zones.stating import zone_parts
 from berth.domain.compute.request import COUNT_MAX
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import InvalidInputError

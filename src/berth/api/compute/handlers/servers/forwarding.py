@@ -6,16 +6,23 @@ from functools import wraps
 from typing import Final, cast
 from urllib.parse import quote, urlencode
 
+from berth.api.assertions import Stated
 from berth.api.codec import decode
+from berth.api.compute.handlers.servers.child_requests import (
+    Json,
+    ask_child,
+    odd,
+    read_answer,
+    server_path,
+    time_left_s,
+)
+from berth.api.compute.handlers.servers.named_actions import action_asked, body_below, resized_to
 from berth.api.compute.views.servers import EXTENDED
 from berth.api.errors import Header, HttpError
+from berth.api.offers.orders import UUID
 from berth.api.root_url import root_url
 from berth.api.routing import Answer, Call, Operation
-from berth.api.zones.asking import Json, ask_child, odd, read_answer, server_path, time_left_s
-from berth.api.zones.named_actions import action_asked, body_below, resized_to
-from berth.api.zones.orders import UUID
-from berth.api.zones.parts import ZoneParts
-from berth.api.zones.stating import Stated
+from berth.api.zone_parts import ZoneParts
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError

@@ -1,0 +1,1 @@
+"""Offers over HTTP: what a parent zone selects, builds and releases here."""
