@@ -6,7 +6,6 @@ from berth.api.assertions import zone_parts
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.servers.server_orders import named_as_sent, read_order
 from berth.api.compute.schemas.servers import NewServerBody
-from berth.api.offers.orders import build_order, release_order, select_order
 from berth.api.routing import Answer, Call
 from berth.api.values import whole
 from berth.api.zones.schemas import (
@@ -25,11 +24,7 @@ from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.zones.zone import Zone
 from berth.services.zoning.children.zone_watch import ZoneState
 from berth.services.zoning.children.zones import NewZone, ZoneChange
-from berth.services.zoning.messages.zone_commands import BUILD, RELEASE, SELECT
-from berth.services.zoning.messages.zone_messages import KeptMessage, OffersMessage, OutcomesMessage
 
-_SLACK_S = 0.5
-"""What a scheduler may be late with its offers before nobody waits for them any more."""
 _ID_DIGITS_MAX = 18
 
 # ---- what parents ask -------------------------------------------------------------------------
@@ -38,31 +33,6 @@ _ID_DIGITS_MAX = 18
 async def show_info(call: Call) -> Answer:
     """Tell what this zone says of itself, which is what its settings let out."""
     return Answer(ZoneInfoAnswer(zone=zone_parts(call.parts).info.info()))
-
-
-async def select_offers(call: Call) -> Answer:
-    """Offer room to a parent's request, best first, sealed and held for a while."""
-    zone_parts(call.parts)
-    order = await select_order(call)
-    timeout_s = order.deadline_s - call.parts.clock.now_s() + _SLACK_S
-    offers = await call.parts.bus.call(SELECT, order, timeout_s=timeout_s)
-    return Answer(OffersMessage.of(offers))
-
-
-async def build_by_offers(call: Call) -> Answer:
-    """Build a parent's instances by the offers that come with them."""
-    timeout_s = zone_parts(call.parts).build_timeout_s
-    order = await build_order(call)
-    built = await call.parts.bus.call(BUILD, order, timeout_s=timeout_s)
-    reservation_id = order.items[0].instance.reservation_id
-    return Answer(OutcomesMessage.of(reservation_id, built.outcomes))
-
-
-async def release_offers(call: Call) -> Answer:
-    """Let go offers and instances that a parent does not want any more."""
-    timeout_s = zone_parts(call.parts).build_timeout_s
-    released = await call.parts.bus.call(RELEASE, release_order(call), timeout_s=timeout_s)
-    return Answer(KeptMessage(tuple(sorted(released.kept))))
 
 
 # ---- the records of children ------------------------------------------------------------------

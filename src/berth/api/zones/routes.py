@@ -1,6 +1,7 @@
 """The operations between zones, and on the records of child zones."""
 
 from berth.api.assertions import Stated
+from berth.api.compute.offers import handlers as offers
 from berth.api.routing import Operation, Role
 from berth.api.zones import handlers
 from berth.api.zones.schemas import (
@@ -29,7 +30,7 @@ OPERATIONS = (
     Operation(
         "POST",
         "/zones/select",
-        handlers.select_offers,
+        offers.select_offers,
         role=_KNOWN,
         body=SelectMessage,
         answers=OffersMessage,
@@ -38,7 +39,7 @@ OPERATIONS = (
     Operation(
         "POST",
         "/zones/release",
-        handlers.release_offers,
+        offers.release_offers,
         role=_KNOWN,
         body=ReleaseMessage,
         answers=KeptMessage,

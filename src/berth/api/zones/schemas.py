@@ -4,14 +4,11 @@ from typing import Annotated
 
 from berth.api.codec import UNSET, Meta, Model, UnsetType, View
 from berth.api.compute.schemas.servers import (
-    Description,
     Hints,
-    Metadata,
     NewServer,
     ShortText,
-    Tag,
 )
-from berth.api.values import Text, Whole
+from berth.api.values import Whole
 from berth.domain.zones.zone import ZoneInfo
 
 Weight = Annotated[float, Meta(ge=-1e9, le=1e9)]
@@ -121,28 +118,3 @@ class ReservationAnswer(View):
     """What all servers of a request are found by."""
 
     reservation_id: str
-
-
-class StatedExtra(View):
-    """What a parent may say of a server that no rule reads: what a client may say, no more."""
-
-    description: Description | UnsetType | None = UNSET
-    key_name: ShortText | UnsetType | None = UNSET
-    user_data: Text | UnsetType | None = UNSET
-    config_drive: bool | UnsetType = UNSET
-    tags: Annotated[list[Tag], Meta(max_length=50)] | UnsetType = UNSET
-    security_groups: Annotated[list[ShortText], Meta(max_length=64)] | UnsetType = UNSET
-    hostname: ShortText | UnsetType = UNSET
-    trusted_image_certificates: (
-        Annotated[list[ShortText], Meta(max_length=50)] | UnsetType | None
-    ) = UNSET
-
-
-class StatedTexts(View):
-    """What a parent passes on of what its tenant wrote."""
-
-    metadata: Metadata
-    extra: StatedExtra
-    hints: Annotated[
-        dict[ShortText, Annotated[list[ShortText], Meta(max_length=128)]], Meta(max_length=64)
-    ]

@@ -17,9 +17,9 @@ from berth.api.compute.handlers.servers.child_requests import (
     time_left_s,
 )
 from berth.api.compute.handlers.servers.named_actions import action_asked, body_below, resized_to
+from berth.api.compute.offers.orders import UUID
 from berth.api.compute.views.servers import EXTENDED
 from berth.api.errors import Header, HttpError
-from berth.api.offers.orders import UUID
 from berth.api.root_url import root_url
 from berth.api.routing import Answer, Call, Operation
 from berth.api.zone_parts import ZoneParts

@@ -13,9 +13,9 @@ import msgspec
 from berth.api.codec import encode
 from berth.api.compute.handlers.servers.action_arguments import read
 from berth.api.compute.handlers.servers.server_orders import image_called
+from berth.api.compute.offers.orders import FLAVOR_ID, NAME
 from berth.api.compute.schemas.server_actions import Rebuild, Resize
 from berth.api.compute.schemas.servers import ServerAction
-from berth.api.offers.orders import FLAVOR_ID, NAME
 from berth.api.routing import Call
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.image import Image

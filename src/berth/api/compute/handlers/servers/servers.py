@@ -7,6 +7,7 @@ from berth.api.codec import UNSET
 from berth.api.compute.handlers.servers.action_arguments import caller_of
 from berth.api.compute.handlers.servers.server_orders import Asked, named_as_sent, read_order
 from berth.api.compute.handlers.servers.server_values import check_values
+from berth.api.compute.offers.handlers import build_by_offers
 from berth.api.compute.schemas.server_views import (
     CreatedAnswer,
     CreatedServer,
@@ -17,7 +18,6 @@ from berth.api.compute.schemas.servers import ServerChange, ServerChangeBody
 from berth.api.compute.views.servers import Extra, ServerWriter, extra_of
 from berth.api.links import COMPUTE, linker_of
 from berth.api.routing import Answer, Call
-from berth.api.zones.handlers import build_by_offers
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.services.requests.permissions import check_lock

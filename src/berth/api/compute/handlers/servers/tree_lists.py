@@ -21,8 +21,8 @@ from berth.api.compute.handlers.servers.child_requests import (
     time_left_s,
 )
 from berth.api.compute.handlers.servers.forwarding import add_reservation, is_theirs
+from berth.api.compute.offers.orders import UUID
 from berth.api.errors import Header
-from berth.api.offers.orders import UUID
 from berth.api.routing import Call
 from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import Errand, ErrandStage, Zone

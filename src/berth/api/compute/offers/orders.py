@@ -7,13 +7,14 @@ a client sends, and names nothing here that belongs to other projects.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Annotated, Final
 
 from berth.api.assertions import zone_parts
-from berth.api.codec import UNSET, decode, encode
+from berth.api.codec import UNSET, Meta, UnsetType, View, decode, encode
+from berth.api.compute.schemas.servers import Description, Metadata, ShortText, Tag
 from berth.api.errors import HttpError
 from berth.api.routing import Call
-from berth.api.zones.schemas import StatedTexts
+from berth.api.values import Text
 from berth.domain.compute.request import COUNT_MAX
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import InvalidInputError
@@ -31,6 +32,31 @@ NAME: Final = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,300}")
 _OWN_HINTS: Final = "_nova_"
 _SENT_MS_MAX: Final = 2**62
 _POSITION_MAX: Final = 2**31 - 1
+
+
+class StatedExtra(View):
+    """What a parent may say of a server that no rule reads: what a client may say, no more."""
+
+    description: Description | UnsetType | None = UNSET
+    key_name: ShortText | UnsetType | None = UNSET
+    user_data: Text | UnsetType | None = UNSET
+    config_drive: bool | UnsetType = UNSET
+    tags: Annotated[list[Tag], Meta(max_length=50)] | UnsetType = UNSET
+    security_groups: Annotated[list[ShortText], Meta(max_length=64)] | UnsetType = UNSET
+    hostname: ShortText | UnsetType = UNSET
+    trusted_image_certificates: (
+        Annotated[list[ShortText], Meta(max_length=50)] | UnsetType | None
+    ) = UNSET
+
+
+class StatedTexts(View):
+    """What a parent passes on of what its tenant wrote."""
+
+    metadata: Metadata
+    extra: StatedExtra
+    hints: Annotated[
+        dict[ShortText, Annotated[list[ShortText], Meta(max_length=128)]], Meta(max_length=64)
+    ]
 
 
 async def select_order(call: Call) -> SelectOrder:

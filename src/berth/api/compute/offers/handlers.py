@@ -1,0 +1,35 @@
+"""What parent zones ask of this one: to select offers, to build by them, and to release them."""
+
+from berth.api.assertions import zone_parts
+from berth.api.compute.offers.orders import build_order, release_order, select_order
+from berth.api.routing import Answer, Call
+from berth.services.zoning.messages.zone_commands import BUILD, RELEASE, SELECT
+from berth.services.zoning.messages.zone_messages import KeptMessage, OffersMessage, OutcomesMessage
+
+_SLACK_S = 0.5
+"""What a scheduler may be late with its offers before nobody waits for them any more."""
+
+
+async def select_offers(call: Call) -> Answer:
+    """Offer room to a parent's request, best first, sealed and held for a while."""
+    zone_parts(call.parts)
+    order = await select_order(call)
+    timeout_s = order.deadline_s - call.parts.clock.now_s() + _SLACK_S
+    offers = await call.parts.bus.call(SELECT, order, timeout_s=timeout_s)
+    return Answer(OffersMessage.of(offers))
+
+
+async def build_by_offers(call: Call) -> Answer:
+    """Build a parent's instances by the offers that come with them."""
+    timeout_s = zone_parts(call.parts).build_timeout_s
+    order = await build_order(call)
+    built = await call.parts.bus.call(BUILD, order, timeout_s=timeout_s)
+    reservation_id = order.items[0].instance.reservation_id
+    return Answer(OutcomesMessage.of(reservation_id, built.outcomes))
+
+
+async def release_offers(call: Call) -> Answer:
+    """Let go offers and instances that a parent does not want any more."""
+    timeout_s = zone_parts(call.parts).build_timeout_s
+    released = await call.parts.bus.call(RELEASE, release_order(call), timeout_s=timeout_s)
+    return Answer(KeptMessage(tuple(sorted(released.kept))))
