@@ -1,6 +1,7 @@
 """The differences from Nova that Berth has on purpose, each as narrow as it can be said.
 
-`docs/reference/differences-from-nova.md` gives the reason of each under the same name. What is
+`docs/reference/differences-from-nova.md` gives the reason of each under the same name.
+What is
 not named there is no difference: the comparison has no tolerance.
 """
 

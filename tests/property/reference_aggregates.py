@@ -1,6 +1,7 @@
 """A slow, plain model of the rules about single sizes, counts and aggregate metadata.
 
-Like `reference_model`, on which it builds, it was written from docs/reference/nova.md alone.
+Like `reference_model`, on which it builds, it was written from docs/reference/nova-behaviour.md
+alone.
 Differences from Nova that Berth has on purpose: text that is no number is passed over, and so is
 a ratio that is not above 0; every image property counts; the empty project is on no list.
 """

@@ -1,5 +1,6 @@
-"""A slow, plain model of the scheduler's rules, written from docs/reference/nova.md alone.
+"""A slow, plain model of the scheduler's rules.
 
+It is written from docs/reference/nova-behaviour.md alone.
 It reads the records of a snapshot and knows nothing of tables, rules or drivers. Hosts are
 objects, rules are methods, numbers are Python's own. Differences from Nova that Berth has on
 purpose: every instance of a request starts from all hosts again; numbers that cannot be read

@@ -304,7 +304,7 @@ COMPARES: Mapping[str, Callable[[object, object], bool]] = {
 
 
 def holds(query: object, attributes: Mapping[str, object]) -> object:
-    """Evaluate a query for one host, term by term, as nova.md describes it."""
+    """Evaluate a query for one host, term by term, as nova-behaviour.md describes it."""
     if isinstance(query, str):
         return attributes.get(query) if query.startswith("$") else query or None
     if not isinstance(query, list):

@@ -49,7 +49,8 @@ class _Look:
 def is_safe(found: Discrepancy) -> bool:
     """Tell whether an agent may mend something without being asked.
 
-    What belongs to nobody that Berth knows may be a create that is under way (nova.md 5.4), and
+    What belongs to nobody that Berth knows may be a create that is under way (nova-behaviour.md
+    5.4), and
     what is missing may not fit; both are for people.
     """
     return found.mend is Mend.FREE and found.kind in {Kind.INSTANCE, Kind.MIGRATION}

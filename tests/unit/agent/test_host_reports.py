@@ -124,7 +124,7 @@ async def test_a_report_of_nothing_new_writes_nothing(office: Office) -> None:
 
 
 async def test_a_set_ratio_is_forced_at_each_report(office: Office) -> None:
-    """Whoever has written another one (nova.md 3: set is forced on every periodic)."""
+    """Whoever has written another one (nova-behaviour.md 3: set is forced on every periodic)."""
     office.restart(own={VCPU: 6.0}, initial={VCPU: 4.0})
     assert await office.look() == [HOST]
     assert await office.ratio() == (6.0, "the agent's settings")

@@ -1,4 +1,4 @@
-"""Open Attestation: the HTTP service that Nova's TrustedFilter asks (nova.md 2.6).
+"""Open Attestation: the HTTP service that Nova's TrustedFilter asks (nova-behaviour.md 2.6).
 
 `POST <url>/PollHosts` with `{"count": 1, "hosts": ["node"]}` answers
 `{"hosts": [{"host_name": "node", "trust_lvl": "trusted", "vtime": "2026-11-21T12:00:00Z"}]}`.

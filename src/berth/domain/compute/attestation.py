@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from berth.domain.errors import InvalidInputError
 
 UNKNOWN = "unknown"
-"""The level of a machine that is not attested, or no longer (nova.md 2.6)."""
+"""The level of a machine that is not attested, or no longer (nova-behaviour.md 2.6)."""
 
 
 @dataclass(frozen=True, slots=True)

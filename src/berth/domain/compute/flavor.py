@@ -69,7 +69,7 @@ class Needs:
 
 
 def needs_of(flavor: Flavor, image_traits: Mapping[str, str] | None = None) -> Needs:
-    """Resolve a flavor into amounts and traits (nova.md 2.1 step 2, 2.8).
+    """Resolve a flavor into amounts and traits (nova-behaviour.md 2.1 step 2, 2.8).
 
     DISK_GB is ceil(((root + ephemeral) x 1024 + swap) / 1024). `resources:CLASS=n` overrides or
     adds, 0 removes. `trait:NAME` is `required` or `forbidden`. With a suffix before the colon

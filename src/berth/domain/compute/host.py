@@ -90,7 +90,8 @@ class Service:
 
     `host` is its key. `last_seen_s` is the agent's last heartbeat in Unix seconds.
     `failed_builds` counts the builds that failed on the host since one last succeeded, and
-    `failed_at_s` says when the newest did; only the agent changes them (nova.md 5.2). It also
+    `failed_at_s` says when the newest did; only the agent changes them (nova-behaviour.md 5.2).
+    It also
     keeps `build_failures`, by cause and tenant, and says in `failure_level` how much they speak
     against the host now, at least 0.
     `attestations` is what an attestation service says of each node of the host, by its name.

@@ -1,4 +1,4 @@
-"""What guest topologies and devices add to the needs of an instance (nova.md 2.8)."""
+"""What guest topologies and devices add to the needs of an instance (nova-behaviour.md 2.8)."""
 
 from collections.abc import Mapping
 from dataclasses import replace

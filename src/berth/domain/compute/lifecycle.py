@@ -71,7 +71,7 @@ LOADING_TASKS: Final = frozenset(
         Task.UNSHELVING,
     }
 )
-"""Tasks that put a load on the disks of a host (nova.md 5.3)."""
+"""Tasks that put a load on the disks of a host (nova-behaviour.md 5.3)."""
 
 HOST_TASKS: Final = frozenset(
     {

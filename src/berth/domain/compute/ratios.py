@@ -1,4 +1,6 @@
-"""Allocation ratios: how far a host's capacity is stretched, and who says so (D2, nova.md 3).
+"""Allocation ratios: how far a host's capacity is stretched, and which setting decides.
+
+Source: D2, nova-behaviour.md 3.
 
 The ratio belongs to the host, and is worked out here and nowhere else. The lowest ratio of the
 host's aggregates counts; else what the settings of its agent say; else what an operator has set

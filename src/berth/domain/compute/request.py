@@ -63,7 +63,7 @@ class Request:
 
     `instance_uuids` has one uuid an instance; its length is n. `force_*` skip the filters,
     `ignore_hosts` and `force_hosts` compare without case, `force_nodes` and `destination` with
-    it (nova.md 2.2). `retried` are (host, node) pairs where a build has failed before; of
+    it (nova-behaviour.md 2.2). `retried` are (host, node) pairs where a build has failed before; of
     `alternates` the first that every filter lets pass now is taken, before any other host.
     `source_cell` is the cell that a moved instance is in, when it may leave it; empty otherwise.
     """

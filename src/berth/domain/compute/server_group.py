@@ -17,7 +17,8 @@ class GroupPolicy(StrEnum):
 class ServerGroup:
     """A group and its one policy; members are the instances that name it.
 
-    `max_server_per_host` counts only under anti-affinity (nova.md 6.1). `zone_id` is the child zone
+    `max_server_per_host` counts only under anti-affinity (nova-behaviour.md 6.1). `zone_id` is
+    the child zone
     that all members of a group with hard affinity go to, once the first ones were sent somewhere;
     0 is this zone itself.
     """

@@ -14,7 +14,8 @@ class Assignment:
     `allocations` are amounts by provider uuid, for providers of the host's tree other than its
     root. `root` is what is taken of the root itself; None when that is just what the request
     asks for. `mappings` name, for each group of the request by its suffix, the providers that
-    give it (nova.md 6.4). `numa` is what each guest cell has of its host cell, in their order;
+    give it (nova-behaviour.md 6.4). `numa` is what each guest cell has of its host cell, in their
+    order;
     `devices` are PCI devices by pool.
     """
 

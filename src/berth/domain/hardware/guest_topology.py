@@ -1,6 +1,6 @@
 """Guest topologies: the NUMA cells, dedicated CPUs and page sizes that one instance asks for.
 
-(nova.md 6.2)
+(nova-behaviour.md 6.2)
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,6 @@
-"""Extra specs `hw:...` and image properties `hw_...`, read into a guest topology (nova.md 6.2).
+"""Extra specs `hw:...` and image properties `hw_...`, read into a guest topology.
+
+Source: nova-behaviour.md 6.2.
 
 What Nova's API refuses is refused here too, by the key that says it.
 """

@@ -1,4 +1,7 @@
-"""NUMA cells: the parts of a host whose CPUs and memory are near each other (nova.md 6.2)."""
+"""NUMA cells: the parts of a host whose CPUs and memory are near each other.
+
+Source: nova-behaviour.md 6.2.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """PCI devices: pools of equal ones on hosts, aliases that name kinds, and what is asked of them.
 
-(nova.md 6.3)
+(nova-behaviour.md 6.3)
 """
 
 import re

@@ -1,4 +1,6 @@
-"""Resource groups: what one provider has to give together, as flavors spell it (nova.md 2.8, 6.4).
+"""Resource groups: what one provider has to give together, as flavors spell it.
+
+Source: nova-behaviour.md 2.8, 6.4.
 
 `resources[S]:CLASS=n` and `trait[S]:NAME=required|forbidden` belong to the group with the suffix
 S; without suffix they belong to the unsuffixed group, which may be spread over a host's tree.

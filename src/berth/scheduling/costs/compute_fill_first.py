@@ -1,4 +1,4 @@
-"""compute_fill_first: free memory in MB, so the fullest host costs least (nova.md 1.2).
+"""compute_fill_first: free memory in MB, so the fullest host costs least (nova-behaviour.md 1.2).
 
 Memory is what is there and not in use, without the allocation ratio; a host that is overcommitted
 costs nothing.

@@ -1,4 +1,4 @@
-"""noop: every host costs the same, so the first by name wins (nova.md 1.2)."""
+"""noop: every host costs the same, so the first by name wins (nova-behaviour.md 1.2)."""
 
 import numpy as np
 

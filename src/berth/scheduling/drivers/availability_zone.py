@@ -1,6 +1,7 @@
 """The availability zone scheduler: any host of the zone that was asked for, with equal chance.
 
-The scheduler of 2011 of that name looked at zone and heartbeat alone (nova.md 1.1). Here the
+The scheduler of 2011 of that name looked at zone and heartbeat alone (nova-behaviour.md 1.1).
+Here the
 policy's filters hold too, whether or not it names these two, and the claim commits.
 """
 

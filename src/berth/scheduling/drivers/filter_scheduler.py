@@ -1,4 +1,4 @@
-"""The filter scheduler: filters, then weighers, then one of the best (nova.md 2.1)."""
+"""The filter scheduler: filters, then weighers, then one of the best (nova-behaviour.md 2.1)."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""The multi scheduler: another driver for each kind of operation (nova.md 1.1).
+"""The multi scheduler: another driver for each kind of operation (nova-behaviour.md 1.1).
 
 The scheduler of 2011 routed by the remote call; here it is by what the request is for.
 """

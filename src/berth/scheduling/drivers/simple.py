@@ -1,7 +1,8 @@
 """The simple scheduler: the host with the least CPUs in use, up to a limit.
 
 The scheduler of 2010 walked the hosts in ascending order of the CPUs of their instances, and gave
-up at the first that would pass `max_cores` (nova.md 1.1): then all after it would, too. Here the
+up at the first that would pass `max_cores` (nova-behaviour.md 1.1): then all after it would, too.
+Here the
 policy's filters hold before, and the refusal says which limit it was.
 """
 

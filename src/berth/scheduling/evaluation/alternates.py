@@ -1,4 +1,4 @@
-"""Alternates: hosts to try first when a build fails (nova.md 2.5).
+"""Alternates: hosts to try first when a build fails (nova-behaviour.md 2.5).
 
 They are the best of what the decision saw, are not claimed, and are looked at again with every
 filter on the table of then before one is taken.

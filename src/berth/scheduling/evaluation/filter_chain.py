@@ -48,7 +48,7 @@ class Chain:
         """Return the filters that hold for a forced request, or for any other.
 
         Force skips none when hosts are only checked, and a rebuild, which claims nothing, asks
-        only the filters that are made for it (nova.md 2.2).
+        only the filters that are made for it (nova-behaviour.md 2.2).
         """
         if self._reduction.check_type == REBUILD:
             return tuple(f for f in self._all if f.run_on_rebuild)

@@ -1,4 +1,4 @@
-"""Pairs: what would have to change when no single change is enough (nova.md 7, #1).
+"""Pairs: what would have to change when no single change is enough (nova-behaviour.md 7, #1).
 
 A host that exactly two filters remove can be won by what both of them say. Each of the two says
 which hosts it finds nearest; of these the one is named that both together find nearest, and what

@@ -24,7 +24,7 @@ class Chance:
 def choose(
     ranked: Ranked, *, subset_size: int, shuffle: bool, chance: Chance, shown: int
 ) -> tuple[int, list[int]]:
-    """Choose one host and name those that come next (nova.md 2.1, 2.5).
+    """Choose one host and name those that come next (nova-behaviour.md 2.1, 2.5).
 
     Args:
         ranked: at least one host.

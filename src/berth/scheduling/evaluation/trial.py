@@ -16,7 +16,7 @@ class Trial:
     """Consumes hosts for the instances of one request, and gives all back at the end.
 
     Between entering and leaving, rules see the table as if the instances placed so far were
-    there (nova.md 2.1 step 6). Nobody else may change the table meanwhile.
+    there (nova-behaviour.md 2.1 step 6). Nobody else may change the table meanwhile.
     """
 
     def __init__(self, hosts: HostTable, needs: Needs) -> None:

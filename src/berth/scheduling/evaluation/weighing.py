@@ -1,4 +1,7 @@
-"""Weighing: raw values to scores, by Nova's rule (nova.md 2.4) or as shares of the host."""
+"""Weighing: raw values to scores, by Nova's rule or as shares of the host.
+
+Source: nova-behaviour.md 2.4.
+"""
 
 import math
 from collections.abc import Sequence
@@ -103,7 +106,8 @@ def reader_of_one(weigher: Weigher, normalisation: Normalisation) -> OfOne | Non
 def multipliers(hosts: HostTable, weigher: Weigher, rows: Selection) -> float | Scores:
     """Return the multiplier of each row; one number when it is the same for all.
 
-    Metadata of the host's aggregates comes before the policy, the least of several (nova.md
+    Metadata of the host's aggregates comes before the policy, the least of several
+    (nova-behaviour.md
     2.4).
     """
     usual = weigher.multiplier

@@ -24,7 +24,7 @@ def build(
     aggregate_image_properties_isolation_namespace: str = "",
     aggregate_image_properties_isolation_separator: str = ".",
 ) -> Filter:
-    """Make the filter (nova.md 2.6).
+    """Make the filter (nova-behaviour.md 2.6).
 
     Args:
         aggregate_image_properties_isolation_namespace: with it, only keys count that begin with

@@ -3,7 +3,7 @@
 A spec counts when its key has no scope or the scope `aggregate_instance_extra_specs`; other
 scopes are somebody else's. Some aggregate of the host must have the key, with a word that
 matches. As in Nova, **every** key without scope counts, also one that was meant for another rule
-(nova.md 2.6): use scopes, or no other rule beside this one.
+(nova-behaviour.md 2.6): use scopes, or no other rule beside this one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ _SCOPE = "aggregate_instance_extra_specs"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova.md 2.6)."""
+    """Make the filter; it has no options (nova-behaviour.md 2.6)."""
     return Filter(
         name=NAME,
         keep=_keep,

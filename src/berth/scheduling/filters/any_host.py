@@ -1,4 +1,4 @@
-"""AllHostsFilter: every host; for policies that want to say so (nova.md 1.2, 2.6)."""
+"""AllHostsFilter: every host; for policies that want to say so (nova-behaviour.md 1.2, 2.6)."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
 """EphemeralEncryptionFilter: the host encrypts local disks, when flavor or image ask for it.
 
-Nova's pre-filter `ephemeral_encryption_filter` (nova.md 2.8).
+Nova's pre-filter `ephemeral_encryption_filter` (nova-behaviour.md 2.8).
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""NUMATopologyFilter: the host's NUMA cells can take the guest's (nova.md 2.6, 6.2)."""
+"""NUMATopologyFilter: the host's NUMA cells can take the guest's (nova-behaviour.md 2.6, 6.2)."""
 
 from collections.abc import Mapping, Sequence
 

@@ -2,7 +2,8 @@
 
 Of a host with child providers, any one of them may give a class that the root cannot give.
 Room counts allocation ratio and reserved amounts, and no single instance may get more than the
-host physically has (no self-overcommit, nova.md 3). This stands for Nova's Core, Ram and Disk
+host physically has (no self-overcommit, nova-behaviour.md 3). This stands for Nova's Core, Ram
+and Disk
 filters and for Placement's capacity check, and must be in every policy: what it removes, the
 ledger would refuse.
 """

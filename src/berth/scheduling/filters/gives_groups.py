@@ -1,7 +1,8 @@
 """GranularGroupsFilter: the host's providers can give every group of resources that is asked for.
 
 A group with a suffix comes from one provider of the host's tree, the unsuffixed group may be
-spread over it (nova.md 2.8, 6.4); see the package `granular`. It must be in a policy for hosts
+spread over it (nova-behaviour.md 2.8, 6.4); see the package `granular`. It must be in a policy
+for hosts
 with child providers: what it removes, the ledger would refuse.
 """
 

@@ -12,7 +12,7 @@ NAME = "ServerGroupAntiAffinityFilter"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova.md 6.1)."""
+    """Make the filter; it has no options (nova-behaviour.md 6.1)."""
     return Filter(
         name=NAME,
         keep=_keep,

@@ -2,7 +2,8 @@
 
 `capabilities:a:b = requirement` must match what the host has as attribute `a` (or in its stats),
 opened at `b`. An unscoped key counts only on hosts that have an attribute or stat of that name;
-other scopes are somebody else's (nova.md 2.6). `hw:maxphysaddr_bits = n` asks for as many bits at
+other scopes are somebody else's (nova-behaviour.md 2.6). `hw:maxphysaddr_bits = n` asks for as
+many bits at
 least in the host's `cpu_info`.
 
 Some attributes (`free_ram_mb`, `num_instances`, ...) change with every instance that is placed.

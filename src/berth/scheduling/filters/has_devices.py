@@ -1,4 +1,7 @@
-"""PciPassthroughFilter: the host has the PCI devices that are asked for (nova.md 2.6, 6.3)."""
+"""PciPassthroughFilter: the host has the PCI devices that are asked for.
+
+Source: nova-behaviour.md 2.6, 6.3.
+"""
 
 from collections.abc import Mapping, Sequence
 

@@ -8,5 +8,5 @@ NAME = "ExactCoreFilter"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova.md 2.6)."""
+    """Make the filter; it has no options (nova-behaviour.md 2.6)."""
     return exact_filter(NAME, CPUS)

@@ -11,7 +11,7 @@ NAME = "AggregateIoOpsFilter"
 
 
 def build(*, max_io_ops_per_host: int = 8) -> Filter:
-    """Make the filter (nova.md 2.6).
+    """Make the filter (nova-behaviour.md 2.6).
 
     Args:
         max_io_ops_per_host: instances that may be built on a host at once that no

@@ -11,7 +11,7 @@ NAME = "AggregateNumInstancesFilter"
 
 
 def build(*, max_instances_per_host: int = 50) -> Filter:
-    """Make the filter (nova.md 2.6).
+    """Make the filter (nova-behaviour.md 2.6).
 
     Args:
         max_instances_per_host: instances that a host may have that no

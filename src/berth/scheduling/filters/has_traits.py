@@ -14,7 +14,7 @@ NAME = "TraitsFilter"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova.md 2.8, 6.4)."""
+    """Make the filter; it has no options (nova-behaviour.md 2.8, 6.4)."""
     return Filter(
         name=NAME,
         keep=_keep,

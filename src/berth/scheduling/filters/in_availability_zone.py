@@ -11,7 +11,7 @@ NAME = "AvailabilityZoneFilter"
 
 
 def build(*, default_availability_zone: str = "nova") -> Filter:
-    """Make the filter (nova.md 2.6).
+    """Make the filter (nova-behaviour.md 2.6).
 
     Args:
         default_availability_zone: the zone of hosts that no aggregate puts in one.

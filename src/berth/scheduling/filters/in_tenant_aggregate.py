@@ -1,6 +1,7 @@
 """TenantAggregateFilter: the host is in an aggregate of the project, when the project has one.
 
-Nova's pre-filter `require_tenant_aggregate` (nova.md 2.8): metadata with a key that begins with
+Nova's pre-filter `require_tenant_aggregate` (nova-behaviour.md 2.8): metadata with a key that
+begins with
 `filter_tenant_id` names the project. Unlike AggregateMultiTenancyIsolation it does not keep
 others away from the aggregate; it keeps the project in.
 """

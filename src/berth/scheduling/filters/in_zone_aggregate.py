@@ -1,6 +1,7 @@
 """AvailabilityZoneAggregateFilter: the host is in an aggregate of the zone that was asked for.
 
-Nova's pre-filter `map_az_to_placement_aggregate` (nova.md 2.8). A zone that no aggregate makes
+Nova's pre-filter `map_az_to_placement_aggregate` (nova-behaviour.md 2.8). A zone that no
+aggregate makes
 asks for nothing, the default zone for one: such a request may land in any zone. Use
 AvailabilityZoneFilter, which knows the default zone, unless that is wanted.
 """

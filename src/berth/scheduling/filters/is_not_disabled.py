@@ -1,6 +1,7 @@
 """ComputeStatusFilter: the host does not have the trait COMPUTE_STATUS_DISABLED.
 
-Nova's pre-filter `compute_status_filter` (nova.md 2.8). Hosts that Berth's own agents look after
+Nova's pre-filter `compute_status_filter` (nova-behaviour.md 2.8). Hosts that Berth's own agents
+look after
 never have the trait: a disabled service is what ComputeFilter looks at. It is for fleets whose
 traits come from Placement.
 """

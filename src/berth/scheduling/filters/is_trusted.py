@@ -1,7 +1,7 @@
 """TrustedFilter: the host is attested at the level that the flavor asks for.
 
 The extra spec `trust:trusted_host` names the level. An attestation that has run out, or that
-was never made, is `unknown` (nova.md 2.6).
+was never made, is `unknown` (nova-behaviour.md 2.6).
 """
 
 import math

@@ -2,7 +2,8 @@
 
 Every extra spec has to equal the host's attribute of that very name, as text; a host without it
 fails. What is free is physical, without allocation ratios, and in the flavor's own units: the
-filter of 2011 held MB and GB against bytes, so that nearly every host passed (nova.md 1.2).
+filter of 2011 held MB and GB against bytes, so that nearly every host passed (nova-behaviour.md
+1.2).
 """
 
 from collections.abc import Iterator, Sequence

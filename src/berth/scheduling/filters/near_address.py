@@ -26,7 +26,7 @@ Network = IPv4Network | IPv6Network
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova.md 2.6).
+    """Make the filter; it has no options (nova-behaviour.md 2.6).
 
     The hint `build_near_host_ip` is an address, and `cidr` (`/24`, or a mask such as
     `/255.255.0.0` or `/ffff:ffff::`) says how near. It raises InvalidInputError for hints that

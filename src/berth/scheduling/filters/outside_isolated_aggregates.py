@@ -1,6 +1,6 @@
 """IsolatedAggregatesFilter: the host is in no aggregate kept for a trait that nobody asks for.
 
-Nova's pre-filter `isolate_aggregates` (nova.md 2.8): an aggregate with the metadata
+Nova's pre-filter `isolate_aggregates` (nova-behaviour.md 2.8): an aggregate with the metadata
 `trait:X=required` takes only requests that require X.
 """
 

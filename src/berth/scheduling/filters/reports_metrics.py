@@ -17,7 +17,7 @@ _NAMED_MAX = 10
 
 
 def build(*, weight_setting: Mapping[str, float] = _NONE) -> Filter:
-    """Make the filter (nova.md 2.6).
+    """Make the filter (nova-behaviour.md 2.6).
 
     Args:
         weight_setting: that of the MetricsWeigher: ratios by the name of the metric.

@@ -16,7 +16,7 @@ def build(
     isolated_hosts: tuple[str, ...] = (),
     restrict_isolated_hosts_to_isolated_images: bool = True,
 ) -> Filter:
-    """Make the filter (nova.md 2.6).
+    """Make the filter (nova-behaviour.md 2.6).
 
     Without isolated images nothing may run on isolated hosts, if those are restricted.
 

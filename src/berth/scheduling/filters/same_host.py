@@ -14,7 +14,7 @@ _HINT = "same_host"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova.md 2.6)."""
+    """Make the filter; it has no options (nova-behaviour.md 2.6)."""
     return Filter(
         name=NAME,
         keep=_keep,

@@ -22,7 +22,7 @@ _SHOWN_MAX = 200
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova.md 1.2, 2.6)."""
+    """Make the filter; it has no options (nova-behaviour.md 1.2, 2.6)."""
     return Filter(
         name=NAME,
         keep=_keep,

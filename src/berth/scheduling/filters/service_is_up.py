@@ -15,7 +15,7 @@ _ROUNDING_S = 0.001
 
 
 def build(*, service_down_time_s: float = 60.0) -> Filter:
-    """Make the filter (nova.md 2.6, 5.5).
+    """Make the filter (nova-behaviour.md 2.6, 5.5).
 
     Args:
         service_down_time_s: seconds without a heartbeat after which a service counts as down.

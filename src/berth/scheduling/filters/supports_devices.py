@@ -1,6 +1,6 @@
 """ImageMetadataFilter: the host can give the devices and the architecture that an image wants.
 
-Nova's pre-filter `transform_image_metadata` (nova.md 2.8).
+Nova's pre-filter `transform_image_metadata` (nova-behaviour.md 2.8).
 """
 
 from collections.abc import Mapping

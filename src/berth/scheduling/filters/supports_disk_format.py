@@ -1,6 +1,7 @@
 """ImageTypeSupportFilter: the host can run images of this disk format.
 
-Nova's pre-filter `require_image_type_support` (nova.md 2.8): the image property `disk_format`
+Nova's pre-filter `require_image_type_support` (nova-behaviour.md 2.8): the image property
+`disk_format`
 demands the trait COMPUTE_IMAGE_TYPE_<FORMAT>.
 """
 

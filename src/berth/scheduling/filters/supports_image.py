@@ -26,7 +26,7 @@ _COMPARISON = re.compile(r"\s*(<=|>=|==|!=|<|>)\s*([0-9]{1,9}(?:\.[0-9]{1,9}){0,
 
 
 def build(*, image_properties_default_architecture: str = "") -> Filter:
-    """Make the filter (nova.md 2.6).
+    """Make the filter (nova-behaviour.md 2.6).
 
     The version that an image asks for counts only beside an architecture, hypervisor or mode, and
     so do its bits of physical addresses; a host that does not tell its own has enough.

@@ -1,6 +1,6 @@
 """PackedVirtqueueFilter: the host has packed virtqueues, when flavor or image ask for them.
 
-Nova's pre-filter `packed_virtqueue_filter` (nova.md 2.8).
+Nova's pre-filter `packed_virtqueue_filter` (nova-behaviour.md 2.8).
 """
 
 from collections.abc import Mapping

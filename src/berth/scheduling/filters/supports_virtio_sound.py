@@ -1,6 +1,6 @@
 """VirtioSoundFilter: the host has virtio sound devices, when flavor or image ask for one.
 
-Nova's pre-filter `virtio_sound_filter` (nova.md 2.8).
+Nova's pre-filter `virtio_sound_filter` (nova-behaviour.md 2.8).
 """
 
 from collections.abc import Mapping

@@ -12,5 +12,5 @@ NAME = "AggregateDiskFilter"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova.md 2.6)."""
+    """Make the filter; it has no options (nova-behaviour.md 2.6)."""
     return overcommit_filter(NAME, DISK, by_aggregate=True)

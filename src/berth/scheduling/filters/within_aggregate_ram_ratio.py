@@ -12,5 +12,5 @@ NAME = "AggregateRamFilter"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova.md 2.6)."""
+    """Make the filter; it has no options (nova-behaviour.md 2.6)."""
     return overcommit_filter(NAME, MEMORY, by_aggregate=True)

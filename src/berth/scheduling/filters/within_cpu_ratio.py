@@ -8,5 +8,5 @@ NAME = "CoreFilter"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova.md 2.6)."""
+    """Make the filter; it has no options (nova-behaviour.md 2.6)."""
     return overcommit_filter(NAME, CPUS)

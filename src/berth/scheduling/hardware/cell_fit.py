@@ -1,4 +1,4 @@
-"""Whether one guest cell fits on one host cell, and what it gets there (nova.md 6.2)."""
+"""Whether one guest cell fits on one host cell, and what it gets there (nova-behaviour.md 6.2)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,6 @@
-"""Which hosts' NUMA cells can take a guest topology, for many hosts at once (nova.md 6.2).
+"""Which hosts' NUMA cells can take a guest topology, for many hosts at once.
+
+Source: nova-behaviour.md 6.2.
 
 Whether one guest cell fits on one host cell is arithmetic on columns. Whether all guest cells
 find different host cells is Hall's theorem: every set of guest cells fits, taken together, on at

@@ -1,4 +1,6 @@
-"""Which of a host's PCI devices an instance gets: pool by pool, as Nova does (nova.md 6.3).
+"""Which of a host's PCI devices an instance gets: pool by pool, as Nova does.
+
+Source: nova-behaviour.md 6.3.
 
 Needs are met one after another, each from the first pools that may serve it. That is no search:
 a need may take what a later one would have needed, exactly when it does in Nova.

@@ -1,4 +1,4 @@
-"""Which hosts have the devices that are asked for, for many hosts at once (nova.md 6.3).
+"""Which hosts have the devices that are asked for, for many hosts at once (nova-behaviour.md 6.3).
 
 Free devices are counted by kind in columns. When no kind can serve two of the demands, and none
 excludes another, taking them in turn comes to the same as comparing sums; then nothing but

@@ -1,4 +1,4 @@
-"""Which CPUs of a host cell a guest cell gets (nova.md 6.2).
+"""Which CPUs of a host cell a guest cell gets (nova-behaviour.md 6.2).
 
 Whether there are enough is decided as Nova decides it. Which ones is our own choice: whole cores
 are kept whole for as long as they can be, as guests that need whole ones come later.

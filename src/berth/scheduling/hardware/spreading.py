@@ -1,6 +1,6 @@
 """Spreading: room for what is asked without suffix, on a host's root or on one of its children.
 
-Each class comes from a single provider that has it, the root first (nova.md 6.4).
+Each class comes from a single provider that has it, the root first (nova-behaviour.md 6.4).
 """
 
 import numpy as np

@@ -1,6 +1,7 @@
 """Aggregate linting: numbers in the metadata of aggregates that are none, or weigh too much.
 
-What is no number is passed over, so that a typo undoes nothing else (nova.md 2.4, 2.6, 3); nobody
+What is no number is passed over, so that a typo undoes nothing else (nova-behaviour.md 2.4, 2.6,
+3); nobody
 would notice.
 """
 

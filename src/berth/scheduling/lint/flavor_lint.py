@@ -1,7 +1,7 @@
 """Flavor linting: extra specs that contradict each other, never hold, or that nothing looks at.
 
 A flavor with a spec that nothing looks at is placed as if it were not there: on a host that cannot
-do what was asked for. That is how Nova does it, too (nova.md 2.6, 2.8).
+do what was asked for. That is how Nova does it, too (nova-behaviour.md 2.6, 2.8).
 """
 
 from collections.abc import Callable, Iterator, Mapping

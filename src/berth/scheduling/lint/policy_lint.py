@@ -1,7 +1,7 @@
 """Linting: what a policy says that cannot have been meant, alone or on a given fleet.
 
 None of it is an error: a policy with findings is in force like any other. The traps are those that
-operators of Nova have fallen into (nova.md 2.7, 7).
+operators of Nova have fallen into (nova-behaviour.md 2.7, 7).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -155,7 +155,7 @@ def _missing_rules(policy: Policy) -> Iterator[Finding]:
 
 
 def _loose_zones(policy: Policy) -> Iterator[Finding]:
-    """Tell of zones that ask for nothing (nova.md 2.8, 9)."""
+    """Tell of zones that ask for nothing (nova-behaviour.md 2.8)."""
     names = {rule.name for rule in policy.filters}
     if _ZONE_AGGREGATES in names and "AvailabilityZoneFilter" not in names:
         yield Finding(

@@ -62,7 +62,8 @@ def broken_group(hosts: HostTable, group_uuid: str, placements: Sequence[Placeme
 
     It is the last look before a claim, whoever chose the hosts: filters do not see forced ones,
     drivers may be anybody's, and an alternate was chosen some time ago. Nova looks so, too, on
-    the chosen host (nova.md 6.1); here the unit of the claim carries the group's guard beside it.
+    the chosen host (nova-behaviour.md 5.2); here the unit of the claim carries the group's guard
+    beside it.
 
     Args:
         hosts: the table that the claim is to be made on; instances that are moved are in no

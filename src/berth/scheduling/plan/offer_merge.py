@@ -68,7 +68,9 @@ def _goodness(taken: Sequence[Taken], source: int) -> tuple[int, float, int]:
 
 
 def adjusted(weight: float, offset: float, scale: float) -> float:
-    """Return what a child's weight counts for its parent (nova.md 1.3, D1); always a number.
+    """Return what a child's weight counts for its parent; always a number.
+
+    Source: nova-behaviour.md 1.3, D1.
 
     Zones above scale it again, so it must not grow out of what can be told and summed.
     """

@@ -1,7 +1,7 @@
 """Admission: aggregates that list, under a key of their metadata, whom their hosts are for.
 
 The words of all aggregates of a host are put together; a host that has none of the keys is open
-to all (nova.md 2.6).
+to all (nova-behaviour.md 2.6).
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Host attributes by the names that flavors use for them (nova.md 2.3, 2.6)."""
+"""Host attributes by the names that flavors use for them (nova-behaviour.md 2.3, 2.6)."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

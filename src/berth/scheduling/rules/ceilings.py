@@ -1,4 +1,4 @@
-"""Ceilings: a host takes no more once it has so many of something (nova.md 2.6)."""
+"""Ceilings: a host takes no more once it has so many of something (nova-behaviour.md 2.6)."""
 
 import math
 from collections.abc import Callable, Sequence

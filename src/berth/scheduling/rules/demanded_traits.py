@@ -1,6 +1,7 @@
 """Filters that turn what a flavor or an image says into traits that a host must have.
 
-They do what Nova's request pre-filters do before Placement is asked (nova.md 2.8): a property
+They do what Nova's request pre-filters do before Placement is asked (nova-behaviour.md 2.8): a
+property
 such as `hw_disk_bus=virtio` demands the trait COMPUTE_STORAGE_BUS_VIRTIO, named as in os-traits.
 """
 

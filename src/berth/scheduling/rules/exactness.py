@@ -1,4 +1,4 @@
-"""Exactness: what a flavor asks for is exactly what the host has free (nova.md 2.6).
+"""Exactness: what a flavor asks for is exactly what the host has free (nova-behaviour.md 2.6).
 
 This is the law of Nova's filters for bare metal, where one instance takes a whole machine. Free
 is the physical total without what is reserved and used; allocation ratios play no part.

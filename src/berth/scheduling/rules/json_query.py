@@ -1,6 +1,6 @@
 """JSON queries: prefix expressions over host attributes, `[">=", "$free_ram_mb", 1024]`.
 
-The grammar is that of Nova's JsonFilter (nova.md 1.2, 2.6). A list is an operator and its
+The grammar is that of Nova's JsonFilter (nova-behaviour.md 1.2, 2.6). A list is an operator and its
 arguments; a text `$name.key` is an attribute of the host, opened at keys; an argument that the
 host does not have is left out. A comparison holds the first argument against all others and is
 false when fewer than two are left.

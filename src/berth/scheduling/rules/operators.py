@@ -1,4 +1,4 @@
-"""The operators of extra specs (nova.md 2.6).
+"""The operators of extra specs (nova-behaviour.md 2.6).
 
 The first word of a requirement is the operator, the rest its operand; a text with no known
 operator must equal the value. `=` means "at least", as it always has in Nova. Numbers that

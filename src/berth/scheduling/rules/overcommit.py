@@ -1,7 +1,8 @@
 """Overcommit: what a flavor asks for fits under physical amount times allocation ratio.
 
 This is the law of Nova's filters for CPUs, memory and disk, and of those that take the ratio
-from aggregates (nova.md 2.6, 3): no instance gets more than the host physically has, and all
+from aggregates (nova-behaviour.md 2.6, 3): no instance gets more than the host physically has,
+and all
 together at most so many times as much; what is reserved counts as used. Unlike Nova's, they set
 no limits for the host to check: the ledger checks its own, by the ratio that the host has, which
 is the lowest of its aggregates where these have one. ResourcesFilter asks for that, too, and is

@@ -1,7 +1,7 @@
 """Quantities: sizes of a flavor that filters for CPUs, memory and disk hold against hosts.
 
 As in Nova, these filters read the sizes of the flavor itself, not what `resources:CLASS=n` makes
-of them (nova.md 2.6); ResourcesFilter looks at that.
+of them (nova-behaviour.md 2.6); ResourcesFilter looks at that.
 """
 
 import math

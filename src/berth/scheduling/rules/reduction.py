@@ -1,4 +1,4 @@
-"""Which hosts a request allows by name, before any rule looks at them (nova.md 2.2)."""
+"""Which hosts a request allows by name, before any rule looks at them (nova-behaviour.md 2.2)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -50,7 +50,10 @@ class Reduction:
 
 
 def is_reduced(request: Request) -> bool:
-    """Tell whether a request names hosts, or asks for less than all the filters (nova.md 2.2)."""
+    """Tell whether a request names hosts, or asks for less than all the filters.
+
+    Source: nova-behaviour.md 2.2.
+    """
     return bool(
         request.destination
         or request.ignore_hosts

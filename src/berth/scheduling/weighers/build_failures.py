@@ -16,7 +16,7 @@ NAME = "BuildFailureWeigher"
 def build(
     *, multiplier: float = 1_000_000.0, decay_s: float = 0.0, by_tenant: bool = False
 ) -> Weigher:
-    """Make the weigher (nova.md 2.7, 5.2).
+    """Make the weigher (nova-behaviour.md 2.7, 5.2).
 
     Values are normalised, so under the default multiplier one failure outweighs everything
     else; about 1 sets it against free memory. Nova's count takes each failure since a build last

@@ -15,7 +15,7 @@ NAME = "CPUWeigher"
 
 
 def build(*, multiplier: float = 1.0, resource_class: str = VCPU) -> Weigher:
-    """Make the weigher (nova.md 2.7): total x ratio - reserved - used.
+    """Make the weigher (nova-behaviour.md 2.7): total x ratio - reserved - used.
 
     Args:
         multiplier: above 0 spreads, below 0 packs.

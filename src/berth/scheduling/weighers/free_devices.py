@@ -14,7 +14,7 @@ _DEVICES_MAX = 100
 
 
 def build(*, multiplier: float = 1.0) -> Weigher:
-    """Make the weigher (nova.md 2.7): 100 - min(free devices, 99).
+    """Make the weigher (nova-behaviour.md 2.7): 100 - min(free devices, 99).
 
     It keeps hosts with devices for those who need them, and fills up one such host before it
     touches the next. So it counts for requests with and without devices.

@@ -16,7 +16,7 @@ _MB_PER_GB = 1024
 
 
 def build(*, multiplier: float = 1.0) -> Weigher:
-    """Make the weigher (nova.md 2.7): (total - reserved - used) GB x 1024.
+    """Make the weigher (nova-behaviour.md 2.7): (total - reserved - used) GB x 1024.
 
     Args:
         multiplier: above 0 spreads, below 0 packs.

@@ -15,7 +15,7 @@ NAME = "RAMWeigher"
 
 
 def build(*, multiplier: float = 1.0) -> Weigher:
-    """Make the weigher (nova.md 2.7).
+    """Make the weigher (nova-behaviour.md 2.7).
 
     The value is total - reserved - used, without the ratio, so a host that is overcommitted
     counts as having none.

@@ -27,7 +27,7 @@ def build(
     weight_of_unavailable: float = -10_000.0,
     scale: float = 1.0,
 ) -> Weigher:
-    """Make the weigher (nova.md 2.7): the sum of metric x ratio.
+    """Make the weigher (nova-behaviour.md 2.7): the sum of metric x ratio.
 
     A host that lacks a metric is never an error, as it is in Nova unless `required` is turned
     off there; MetricsFilter removes such hosts. As in Nova, it is not marked down for it when

@@ -14,7 +14,7 @@ NAME = "HypervisorVersionWeigher"
 
 
 def build(*, multiplier: float = 1.0, scale: float = 10_000_000.0) -> Weigher:
-    """Make the weigher (nova.md 2.7).
+    """Make the weigher (nova-behaviour.md 2.7).
 
     Under Nova's normalisation the newest version weighs as much as all free memory, however
     near the oldest is; give a small multiplier, so that it only breaks ties.

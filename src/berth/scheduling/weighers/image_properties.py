@@ -22,7 +22,7 @@ _ALL_ALIKE: Mapping[str, float] = MappingProxyType({})
 def build(
     *, multiplier: float = 0.0, image_props_weight_setting: Mapping[str, float] = _ALL_ALIKE
 ) -> Weigher:
-    """Make the weigher (nova.md 2.7).
+    """Make the weigher (nova-behaviour.md 2.7).
 
     The value is the sum over the image's properties of ratio x instances on the host whose image
     has the same value of it.

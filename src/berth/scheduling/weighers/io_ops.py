@@ -14,7 +14,7 @@ NAME = "IoOpsWeigher"
 
 
 def build(*, multiplier: float = -1.0, scale: float = 8.0) -> Weigher:
-    """Make the weigher (nova.md 2.7).
+    """Make the weigher (nova-behaviour.md 2.7).
 
     Args:
         multiplier: below 0 prefers hosts that are busy with fewer builds.

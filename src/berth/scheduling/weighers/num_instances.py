@@ -14,7 +14,7 @@ NAME = "NumInstancesWeigher"
 
 
 def build(*, multiplier: float = 0.0, scale: float = 50.0) -> Weigher:
-    """Make the weigher (nova.md 2.7).
+    """Make the weigher (nova-behaviour.md 2.7).
 
     Args:
         multiplier: above 0 packs, below 0 spreads; 0 leaves it to aggregates.

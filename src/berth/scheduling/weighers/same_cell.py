@@ -13,7 +13,7 @@ NAME = "CrossCellWeigher"
 
 
 def build(*, multiplier: float = 1_000_000.0) -> Weigher:
-    """Make the weigher (nova.md 2.7): 1 in the source cell, -1 elsewhere.
+    """Make the weigher (nova-behaviour.md 2.7): 1 in the source cell, -1 elsewhere.
 
     It has nothing to say of requests that are no move across cells: those without `source_cell`.
 

@@ -13,7 +13,7 @@ NAME = "ServerGroupSoftAffinityWeigher"
 
 
 def build(*, multiplier: float = 1.0) -> Weigher:
-    """Make the weigher (nova.md 2.7); it counts under the policy soft-affinity.
+    """Make the weigher (nova-behaviour.md 2.7); it counts under the policy soft-affinity.
 
     Args:
         multiplier: how much togetherness weighs beside free resources.

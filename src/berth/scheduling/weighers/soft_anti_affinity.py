@@ -13,7 +13,7 @@ NAME = "ServerGroupSoftAntiAffinityWeigher"
 
 
 def build(*, multiplier: float = 1.0) -> Weigher:
-    """Make the weigher (nova.md 2.7); it counts under the policy soft-anti-affinity.
+    """Make the weigher (nova-behaviour.md 2.7); it counts under the policy soft-anti-affinity.
 
     Args:
         multiplier: how much being apart weighs beside free resources.

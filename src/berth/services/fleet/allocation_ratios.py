@@ -67,7 +67,7 @@ class Ratios:
         The ratio that an inventory is reported with is the host's own, unless the host says in
         `allocation_ratios` which it has, 0 for none. A ratio that a client of the Placement API
         has written into an inventory is an operator's from now on, unless an aggregate or the
-        agent's settings say another (as in Nova since Stein, nova.md 3).
+        agent's settings say another (as in Nova since Stein, nova-behaviour.md 3).
 
         Args:
             report: as the agent made it.

@@ -1,6 +1,7 @@
 """Failed builds: how often in a row building has failed on a host, why, and for whom.
 
-The counts stand in the record of the host's compute service (nova.md 5.2), so the change feed
+The counts stand in the record of the host's compute service (nova-behaviour.md 5.2), so the
+change feed
 brings them to every scheduler. Only the agent of the host counts, so it knows without reading
 whether there is anything to be reset: a build that succeeds writes nothing when none failed.
 

@@ -1,6 +1,7 @@
 """Memberships: which aggregates each host is in, and what their metadata says of it.
 
-Metadata is read in Nova's two ways (nova.md 2.6): a key's text as it stands, of which numbers
+Metadata is read in Nova's two ways (nova-behaviour.md 2.6): a key's text as it stands, of which
+numbers
 are made, and the words of its text, split at commas and stripped. A host has what any of its
 aggregates has: the least of several numbers, the words of all.
 """

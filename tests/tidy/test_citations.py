@@ -1,0 +1,84 @@
+"""Code, comments and documents cite only files, sections and decision records that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.tidy.checkout import Checkout
+
+# A letter in brackets keeps a pattern from finding itself here.
+RECORD = re.compile(r"\bAD[R]s? ?(\d{1,4})(?: and (\d{1,4}))?")
+DOCUMENT = re.compile(r"(?<![\w/.:-])((?:docs/)?(?:[\w-]+/)*[a-z][\w-]*\.md)\b")
+SECTION = re.compile(r"nova-behaviour\.md[`)]*,? ((?:\d+(?:\.\d+)?(?:, )?)+)")
+HEADING = re.compile(r"^#{2,3} (\d+(?:\.\d+)?)\.? ", re.MULTILINE)
+BEHAVIOUR = Path("docs/reference/nova-behaviour.md")
+CITING = (".py", ".md", ".c", ".toml")
+
+
+def records_cited(text: str) -> set[int]:
+    """Return the numbers of the decision records that a text cites."""
+    return {int(number) for match in RECORD.finditer(text) for number in match.groups() if number}
+
+
+def sections_cited(text: str) -> set[str]:
+    """Return the sections of the page on Nova's behaviour that a text cites."""
+    return {
+        number for match in SECTION.finditer(text) for number in match[1].strip(", ").split(", ")
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "records", "sections"),
+    [
+        ("see ADR 7 and nova-behaviour.md 2.6, 6.2.", {7}, {"2.6", "6.2"}),
+        ("(nova-behaviour.md 3), ADR 0016", {16}, {"3"}),
+        ("ADRs 4 and 21", {4, 21}, set()),
+        ("nothing cited", set(), set()),
+    ],
+)
+def test_citations_are_found(text: str, records: set[int], sections: set[str]) -> None:
+    """A decision record is cited by its number, a section of the page by the page's name."""
+    assert records_cited(text) == records
+    assert sections_cited(text) == sections
+
+
+def citing(checkout: Checkout) -> list[Path]:
+    """Return the files that may cite."""
+    return [path for path in checkout.files if path.suffix in CITING]
+
+
+def test_every_decision_record_cited_exists(checkout: Checkout) -> None:
+    """A reader who follows `ADR 13` finds docs/adr/0013-*.md."""
+    there = {int(path.name[:4]) for path in checkout.below("docs/adr", ".md")}
+    missing = [
+        f"{path}: ADR {number}"
+        for path in citing(checkout)
+        for number in sorted(records_cited(checkout.text(path)) - there)
+    ]
+    assert missing == []
+
+
+def test_every_section_cited_exists(checkout: Checkout) -> None:
+    """A reader who follows `nova-behaviour.md 2.6` finds that heading."""
+    there = set(HEADING.findall(checkout.text(BEHAVIOUR)))
+    missing = [
+        f"{path}: {section}"
+        for path in citing(checkout)
+        for section in sorted(sections_cited(checkout.text(path)) - there)
+    ]
+    assert there
+    assert missing == []
+
+
+def test_every_document_cited_exists(checkout: Checkout) -> None:
+    """A path or a name of a Markdown file in code, comments and prose is one of this checkout."""
+    names = {path.name for path in checkout.files if path.suffix == ".md"}
+    missing = [
+        f"{path}: {cited}"
+        for path in citing(checkout)
+        if path.suffix != ".md" and not path.is_relative_to("tests/tidy")
+        for cited in sorted(set(DOCUMENT.findall(checkout.text(path))))
+        if Path(cited).name not in names
+    ]
+    assert missing == []
