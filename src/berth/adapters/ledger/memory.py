@@ -7,15 +7,17 @@ from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 from berth.adapters.ledger.engine.apply import judge
-from berth.adapters.ledger.engine.consumers import derived_consumer, gathered, owner_of
 from berth.adapters.ledger.engine.listing import (
     check_in_feed,
+    derived_consumer,
+    gathered,
     in_key_order,
     is_live,
     kind_of_noun,
     matches,
     matches_migration,
     newest_first,
+    owner_of,
     started_last,
 )
 from berth.adapters.ledger.engine.quota_counts import ERRAND, Counted, begin_count

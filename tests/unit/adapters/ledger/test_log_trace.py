@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from berth.adapters.ledger.sqlite import log_trace
-from berth.adapters.ledger.sqlite.log_trace import LogTrace
-from berth.adapters.ledger.sqlite.sqlite_file import connect
+from berth.adapters.ledger.sqlite.sqlite_file import LogTrace, connect
 
 
 @pytest.fixture

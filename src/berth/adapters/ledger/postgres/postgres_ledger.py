@@ -27,13 +27,13 @@ from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.wal.reads import (
     ALL,
     Read,
+    SettledReads,
     read_all,
     read_changes,
     read_head,
     read_one,
     read_snapshot,
 )
-from berth.adapters.ledger.wal.settled_reads import SettledReads
 from berth.domain.errors import BerthError, LedgerError, UnavailableError
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import Kind, Record

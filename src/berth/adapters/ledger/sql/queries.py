@@ -387,3 +387,13 @@ class Queries:
                 delete(instances).where(*is_forgotten),
             )
         )
+
+
+@cache
+def errands_statement(dialect: DialectName, by: tuple[str, ...]) -> Statement:
+    """Errands where the columns in `by` equal, each bound by its own name."""
+    table = schema.errands.c
+    found = select(table.body.label("item"))
+    for name in by:
+        found = found.where(table[name] == bindparam(name))
+    return compiled(found, dialect)

@@ -23,21 +23,20 @@ from berth.adapters.ledger.engine.listing import check_in_feed, kind_of_noun
 from berth.adapters.ledger.engine.retention import Retention
 from berth.adapters.ledger.engine.version_watch import Watch
 from berth.adapters.ledger.sql.queries import Queries
-from berth.adapters.ledger.sqlite.log_trace import LogTrace
-from berth.adapters.ledger.sqlite.sqlite_file import ask_at_once, connect
+from berth.adapters.ledger.sqlite.sqlite_file import LogTrace, ask_at_once, connect
 from berth.adapters.ledger.sqlite.sqlite_writer import SqliteWriter
 from berth.adapters.ledger.wal.commit_cache import News, Recent
 from berth.adapters.ledger.wal.reads import (
     ALL,
     Head,
     Read,
+    SettledReads,
     read_all,
     read_beside_head,
     read_changes,
     read_one,
     read_snapshot,
 )
-from berth.adapters.ledger.wal.settled_reads import SettledReads
 from berth.adapters.ledger.wal.write_ahead_log import WAITING_KINDS
 from berth.domain.errors import LedgerError, UnavailableError
 from berth.domain.ledger.change import Change, Snapshot

@@ -4,7 +4,8 @@ It yields a statement with its parameters, is sent the items found as one JSON a
 returns what was asked for. A ledger drives it in one read transaction, with or without `await`.
 """
 
-from collections.abc import Generator
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeVar, cast
 
@@ -14,17 +15,24 @@ from berth.adapters.ledger.engine.codec import (
     decode_json,
     decode_records,
 )
-from berth.adapters.ledger.engine.consumers import Owner, derived_consumer, gathered
 from berth.adapters.ledger.engine.listing import (
+    Owner,
     check_in_feed,
+    derived_consumer,
+    gathered,
     in_key_order,
     kind_of_noun,
     newest_first,
     started_last,
 )
 from berth.adapters.ledger.sql.counted import footprint_statement
-from berth.adapters.ledger.sql.queries import HoldingsBy, Parameter, Queries, Statement
-from berth.adapters.ledger.sql.remote_instances import errands_statement
+from berth.adapters.ledger.sql.queries import (
+    HoldingsBy,
+    Parameter,
+    Queries,
+    Statement,
+    errands_statement,
+)
 from berth.adapters.ledger.sql.row_batch import CHANGES
 from berth.adapters.ledger.wal.write_ahead_log import unpack
 from berth.domain.compute.aggregate import Aggregate
@@ -254,3 +262,80 @@ def _decided(record: Record) -> tuple[float, str]:
     if not isinstance(record, Decision):
         raise TypeError(record)
     return (record.decided_at_s, record.request_id)
+
+
+T = TypeVar("T")
+
+
+class SettledReads(ABC):
+    """Reads that see every write acknowledged before the call.
+
+    Args:
+        queries: statements in the words of the database.
+    """
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+
+    @abstractmethod
+    async def _ask(self, read: Read[T]) -> T:
+        """Answer a read's questions, when all that was committed before is in the tables."""
+
+    # --- Records ---
+
+    async def instances(self, query: InstanceQuery) -> list[Instance]:
+        """Return the instances that match, newest first."""
+        return await self._ask(read_instances(self._queries, query))
+
+    async def migrations(self, query: MigrationQuery) -> list[Migration]:
+        """Return the migrations that match, newest first."""
+        return await self._ask(read_migrations(self._queries, query))
+
+    async def actions(self, instance_uuid: str) -> list[Action]:
+        """Return what was asked of an instance, newest first."""
+        return await self._ask(read_actions(self._queries, instance_uuid))
+
+    async def errands(
+        self, *, project_id: str | None = None, reservation_id: str | None = None
+    ) -> list[Errand]:
+        """Return what was sent to child zones, in order of the instances' uuids."""
+        return await self._ask(
+            read_errands(self._queries, project_id=project_id, reservation_id=reservation_id)
+        )
+
+    async def allocations(
+        self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
+    ) -> list[Allocation]:
+        """Return what is allocated, in order of consumer and provider."""
+        return await self._ask(
+            read_allocations(
+                self._queries, consumer_uuid=consumer_uuid, provider_uuid=provider_uuid
+            )
+        )
+
+    async def status_counts(self) -> Mapping[str, int]:
+        """Return how many instances have each status, those that are deleted left out."""
+        return await self._ask(read_status_counts(self._queries))
+
+    # --- Holdings ---
+
+    async def holding(self, consumer_uuid: str) -> Holding | None:
+        """Return a consumer with all that it holds; None when it holds nothing."""
+        found = await self._holdings("consumer_uuid", consumer_uuid)
+        return found[0] if found else None
+
+    async def holders(self, provider_uuid: str) -> list[Holding]:
+        """Return who holds something of a provider, and only that, in order of consumers."""
+        return await self._holdings("provider_uuid", provider_uuid)
+
+    async def project_holdings(self, project_id: str, user_id: str | None = None) -> list[Holding]:
+        """Return all that consumers of a project hold, or those of one user in it."""
+        found = await self._holdings("project_id", project_id)
+        return [one for one in found if user_id in {None, one.consumer.user_id}]
+
+    async def project_footprint(self, project_id: str) -> Footprint:
+        """Return what all instances of a project come to that are not deleted."""
+        return await self._ask(read_footprint(self._queries, project_id))
+
+    async def _holdings(self, by: HoldingsBy, key: str) -> list[Holding]:
+        return await self._ask(read_holdings(self._queries, by, key))
