@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.adapters.ledger.sqlite import log_trace
+from berth.adapters.ledger.sqlite import sqlite_file
 from berth.adapters.ledger.sqlite.sqlite_file import LogTrace, connect
 
 
@@ -58,7 +58,7 @@ def test_dates_are_not_all(
     settle(tmp_path)
     assert trace.may_have_changed()
     assert not trace.may_have_changed()
-    monkeypatch.setattr(log_trace, "_ASK_NS", 0)
+    monkeypatch.setattr(sqlite_file, "_ASK_NS", 0)
     assert trace.may_have_changed()
     assert LogTrace(tmp_path / "none").may_have_changed()
     assert writer.in_transaction is False

@@ -162,10 +162,10 @@ def derived_consumer(uuid: str, owner: Owner | None) -> Consumer:
 def gathered(rows: Iterable[tuple[Consumer, str, Mapping[str, int]]]) -> list[Holding]:
     """Gather allocations, each with consumer and provider, by consumer and in order of both."""
     holdings: dict[str, tuple[Consumer, dict[str, Mapping[str, int]]]] = {}
-    for consumer, provider, amounts in sorted(rows, key=_order):
+    for consumer, provider, amounts in sorted(rows, key=_consumer_and_provider):
         holdings.setdefault(consumer.uuid, (consumer, {}))[1][provider] = amounts
     return [Holding(*holding) for holding in holdings.values()]
 
 
-def _order(row: tuple[Consumer, str, Mapping[str, int]]) -> tuple[str, str]:
+def _consumer_and_provider(row: tuple[Consumer, str, Mapping[str, int]]) -> tuple[str, str]:
     return row[0].uuid, row[1]

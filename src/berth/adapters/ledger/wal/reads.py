@@ -264,9 +264,6 @@ def _decided(record: Record) -> tuple[float, str]:
     return (record.decided_at_s, record.request_id)
 
 
-T = TypeVar("T")
-
-
 class SettledReads(ABC):
     """Reads that see every write acknowledged before the call.
 
