@@ -14,7 +14,7 @@ import pytest
 
 from berth.adapters.system import SystemClock
 from berth.adapters.virt import processes
-from berth.adapters.virt.accelerating import Accelerator
+from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.guest_folder import GuestFolder
 from berth.adapters.virt.inventory import Stock
 from berth.adapters.virt.libvirt import binding

@@ -14,7 +14,7 @@ import pytest
 
 from berth.adapters.system import SystemClock
 from berth.adapters.virt import processes
-from berth.adapters.virt.accelerating import Accelerator
+from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.inventory import Stock
 from berth.adapters.virt.processes import Process

@@ -6,11 +6,11 @@ pytest.register_assert_rewrite("berth.testing.attester_conformance")
 
 import httpx  # noqa: E402
 
-from berth.adapters.attestation.fake import FakeAttester  # noqa: E402
-from berth.adapters.attestation.open_attestation import Access, OpenAttester  # noqa: E402
+from berth.adapters.open_attestation import Access, OpenAttester  # noqa: E402
 from berth.adapters.system import SystemClock  # noqa: E402
 from berth.ports.attestation import Attester  # noqa: E402
 from berth.testing.attester_conformance import AttesterConformance  # noqa: E402
+from berth.testing.fake_attester import FakeAttester  # noqa: E402
 
 LEVELS = {"node-1": "trusted", "node-2": "untrusted"}
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from berth.adapters.system import SystemClock
-from berth.adapters.virt.accelerating import Accelerator
+from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.inventory import Stock
 from berth.adapters.virt.qemu.driver import QemuDriver

@@ -17,7 +17,7 @@ from berth.adapters.system import SystemClock
 from berth.adapters.virt.guest_folder import CONSOLE_BYTES_MAX
 from berth.adapters.virt.inventory import Stock
 from berth.adapters.virt.libvirt.driver import LibvirtDriver
-from berth.adapters.virt.libvirt.roster import Folder
+from berth.adapters.virt.libvirt.guest_registry import Folder
 from berth.adapters.virt.machine_facts import Linux
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.image import Image

@@ -153,7 +153,7 @@ async def test_stored_disks_that_cannot_be_deleted_are_not_forgotten(
     address = await driver.store_disks(instance.uuid)
     await driver.destroy(instance.uuid)
     with monkeypatch.context() as patch:
-        patch.setattr("berth.adapters.virt.storing.shutil.rmtree", lambda *_, **__: None)
+        patch.setattr("berth.adapters.virt.disk_storage.shutil.rmtree", lambda *_, **__: None)
         with pytest.raises(DriverError, match="cannot be deleted"):
             await driver.drop_stored(address)
     (found,) = await driver.leftovers()

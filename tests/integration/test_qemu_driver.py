@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from berth.adapters.system import SystemClock
-from berth.adapters.virt import accelerating
-from berth.adapters.virt.accelerating import Accelerator, accelerator_of, boots
+from berth.adapters.virt import accelerator
+from berth.adapters.virt.accelerator import Accelerator, accelerator_of, boots
 from berth.adapters.virt.disks import virtual_bytes
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.inventory import Stock
@@ -346,8 +346,8 @@ async def test_the_probe_tells_what_works(rig: QemuRig, monkeypatch: pytest.Monk
     works = await boots(auto, Accelerator.KVM)
     expected = Accelerator.KVM if works else Accelerator.TCG
     assert await accelerator_of(auto) is expected
-    monkeypatch.setattr(accelerating, "READY", "never")
-    monkeypatch.setattr(accelerating, "_PROBE_S", 0.3)
+    monkeypatch.setattr(accelerator, "READY", "never")
+    monkeypatch.setattr(accelerator, "_PROBE_S", 0.3)
     assert not await boots(host, Accelerator.TCG)
 
 

@@ -13,7 +13,7 @@ import pytest
 from alembic.config import Config
 from alembic.script import Script, ScriptDirectory
 
-from berth.adapters.bus.wire import Wire
+from berth.adapters.bus.message_codec import Wire
 from berth.adapters.ledger import SCHEMA, Schema, migrate, open_ledger, schema_of
 from berth.adapters.ledger.engine.codec import decode_event, encode_event
 from berth.domain.compute.decision import Decision

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from berth import __version__
-from berth.adapters.bus.wire import Wire
+from berth.adapters.bus.message_codec import Wire
 from berth.adapters.ledger.engine.codec import encode_event, event_kind
 from berth.adapters.ledger.schema_migration import SCHEMA
 from berth.domain.ledger.change import Alive, Event, Gone, Usage

@@ -1,6 +1,6 @@
 """The scheduler of a process: what it serves, and what it takes up by itself."""
 
-from berth.adapters.attestation.open_attestation import Access, OpenAttester
+from berth.adapters.open_attestation import Access, OpenAttester
 from berth.app.core import Core
 from berth.app.instrumented import placing_of
 from berth.app.run import Loop

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from berth.adapters.virt.accelerating import Accelerator
+from berth.adapters.virt.accelerator import Accelerator
 from berth.domain.errors import InvalidInputError
 
 _Text = Annotated[str, Meta(min_length=1, max_length=255)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from berth.adapters.attestation.open_attestation import Access, OpenAttester
+from berth.adapters.open_attestation import Access, OpenAttester
 from berth.domain.compute.attestation import Attestation
 from berth.domain.errors import InvalidInputError, UnavailableError
 

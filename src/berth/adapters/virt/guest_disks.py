@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from berth.adapters.virt import disks, offering
+from berth.adapters.virt import disks, nbd_export
 from berth.adapters.virt.guest_folder import GuestFolder
 from berth.adapters.virt.images import ImageFile
 from berth.adapters.virt.sizes import Size
@@ -49,7 +49,7 @@ async def copy_disks(folder: GuestFolder, sources: Mapping[str, str]) -> tuple[s
         DriverError: qemu-img failed.
     """
     for name, source in sources.items():
-        is_nbd = urlsplit(source).scheme == offering.SCHEME
+        is_nbd = urlsplit(source).scheme == nbd_export.SCHEME
         source_format = "raw" if is_nbd else "qcow2"
         await disks.copy(source, folder.disk(name), source_format=source_format)
     return tuple(name for name in _DISKS if name in sources)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from berth.adapters.zones.addresses import Addresses
-from berth.adapters.zones.answers import AnswerError, AnswerReader
+from berth.adapters.zones.responses import AnswerError, AnswerReader
 
 IDLE_S: Final = 4.0
 """Seconds after which an unused connection is not used again: servers of Berth close it after

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from berth.adapters.zones.answers import CONNECTION_HEADERS, AnswerError, AnswerReader, LostError
 from berth.adapters.zones.connections import ClosedError, Connections
+from berth.adapters.zones.responses import CONNECTION_HEADERS, AnswerError, AnswerReader, LostError
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zones.zone import Zone
 from berth.ports.zones import (

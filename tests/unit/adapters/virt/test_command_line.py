@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from berth.adapters.virt.accelerating import Accelerator
+from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.qemu.command_line import Sockets, command_line, guest_of, quoted
 from berth.adapters.virt.qemu.host import QemuHost

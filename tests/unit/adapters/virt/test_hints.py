@@ -2,7 +2,7 @@
 
 import gc
 
-from berth.adapters.virt.hints import Hints
+from berth.adapters.virt.guest_events import Hints
 from berth.ports.virt import GuestEvent, Power
 
 

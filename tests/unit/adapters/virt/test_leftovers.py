@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from berth.adapters.virt.disk_storage import Storage
 from berth.adapters.virt.guest_folder import GuestFolder
 from berth.adapters.virt.leftovers import folders_without
-from berth.adapters.virt.storing import Storage
 from berth.testing.builders import make_uuid
 
 VM, OTHER = make_uuid("instance", 1), make_uuid("instance", 2)
@@ -97,7 +97,7 @@ async def test_what_was_stored_before_the_guest_ran_again_is_not_taken_for_it(
         copies.append(source)
         await asyncio.to_thread(shutil.copyfile, source, target)
 
-    monkeypatch.setattr("berth.adapters.virt.storing.disks.copy", copy)
+    monkeypatch.setattr("berth.adapters.virt.disk_storage.disks.copy", copy)
     first, second = storages(tmp_path)
     guest, there = GuestFolder(tmp_path / "guests", VM), GuestFolder(tmp_path / "there", VM)
     folder(guest.path, "root.qcow2")

@@ -6,7 +6,7 @@ from typing import cast
 import msgspec
 import pytest
 
-from berth.adapters.virt.accelerating import Accelerator
+from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.libvirt.binding import Connect
 from berth.adapters.virt.libvirt.devices import free
 from berth.adapters.virt.libvirt.domain_xml import domain_xml

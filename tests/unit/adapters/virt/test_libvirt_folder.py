@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.adapters.virt.libvirt.roster import Folder
+from berth.adapters.virt.libvirt.guest_registry import Folder
 
 
 def test_a_folder_is_deleted_with_all_that_is_in_it(tmp_path: Path) -> None:

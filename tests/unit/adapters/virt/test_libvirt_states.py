@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.libvirt.binding import FROM_RPC, ErrorCode, VirtError
-from berth.adapters.virt.libvirt.inventory import cpu_models_of, instances_of
-from berth.adapters.virt.libvirt.moving import address_of, target_of
-from berth.adapters.virt.libvirt.refusals import (
+from berth.adapters.virt.libvirt.errors import (
     RefusedError,
     UnreachableError,
     refusal_of,
     told,
 )
+from berth.adapters.virt.libvirt.inventory import cpu_models_of, instances_of
+from berth.adapters.virt.libvirt.migration import address_of, target_of
 from berth.adapters.virt.libvirt.states import hint_of, is_moving, power_of
 from berth.domain.errors import DriverError
 from berth.ports.virt import Power

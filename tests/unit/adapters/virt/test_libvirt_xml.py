@@ -7,13 +7,13 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from berth.adapters.virt.accelerating import Accelerator
+from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.libvirt import record as records
 from berth.adapters.virt.libvirt.devices import devices_of
 from berth.adapters.virt.libvirt.domain_xml import Destination, domain_xml, moved_xml, name_of
 from berth.adapters.virt.libvirt.floating import ANYWHERE, Floating
-from berth.adapters.virt.libvirt.hardware_xml import (
+from berth.adapters.virt.libvirt.hardware import (
     check_devices,
     check_hardware,
     check_movable,

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from berth.adapters.attestation.fake import FakeAttester
 from berth.domain.compute.attestation import Attestation
 from berth.domain.compute.host import Service
 from berth.domain.ledger.write import Put
 from berth.services.fleet.attestation import ASKED_AT_ONCE, Attesting
 from berth.testing.builders import make_host, make_provider, make_service
+from berth.testing.fake_attester import FakeAttester
 from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, running
 
 VALID_S = 60.0

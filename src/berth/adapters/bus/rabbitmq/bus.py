@@ -9,14 +9,14 @@ from aiormq.channel import Channel
 from aiormq.exceptions import DeliveryError, PublishError
 from pamqp.commands import Basic
 
+from berth.adapters.bus.message_codec import Wire
 from berth.adapters.bus.rabbitmq.broker import routing_key
-from berth.adapters.bus.rabbitmq.calls import Call, Calls
-from berth.adapters.bus.rabbitmq.line import Line, Session
-from berth.adapters.bus.rabbitmq.servers import Servers
-from berth.adapters.bus.rabbitmq.serving import Serving
+from berth.adapters.bus.rabbitmq.command_consumers import Serving
+from berth.adapters.bus.rabbitmq.command_handlers import Servers
+from berth.adapters.bus.rabbitmq.connection import Line, Session
+from berth.adapters.bus.rabbitmq.pending_calls import Call, Calls
 from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
 from berth.adapters.bus.rabbitmq.watch import Watch
-from berth.adapters.bus.wire import Wire
 from berth.domain.errors import UnavailableError
 from berth.ports.bus import CONTEXT, Command
 

@@ -12,7 +12,7 @@ from aiormq.channel import Channel
 from pamqp.commands import Basic
 
 from berth.adapters.bus.notification_body import NotificationBody
-from berth.adapters.bus.rabbitmq.line import Line, Session
+from berth.adapters.bus.rabbitmq.connection import Line, Session
 from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
 from berth.domain.named_uuid import named_uuid
 from berth.ports.bus import CONTEXT

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from aiormq.channel import Channel
 from aiormq.exceptions import AMQPError, ChannelNotFoundEntity
 
-from berth.adapters.bus.rabbitmq.calls import Calls
-from berth.adapters.bus.rabbitmq.line import Session
+from berth.adapters.bus.rabbitmq.connection import Session
+from berth.adapters.bus.rabbitmq.pending_calls import Calls
 from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
 
 INTERVAL_S = 1.0

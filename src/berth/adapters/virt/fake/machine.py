@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from berth.adapters.virt.hints import Hints
+from berth.adapters.virt.guest_events import Hints
 from berth.domain.compute.flavor import Flavor
 from berth.ports.virt import GuestEvent, Power
 

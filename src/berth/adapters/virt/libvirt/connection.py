@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from berth.adapters.virt.libvirt import binding, domain_xml, states
 from berth.adapters.virt.libvirt.binding import Connect, Domain, ErrorCode
-from berth.adapters.virt.libvirt.refusals import RefusedError, UnreachableError, refusal_of
+from berth.adapters.virt.libvirt.errors import RefusedError, UnreachableError, refusal_of
 from berth.adapters.virt.threads import Threads
 from berth.domain.errors import DriverError
 from berth.ports.virt import GuestEvent

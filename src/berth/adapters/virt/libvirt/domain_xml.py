@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from berth.adapters.virt.accelerating import Accelerator
+from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.guest_folder import GuestFolder
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.libvirt.floating import ANYWHERE, Floating, listed
-from berth.adapters.virt.libvirt.hardware_xml import hardware_of
+from berth.adapters.virt.libvirt.hardware import hardware_of
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import NAMESPACE, PREFIX, Record, to_element
 

@@ -8,22 +8,22 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from berth.adapters.virt import offering
+from berth.adapters.virt import nbd_export
+from berth.adapters.virt.disk_storage import Storage
+from berth.adapters.virt.guest_events import Hints
 from berth.adapters.virt.guest_folder import tail, writing
-from berth.adapters.virt.hints import Hints
 from berth.adapters.virt.images import Images
 from berth.adapters.virt.inventory import Stock, report_of
 from berth.adapters.virt.leftovers import folders_without
-from berth.adapters.virt.libvirt import binding, hardware_xml, inventory, states
-from berth.adapters.virt.libvirt.building import Builder
+from berth.adapters.virt.libvirt import binding, hardware, inventory, states
+from berth.adapters.virt.libvirt.builder import Builder
 from berth.adapters.virt.libvirt.connection import Connection
+from berth.adapters.virt.libvirt.guest_registry import Roster, Seen
 from berth.adapters.virt.libvirt.host import LibvirtHost
-from berth.adapters.virt.libvirt.moving import Move, abort
+from berth.adapters.virt.libvirt.migration import Move, abort
+from berth.adapters.virt.libvirt.power_off import cut_off, press
 from berth.adapters.virt.libvirt.record import Record
-from berth.adapters.virt.libvirt.roster import Roster, Seen
-from berth.adapters.virt.libvirt.stopping import cut_off, press
 from berth.adapters.virt.sizes import Size
-from berth.adapters.virt.storing import Storage
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
@@ -168,8 +168,8 @@ class LibvirtDriver:
     async def resize(self, instance: Instance) -> bool:
         """Write down the new size, which a guest that is off has at once."""
         async with self._asked(instance.uuid) as (seen, known):
-            cells = hardware_xml.check_hardware(instance)
-            hardware_xml.check_devices(instance, known)
+            cells = hardware.check_hardware(instance)
+            hardware.check_devices(instance, known)
             changed = _changed(known, wanted=Size.of(instance.flavor), cells=cells)
             await self._roster.write(changed)
             if seen.power[0] in (Power.STOPPED, Power.CRASHED):
@@ -188,7 +188,7 @@ class LibvirtDriver:
         async with self._lock(instance.uuid):
             seen = await self._roster.find(instance.uuid)
             if seen is None:
-                hardware_xml.check_movable(instance)
+                hardware.check_movable(instance)
                 return (await self._build(instance, waits=True)).address
             if seen.record is None or not seen.record.waits:
                 raise BuildError(f"guest {instance.uuid} is here already")
@@ -250,12 +250,12 @@ class LibvirtDriver:
         """Have QEMU's storage daemon offer the disks, read-only."""
         async with self._asked(instance_uuid, Power.STOPPED) as (_, known):
             folder = self._roster.folder(instance_uuid)
-            if offering.stands(folder, known.disks, known.address):
+            if nbd_export.stands(folder, known.disks, known.address):
                 return known.address
-            await offering.withdraw(folder)
+            await nbd_export.withdraw(folder)
             # Whatever comes of it, somebody has to look for it before the guest starts.
-            await self._roster.write(_changed(known, address=offering.BEGUN))
-            address = await offering.offer(folder, known.disks, self._host.move_address)
+            await self._roster.write(_changed(known, address=nbd_export.BEGUN))
+            address = await nbd_export.offer(folder, known.disks, self._host.move_address)
             await self._roster.write(_changed(known, address=address))
             return address
 

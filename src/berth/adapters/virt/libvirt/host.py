@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from berth.adapters.virt.accelerating import Accelerator
+from berth.adapters.virt.accelerator import Accelerator
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree as ET
 
-from berth.adapters.virt.accelerating import Accelerator
+from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.inventory import Hypervisor
 from berth.adapters.virt.libvirt.binding import Connect
 from berth.adapters.virt.libvirt.host import LibvirtHost

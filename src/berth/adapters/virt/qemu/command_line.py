@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from berth.adapters.virt.accelerating import Accelerator
+from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.qemu.host import QemuHost
 from berth.adapters.virt.qemu.spec import Folder, Spec

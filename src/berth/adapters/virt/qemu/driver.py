@@ -5,20 +5,20 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
-from berth.adapters.virt import offering
+from berth.adapters.virt import nbd_export
+from berth.adapters.virt.disk_storage import Storage
+from berth.adapters.virt.guest_events import Hints
 from berth.adapters.virt.guest_folder import tail, writing
-from berth.adapters.virt.hints import Hints
 from berth.adapters.virt.images import Images
 from berth.adapters.virt.inventory import Stock, report_of
 from berth.adapters.virt.leftovers import folders_without
-from berth.adapters.virt.qemu import moving
-from berth.adapters.virt.qemu.building import Builder
+from berth.adapters.virt.qemu import migration
+from berth.adapters.virt.qemu.builder import Builder
+from berth.adapters.virt.qemu.guest_registry import Roster
 from berth.adapters.virt.qemu.host import QemuHost
 from berth.adapters.virt.qemu.machine import ARRIVED, Machine
-from berth.adapters.virt.qemu.roster import Roster
 from berth.adapters.virt.qemu.spec import UnwrittenError
 from berth.adapters.virt.sizes import Size
-from berth.adapters.virt.storing import Storage
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
@@ -59,7 +59,7 @@ class QemuDriver:
         self._stock = stock
         self._clock = clock
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._moves: dict[str, moving.Move] = {}
+        self._moves: dict[str, migration.Move] = {}
         self._arrivals: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -202,7 +202,7 @@ class QemuDriver:
         has_left = False
         try:
             async with self._asked(instance_uuid, *_LIVE) as machine:
-                move = moving.Move(machine, self._clock)
+                move = migration.Move(machine, self._clock)
                 self._moves[instance_uuid] = move
                 try:
                     await move.run(address)
@@ -228,12 +228,12 @@ class QemuDriver:
         """Have QEMU's storage daemon offer the disks, read-only."""
         async with self._asked(instance_uuid, Power.STOPPED) as machine:
             spec = machine.spec
-            if not offering.stands(machine.folder, spec.disks, spec.address):
-                await offering.withdraw(machine.folder)
+            if not nbd_export.stands(machine.folder, spec.disks, spec.address):
+                await nbd_export.withdraw(machine.folder)
                 # Whatever comes of it, somebody has to look for it before the guest starts.
-                machine.record(address=offering.BEGUN)
+                machine.record(address=nbd_export.BEGUN)
                 move_address = self._host.move_address
-                address = await offering.offer(machine.folder, spec.disks, move_address)
+                address = await nbd_export.offer(machine.folder, spec.disks, move_address)
                 machine.record(address=address)
             return machine.spec.address
 
@@ -329,7 +329,7 @@ class QemuDriver:
             machine.record(is_built=False)  # should the agent die now, the next one goes on with it
         await machine.quit()
         if machine.spec.address:
-            await offering.withdraw(machine.folder)
+            await nbd_export.withdraw(machine.folder)
         self._roster.remove(machine)
 
     def _lock(self, instance_uuid: str) -> asyncio.Lock:

@@ -8,7 +8,7 @@ from typing import cast
 import msgspec
 
 from berth.adapters.virt import processes
-from berth.adapters.virt.accelerating import Accelerator
+from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.images import ImageFile
 from berth.adapters.virt.processes import Process
 from berth.adapters.virt.qemu.command_line import Sockets, command_line

@@ -1,1 +1,0 @@
-"""Attestation services."""

@@ -1,0 +1,166 @@
+"""Messages between processes: commands and answers in MessagePack, within limits.
+
+Every message says its version. A reader takes messages of its own version with more at their end,
+which newer writers may add, and refuses those of another.
+"""
+
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from berth.adapters.bus.failures import Failure, error_of, failure_of
+from berth.domain.errors import BerthError, UnavailableError
+from berth.ports.bus import Command, Context
+
+R = TypeVar("R")
+
+VERSION: Final = 1
+
+
+class Letter(msgspec.Struct, array_like=True):
+    """A command on its way. `server` is None when it is for nobody in particular."""
+
+    version: int
+    topic: str
+    name: str
+    server: str | None
+    to_all: bool
+    request_id: str | None
+    deadline_s: float | None
+    traceparent: str | None
+    args: msgspec.Raw
+
+    @property
+    def context(self) -> Context:
+        """What goes with it."""
+        return Context(self.request_id, self.deadline_s, self.traceparent)
+
+
+class _Answer(msgspec.Struct, array_like=True):
+    """What came of a call: a failure, or a value."""
+
+    version: int
+    failure: Failure | None
+    value: msgspec.Raw
+
+
+class Wire:
+    """Writes and reads messages of at most so many bytes."""
+
+    def __init__(self, body_bytes_max: int) -> None:
+        self._body_bytes_max = body_bytes_max
+        self._encoder = msgspec.msgpack.Encoder()
+        self._letters = msgspec.msgpack.Decoder(Letter)
+        self._answers = msgspec.msgpack.Decoder(_Answer)
+        self._decoders: dict[type, msgspec.msgpack.Decoder[Any]] = {}
+
+    def letter(
+        self,
+        command: Command[Any, Any],
+        args: object,
+        context: Context,
+        *,
+        server: str | None = None,
+        to_all: bool = False,
+    ) -> bytes:
+        """Write a command.
+
+        Raises:
+            UnavailableError: it is larger than what the bus carries, or nested too deep.
+            TypeError: the arguments are of no type that can be sent, which is a mistake.
+        """
+        letter = Letter(
+            VERSION,
+            command.topic,
+            command.name,
+            server,
+            to_all,
+            context.request_id,
+            context.deadline_s,
+            context.traceparent,
+            self._raw(args),
+        )
+        return self._checked(self._encoder.encode(letter))
+
+    def read_letter(self, body: bytes) -> Letter:
+        """Read a command, all but its arguments.
+
+        Raises:
+            UnavailableError: it is no command, or one of another version.
+        """
+        if len(body) > self._body_bytes_max:
+            raise UnavailableError(f"a message of {len(body)} bytes came; that is too large")
+        letter: Letter = self._read(self._letters, body)
+        if letter.version != VERSION:
+            raise UnavailableError(
+                f"a message of version {letter.version} came, and this process knows {VERSION}; "
+                "run the same Berth everywhere"
+            )
+        return letter
+
+    def read_args(self, kind: type[R], letter: Letter) -> R:
+        """Read the arguments of a command.
+
+        Raises:
+            UnavailableError: they are not what the command takes here.
+            BerthError: they are, and break a rule.
+        """
+        return self._read(self._decoder(kind), letter.args)
+
+    def answer(self, value: object) -> bytes:
+        """Write the answer to a call.
+
+        Raises:
+            UnavailableError: it is larger than what the bus carries, or nested too deep.
+            TypeError: it is of no type that can be sent, which is a mistake.
+        """
+        return self._checked(self._encoder.encode(_Answer(VERSION, None, self._raw(value))))
+
+    def failure(self, error: BerthError) -> bytes:
+        """Write an error as the answer to a call; one that is too large is told in few words."""
+        try:
+            return self._checked(self._encode_failure(error))
+        except UnavailableError as too_large:
+            return self._encode_failure(too_large)
+
+    def read_answer(self, kind: type[R], body: bytes) -> R:
+        """Read the answer to a call.
+
+        Raises:
+            BerthError: what the server raised.
+            UnavailableError: the answer cannot be read.
+        """
+        answer: _Answer = self._read(self._answers, body)
+        if answer.failure is not None:
+            raise error_of(answer.failure)
+        return self._read(self._decoder(kind), answer.value)
+
+    def _encode_failure(self, error: BerthError) -> bytes:
+        answer = _Answer(VERSION, failure_of(error), msgspec.Raw(b"\xc0"))
+        return self._encoder.encode(answer)
+
+    def _raw(self, value: object) -> msgspec.Raw:
+        try:
+            return msgspec.Raw(self._encoder.encode(value))
+        except RecursionError as error:
+            raise UnavailableError("the message is nested too deep for the bus") from error
+
+    def _checked(self, body: bytes) -> bytes:
+        if len(body) > self._body_bytes_max:
+            raise UnavailableError(
+                f"the message has {len(body)} bytes, and the bus carries {self._body_bytes_max} "
+                "at most; see bus.body_bytes_max"
+            )
+        return body
+
+    def _decoder(self, kind: type[R]) -> msgspec.msgpack.Decoder[R]:
+        decoder = self._decoders.get(kind)
+        if decoder is None:
+            decoder = self._decoders[kind] = msgspec.msgpack.Decoder(kind)
+        return decoder
+
+    def _read(self, decoder: msgspec.msgpack.Decoder[R], body: bytes | msgspec.Raw) -> R:
+        try:
+            return decoder.decode(body)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            raise UnavailableError(f"a message cannot be read: {error}") from error

@@ -1,0 +1,215 @@
+"""Serving: queues and consumers as this process's servers need them, and what comes in by them."""
+
+import asyncio
+from collections import Counter
+from functools import partial
+from typing import Any, Final
+
+from aiormq.abc import ArgumentsType, DeliveredMessage
+from aiormq.channel import Channel
+from aiormq.exceptions import AMQPError
+from pamqp.commands import Basic
+
+from berth.adapters.bus.message_codec import Wire
+from berth.adapters.bus.rabbitmq.broker import (
+    DELIVERIES_MAX,
+    QUEUE_LENGTH_MAX,
+    QUEUE_UNUSED_MS,
+    Broker,
+    routing_key,
+)
+from berth.adapters.bus.rabbitmq.command_handlers import Key, Servers
+from berth.adapters.bus.rabbitmq.connection import Session
+from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
+from berth.domain.errors import BerthError
+from berth.ports.bus import Command
+from berth.ports.telemetry import Telemetry
+
+_COMMAND_QUEUE: Final[ArgumentsType] = {
+    "x-queue-type": "quorum",
+    "x-expires": QUEUE_UNUSED_MS,
+    "x-max-length": QUEUE_LENGTH_MAX,
+    "x-overflow": "reject-publish",
+    "x-delivery-limit": DELIVERIES_MAX,
+}
+_BY_ONE_QUEUE: Final[ArgumentsType] = {**_COMMAND_QUEUE, "x-single-active-consumer": True}
+_OWN_QUEUE: Final[ArgumentsType] = {"x-max-length": QUEUE_LENGTH_MAX}
+
+
+class Serving:
+    """What the broker sends to this process.
+
+    Commands for anybody come from a queue that all their servers share. What names a server of
+    this process, and what is for all servers, comes by a queue of its own, which goes with the
+    connection.
+    """
+
+    def __init__(
+        self, broker: Broker, servers: Servers, wire: Wire, telemetry: Telemetry, own: str
+    ) -> None:
+        self._broker = broker
+        self._servers = servers
+        self._wire = wire
+        self._telemetry = telemetry
+        self._own_prefix = f"{broker.prefix}.own.{own}"
+        self._sessions = 0
+        self._own = ""
+        self._channel: Channel | None = None
+        self._consumed: dict[Key | None, str] = {}
+        """Consumers of shared queues by what they serve, and that of the own queue by None."""
+        self._bound: dict[Key, Command[Any, Any]] = {}
+        self._fanouts: Counter[tuple[str, str]] = Counter()
+        self._turn = asyncio.Lock()
+        self._work: set[asyncio.Task[None]] = set()
+        self._changes = 0
+        self._told = 0
+
+    async def board(self, session: Session) -> None:
+        """Begin on a new connection."""
+        # A new name each time: the broker may not know yet that the last connection is gone.
+        self._sessions += 1
+        self._own = f"{self._own_prefix}.{self._sessions}"
+        self._channel = await session.channel(prefetch=self._broker.prefetch)
+        for exchange in (self._broker.commands, self._broker.fanout):
+            await self._declare(self._channel, exchange)
+        self.note_change()
+        await self.catch_up()
+
+    def alight(self) -> None:
+        """The connection is gone. What is being worked on goes on, and is given out again."""
+        self._channel = None
+        self._consumed.clear()
+        self._bound.clear()
+        self._fanouts.clear()
+
+    def note_change(self) -> None:
+        """Remember that the servers have changed."""
+        self._changes += 1
+
+    @property
+    def is_behind(self) -> bool:
+        """The servers have changed since the broker was told."""
+        return self._told != self._changes
+
+    async def catch_up(self) -> None:
+        """Have the broker send what the servers of now want."""
+        async with self._turn:
+            channel = self._channel
+            while self.is_behind and channel is not None:
+                changes = self._changes
+                wanted = {key: place.command for key, place in self._servers.places.items()}
+                for key in [*self._bound.keys() - wanted.keys()]:
+                    await self._leave(channel, key)
+                for key in [key for key in wanted if key not in self._bound]:
+                    await self._join(channel, key, wanted[key])
+                # A process may serve for ten thousand hosts, so it waits once for all bindings.
+                await self._declare(channel, self._broker.fanout)
+                self._told = changes
+
+    async def finish(self, timeout_s: float) -> None:
+        """Take nothing new, and wait for what is being worked on."""
+        channel = self._channel
+        try:
+            if channel is not None:
+                with broken_not_cancelled():
+                    for tag in self._consumed.values():
+                        await channel.basic_cancel(tag)
+        except (AMQPError, OSError, RuntimeError) as error:
+            # Without a connection nothing comes any more.
+            self._telemetry.event("serving_cut", reason=type(error).__name__)
+        if self._work:
+            await asyncio.wait(self._work, timeout=timeout_s)
+
+    async def _join(self, channel: Channel, key: Key, command: Command[Any, Any]) -> None:
+        topic, name, server = key
+        await self._own_queue(channel)
+        self._fanouts[topic, name] += 1
+        if self._fanouts[topic, name] == 1:
+            to_all = routing_key(topic, name)
+            await channel.queue_bind(self._own, self._broker.fanout, to_all, nowait=True)
+        exchange, to_key = self._broker.commands, routing_key(topic, name, server)
+        if server is None:
+            queue = self._broker.queue_of(command)
+            arguments = _BY_ONE_QUEUE if command.by_one else _COMMAND_QUEUE
+            await channel.queue_declare(queue, durable=True, arguments=arguments)
+            await channel.queue_bind(queue, exchange, to_key)
+            self._consumed[key] = await self._consume(channel, queue)
+        else:
+            await channel.queue_bind(self._own, exchange, to_key, nowait=True)
+        self._bound[key] = command
+
+    async def _leave(self, channel: Channel, key: Key) -> None:
+        topic, name, server = key
+        del self._bound[key]
+        if server is None:
+            await channel.basic_cancel(self._consumed.pop(key))
+        else:
+            to_key = routing_key(topic, name, server)
+            await channel.queue_unbind(self._own, self._broker.commands, to_key)
+        self._fanouts[topic, name] -= 1
+        if not self._fanouts[topic, name]:
+            to_key = routing_key(topic, name)
+            await channel.queue_unbind(self._own, self._broker.fanout, to_key)
+
+    async def _own_queue(self, channel: Channel) -> None:
+        if None not in self._consumed:
+            await channel.queue_declare(
+                self._own, exclusive=True, auto_delete=True, arguments=_OWN_QUEUE
+            )
+            self._consumed[None] = await self._consume(channel, self._own)
+
+    async def _declare(self, channel: Channel, exchange: str) -> None:
+        await channel.exchange_declare(exchange, exchange_type="direct", durable=True)
+
+    async def _consume(self, channel: Channel, queue: str) -> str:
+        consumed = await channel.basic_consume(queue, partial(self._on_message, channel))
+        assert consumed.consumer_tag is not None  # noqa: S101 - the broker gives every one a tag
+        return consumed.consumer_tag
+
+    async def _on_message(self, channel: Channel, message: DeliveredMessage) -> None:
+        # In a task of our own: those of the channel end with it.
+        task = asyncio.create_task(self._take(channel, message))
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def _take(self, channel: Channel, message: DeliveredMessage) -> None:
+        try:
+            letter = self._wire.read_letter(message.body)
+        except BerthError as error:
+            self._telemetry.failure("command_unreadable", error)
+            await self._answer(channel, message, self._wire.failure(error))
+            return
+        if self._servers.is_late(letter):
+            self._telemetry.event("command_expired", command=f"{letter.topic}.{letter.name}")
+            await self._answer(channel, message, b"")
+            return
+        await self._answer(channel, message, await self._servers.work(letter))
+
+    async def _answer(
+        self, channel: Channel, message: DeliveredMessage, answer: bytes | None
+    ) -> None:
+        """Send the answer to who waits for it, and tell the broker that the command is done.
+
+        Without an answer somebody else is to have the command.
+        """
+        properties, tag = message.header.properties, message.delivery_tag
+        if tag is None:
+            return
+        try:
+            with broken_not_cancelled():
+                if answer is None:
+                    await channel.basic_reject(tag, requeue=True, wait=False)
+                    return
+                if answer and properties.reply_to:
+                    await channel.basic_publish(
+                        answer,
+                        routing_key=properties.reply_to,
+                        properties=Basic.Properties(
+                            correlation_id=properties.correlation_id, message_id="-"
+                        ),
+                        wait=False,
+                    )
+                await channel.basic_ack(tag, wait=False)
+        except (AMQPError, OSError, RuntimeError) as error:
+            # The connection broke meanwhile: the broker gives the command to somebody again.
+            self._telemetry.event("answer_lost", reason=type(error).__name__)

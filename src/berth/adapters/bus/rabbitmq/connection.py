@@ -1,0 +1,190 @@
+"""The line: one connection to the broker, made again whenever it breaks."""
+
+import asyncio
+import logging
+import os
+import socket
+from random import Random
+from typing import Protocol
+
+import aio_pika
+from aio_pika.abc import AbstractConnection
+from aiormq.abc import AbstractChannel
+from aiormq.channel import Channel
+from aiormq.exceptions import AMQPError
+
+from berth.adapters.bus.rabbitmq.broker import Broker
+from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
+from berth.domain.errors import UnavailableError
+from berth.ports.telemetry import Telemetry
+
+_CONNECT_TIMEOUT_S = 10.0
+_OPEN_TIMEOUT_S = 30.0
+_CLOSE_TIMEOUT_S = 5.0
+_PAUSE_FIRST_S = 0.1
+_PAUSE_MAX_S = 5.0
+
+
+class Session:
+    """One life of the connection. It ends as a whole when any part of it breaks."""
+
+    def __init__(self, connection: AbstractConnection) -> None:
+        self._connection = connection
+        self._ended = asyncio.Event()
+        self.reason = "it was closed"
+        connection.close_callbacks.add(self._on_close)
+
+    async def channel(self, *, confirms: bool = False, prefetch: int = 0) -> Channel:
+        """Open a channel; when it breaks, so does the session.
+
+        With `confirms` each message is known to have arrived, or to have reached nobody.
+        """
+        channel = await self._connection.channel(
+            publisher_confirms=confirms, on_return_raises=confirms
+        )
+        channel.close_callbacks.add(self._on_close)
+        if prefetch:
+            await channel.set_qos(prefetch_count=prefetch)
+        inner = _inner(await channel.get_underlay_channel())
+        inner.on_consumer_cancel_callbacks.add(self._on_cancel)
+        return inner
+
+    async def spare_channel(self) -> Channel:
+        """Open a channel that may break alone."""
+        channel = await self._connection.channel(publisher_confirms=False)
+        return _inner(await channel.get_underlay_channel())
+
+    def end(self, reason: str) -> None:
+        """Give the session up, so that a new one is made."""
+        if not self._ended.is_set():
+            self.reason = reason
+            self._ended.set()
+
+    async def ended(self) -> None:
+        """Wait for the end."""
+        await self._ended.wait()
+
+    def _on_cancel(self, _: object) -> None:
+        self.end("the broker took a queue away")
+
+    def _on_close(self, _: object, error: BaseException | None = None) -> None:
+        self.end("it was closed" if error is None else f"{error!r}"[:300])
+
+
+class Rider(Protocol):
+    """Somebody who uses the line."""
+
+    async def board(self, session: Session) -> None:
+        """Set up what is needed on a new connection."""
+        ...
+
+    def alight(self, reason: str) -> None:
+        """The connection is gone, and all that was set up on it."""
+        ...
+
+
+class Line:
+    """Keeps one connection to a broker, with growing pauses while there is none.
+
+    Args:
+        broker: where to.
+        telemetry: told of connections and failures, never of the password.
+        rng: keeps many processes from coming back at the same moment.
+    """
+
+    def __init__(self, broker: Broker, telemetry: Telemetry, rng: Random) -> None:
+        self.broker = broker
+        self.telemetry = telemetry
+        self._rng = rng
+        self._riders: list[Rider] = []
+        for library in ("aio_pika", "aiormq"):
+            # They tell of each break with a traceback, and of strange messages with all of them.
+            logging.getLogger(library).setLevel(logging.CRITICAL)
+        self._up = asyncio.Event()
+        self._connections = 0
+
+    def add(self, rider: Rider) -> None:
+        """Add a rider; only before `run`."""
+        self._riders.append(rider)
+
+    @property
+    def is_up(self) -> bool:
+        """There is a connection, and all riders are set up."""
+        return self._up.is_set()
+
+    async def wait_until_up(self) -> None:
+        """Wait for that."""
+        await self._up.wait()
+
+    async def run(self) -> None:
+        """Keep a connection for ever."""
+        pause_s = _PAUSE_FIRST_S
+        while True:
+            connections = self._connections
+            try:
+                await self._ride()
+            except (AMQPError, OSError, RuntimeError, UnavailableError) as error:
+                self._tell(error)
+            if self._connections != connections:
+                pause_s = _PAUSE_FIRST_S
+            await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
+            pause_s = min(pause_s * 2, _PAUSE_MAX_S)
+
+    async def _ride(self) -> None:
+        """Make a connection and keep it until it breaks."""
+        connection = await self._connect()
+        session = Session(connection)
+        try:
+            async with asyncio.timeout(_OPEN_TIMEOUT_S):
+                with broken_not_cancelled():
+                    for rider in self._riders:
+                        await rider.board(session)
+            self._connections += 1
+            self._up.set()
+            self.telemetry.event("broker_connected", broker=self.broker.shown)
+            await session.ended()
+            raise UnavailableError(f"the connection to the broker broke: {session.reason}")
+        finally:
+            self._up.clear()
+            for rider in self._riders:
+                rider.alight(session.reason)
+            await self._hang_up(connection)
+
+    async def _connect(self) -> AbstractConnection:
+        broker = self.broker
+        with broken_not_cancelled():
+            return await aio_pika.connect(
+                broker.dial,
+                timeout=_CONNECT_TIMEOUT_S,
+                ssl_context=broker.tls(),
+                client_properties={
+                    "connection_name": f"berth {socket.gethostname()} {os.getpid()}"
+                },
+            )
+
+    async def _hang_up(self, connection: AbstractConnection) -> None:
+        """Close a connection; one that is broken already has nothing to say about that."""
+        try:
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                with broken_not_cancelled():
+                    await connection.close()
+        except (AMQPError, OSError, RuntimeError):
+            self.telemetry.event("broker_left_rudely", broker=self.broker.shown)
+
+    def _tell(self, error: Exception) -> None:
+        if not isinstance(error, UnavailableError):
+            # What libraries say may name the URL, with its password.
+            text = f"the broker at {self.broker.shown} cannot be used: {_words_of(error)}"
+            error = UnavailableError(text.replace(self.broker.url, self.broker.shown))
+        self.telemetry.failure("broker_unavailable", error)
+
+
+def _inner(channel: AbstractChannel) -> Channel:
+    """Return the channel below that of aio-pika, which takes half the time for each message."""
+    if not isinstance(channel, Channel):
+        raise UnavailableError("this aio-pika is not one that Berth knows; use another version")
+    return channel
+
+
+def _words_of(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]

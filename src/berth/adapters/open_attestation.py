@@ -1,0 +1,148 @@
+"""Open Attestation: the HTTP service that Nova's TrustedFilter asks (nova-behaviour.md 2.6).
+
+`POST <url>/PollHosts` with `{"count": 1, "hosts": ["node"]}` answers
+`{"hosts": [{"host_name": "node", "trust_lvl": "trusted", "vtime": "2026-11-21T12:00:00Z"}]}`.
+The time is that of the validation; a level counts for so long after it as is configured, which
+should be longer than the service itself keeps its answers.
+"""
+
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from berth.domain.compute.attestation import UNKNOWN, Attestation
+from berth.domain.errors import InvalidInputError, UnavailableError
+from berth.ports.clock import Clock
+
+_ANSWER_BYTES_MAX = 1024 * 1024
+_LEVEL_CHARS_MAX = 255
+_OTHER_FORMAT = "%a %b %d %H:%M:%S %Y"
+"""How some services write a time: `Sat Nov 21 12:00:00 2026`, in UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How the service is reached.
+
+    `url` ends before `/PollHosts`. `auth_blob` is sent as `x-auth-blob`. `ca_file` holds the
+    certificates to check the service's by; None takes those of the machine.
+    """
+
+    url: str
+    auth_blob: str = ""
+    ca_file: Path | None = None
+    timeout_s: float = 10.0
+
+
+class _State(msgspec.Struct):
+    host_name: str
+    trust_lvl: str
+    vtime: str = ""
+
+
+class _Answer(msgspec.Struct):
+    hosts: list[_State]
+
+
+_DECODER = msgspec.json.Decoder(_Answer)
+
+
+class OpenAttester:
+    """Asks an Open Attestation service; see the port `Attester`.
+
+    Args:
+        access: how to reach it.
+        clock: no validation counts as later than now.
+        valid_s: for how many seconds after its validation a level counts.
+        transport: what carries the requests; None is the network.
+
+    Raises:
+        InvalidInputError: the file of certificates cannot be read.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        clock: Clock,
+        *,
+        valid_s: float = 60.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._access = access
+        self._clock = clock
+        self.valid_s = valid_s
+        self._transport = transport
+        self._context = _context(access.ca_file)
+
+    async def attest(self, nodes: Sequence[str]) -> Mapping[str, Attestation]:
+        """See `Attester.attest`."""
+        try:
+            answer = _DECODER.decode(await self._poll(nodes))
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            reason = str(error) or type(error).__name__
+            raise UnavailableError(f"the attestation service failed: {reason}") from error
+        except msgspec.MsgspecError as error:
+            reason = f"the attestation service gave an answer that cannot be read: {error}"
+            raise UnavailableError(reason) from error
+        asked = frozenset(nodes)
+        return {one.host_name: self._read(one) for one in answer.hosts if one.host_name in asked}
+
+    async def _poll(self, nodes: Sequence[str]) -> bytes:
+        headers = {"accept": "application/json"}
+        if self._access.auth_blob:
+            headers["x-auth-blob"] = self._access.auth_blob
+        async with (
+            httpx.AsyncClient(
+                verify=self._context, timeout=self._access.timeout_s, transport=self._transport
+            ) as client,
+            client.stream(
+                "POST",
+                f"{self._access.url.rstrip('/')}/PollHosts",
+                json={"count": len(nodes), "hosts": list(nodes)},
+                headers=headers,
+            ) as response,
+        ):
+            response.raise_for_status()
+            body = bytearray()
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > _ANSWER_BYTES_MAX:
+                    raise httpx.DecodingError(f"more than {_ANSWER_BYTES_MAX} bytes")
+        return bytes(body)
+
+    def _read(self, state: _State) -> Attestation:
+        now_s = self._clock.now_s()
+        validated_s = _time_of(state.vtime)
+        if validated_s is None:
+            return Attestation(UNKNOWN, now_s + self.valid_s)
+        return Attestation(
+            state.trust_lvl[:_LEVEL_CHARS_MAX], min(validated_s, now_s) + self.valid_s
+        )
+
+
+def _time_of(text: str) -> float | None:
+    """Read a time in Unix seconds; None when it is none."""
+    for read in (datetime.fromisoformat, _read_other):
+        try:
+            found = read(text.strip())
+            return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            continue
+    return None
+
+
+def _read_other(text: str) -> datetime:
+    return datetime.strptime(text, _OTHER_FORMAT).replace(tzinfo=UTC)
+
+
+def _context(ca_file: Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        reason = f"{ca_file} holds no certificates that can be read ({error})"
+        raise InvalidInputError("attestation.ca_file", reason) from error

@@ -1,0 +1,162 @@
+"""Storing the disks of shelved guests in a folder that all hosts share."""
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import parse_qs, quote, urlsplit
+
+from berth.adapters.virt import disks, nbd_export
+from berth.adapters.virt.guest_folder import GuestFolder, writing
+from berth.adapters.virt.leftovers import leftover_of
+from berth.domain.compute.build_failure import BuildError, FailureCause
+from berth.domain.errors import DriverError
+from berth.ports.virt import Leftover
+
+_SCHEME = "stored"
+_OF_HOSTS = ".hosts"
+_ORIGIN = "origin"
+"""Beside the disks: what they were copied from, so that a repetition knows its own copy."""
+
+
+class Storage:
+    """The folder; None when there is none.
+
+    Beside the disks it has a folder of each host with a mark for all that the host has stored. A
+    mark is made before anything is copied, so whatever a crash leaves can be found by its host
+    alone, which looks at no more than its own.
+    """
+
+    def __init__(self, folder: Path | None, host: str) -> None:
+        self._folder = folder
+        self._host = quote(host, safe="").replace(".", "%2E")
+
+    async def store(self, folder: GuestFolder, uuid: str, names: Sequence[str]) -> str:
+        """Copy the disks of a guest, and return an address that every host understands.
+
+        What was stored of it before counts only if it is a copy of these very disks as they are
+        now: an earlier try may have been given up, and the guest has run since.
+
+        Raises:
+            DriverError: there is no such folder, or copying failed.
+        """
+        target = self._of(uuid)
+        origin = self._origin(folder, names)
+        if not _was_of(target, origin):
+            new = self._new(uuid)
+            mark = self._mark(uuid)
+            mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            mark.touch()
+            await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
+            new.mkdir(mode=0o700, parents=True)
+            for name in names:
+                await disks.copy(str(folder.disk(name)), new / f"{name}.qcow2")
+            (new / _ORIGIN).write_text(origin)
+            await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
+            await asyncio.to_thread(new.replace, target)
+        return f"{_SCHEME}:{uuid}"
+
+    def _origin(self, folder: GuestFolder, names: Sequence[str]) -> str:
+        """Return what tells a guest's disks, as they are now, from what they were before."""
+        found = [self._host]
+        for name in names:
+            at = folder.disk(name).stat()
+            found.append(f"{name} {at.st_ino} {at.st_size} {at.st_mtime_ns}")
+        return "\n".join(found)
+
+    async def drop(self, address: str) -> None:
+        """Delete stored disks; they may be gone already.
+
+        Raises:
+            DriverError: they cannot be deleted now; they are found again.
+        """
+        parts = urlsplit(address)
+        if parts.scheme != _SCHEME:
+            raise DriverError(f"{address[:200]!r} is no address of stored disks")
+        for path in (self._of(parts.path), self._new(parts.path)):
+            await asyncio.to_thread(_delete, path)
+        self._unmark(parts.path)
+
+    async def mine(self) -> list[Leftover]:
+        """Return all that this host has stored, and is there."""
+        return [] if self._folder is None else await asyncio.to_thread(self._mine)
+
+    def _mine(self) -> list[Leftover]:
+        found: list[Leftover] = []
+        marks = self._mark("any").parent
+        for mark in sorted(marks.iterdir()) if marks.is_dir() else ():
+            uuid = mark.name
+            paths = [path for path in (self._of(uuid), self._new(uuid)) if path.is_dir()]
+            if not paths:
+                self._unmark(uuid)  # another host has deleted it
+                continue
+            written = [leftover_of(path, uuid) for path in paths]
+            found.append(
+                Leftover(
+                    uuid,
+                    since_s=max(one.since_s for one in written),
+                    size_bytes=sum(one.size_bytes for one in written),
+                    address=f"{_SCHEME}:{uuid}",
+                )
+            )
+        return found
+
+    def _unmark(self, uuid: str) -> None:
+        mark = self._mark(uuid)
+        mark.unlink(missing_ok=True)
+        for folder in (mark.parent, mark.parent.parent):
+            with suppress(OSError):
+                folder.rmdir()  # which it cannot be while there is anything in it
+
+    def _mark(self, uuid: str) -> Path:
+        return self._of(uuid).parent / _OF_HOSTS / self._host / uuid
+
+    def sources(self, address: str) -> dict[str, str]:
+        """Return where the disks of an address can be copied from, by name.
+
+        Raises:
+            BuildError: nothing is there, or it is no such address.
+        """
+        parts = urlsplit(address)
+        if parts.scheme == _SCHEME:
+            try:
+                folder = self._of(parts.path)
+                with writing():
+                    is_there, files = folder.is_dir(), sorted(folder.glob("*.qcow2"))
+            except DriverError as error:
+                raise BuildError(str(error)) from error
+            if not is_there:
+                reason = f"nothing is stored at {address[:200]!r}"
+                raise BuildError(reason, cause=FailureCause.NETWORK)
+            return {path.stem: str(path) for path in files}
+        if parts.scheme == nbd_export.SCHEME:
+            (names, *_) = parse_qs(parts.query).get("disks", [""])
+            found = [name for name in names.split(",") if name]
+            return {name: f"{parts.scheme}://{parts.netloc}/{name}" for name in found}
+        raise BuildError(f"{address[:200]!r} is no address that disks can be fetched from")
+
+    def _new(self, uuid: str) -> Path:
+        """Return where disks are copied to before all of them are there."""
+        return self._of(uuid).with_name(f".{uuid}.new")
+
+    def _of(self, uuid: str) -> Path:
+        if self._folder is None:
+            raise DriverError("no storage_dir is set, so there is no place to store disks")
+        if not uuid or "/" in uuid or uuid.startswith("."):
+            raise DriverError(f"{uuid[:80]!r} is no uuid of stored disks")
+        return self._folder / uuid
+
+
+def _delete(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    with writing():
+        if path.exists():
+            raise DriverError(f"{path} cannot be deleted")
+
+
+def _was_of(target: Path, origin: str) -> bool:
+    try:
+        return (target / _ORIGIN).read_text() == origin
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,170 @@
+"""Building guests: their disks, their descriptions, and their start."""
+
+import asyncio
+from collections.abc import Mapping
+
+import msgspec
+
+from berth.adapters.virt import guest_disks, nbd_export
+from berth.adapters.virt.accelerator import Accelerator, accelerator_of
+from berth.adapters.virt.images import ImageFile, ImageFormat, Images, image_of
+from berth.adapters.virt.libvirt import devices, migration
+from berth.adapters.virt.libvirt.binding import Connect, Domain
+from berth.adapters.virt.libvirt.connection import Connection
+from berth.adapters.virt.libvirt.domain_xml import domain_xml
+from berth.adapters.virt.libvirt.floating import Floating, floating_for
+from berth.adapters.virt.libvirt.guest_registry import Roster, Seen
+from berth.adapters.virt.libvirt.hardware import check_hardware
+from berth.adapters.virt.libvirt.host import LibvirtHost
+from berth.adapters.virt.libvirt.record import Record
+from berth.adapters.virt.sizes import Size
+from berth.domain.compute.build_failure import BuildError, FailureCause
+from berth.domain.compute.instance import Instance
+from berth.ports.virt import Power
+
+_changed = msgspec.structs.replace
+
+
+class Builder:
+    """Makes and starts guests of one host."""
+
+    def __init__(
+        self, host: LibvirtHost, images: Images, connection: Connection, roster: Roster
+    ) -> None:
+        self._host = host
+        self._images = images
+        self._connection = connection
+        self._roster = roster
+        self._accelerator: Accelerator | None = None
+        self._choosing = asyncio.Lock()
+
+    async def accelerator(self) -> Accelerator:
+        """Return what the guests run on; it is found out once, and libvirt is not asked."""
+        if self._accelerator is None:
+            self._accelerator = await accelerator_of(self._host)
+        return self._accelerator
+
+    async def build(
+        self,
+        instance: Instance,
+        *,
+        waits: bool = False,
+        disks_at: Mapping[str, str] | None = None,
+    ) -> Record:
+        """Make the disks and the description of a guest; it does not run yet.
+
+        Args:
+            instance: what it is for.
+            waits: it is the target of a live migration: what its disks hold is yet to come.
+            disks_at: copy the disks from here, by name.
+
+        Raises:
+            BuildError, DriverError: it could not be made; something of it may be left.
+        """
+        image = image_of(instance, self._images)
+        folder, size = self._roster.folder(instance.uuid), Size.of(instance.flavor)
+        if disks_at is not None:
+            folder.make_private(disks_at)  # while they are copied, too
+            copied = await guest_disks.copy_disks(folder, disks_at)
+            names = await guest_disks.fit_disks(folder, copied, size)
+        else:
+            names = await guest_disks.make_disks(folder, image, size, is_blank=waits)
+        folder.make_private(names)
+        made = Record(
+            instance.uuid,
+            self._host.name,
+            image.image_id,
+            self._host.machine,
+            size,
+            size,
+            disks=names,
+            power=Power.STOPPED,
+            needs_image=not image.is_disk or image.direct_kernel is not None,
+            waits=waits,
+            cells=check_hardware(instance),
+        )
+        if waits:
+            floating = await self._floating(made)
+            address = migration.address_of(self._host, made.uuid, image, floating)
+            made = _changed(made, address=address)
+        # Until it is described nobody sees which devices a guest has.
+        async with self._choosing:
+            chosen = await self._connection.call(
+                lambda connect: devices.free(connect, instance.assignment)
+            )
+            made = _changed(made, devices=chosen)
+            await self._define(made, image)
+        folder.finish()
+        return made
+
+    async def start(self, seen: Seen, known: Record) -> None:
+        """Start a guest that is off, from its memory when that is kept.
+
+        Raises:
+            DriverError: it could not be started; it is as it was.
+        """
+        folder = self._roster.folder(known.uuid)
+        folder.leave(leaves=False)  # a move that somebody has died over did not take place
+        known = await self.withdraw(known)
+        if not seen.is_saved:
+            known = await self.settle_size(known)
+            running = _changed(known, power=Power.RUNNING, reason="")
+            # Described anew, so that it has what the settings say now.
+            await self._define(running, self._image(known))
+        elif known.power is not Power.RUNNING:
+            await self._roster.write(_changed(known, power=Power.RUNNING, reason=""))
+        try:
+            await self._connection.on(known.uuid, _create)
+        except BaseException:
+            await self._roster.write(known)
+            raise
+
+    async def withdraw(self, known: Record) -> Record:
+        """Offer the disks of a guest no more, and return what is known of it then.
+
+        Raises:
+            DriverError: whoever offers them cannot be ended.
+        """
+        if known.address:
+            await nbd_export.withdraw(self._roster.folder(known.uuid))
+            known = _changed(known, address="")
+            await self._roster.write(known)
+        return known
+
+    async def settle_size(self, known: Record) -> Record:
+        """Give a guest that is off the size that it is to have."""
+        if known.size == known.wanted:
+            return known
+        folder = self._roster.folder(known.uuid)
+        names = await guest_disks.fit_disks(folder, known.disks, known.wanted)
+        folder.make_private(name for name in names if name not in known.disks)
+        known = _changed(known, size=known.wanted, disks=names)
+        await self._roster.write(known)
+        return known
+
+    async def _define(self, known: Record, image: ImageFile) -> None:
+        accelerator, floating = await self.accelerator(), await self._floating(known)
+        xml = domain_xml(self._host, accelerator, known, image, floating=floating)
+
+        def define(connect: Connect) -> None:
+            connect.defineXML(xml)
+
+        await self._connection.call(define)
+
+    async def _floating(self, known: Record) -> Floating:
+        return await asyncio.to_thread(floating_for, known, self._host.dedicated_cpus)
+
+    def _image(self, known: Record) -> ImageFile:
+        """Return what a guest boots; one with a disk of its own no longer needs the image."""
+        image = self._images.get(known.image_id)
+        if image is not None:
+            return image
+        if known.needs_image or guest_disks.ROOT not in known.disks:
+            reason = f"this host has no file of image {known.image_id!r}"
+            raise BuildError(reason, cause=FailureCause.IMAGE)
+        return ImageFile(known.image_id, self._host.state_dir, ImageFormat.QCOW2)
+
+
+def _create(domain: Domain) -> None:
+    if not domain.isActive():
+        domain.create()

@@ -1,0 +1,83 @@
+"""Ending guests: asking them first, and without asking."""
+
+import asyncio
+from collections.abc import Callable
+
+from berth.adapters.virt.libvirt import binding
+from berth.adapters.virt.libvirt.binding import Domain, ErrorCode
+from berth.adapters.virt.libvirt.connection import Connection, is_gone, tolerant
+from berth.adapters.virt.libvirt.errors import RefusedError
+from berth.domain.errors import DriverError
+from berth.ports.clock import Clock
+
+_POLL_S = 0.05
+_PRESS_NS = 2_000_000_000
+"""A guest that is not listening yet has not heard the power button, so it is pressed again."""
+
+
+async def press(connection: Connection, clock: Clock, uuid: str, grace_s: float) -> bool:
+    """Press the power button until a guest has turned itself off, or the time is over.
+
+    What libvirt refuses meanwhile is tried again until then.
+
+    Returns:
+        Whether libvirt has answered all that it was asked. Where QEMU hangs it has not, and until
+        it has it does nothing else to the guest but end it.
+
+    Raises:
+        RefusedError: there is no such guest.
+    """
+    now_ns = press_ns = clock.ticks_ns()
+    until_ns = now_ns + int(grace_s * 1e9)
+    try:
+        while now_ns < until_ns:
+            if await _in_time(connection, uuid, _is_active, until_ns - now_ns) is False:
+                break
+            if now_ns >= press_ns:
+                await _in_time(connection, uuid, _press, until_ns - clock.ticks_ns())
+                press_ns += _PRESS_NS
+            await clock.sleep(_POLL_S)
+            now_ns = clock.ticks_ns()
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _in_time(
+    connection: Connection, uuid: str, work: Callable[[Domain], bool], left_ns: int
+) -> bool | None:
+    """Do something with a guest; None when that fails.
+
+    Raises:
+        RefusedError: there is no such guest.
+        TimeoutError: it is not over in time; it goes on, and nobody waits for it any more.
+    """
+    try:
+        async with asyncio.timeout(left_ns / 1e9):
+            return await connection.on(uuid, work, is_long=True)
+    except DriverError as error:
+        if isinstance(error, RefusedError) and is_gone(error):
+            raise
+        return None
+
+
+def _is_active(domain: Domain) -> bool:
+    return bool(domain.isActive())
+
+
+def cut_off(domain: Domain) -> None:
+    """End a guest without asking it, and forget its memory; one that is off stays so.
+
+    libvirt kills the process before it waits for what else it does with the guest, so this helps
+    with a QEMU that hangs too.
+    """
+    if domain.isActive():
+        tolerant(ErrorCode.OPERATION_INVALID, lambda one: one.destroy(), domain)
+    if domain.hasManagedSaveImage():
+        domain.managedSaveRemove()
+
+
+def _press(domain: Domain) -> bool:
+    flags = binding.ACPI_BUTTON
+    invalid = ErrorCode.OPERATION_INVALID
+    return tolerant(invalid, lambda one: one.shutdownFlags(flags), domain) is not None

@@ -1,0 +1,85 @@
+"""Offering the disks of stopped guests to other hosts over NBD, by QEMU's storage daemon."""
+
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from berth.adapters.virt import processes
+from berth.adapters.virt.greeting import greeted
+from berth.adapters.virt.guest_folder import GuestFolder
+from berth.adapters.virt.processes import Process
+from berth.domain.errors import DriverError
+
+SCHEME = "nbd"
+BEGUN = "nbd:"
+"""Stands for an address while there is none yet."""
+_PROGRAM = "qemu-storage-daemon"
+_START_S = 10.0
+_END_S = 5.0
+
+
+async def offer(folder: GuestFolder, names: Sequence[str], host: str) -> str:
+    """Start a daemon that lets others read the disks, and return its address.
+
+    Raises:
+        DriverError: it cannot be started.
+    """
+    if not names:
+        return f"{SCHEME}:?disks="
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listening:
+        listening.bind((host, 0))
+        listening.listen(8)
+        (fd,) = processes.inherited_fds([listening.fileno()])
+        argv = [_PROGRAM, "--nbd-server", f"addr.type=fd,addr.str={fd}", *_exports(folder, names)]
+        try:
+            process = processes.start(argv, fds=[listening.fileno()], output=folder.errors)
+        except OSError as error:
+            raise DriverError(f"{_PROGRAM} cannot be started: {error.strerror}") from error
+        port = int(listening.getsockname()[1])
+    try:
+        await greeted(host, port, within_s=_START_S)
+    except DriverError as error:
+        process.kill()
+        await process.wait(_END_S)
+        raise DriverError(f"{_PROGRAM}: {folder.last_error() or error}") from error
+    bracketed = f"[{host}]" if ":" in host else host
+    return f"{SCHEME}://{bracketed}:{port}/?{urlencode({'disks': ','.join(names)})}"
+
+
+def stands(folder: GuestFolder, names: Sequence[str], address: str) -> bool:
+    """Tell whether an address is one where the disks are offered."""
+    if address in ("", BEGUN) or urlsplit(address).scheme != SCHEME:
+        return False
+    return not names or offering(folder) is not None
+
+
+def offering(folder: GuestFolder) -> Process | None:
+    """Return the daemon that offers the disks in a folder, if there is one."""
+
+    def of_folder(words: Sequence[str]) -> str | None:
+        is_daemon = Path(words[0]).name == _PROGRAM
+        return "it" if is_daemon and any(str(folder.path) in word for word in words) else None
+
+    return processes.find(of_folder).get("it")
+
+
+async def withdraw(folder: GuestFolder) -> None:
+    """End an offer; without one that is a success."""
+    if (process := offering(folder)) is not None:
+        process.kill()
+        if not await process.wait(_END_S):
+            raise DriverError(f"process {process.pid}, which offers disks, does not end")
+
+
+def _exports(folder: GuestFolder, names: Sequence[str]) -> list[str]:
+    words: list[str] = []
+    for name in names:
+        file = {"driver": "file", "filename": str(folder.disk(name))}
+        node = {"driver": "qcow2", "node-name": name, "read-only": True, "file": file}
+        words += ["--blockdev", msgspec.json.encode(node).decode()]
+        words += ["--export", f"type=nbd,id={name},node-name={name},name={name},writable=off"]
+    return words

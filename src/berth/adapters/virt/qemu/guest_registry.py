@@ -1,0 +1,172 @@
+"""The roster: the guests of a host, as folders and processes say."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from berth.adapters.virt import nbd_export, processes
+from berth.adapters.virt.owning import own
+from berth.adapters.virt.processes import Process
+from berth.adapters.virt.qemu import migration
+from berth.adapters.virt.qemu.command_line import guest_of
+from berth.adapters.virt.qemu.host import QemuHost
+from berth.adapters.virt.qemu.machine import Machine
+from berth.adapters.virt.qemu.qmp import QmpError
+from berth.adapters.virt.qemu.spec import Folder, Spec, UnwrittenError
+from berth.domain.errors import DriverError
+from berth.ports.clock import Clock
+from berth.ports.virt import GuestEvent, Power
+
+_END_S = 5.0
+
+
+class Roster:
+    """Finds guests; those of before are adopted at the first question."""
+
+    def __init__(self, host: QemuHost, clock: Clock, tell: Callable[[GuestEvent], None]) -> None:
+        self._host = host
+        self._clock = clock
+        self._tell = tell
+        self._machines: dict[str, Machine] = {}
+        self._adopting = asyncio.Lock()
+        self._has_adopted = False
+
+    def __contains__(self, instance_uuid: str) -> bool:
+        return instance_uuid in self._machines
+
+    async def machines(self) -> list[Machine]:
+        """Return all guests of the host."""
+        await self._adopt()
+        return list(self._machines.values())
+
+    async def get(self, instance_uuid: str) -> Machine | None:
+        """Return a guest as it was last known; None when it is not here."""
+        await self._adopt()
+        return self._machines.get(instance_uuid)
+
+    async def find(self, instance_uuid: str) -> Machine | None:
+        """Return a guest, as it is now; None when it is not here.
+
+        Nobody else may work on it: what somebody has given up building is cleared away.
+        """
+        machine = await self.get(instance_uuid)
+        if machine is None:
+            return None
+        if machine.spec.is_built:
+            await self.settle(machine)
+        else:
+            await machine.quit()
+            self.remove(machine)
+        return self._machines.get(instance_uuid)
+
+    async def settle(self, machine: Machine) -> str:
+        """Take up what has happened to a guest meanwhile.
+
+        Returns:
+            Why its process does not answer, or cannot be said to have ended, if that is so.
+        """
+        machine.folder.trim_console()
+        try:
+            if machine.spec.is_saving:
+                await machine.settle_saving()
+            status = await machine.status()
+            if machine.spec.waits:
+                if not status:
+                    await machine.quit()  # nothing came, and QEMU has given up
+                    self.remove(machine)
+                else:
+                    await migration.arrive(machine)
+            elif status == "shutdown":
+                machine.record(power=Power.STOPPED, reason="it turned itself off")
+                await machine.quit()
+        except (QmpError, UnwrittenError) as error:
+            return str(error)
+        return ""
+
+    async def orphans(self) -> list[str]:
+        """Return the uuids of guests that run and have no folder."""
+        await self._adopt()
+        known = set(self._machines)
+        running = await self._running()
+        # One that is made or destroyed while the processes are listed is none.
+        return sorted(running.keys() - known - self._machines.keys())
+
+    async def end_orphan(self, instance_uuid: str) -> None:
+        """End the process of a guest that is not known, and delete what is in its folder."""
+        process = (await self._running()).get(instance_uuid)
+        if process is not None:
+            process.kill()
+            if not await process.wait(_END_S):
+                raise DriverError(f"process {process.pid} of {instance_uuid} does not end")
+        Folder(self._host.state_dir, instance_uuid).remove()
+
+    def add(self, spec: Spec) -> Machine:
+        """Take up a new guest, and make its folder."""
+        machine = self._machine(spec)
+        machine.folder.make()
+        machine.folder.write(spec)
+        self._machines[spec.uuid] = machine
+        return machine
+
+    def remove(self, machine: Machine) -> None:
+        """Delete a guest that has no process."""
+        machine.folder.remove()
+        self._machines.pop(machine.spec.uuid, None)
+
+    async def close(self) -> None:
+        """Let go of the guests."""
+        for machine in self._machines.values():
+            await machine.detach()
+        self._machines.clear()
+        self._has_adopted = False
+
+    async def _adopt(self) -> None:
+        async with self._adopting:
+            if self._has_adopted:
+                return
+            self._host.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            own(self._host.state_dir, self._host.name)
+            running = await self._running()
+            for path in sorted(self._host.state_dir.glob("[!.]*")):
+                folder = Folder(self._host.state_dir, path.name)
+                try:
+                    spec = folder.read()
+                except DriverError:
+                    continue  # should it run it is an orphan, and nobody writes over its disks
+                if spec is not None and spec.is_built:
+                    self._machines[spec.uuid] = self._machine(spec)
+                elif spec is not None:
+                    await self._clear(folder, running.pop(spec.uuid, None))
+            await asyncio.gather(
+                *(
+                    self._take_up(machine, running[uuid])
+                    for uuid, machine in self._machines.items()
+                    if uuid in running
+                )
+            )
+            self._has_adopted = True
+
+    async def _clear(self, folder: Folder, process: Process | None) -> None:
+        """Go on with what an agent has begun to destroy, or has not built to the end."""
+        if process is not None:
+            process.kill()
+            await process.wait(_END_S)
+        await nbd_export.withdraw(folder)
+        folder.remove()
+
+    async def _take_up(self, machine: Machine, process: Process) -> None:
+        try:
+            await machine.attach(process)
+        except QmpError:
+            return  # it is tried again whenever somebody asks about it
+        if machine.spec.power not in (Power.RUNNING, Power.PAUSED):
+            # The agent died when it had started the guest, or was about to end it.
+            machine.record(power=Power.RUNNING, reason="")
+
+    def _machine(self, spec: Spec) -> Machine:
+        return Machine(self._host, self._clock, spec, self._tell)
+
+    async def _running(self) -> dict[str, Process]:
+        def of_host(words: Sequence[str]) -> str | None:
+            return guest_of(words, self._host.name)
+
+        return await asyncio.to_thread(processes.find, of_host)

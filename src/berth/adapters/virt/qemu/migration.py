@@ -1,0 +1,234 @@
+"""Live migration between two QEMUs: the memory, and the disks beside it as NBD mirrors.
+
+With disks the order matters: the source's mirrors end while its guest stands still for the last
+time, and only then does the target take the memory that is left and close its NBD server.
+"""
+
+import contextlib
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import cast
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from berth.adapters.virt.greeting import greeted
+from berth.adapters.virt.qemu.machine import Machine
+from berth.adapters.virt.qemu.qmp import QmpError
+from berth.domain.errors import DriverError, MigrationError, UnavailableError
+from berth.ports.clock import Clock
+
+_SCHEME = "qemu"
+_POLL_S = 0.02
+_ARRIVING = ("inmigrate", "finish-migrate", "")
+_UNDER_WAY = ("setup", "active", "device", "pre-switchover", "wait-unplug")
+_FAILED = ("failed", "cancelled")
+# The target says at the end whether it has all; without that the source would not know.
+_BOTH = {"events": True, "return-path": True}
+
+
+async def expect(machine: Machine, address: str) -> str:
+    """Have a QEMU that was started to wait listen, and return where.
+
+    Args:
+        machine: the guest.
+        address: of this host, as others reach it.
+    """
+    await machine.set_capabilities(_BOTH)
+    ports: dict[str, str | int] = {}
+    if machine.spec.disks:
+        ports["disks"] = await _export_disks(machine, address)
+        ports["names"] = ",".join(machine.spec.disks)
+    await machine.execute("migrate-incoming", {"uri": f"tcp:{_bracketed(address)}:0"})
+    state = await machine.ask("query-migrate")
+    (listening, *_) = cast("list[dict[str, str]]", state["socket-address"])
+    query = f"?{urlencode(ports)}" if ports else ""
+    return f"{_SCHEME}://{_bracketed(address)}:{listening['port']}/{machine.spec.uuid}{query}"
+
+
+async def arrive(machine: Machine) -> bool:
+    """Let a guest go on that has arrived, and tell whether it has."""
+    status = await machine.status()
+    if status in _ARRIVING:
+        return False
+    if machine.spec.disks and status != "running":
+        state = (await machine.ask("query-migrate")).get("status")
+        if state != "completed":
+            return False
+        with contextlib.suppress(QmpError):  # it has, and then something came in between
+            await machine.execute("nbd-server-stop")
+        await machine.execute("cont")
+    machine.record(waits=False)
+    return True
+
+
+class Move:
+    """One live migration away from here."""
+
+    def __init__(self, machine: Machine, clock: Clock) -> None:
+        self._machine = machine
+        self._clock = clock
+        self._is_cancelled = False
+
+    async def cancel(self) -> None:
+        """Have it fail."""
+        self._is_cancelled = True
+        with contextlib.suppress(DriverError):
+            await self._machine.execute("migrate_cancel")
+
+    async def run(self, address: str) -> None:
+        """Move the guest; afterwards its process here stands still.
+
+        One that was under way when its agent died is taken up where it is.
+
+        Raises:
+            MigrationError: it goes on here.
+            UnavailableError: QEMU does not say whether it has moved.
+        """
+        machine = self._machine
+        ran = await machine.status() == "running"
+        try:
+            state = (await machine.ask("query-migrate")).get("status")
+            if state in _UNDER_WAY or await machine.status() == "postmigrate":
+                await self._follow()
+            else:
+                await self._begin(address)
+        except DriverError as error:
+            if await self._has_left():
+                return
+            await self._go_on(ran=ran)
+            uuid = machine.spec.uuid
+            raise MigrationError(f"guest {uuid} stays: {error}") from error
+
+    async def _begin(self, address: str) -> None:
+        parts = urlsplit(address)
+        if parts.scheme != _SCHEME or not parts.hostname or parts.port is None:
+            raise DriverError(f"{address[:200]!r} is no address of a QEMU driver")
+        host, query = parts.hostname, parse_qs(parts.query)
+        has_disks = bool(self._machine.spec.disks)
+        if has_disks and query.get("names") != [",".join(self._machine.spec.disks)]:
+            # QEMU would take the one for the other where both have as many.
+            raise DriverError("the target has other disks; the guest's size is yet to be settled")
+        if has_disks and await self._machine.status() != "running":
+            raise DriverError("a paused guest with disks cannot move; let it go on first")
+        capabilities = {**_BOTH, "pause-before-switchover": has_disks}
+        await self._machine.set_capabilities(capabilities)
+        async with self._mirrors(host, query.get("disks", [""])[0]):
+            self._check()
+            uri = f"tcp:{_bracketed(host)}:{parts.port}"
+            await self._machine.execute("migrate", {"uri": uri})
+            await self._follow()
+
+    async def _follow(self) -> None:
+        """Wait for the end of the migration."""
+        while True:
+            state = await self._machine.ask("query-migrate")
+            status = state.get("status")
+            if status == "completed":
+                return
+            if status in _FAILED:
+                raise DriverError(str(state.get("error-desc") or f"the migration has {status}"))
+            if status == "pre-switchover":
+                await self._end_mirrors()
+                await self._machine.execute("migrate-continue", {"state": "pre-switchover"})
+            await self._clock.sleep(_POLL_S)
+
+    @asynccontextmanager
+    async def _mirrors(self, host: str, port: str) -> AsyncGenerator[None]:
+        """Copy the disks to the target, and what the guest writes there as well."""
+        disks = self._machine.spec.disks
+        if disks and not port:
+            raise DriverError("the target takes no disks, and this guest has some")
+        if disks:
+            # QEMU itself would stand still, with its guest, until somebody is there.
+            await greeted(host, int(port))
+            await self._clear_mirrors()  # of an agent that has died meanwhile
+        try:
+            for name in disks:
+                await self._mirror(name, host, port)
+            while not all(job.get("ready") for job in await self._jobs()):
+                self._check()
+                await self._clock.sleep(_POLL_S)
+            if len(await self._jobs()) != len(disks):
+                raise DriverError("a disk could not be copied")
+            yield
+        finally:
+            await self._clear_mirrors()
+
+    async def _clear_mirrors(self) -> None:
+        """End all copying, whatever comes of it."""
+        with contextlib.suppress(DriverError):
+            await self._end_mirrors(force=True)
+        for name in self._machine.spec.disks:
+            with contextlib.suppress(DriverError):
+                await self._machine.execute("blockdev-del", {"node-name": f"move-{name}"})
+
+    async def _mirror(self, name: str, host: str, port: str) -> None:
+        server = {"type": "inet", "host": host, "port": port}
+        node = {"driver": "nbd", "node-name": f"move-{name}", "server": server, "export": name}
+        await self._machine.execute("blockdev-add", node)
+        job = {"job-id": f"move-{name}", "device": name, "target": f"move-{name}", "sync": "full"}
+        await self._machine.execute("blockdev-mirror", job)
+
+    async def _jobs(self) -> list[dict[str, object]]:
+        found = await self._machine.execute("query-block-jobs")
+        return cast("list[dict[str, object]]", found)
+
+    async def _end_mirrors(self, *, force: bool = False) -> None:
+        for job in await self._jobs():
+            with contextlib.suppress(DriverError):  # it may have come to its end by itself
+                await self._machine.execute(
+                    "block-job-cancel", {"device": job["device"], "force": force}
+                )
+        while await self._jobs():
+            await self._clock.sleep(_POLL_S)
+
+    def _check(self) -> None:
+        if self._is_cancelled:
+            raise DriverError("it was cancelled")
+
+    async def _has_left(self) -> bool:
+        """Have a move that has failed come to its end, and tell whether the guest has gone.
+
+        Raises:
+            UnavailableError: QEMU does not answer. Nor does its silence say that the move has
+                failed: it leads it, and may have gone on with it.
+        """
+        machine = self._machine
+        try:
+            while status := await machine.status():
+                state = (await machine.ask("query-migrate")).get("status")
+                if status == "postmigrate" and state == "completed":
+                    return True
+                if state not in (*_UNDER_WAY, "cancelling"):
+                    return False
+                await machine.execute("migrate_cancel")
+                await self._clock.sleep(_POLL_S)
+        except DriverError as error:
+            reason = f"nobody can say whether guest {machine.spec.uuid} has moved: {error}"
+            raise UnavailableError(reason) from error
+        return False
+
+    async def _go_on(self, *, ran: bool) -> None:
+        """Let the guest go on here after a failure, if QEMU has not done so itself."""
+        with contextlib.suppress(DriverError):
+            if ran and await self._machine.status() not in ("running", ""):
+                await self._machine.execute("cont")
+
+
+async def _export_disks(machine: Machine, address: str) -> int:
+    """Open the disks of a waiting guest to the source, and return the port."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listening:
+        listening.bind((address, 0))
+        listening.listen(8)
+        await machine.execute("getfd", {"fdname": "nbd"}, fd=listening.fileno())
+        port = int(listening.getsockname()[1])
+    await machine.execute("nbd-server-start", {"addr": {"type": "fd", "data": {"str": "nbd"}}})
+    for name in machine.spec.disks:
+        export = {"type": "nbd", "id": f"move-{name}", "node-name": name, "name": name}
+        await machine.execute("block-export-add", {**export, "writable": True})
+    return port
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,132 @@
+"""Messages between processes: limits, versions, and errors as documents."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from berth.adapters.bus.failures import Failure, error_of, failure_of
+from berth.adapters.bus.message_codec import VERSION, Wire
+from berth.domain import errors
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.decision import NoValidHostError, Refusal, RefusalCode
+from berth.domain.errors import BerthError, ConflictError, InvalidInputError, UnavailableError
+from berth.ports.bus import Command, Context
+
+_REFUSAL = Refusal(RefusalCode.ALL_FILTERED, "none", placed=0, asked=1, hosts_total=3)
+_ASK: Command[dict[str, Any], list[int]] = Command("post", "ask", dict[str, Any], list[int])
+_SAMPLES = [
+    BerthError("plain"),
+    BuildError("no image", blames_host=False),
+    ConflictError("changed"),
+    errors.ContentionError("req-1", 5),
+    errors.DriverError("away"),
+    errors.FeedGapError("too old"),
+    errors.InstanceStateError("resize", "u-1", "task_state", "deleting"),
+    InvalidInputError("server.name", "is too long"),
+    errors.LedgerError("away"),
+    NoValidHostError("req-1", _REFUSAL),
+    errors.NotFoundError("flavor", "x"),
+    errors.PolicyError("filters[2]", "is wrong"),
+    UnavailableError("later"),
+]
+
+
+class _NarrowError(ConflictError):
+    """An error that other processes do not know."""
+
+
+@pytest.mark.parametrize("error", _SAMPLES, ids=lambda error: type(error).__name__)
+def test_an_error_travels_with_type_and_fields(error: BerthError) -> None:
+    """What arrives says and holds the same."""
+    sent = msgspec.msgpack.encode(failure_of(error))
+    came = error_of(msgspec.msgpack.decode(sent, type=Failure))
+    assert type(came) is type(error)
+    assert str(came) == str(error)
+    assert vars(came) == vars(error)
+
+
+def test_an_error_of_an_unknown_type_arrives_as_its_base() -> None:
+    """The nearest type that is known there."""
+    came = error_of(failure_of(_NarrowError("it changed")))
+    assert type(came) is ConflictError
+    assert str(came) == "it changed"
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Failure(("StrangeError",), "odd", msgspec.Raw(b"\x80")),
+        Failure((), "odd", msgspec.Raw(b"\x80")),
+        Failure(("InvalidInputError",), "odd", msgspec.Raw(b"\x80")),
+        Failure(("InvalidInputError",), "odd", msgspec.Raw(b"\xc1")),
+    ],
+)
+def test_an_error_that_cannot_be_read_still_tells_what_it_said(failure: Failure) -> None:
+    """As a plain error."""
+    came = error_of(failure)
+    assert type(came) is BerthError
+    assert str(came) == "odd"
+
+
+def test_a_message_above_the_limit_is_not_sent() -> None:
+    """Nor read, when somebody else sends it."""
+    small, large = Wire(1_000), Wire(100_000)
+    with pytest.raises(UnavailableError, match=r"body_bytes_max"):
+        small.letter(_ASK, {"text": "x" * 2_000}, Context())
+    with pytest.raises(UnavailableError, match="too large"):
+        small.read_letter(large.letter(_ASK, {"text": "x" * 2_000}, Context()))
+    with pytest.raises(UnavailableError, match=r"body_bytes_max"):
+        small.answer(["x"] * 1_000)
+
+
+def test_a_failure_above_the_limit_is_told_in_few_words() -> None:
+    """The caller learns that there was an answer."""
+    wire = Wire(1_000)
+    with pytest.raises(UnavailableError, match="2"):
+        wire.read_answer(list[int], wire.failure(ConflictError("x" * 2_000)))
+
+
+def test_a_message_that_is_nested_too_deep_is_not_sent() -> None:
+    """Nor read: the stack of the reader is safe."""
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    wire = Wire(10_000_000)
+    with pytest.raises(UnavailableError, match="deep"):
+        wire.letter(_ASK, {"deep": deep}, Context())
+    while deep:  # taking it apart in one go would be too deep, too
+        deep = deep[0]
+    letter = wire.read_letter(wire.letter(_ASK, {}, Context()))
+    letter.args = msgspec.Raw(b"\x81\xa1a" + b"\x91" * 100_000 + b"\xc0")
+    with pytest.raises(UnavailableError, match="cannot be read"):
+        wire.read_args(_ASK.args, letter)
+
+
+@pytest.mark.parametrize("body", [b"", b"\xc1", b"\x90", b"{}", b"\x99" + b"\xc0" * 9])
+def test_what_is_no_message_is_refused(body: bytes) -> None:
+    """Whatever somebody puts into the queue."""
+    with pytest.raises(UnavailableError, match="cannot be read"):
+        Wire(1_000).read_letter(body)
+
+
+def test_a_message_of_another_version_is_refused() -> None:
+    """A newer Berth may mean something else by it."""
+    wire = Wire(1_000)
+    letter = wire.read_letter(wire.letter(_ASK, {}, Context()))
+    letter.version = VERSION + 1
+    with pytest.raises(UnavailableError, match=f"version {VERSION + 1}"):
+        wire.read_letter(msgspec.msgpack.encode(letter))
+
+
+def test_arguments_of_another_form_are_refused() -> None:
+    """A process of another age may send them."""
+    wire = Wire(1_000)
+    with pytest.raises(UnavailableError, match="cannot be read"):
+        wire.read_answer(list[int], wire.answer({"no": "list"}))
+
+
+def test_a_mistake_of_the_sender_is_no_trouble_of_the_bus() -> None:
+    """What no codec knows fails as it does on the local bus."""
+    with pytest.raises(TypeError):
+        Wire(1_000).letter(_ASK, {"odd": object()}, Context())

@@ -1,0 +1,68 @@
+"""Whether somebody offers disks over NBD."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from berth.adapters.virt.greeting import greeted
+from berth.domain.errors import DriverError
+
+
+@asynccontextmanager
+async def saying(text: bytes, *, ends: bool) -> AsyncGenerator[int]:
+    """Serve a greeting to whoever comes, at a port, and see everybody off in the end."""
+    guests: set[asyncio.Task[None] | None] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        guests.add(asyncio.current_task())
+        writer.write(text)
+        with contextlib.suppress(OSError):
+            await writer.drain()
+            if not ends:
+                await reader.read()  # until whoever has come hangs up
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        port: int = server.sockets[0].getsockname()[1]
+        yield port
+    await asyncio.gather(*(one for one in guests if one is not None))
+
+
+async def test_a_server_of_disks_is_known_by_its_greeting() -> None:
+    """However long what follows is."""
+    async with saying(b"NBDMAGICIHAVEOPT\0\3", ends=True) as port:
+        await greeted("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(
+    ("text", "ends", "told"),
+    [(b"NBD", True, "no disks"), (b"HTTP/1.1", True, "else"), (b"HTTP/1.1", False, "else")],
+)
+async def test_others_are_told_apart(text: bytes, ends: bool, told: str) -> None:
+    """Those that hang up, or say something else."""
+    async with saying(text, ends=ends) as port:
+        with pytest.raises(DriverError, match=told):
+            await greeted("127.0.0.1", port)
+
+
+async def test_nobody_waits_for_ever() -> None:
+    """For one that takes connections and says nothing."""
+    async with saying(b"", ends=False) as port:
+        with pytest.raises(DriverError, match=r"within 0\.1 s"):
+            await greeted("127.0.0.1", port, within_s=0.1)
+
+
+async def test_nobody_is_there() -> None:
+    """Nobody listens on the port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(DriverError, match="offers no disks"):
+        await greeted("127.0.0.1", port)
