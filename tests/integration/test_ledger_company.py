@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from berth.adapters.ledger import SqliteLedger, open_ledger
-from berth.adapters.ledger.sql.jobs import Job
+from berth.adapters.ledger.sql.write_requests import Job
 from berth.adapters.ledger.sqlite import sqlite_writer
 from berth.adapters.ledger.sqlite.sqlite_writer import SqliteWriter
 from berth.domain.ledger.write import Committed, Put

@@ -14,7 +14,7 @@ from berth.adapters.ledger.schema_migration import (
     parse_url,
     schema_of_sqlite,
 )
-from berth.adapters.ledger.sql.jobs import TIMEOUT_S
+from berth.adapters.ledger.sql.write_requests import TIMEOUT_S
 from berth.adapters.ledger.sqlite.sqlite_ledger import SqliteLedger
 from berth.ports.ledger import Ledger
 
@@ -74,7 +74,7 @@ async def migrate(url: str) -> None:
         return
     parsed = parse_url(url)
     if parsed.drivername == "postgresql":
-        from berth.adapters.ledger import postgres_migration  # noqa: PLC0415 - see `schema_of`
+        from berth.adapters.ledger.postgres import postgres_migration  # noqa: PLC0415 - see `schema_of`
 
         await postgres_migration.migrate_postgres(url)
     else:
@@ -92,7 +92,7 @@ async def schema_of(url: str) -> Schema | None:
     parsed = parse_url(url)
     if parsed.drivername == "postgresql":
         # Not at the top: its drivers take long to load, and a ledger in a file needs none.
-        from berth.adapters.ledger import postgres_migration  # noqa: PLC0415
+        from berth.adapters.ledger.postgres import postgres_migration  # noqa: PLC0415
 
         return await postgres_migration.schema_of_postgres(url)
     return await asyncio.to_thread(schema_of_sqlite, Path(parsed.database or ""))

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from berth.adapters.ledger.engine.damage import has_numbers, may_be_damaged
+from berth.adapters.ledger.engine.non_finite import has_numbers, may_be_damaged
 from berth.domain.compute.decision import Decision, Placement
 from berth.domain.compute.host import Service
 from berth.domain.errors import LedgerError

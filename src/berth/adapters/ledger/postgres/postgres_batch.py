@@ -18,8 +18,8 @@ from berth.adapters.ledger.engine.codec import decode_json
 from berth.adapters.ledger.engine.quota_counts import Counted, begin_count
 from berth.adapters.ledger.engine.working_set import Books, Needs
 from berth.adapters.ledger.sql import schema
-from berth.adapters.ledger.sql.counted import counting_statement
 from berth.adapters.ledger.sql.loading import books_of, keys_in_order, loading_statement
+from berth.adapters.ledger.sql.quota_queries import counting_statement
 from berth.adapters.ledger.sql.row_batch import Row, Sheets, sheets_of
 from berth.domain.errors import LedgerError
 from berth.domain.ledger.write import Outcome, Unit

@@ -22,8 +22,8 @@ from berth.adapters.ledger.postgres.postgres_writer import (
     PostgresWriter,
     why_lost,
 )
-from berth.adapters.ledger.sql.jobs import TIMEOUT_S
 from berth.adapters.ledger.sql.queries import Queries
+from berth.adapters.ledger.sql.write_requests import TIMEOUT_S
 from berth.adapters.ledger.wal.reads import (
     ALL,
     Read,

@@ -16,7 +16,8 @@ import asyncpg
 
 from berth.adapters.ledger.engine.retention import Retention
 from berth.adapters.ledger.postgres.postgres_batch import begin, commit, commit_batch
-from berth.adapters.ledger.sql.jobs import (
+from berth.adapters.ledger.sql.queries import Queries
+from berth.adapters.ledger.sql.write_requests import (
     TIMEOUT_S,
     UNITS_MAX,
     Job,
@@ -25,7 +26,6 @@ from berth.adapters.ledger.sql.jobs import (
     refusals_of,
     units_of,
 )
-from berth.adapters.ledger.sql.queries import Queries
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Outcome, Unit

@@ -19,8 +19,8 @@ from sqlalchemy import Table
 from berth.adapters.ledger.engine.codec import encode
 from berth.adapters.ledger.engine.working_set import Needs
 from berth.adapters.ledger.sql import schema
-from berth.adapters.ledger.sql.counted import counting_statement
 from berth.adapters.ledger.sql.loading import keys_in_order, loading_statement
+from berth.adapters.ledger.sql.quota_queries import counting_statement
 from berth.adapters.ledger.sql.row_batch import Row, Sheets, Value
 from berth.domain.errors import LedgerError
 from berth.domain.ledger.record import Kind

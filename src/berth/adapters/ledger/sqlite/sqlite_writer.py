@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from berth.adapters.ledger.engine.retention import Retention
-from berth.adapters.ledger.sql.jobs import (
+from berth.adapters.ledger.sql.write_requests import (
     UNITS_MAX,
     Answers,
     Job,

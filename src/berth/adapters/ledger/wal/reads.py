@@ -25,7 +25,6 @@ from berth.adapters.ledger.engine.listing import (
     newest_first,
     started_last,
 )
-from berth.adapters.ledger.sql.counted import footprint_statement
 from berth.adapters.ledger.sql.queries import (
     HoldingsBy,
     Parameter,
@@ -33,6 +32,7 @@ from berth.adapters.ledger.sql.queries import (
     Statement,
     errands_statement,
 )
+from berth.adapters.ledger.sql.quota_queries import footprint_statement
 from berth.adapters.ledger.sql.row_batch import CHANGES
 from berth.adapters.ledger.wal.write_ahead_log import unpack
 from berth.domain.compute.aggregate import Aggregate

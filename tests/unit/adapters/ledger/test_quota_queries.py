@@ -14,7 +14,7 @@ from berth.adapters.ledger.engine.apply import judge
 from berth.adapters.ledger.engine.codec import encode
 from berth.adapters.ledger.engine.working_set import Books
 from berth.adapters.ledger.sql import schema
-from berth.adapters.ledger.sql.counted import footprint_statement
+from berth.adapters.ledger.sql.quota_queries import footprint_statement
 from berth.adapters.ledger.sql.row_batch import Sheets, sheets_of
 from berth.adapters.ledger.sqlite.sqlite_batch import count, write
 from berth.adapters.ledger.wal.write_ahead_log import pack, unpack
