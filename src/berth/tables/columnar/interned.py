@@ -1,6 +1,6 @@
 """Interned values: what many rows have alike, kept once and numbered."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T", bound=Hashable)
@@ -85,3 +85,73 @@ class Pool(Generic[_T, _V]):
             self._kept[key] = kept, keepers - 1
         else:
             del self._kept[key]
+
+
+_T = TypeVar("_T", bound=Hashable)
+
+
+_KEPT = 65_536
+
+
+class Numbers(Generic[_T]):
+    """Gives values numbers, counted from 1. A number never comes to stand for another value.
+
+    Only so many values are remembered; one that was forgotten gets a new number. So equal
+    numbers mean equal values, and equal values mostly have equal numbers.
+    """
+
+    def __init__(self) -> None:
+        self._number_of: dict[_T, int] = {}
+        self._last = 0
+
+    def number(self, value: _T) -> int:
+        """Return the number of a value."""
+        number = self._number_of.get(value)
+        if number is None:
+            if len(self._number_of) >= _KEPT:
+                self._number_of.clear()
+            self._last += 1
+            number = self._number_of[value] = self._last
+        return number
+
+
+class NumberedNames:
+    """Numbers by name, for as long as anybody has the name.
+
+    The number of a name that nobody has any more is given to the next one that comes.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._users: list[int] = []
+        self._unused: list[int] = []
+
+    @property
+    def by_name(self) -> Mapping[str, int]:
+        """The number of each name that anybody has."""
+        return self._numbers
+
+    def take(self, names: Iterable[str]) -> None:
+        """Give each of the names one more user."""
+        for name in names:
+            self._users[self._number(name)] += 1
+
+    def release(self, names: Iterable[str]) -> None:
+        """Undo one `take`."""
+        for name in names:
+            number = self._numbers[name]
+            self._users[number] -= 1
+            if not self._users[number]:
+                del self._numbers[name]
+                self._unused.append(number)
+
+    def _number(self, name: str) -> int:
+        number = self._numbers.get(name)
+        if number is None:
+            if self._unused:
+                number = self._unused.pop()
+            else:
+                number = len(self._users)
+                self._users.append(0)
+            self._numbers[name] = number
+        return number

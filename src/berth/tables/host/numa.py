@@ -10,8 +10,8 @@ from berth.domain.hardware.hardware_share import CellShare
 from berth.domain.hardware.numa import NumaCell
 from berth.tables.columnar.bitsets import Selection, count_of
 from berth.tables.columnar.column_set import ColumnSet
+from berth.tables.columnar.interned import Numbers
 from berth.tables.columnar.schema import CELL_COLUMNS
-from berth.tables.columnar.value_numbers import Numbers
 from berth.tables.host.cell_use import CellShape, CellUse, FreeCell, free_cell, shape_of
 
 Places = NDArray[np.intp]

@@ -12,7 +12,7 @@ from berth.domain.hardware.hardware_share import DeviceShare
 from berth.domain.hardware.pci import DeviceType, PciPool
 from berth.tables.columnar.bitsets import Selection
 from berth.tables.columnar.column_set import grown
-from berth.tables.columnar.value_numbers import Numbers
+from berth.tables.columnar.interned import Numbers
 
 Ints = NDArray[np.int64]
 

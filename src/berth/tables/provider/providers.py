@@ -16,8 +16,8 @@ from berth.domain.inventory.provider import Provider
 from berth.tables.columnar.bitsets import Bitset, Mask, Rows
 from berth.tables.columnar.class_columns import ClassColumns, Ints
 from berth.tables.columnar.column_set import grown
-from berth.tables.columnar.numbered_names import NumberedNames
-from berth.tables.columnar.text_rows import Namesakes
+from berth.tables.columnar.interned import NumberedNames
+from berth.tables.columnar.row_texts import Namesakes
 from berth.tables.host.aggregate_sets import Combinations
 from berth.tables.host.lineage import NO_ROW, Lineage
 from berth.tables.provider.forest import Forest, forest_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.tables.columnar.numbered_names import NumberedNames
+from berth.tables.columnar.interned import NumberedNames
 
 
 def test_a_name_keeps_its_number_while_somebody_has_it() -> None:

@@ -1,6 +1,6 @@
 """Row counts: by key and row."""
 
-from berth.tables.columnar.row_counts import RowCounts
+from berth.tables.host.occupants import RowCounts
 
 
 def test_counts_go_up_and_down() -> None:

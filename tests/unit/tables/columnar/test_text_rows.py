@@ -1,6 +1,6 @@
 """Namesakes: rows by text."""
 
-from berth.tables.columnar.text_rows import Namesakes
+from berth.tables.columnar.row_texts import Namesakes
 
 
 def test_a_text_has_the_rows_that_were_added() -> None:

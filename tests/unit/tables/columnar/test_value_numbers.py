@@ -1,7 +1,7 @@
 """Numbers that stand for values."""
 
 from berth.tables.columnar import value_numbers
-from berth.tables.columnar.value_numbers import Numbers
+from berth.tables.columnar.interned import Numbers
 
 
 def test_equal_values_have_equal_numbers() -> None:
