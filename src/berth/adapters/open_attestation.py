@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import msgspec
 
-from berth.domain.compute.attestation import UNKNOWN, Attestation
+from berth.domain.compute.attestation import UNKNOWN_LEVEL, Attestation
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.ports.clock import Clock
 
@@ -119,7 +119,7 @@ class OpenAttester:
         now_s = self._clock.now_s()
         validated_s = _time_of(state.vtime)
         if validated_s is None:
-            return Attestation(UNKNOWN, now_s + self.valid_s)
+            return Attestation(UNKNOWN_LEVEL, now_s + self.valid_s)
         return Attestation(
             state.trust_lvl[:_LEVEL_CHARS_MAX], min(validated_s, now_s) + self.valid_s
         )

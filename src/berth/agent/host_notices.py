@@ -7,7 +7,7 @@ an audit of the ledger is to tell it all the same.
 from dataclasses import dataclass, field, replace
 
 from berth.domain.compute.host import Service
-from berth.domain.compute.host_audit import NOTES_MAX, NOTHING, AuditNote, HostAudit
+from berth.domain.compute.host_audit import NO_AUDIT, NOTICES_MAX, HostAudit, HostNotice
 from berth.domain.errors import ConflictError, UnavailableError
 from berth.domain.ledger.write import Put, Unit
 from berth.ports.clock import Clock
@@ -23,18 +23,18 @@ from berth.services.replica.replica import Replica
 class _Notes:
     """Of one host; `seen_s` is when each was last seen, and `begun_s` when the last look began."""
 
-    found: dict[tuple[str, str], AuditNote] = field(
-        default_factory=dict[tuple[str, str], AuditNote]
+    found: dict[tuple[str, str], HostNotice] = field(
+        default_factory=dict[tuple[str, str], HostNotice]
     )
     seen_s: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
-    mended: list[AuditNote] = field(default_factory=list[AuditNote])
+    mended: list[HostNotice] = field(default_factory=list[HostNotice])
     begun_s: float = 0.0
 
     @property
     def audit(self) -> HostAudit:
         """What is to be saved of it."""
         found = sorted(self.found.values(), key=lambda note: (-note.at_s, note.code, note.key))
-        return HostAudit(tuple(found[:NOTES_MAX]), len(found), tuple(self.mended))
+        return HostAudit(tuple(found[:NOTICES_MAX]), len(found), tuple(self.mended))
 
 
 class HostNotes:
@@ -78,15 +78,15 @@ class HostNotes:
         notes = self._made(host)
         now_s, key = self._clock.now_s(), (code, uuid)
         if key not in notes.found:
-            notes.found[key] = AuditNote(code, uuid, text, now_s)
+            notes.found[key] = HostNotice(code, uuid, text, now_s)
             self._tell(host, notes.found[key], "found")
         notes.seen_s[key] = now_s
 
     def mended(self, host: str, code: str, uuid: str, text: str) -> None:
         """Note what was mended on a host."""
         notes = self._made(host)
-        note = AuditNote(code, uuid, text, self._clock.now_s())
-        notes.mended = [note, *notes.mended][:NOTES_MAX]
+        note = HostNotice(code, uuid, text, self._clock.now_s())
+        notes.mended = [note, *notes.mended][:NOTICES_MAX]
         notes.found.pop((code, uuid), None)
         notes.seen_s.pop((code, uuid), None)
         self._tell(host, note, "mended")
@@ -110,14 +110,14 @@ class HostNotes:
         except (ConflictError, UnavailableError) as error:
             self._telemetry.failure("notes_not_saved", error, host=host)
             return
-        if audit == NOTHING:
+        if audit == NO_AUDIT:
             del self._kept[host]
 
     def _of(self, host: str) -> _Notes | None:
         """Return the notes of a host; None when there are none."""
         notes = self._kept.get(host)
         service = self._replica.hosts.service(host)
-        if notes is not None or service is None or service.audit == NOTHING:
+        if notes is not None or service is None or service.audit == NO_AUDIT:
             return notes
         now_s = self._clock.now_s()
         found = {(one.code, one.key): one for one in service.audit.found}
@@ -131,7 +131,7 @@ class HostNotes:
             notes = self._kept[host] = _Notes(begun_s=self._clock.now_s())
         return notes
 
-    def _tell(self, host: str, note: AuditNote, outcome: str) -> None:
+    def _tell(self, host: str, note: HostNotice, outcome: str) -> None:
         self._metrics.add(AGENT_FINDINGS, (note.code, outcome))
         self._telemetry.event(
             f"host_note_{outcome}", host=host, code=note.code, key=note.key, text=note.text

@@ -9,7 +9,7 @@ from berth.agent.host_notices import HostNotes
 from berth.agent.host_reports import Reporting
 from berth.agent.self_audit import SelfAuditing
 from berth.domain.compute.host import Host, Service
-from berth.domain.compute.host_audit import NOTES_MAX
+from berth.domain.compute.host_audit import NOTICES_MAX
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.ledger.discrepancy import DiscrepancyCode
@@ -238,7 +238,7 @@ async def test_something_wrong_is_looked_at_until_it_is_right(agents: Agents) ->
 
 async def test_few_notes_are_kept_of_one_host(agents: Agents) -> None:
     """The newest, over a restart of the agent too."""
-    for number in range(NOTES_MAX + 5):
+    for number in range(NOTICES_MAX + 5):
         agents.notes.mended("host-1", "guest_removed", make_uuid("instance", number), "gone")
     await agents.notes.save("host-1")
     await agents.desk.follower.catch_up()
@@ -246,9 +246,9 @@ async def test_few_notes_are_kept_of_one_host(agents: Agents) -> None:
     agents.notes.mended("host-1", "guest_removed", make_uuid("instance", 99), "gone")
     await agents.notes.save("host-1")
     mended = (await agents.service()).audit.mended
-    assert len(mended) == NOTES_MAX
+    assert len(mended) == NOTICES_MAX
     assert mended[0].key == make_uuid("instance", 99)
-    assert mended[1].key == make_uuid("instance", NOTES_MAX + 4)
+    assert mended[1].key == make_uuid("instance", NOTICES_MAX + 4)
 
 
 async def test_what_is_seen_no_more_is_forgotten(agents: Agents) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from berth.domain.errors import InvalidInputError
 
-UNKNOWN = "unknown"
+UNKNOWN_LEVEL = "unknown"
 """The level of a machine that is not attested, or no longer (nova-behaviour.md 2.6)."""
 
 
@@ -30,4 +30,4 @@ class Attestation:
 
     def level_at(self, now_s: float) -> str:
         """Return the level that counts at a time: `unknown` when it has run out."""
-        return self.level if now_s <= self.valid_until_s else UNKNOWN
+        return self.level if now_s <= self.valid_until_s else UNKNOWN_LEVEL

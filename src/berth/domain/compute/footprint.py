@@ -25,7 +25,7 @@ class Footprint(NamedTuple):
         )
 
 
-NOTHING: Final = Footprint()
+NO_FOOTPRINT: Final = Footprint()
 
 
 class Excess(NamedTuple):
@@ -47,7 +47,7 @@ class Excess(NamedTuple):
 
 def sum_of(footprints: Iterable[Footprint]) -> Footprint:
     """Return what all of them come to."""
-    total = NOTHING
+    total = NO_FOOTPRINT
     for one in footprints:
         total = total.plus(one)
     return total

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from berth.domain.compute.attestation import Attestation
 from berth.domain.compute.build_failure import FailureCount
-from berth.domain.compute.host_audit import NOTHING, HostAudit
+from berth.domain.compute.host_audit import NO_AUDIT, HostAudit
 from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.numa import NumaCell, check_cells
 from berth.domain.hardware.pci import PciPool, check_pools
@@ -108,7 +108,7 @@ class Service:
     failed_builds: int = 0
     failed_at_s: float = 0.0
     attestations: Mapping[str, Attestation] = field(default_factory=dict[str, Attestation])
-    audit: HostAudit = NOTHING
+    audit: HostAudit = NO_AUDIT
     build_failures: tuple[FailureCount, ...] = ()
     failure_level: float = 0.0
 

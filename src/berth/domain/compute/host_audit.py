@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Final
 
-NOTES_MAX: Final = 20
+NOTICES_MAX: Final = 20
 """Notes of each sort that are kept of one host, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
-class AuditNote:
+class HostNotice:
     """One thing that an agent has found, or has mended.
 
     `code` is a discrepancy's, or the name of what only an agent can see: `orphan_guest`,
@@ -29,10 +29,10 @@ class HostAudit:
     are left out, too. `mended` is what it has mended last, newest first.
     """
 
-    found: tuple[AuditNote, ...] = ()
+    found: tuple[HostNotice, ...] = ()
     found_total: int = 0
-    mended: tuple[AuditNote, ...] = ()
+    mended: tuple[HostNotice, ...] = ()
 
 
-NOTHING: Final = HostAudit()
+NO_AUDIT: Final = HostAudit()
 """Of a host whose agent has found nothing."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from berth.domain.compute.host_audit import AuditNote
+from berth.domain.compute.host_audit import HostNotice
 from berth.domain.inventory.consumer import Holding
 from berth.domain.ledger.record import Kind
 
@@ -153,6 +153,6 @@ class AuditReport:
     others: tuple[Holding, ...] = ()
     others_total: int = 0
     is_cut: bool = False
-    mended_by_agents: Mapping[str, tuple[AuditNote, ...]] = field(
-        default_factory=dict[str, tuple[AuditNote, ...]]
+    mended_by_agents: Mapping[str, tuple[HostNotice, ...]] = field(
+        default_factory=dict[str, tuple[HostNotice, ...]]
     )

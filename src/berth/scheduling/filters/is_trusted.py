@@ -7,7 +7,7 @@ was never made, is `unknown` (nova-behaviour.md 2.6).
 import math
 from collections.abc import Sequence
 
-from berth.domain.compute.attestation import UNKNOWN
+from berth.domain.compute.attestation import UNKNOWN_LEVEL
 from berth.domain.compute.decision import Relaxation
 from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
@@ -39,7 +39,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
     if not level:
         return None
     kept = hosts.attestations.has(level, rows, query.now_s)
-    if level == UNKNOWN:
+    if level == UNKNOWN_LEVEL:
         kept |= ~hosts.attestations.is_valid(rows, query.now_s)
     return kept
 

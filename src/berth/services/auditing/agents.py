@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from berth.domain.compute.host import Service
-from berth.domain.compute.host_audit import AuditNote
+from berth.domain.compute.host_audit import HostNotice
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode
 from berth.domain.ledger.record import Kind
 from berth.services.auditing.books import Books
@@ -42,7 +42,7 @@ def told_by_agents(books: Books, host: str | None) -> Iterator[Discrepancy]:
                 )
 
 
-def mended_by_agents(books: Books, host: str | None) -> dict[str, tuple[AuditNote, ...]]:
+def mended_by_agents(books: Books, host: str | None) -> dict[str, tuple[HostNotice, ...]]:
     """Return what agents have mended by themselves lately, by host; the newest first."""
     return {one.host: one.audit.mended for one in _of(books, host) if one.audit.mended}
 

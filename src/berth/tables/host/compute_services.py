@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from berth.domain.compute.host import Service
-from berth.domain.compute.host_audit import NOTHING
+from berth.domain.compute.host_audit import NO_AUDIT
 from berth.domain.inventory.resources import AMOUNT_MAX
 from berth.tables.columnar.host_names import HostNames
 from berth.tables.host.host_columns import HostColumns
@@ -89,7 +89,7 @@ def _is_plain(service: Service) -> bool:
     return (
         service.disabled_reason is None
         and not service.attestations
-        and service.audit == NOTHING
+        and service.audit == NO_AUDIT
         and not service.build_failures
         and not service.failure_level
         and 0 <= service.failed_builds <= AMOUNT_MAX

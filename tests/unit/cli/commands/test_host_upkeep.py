@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from berth.domain.compute.host_audit import AuditNote
+from berth.domain.compute.host_audit import HostNotice
 from berth.domain.ledger.discrepancy import Audited, AuditReport
 from tests.unit.cli.cloud import Cloud
 from tests.unit.cli.conftest import Run
@@ -84,7 +84,7 @@ def test_a_write_off_that_is_refused_ends_with_6(run: Run, cloud: Cloud) -> None
 
 def test_what_agents_have_mended_is_no_fault(run: Run, cloud: Cloud) -> None:
     """It is told with its time, and the audit ends with 0; one host can be asked for."""
-    note = AuditNote("orphaned_allocation", "i-1", "instance i-1 was deleted; freed VCPU 1", 0.0)
+    note = HostNotice("orphaned_allocation", "i-1", "instance i-1 was deleted; freed VCPU 1", 0.0)
     report = replace(
         AuditReport(9, 1.0, Audited(3, 3, 2, 0, 2, 0), (), {}), mended_by_agents={"h1": (note,)}
     )

@@ -2,11 +2,13 @@
 
 import pytest
 
-from berth.domain.compute.attestation import UNKNOWN, Attestation
+from berth.domain.compute.attestation import UNKNOWN_LEVEL, Attestation
 from berth.domain.errors import InvalidInputError
 
 
-@pytest.mark.parametrize(("now_s", "level"), [(0.0, "trusted"), (10.0, "trusted"), (10.1, UNKNOWN)])
+@pytest.mark.parametrize(
+    ("now_s", "level"), [(0.0, "trusted"), (10.0, "trusted"), (10.1, UNKNOWN_LEVEL)]
+)
 def test_a_level_runs_out(now_s: float, level: str) -> None:
     """After its last second it is unknown."""
     assert Attestation("trusted", 10.0).level_at(now_s) == level

@@ -8,12 +8,12 @@ import pytest
 from berth.domain.compute.attestation import Attestation
 from berth.domain.compute.build_failure import FailureCause, FailureCount
 from berth.domain.compute.host import Service
-from berth.domain.compute.host_audit import AuditNote, HostAudit
+from berth.domain.compute.host_audit import HostAudit, HostNotice
 from berth.domain.inventory.resources import AMOUNT_MAX
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import Box
 
-AUDIT = HostAudit(found_total=1, mended=(AuditNote("orphaned_allocation", "u", "t", 1.0),))
+AUDIT = HostAudit(found_total=1, mended=(HostNotice("orphaned_allocation", "u", "t", 1.0),))
 FAILURES = (FailureCount("project-1", FailureCause.DRIVER, 2.0, 4.0),)
 PLAIN = Service("a", "id", last_seen_s=5.0, created_at_s=2.0, failed_builds=3, failed_at_s=4.0)
 SERVICES = [

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from berth.adapters.ledger.engine.working_set import Books, Draft
-from berth.domain.compute.footprint import NOTHING, Excess, Footprint, excess_of, sum_of
+from berth.domain.compute.footprint import NO_FOOTPRINT, Excess, Footprint, excess_of, sum_of
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.quota import footprint_of
 from berth.domain.ledger.write import Rejected, Within
@@ -41,7 +41,7 @@ def begin_count(books: Books, projects: Iterable[str], rows: Iterable[Counted]) 
 
 def _counts(counted: Mapping[str, Footprint], uuid: str) -> Footprint:
     """Return what an instance counts for, wherever it is."""
-    return counted.get(uuid) or counted.get(f"{ERRAND}{uuid}") or NOTHING
+    return counted.get(uuid) or counted.get(f"{ERRAND}{uuid}") or NO_FOOTPRINT
 
 
 def count_instance(books: Books, instance: Instance) -> None:
