@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from berth.adapters.ledger import SqliteLedger, open_ledger
-from berth.adapters.ledger.sql.write_requests import Job
+from berth.adapters.ledger.sql.write_requests import WriteRequest
 from berth.adapters.ledger.sqlite import sqlite_writer
 from berth.adapters.ledger.sqlite.sqlite_writer import SqliteWriter
 from berth.domain.ledger.write import Committed, Put
@@ -68,9 +68,9 @@ async def writer(ledger: SqliteLedger) -> SqliteWriter:
     return writer
 
 
-def job() -> Job:
+def job() -> WriteRequest:
     """Return a job that asks for nothing."""
-    return Job((), None, asyncio.get_running_loop().create_future())
+    return WriteRequest((), None, asyncio.get_running_loop().create_future())
 
 
 async def test_who_was_alone_the_last_time_does_not_wait(

@@ -14,7 +14,7 @@ import pytest
 
 from berth.adapters.ledger import SqliteLedger, migrate, open_ledger
 from berth.adapters.ledger.postgres.postgres_ledger import PostgresLedger
-from berth.adapters.ledger.sql.row_batch import Sheets
+from berth.adapters.ledger.sql.row_batch import RowBatch
 from berth.adapters.ledger.sqlite.sqlite_batch import write
 from berth.domain.errors import LedgerError, UnavailableError
 from berth.domain.inventory.provider import Provider
@@ -125,7 +125,7 @@ async def test_inventories_defend_themselves(sqlite: SqliteLedger) -> None:
     await sqlite.commit(make_fleet(1, vcpus=4))
     connection = sqlite._writer._connection
     spent = [(make_uuid("host", 1), "VCPU", 5, 5)]
-    wrong = Sheets(first=2, version=2, spent=spent, generations=[1])
+    wrong = RowBatch(first=2, version=2, spent=spent, generations=[1])
     connection.execute("BEGIN IMMEDIATE")
     with pytest.raises(LedgerError, match="damaged"):
         write(connection, wrong)

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from berth.adapters.ledger.engine.retention import Retention
-from berth.adapters.ledger.engine.working_set import Needs
+from berth.adapters.ledger.engine.working_set import RequiredKeys
 from berth.adapters.ledger.schema_migration import migrate_sqlite
 from berth.adapters.ledger.sql import writer_cache
 from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sqlite.sqlite_batch import load
 from berth.adapters.ledger.sqlite.sqlite_file import ask_at_once, connect
-from berth.adapters.ledger.sqlite.transactor import Clerk
+from berth.adapters.ledger.sqlite.transactor import Transactor
 from berth.adapters.ledger.wal.reads import read_changes, read_head
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.write import Committed, Outcome, Put, Rejected, Unit
@@ -36,7 +36,7 @@ def placed(number: int) -> Unit:
     return (make_take(number), Put(make_instance(number)), Put(make_decision(number)))
 
 
-def enter(clerk: Clerk, *units: Unit) -> list[Outcome]:
+def enter(clerk: Transactor, *units: Unit) -> list[Outcome]:
     """Commit a batch."""
     clerk.begin()
     entry = clerk.enter(units)
@@ -44,7 +44,7 @@ def enter(clerk: Clerk, *units: Unit) -> list[Outcome]:
     return entry.outcomes
 
 
-def step(clerk: Clerk) -> None:
+def step(clerk: Transactor) -> None:
     """Take the pages one step further into the tables."""
     clerk.begin(is_flushed=False)
     clerk.post_some()
@@ -73,16 +73,16 @@ def reader(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @pytest.fixture
-def clerk(path: Path) -> Iterator[Clerk]:
+def clerk(path: Path) -> Iterator[Transactor]:
     """Return a clerk of a ledger with one host, at version 1."""
     with closing(connect(path)) as connection:
-        clerk = Clerk(connection, retention=Retention(), now_s=lambda: 1000.0)
+        clerk = Transactor(connection, retention=Retention(), now_s=lambda: 1000.0)
         assert enter(clerk, *make_fleet()) == [Committed(1)]
         yield clerk
 
 
 def test_the_feed_is_the_same_at_every_step_of_posting(
-    clerk: Clerk, reader: sqlite3.Connection
+    clerk: Transactor, reader: sqlite3.Connection
 ) -> None:
     """What is in the tables and on a page as well is told once, in order."""
     enter(clerk, placed(1), placed(2))
@@ -100,21 +100,23 @@ def test_the_feed_is_the_same_at_every_step_of_posting(
     assert ask_at_once(reader, read_head(QUERIES)).posted == 4
 
 
-def test_a_round_that_was_begun_is_finished_by_whoever_comes(clerk: Clerk, path: Path) -> None:
+def test_a_round_that_was_begun_is_finished_by_whoever_comes(clerk: Transactor, path: Path) -> None:
     """A process may die at any step: the next one posts what it finds, and nothing twice."""
     enter(clerk, placed(1), placed(2))
     while clerk.has_pages:
         with closing(connect(path)) as connection:
             found = copy_of(connection)
         with closing(found):
-            heir = Clerk(found, retention=Retention(), now_s=lambda: 1000.0)
+            heir = Transactor(found, retention=Retention(), now_s=lambda: 1000.0)
             assert enter(heir, placed(1)) == [Committed(2, repeated=True)]
             assert told(found) == [1, 1, 1, 2, 2, 3, 3]
             assert in_use(found) == 2
         step(clerk)
 
 
-def test_what_was_rolled_back_is_not_remembered(clerk: Clerk, reader: sqlite3.Connection) -> None:
+def test_what_was_rolled_back_is_not_remembered(
+    clerk: Transactor, reader: sqlite3.Connection
+) -> None:
     """Neither as a page to be posted nor as room that is taken."""
     enter(clerk, placed(1))
     clerk.begin()
@@ -129,12 +131,12 @@ def test_what_was_rolled_back_is_not_remembered(clerk: Clerk, reader: sqlite3.Co
     assert in_use(reader) == 2
 
 
-def test_whoever_was_not_alone_forgets_and_begins_anew(clerk: Clerk, path: Path) -> None:
+def test_whoever_was_not_alone_forgets_and_begins_anew(clerk: Transactor, path: Path) -> None:
     """What others wrote counts, and what is told of the own past begins a new epoch."""
     enter(clerk, placed(1))
     epoch = clerk.epoch
     with closing(connect(path)) as connection:
-        other = Clerk(connection, retention=Retention(), now_s=lambda: 1000.0)
+        other = Transactor(connection, retention=Retention(), now_s=lambda: 1000.0)
         renamed = replace(make_instance(1), name="other", revision=1)
         assert enter(other, (Put(renamed),)) == [Committed(3)]
     (outcome,) = enter(clerk, (Put(replace(renamed, name="mine")),))
@@ -144,7 +146,7 @@ def test_whoever_was_not_alone_forgets_and_begins_anew(clerk: Clerk, path: Path)
 
 
 def test_posting_right_after_a_batch_begins_no_new_epoch(
-    clerk: Clerk, reader: sqlite3.Connection
+    clerk: Transactor, reader: sqlite3.Connection
 ) -> None:
     """Whoever lists instances while others are placed must not make the clerk forget."""
     enter(clerk, placed(1))
@@ -161,7 +163,7 @@ def test_posting_right_after_a_batch_begins_no_new_epoch(
 
 
 def test_providers_come_with_those_who_hold_something_of_them(
-    clerk: Clerk, reader: sqlite3.Connection
+    clerk: Transactor, reader: sqlite3.Connection
 ) -> None:
     """Only the store knows which: whoever frees what a consumer holds names no provider."""
     clerk.begin()
@@ -169,7 +171,7 @@ def test_providers_come_with_those_who_hold_something_of_them(
     clerk.post()
     clerk.commit()
     vm_1, host_1 = make_instance(1).uuid, make_uuid("host", 1)
-    loaded = list(load(reader, Needs(consumers={vm_1})))
+    loaded = list(load(reader, RequiredKeys(consumers={vm_1})))
     assert loaded[:3] == [None, 2, "[]"]
     held, providers, inventories = [json.loads(str(text)) for text in loaded[3:]]
     assert held == [[vm_1, host_1, {"VCPU": 1}]]
@@ -178,13 +180,13 @@ def test_providers_come_with_those_who_hold_something_of_them(
 
 
 def test_a_batch_that_needs_nothing_learns_how_far_the_ledger_is(
-    clerk: Clerk, reader: sqlite3.Connection
+    clerk: Transactor, reader: sqlite3.Connection
 ) -> None:
     """In the same form as any other."""
-    assert load(reader, Needs()) == (None, 1, "[]", "[]", "[]", "[]")
+    assert load(reader, RequiredKeys()) == (None, 1, "[]", "[]", "[]", "[]")
     enter(clerk, placed(1))
-    assert load(reader, Needs()) == (2, 2, "[]", "[]", "[]", "[]")
-    assert load(reader, Needs(claim_keys={"unknown"})) == load(reader, Needs())
+    assert load(reader, RequiredKeys()) == (2, 2, "[]", "[]", "[]", "[]")
+    assert load(reader, RequiredKeys(claim_keys={"unknown"})) == load(reader, RequiredKeys())
 
 
 def copy_of(connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -202,7 +204,7 @@ def in_use(connection: sqlite3.Connection) -> int:
 
 
 def test_what_is_refused_is_not_remembered_for_ever(
-    clerk: Clerk, monkeypatch: pytest.MonkeyPatch
+    clerk: Transactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing may be committed for days, while clients ask for what there is not."""
     monkeypatch.setattr(writer_cache, "_KEYS_MAX", 10)
@@ -216,7 +218,7 @@ def test_what_is_refused_is_not_remembered_for_ever(
     assert enter(clerk, placed(1)) == [Committed(2, repeated=True)]
 
 
-def refuse(clerk: Clerk, number: int) -> None:
+def refuse(clerk: Transactor, number: int) -> None:
     """Ask for more than there is, for a consumer that nobody knows."""
     (outcome,) = enter(clerk, (make_take(number, amounts={VCPU: 99}),))
     assert isinstance(outcome, Rejected)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from berth.adapters.ledger.engine.apply import judge
-from berth.adapters.ledger.engine.working_set import Books
+from berth.adapters.ledger.engine.apply import apply_units
+from berth.adapters.ledger.engine.working_set import WorkingSet
 from berth.domain.inventory.consumer import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import add_amounts
@@ -170,8 +170,8 @@ def test_every_candidate_is_one_that_a_claim_takes(seed: int) -> None:
     """The ledger takes candidate after candidate, each found after what the last one used."""
     random = Random(seed)
     forest = [replace(one, used={}) for one in random_forest(random)]
-    table, books = table_of(random, forest), Books()
-    judge(books, [tuple(Put(one) for one in forest)])
+    table, books = table_of(random, forest), WorkingSet()
+    apply_units(books, [tuple(Put(one) for one in forest)])
     for number in range(QUERIES):
         query = random_query(random, forest)
         every = listed(table, query, find(table, query))
@@ -181,7 +181,7 @@ def test_every_candidate_is_one_that_a_claim_takes(seed: int) -> None:
         for uuid, name, amount in sorted(random.choice(every).amounts):
             taken.setdefault(uuid, {})[name] = amount
         share = Share(Consumer(str(UUID(int=number)), "project", "user"), taken)
-        (outcome,) = judge(books, [(Reallocate((share,)),)])
+        (outcome,) = apply_units(books, [(Reallocate((share,)),)])
         assert isinstance(outcome, Committed)
         for uuid, amounts in taken.items():
             row = table.row_of(uuid)

@@ -5,9 +5,9 @@ import copy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.adapters.ledger.engine.apply import judge, judge_by_writes
+from berth.adapters.ledger.engine.apply import apply_unit, apply_units
 from berth.adapters.ledger.engine.at_once import commit_at_once
-from berth.adapters.ledger.engine.working_set import Books, Draft
+from berth.adapters.ledger.engine.working_set import UnitTransaction, WorkingSet
 from berth.domain.inventory.allocation import Allocation, Claim
 from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from berth.domain.ledger.write import Committed, Free, Put, Take, Unit, Write
@@ -60,10 +60,10 @@ _writes: st.SearchStrategy[Write] = st.one_of(
 _units: st.SearchStrategy[Unit] = st.lists(_writes, max_size=3).map(tuple)
 
 
-def fleet() -> Books:
+def fleet() -> WorkingSet:
     """Return books of two small hosts."""
-    books = Books()
-    judge(books, make_fleet(2, vcpus=4))
+    books = WorkingSet()
+    apply_units(books, make_fleet(2, vcpus=4))
     books.settle()
     return books
 
@@ -72,7 +72,7 @@ def fleet() -> Books:
 def test_units_come_to_the_same_at_once_and_write_by_write(units: list[Unit]) -> None:
     """Outcomes, books and what is to be written down are equal, in the same order."""
     quick, slow = fleet(), fleet()
-    assert judge(quick, units) == [judge_by_writes(slow, unit) for unit in units]
+    assert apply_units(quick, units) == [apply_unit(slow, unit) for unit in units]
     assert quick == slow
     for name in ("puts", "born", "drawn", "taken", "freed", "claimed"):
         assert list(getattr(quick.dirt, name)) == list(getattr(slow.dirt, name))
@@ -82,7 +82,7 @@ def test_units_come_to_the_same_at_once_and_write_by_write(units: list[Unit]) ->
 def test_what_is_not_committed_at_once_leaves_no_trace(before: list[Unit], unit: Unit) -> None:
     """The books are as they were, so that the unit can be judged write by write."""
     books = fleet()
-    judge(books, before)
+    apply_units(books, before)
     expected = copy.deepcopy(books)
     if commit_at_once(books, unit) is None:
         assert books == expected
@@ -98,4 +98,4 @@ def test_a_placement_is_committed_at_once() -> None:
     version = books.version + 1
     assert commit_at_once(books, unit) == Committed(version)
     assert commit_at_once(books, unit) is None
-    assert Draft(books, unit).version == version + 1
+    assert UnitTransaction(books, unit).version == version + 1

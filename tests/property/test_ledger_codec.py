@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from berth.adapters.ledger.engine.codec import (
-    Scribe,
+    BatchEncoder,
     decode_event,
     encode,
     encode_event,
@@ -26,7 +26,7 @@ from berth.testing.strategies import decisions, placements, records
 @given(st.lists(records(), max_size=5))
 def test_a_scribe_writes_what_is_written_one_by_one(batch: list[Record]) -> None:
     """Whatever comes before a record, its text is the same."""
-    scribe = Scribe()
+    scribe = BatchEncoder()
     for record in batch * 2:
         assert scribe.encode_event(record) == encode_event(record)
 
@@ -37,7 +37,7 @@ def test_decisions_that_share_hosts_are_written_whole(
 ) -> None:
     """A host that was written as a runner-up is the one chosen next, in another decision."""
     hosts = tuple(host for one in all_placements for host in (one.chosen, *one.runners_up))
-    scribe = Scribe()
+    scribe = BatchEncoder()
     for chosen in hosts:
         told = tuple(replace(one, chosen=chosen, runners_up=hosts) for one in all_placements)
         again = replace(decision, placements=told)
@@ -64,7 +64,7 @@ def test_a_number_that_json_cannot_hold_is_refused_wherever_it_stands(
     with suppress(BerthError, ValueError, OverflowError):  # it checks its numbers when it is made
         damaged = _with(record, data.draw(st.sampled_from(places)), bad)
     assume(damaged is not None)
-    for write in (encode_event, Scribe().encode_event):
+    for write in (encode_event, BatchEncoder().encode_event):
         if _can_be_read(damaged):
             assert write(damaged) == encode(damaged)
         else:

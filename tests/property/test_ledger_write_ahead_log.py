@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from berth.adapters.ledger import MemoryLedger, SqliteLedger, migrate, open_ledger
 from berth.adapters.ledger.engine.retention import Retention
-from berth.adapters.ledger.sql.row_batch import Sheets
+from berth.adapters.ledger.sql.row_batch import RowBatch
 from berth.adapters.ledger.sql.schema import metadata
 from berth.adapters.ledger.sqlite import transactor
 from berth.adapters.ledger.sqlite.sqlite_file import connect
-from berth.adapters.ledger.sqlite.transactor import Clerk
-from berth.adapters.ledger.wal.write_ahead_log import merged
+from berth.adapters.ledger.sqlite.transactor import Transactor
+from berth.adapters.ledger.wal.write_ahead_log import merge_batches
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status
@@ -240,10 +240,10 @@ def test_ledgers_on_one_file_are_one_ledger(
 
 def _keep(
     path: Path, batches: Sequence[tuple[list[Unit], int]], *, memory: MemoryLedger | None = None
-) -> Iterator[Clerk]:
+) -> Iterator[Transactor]:
     """Enter batches, after each of which pages are taken so many steps into the tables."""
     with closing(connect(path)) as connection:
-        clerk = Clerk(connection, retention=Retention(), now_s=lambda: 7.0)
+        clerk = Transactor(connection, retention=Retention(), now_s=lambda: 7.0)
         for units, steps in batches:
             clerk.begin()
             entry = clerk.enter(units)
@@ -333,15 +333,15 @@ def test_pages_come_together_to_what_they_are_one_by_one(
 def test_the_newest_generation_is_written_whatever_came_to_nothing() -> None:
     """A class that was taken and given back may be the only one that bears it."""
     pages = [
-        Sheets(1, 1, spent=[("p", "A", 1, 1)], generations=[1]),
-        Sheets(2, 2, spent=[("p", "B", 1, 1), ("q", "A", 2, 2)], generations=[2, 5]),
-        Sheets(3, 3, spent=[("p", "A", -1, 0)], generations=[3]),
-        Sheets(4, 4, spent=[("q", "A", -1, 1)]),
+        RowBatch(1, 1, spent=[("p", "A", 1, 1)], generations=[1]),
+        RowBatch(2, 2, spent=[("p", "B", 1, 1), ("q", "A", 2, 2)], generations=[2, 5]),
+        RowBatch(3, 3, spent=[("p", "A", -1, 0)], generations=[3]),
+        RowBatch(4, 4, spent=[("q", "A", -1, 1)]),
     ]
-    found = merged(pages)
+    found = merge_batches(pages)
     rows = set(zip(found.spent, found.generations, strict=True))
     assert rows == {(("p", "B", 1, 1), 2), (("p", "A", 0, 0), 3), (("q", "A", 1, 1), 5)}
-    found = merged(pages[:1])
+    found = merge_batches(pages[:1])
     assert (found.spent, found.generations) == (pages[0].spent, [1])
 
 

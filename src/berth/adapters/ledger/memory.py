@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import Final, TypeVar, cast
 
-from berth.adapters.ledger.engine.apply import judge
+from berth.adapters.ledger.engine.apply import apply_units
 from berth.adapters.ledger.engine.listing import (
     check_in_feed,
     derived_consumer,
-    gathered,
+    group_holdings,
     in_key_order,
     is_live,
     kind_of_noun,
@@ -20,10 +20,10 @@ from berth.adapters.ledger.engine.listing import (
     owner_of,
     started_last,
 )
-from berth.adapters.ledger.engine.quota_counts import ERRAND, Counted, begin_count
+from berth.adapters.ledger.engine.quota_counts import CountedRow, start_counting
 from berth.adapters.ledger.engine.retention import Retention
-from berth.adapters.ledger.engine.version_watch import Watch
-from berth.adapters.ledger.engine.working_set import Books, Dirt
+from berth.adapters.ledger.engine.version_watch import VersionWatch
+from berth.adapters.ledger.engine.working_set import ChangeSet, WorkingSet
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.flavor import Flavor
@@ -63,13 +63,13 @@ class MemoryLedger:
     ) -> None:
         self._retention = retention
         self._now_s = now_s
-        self._books = Books()
+        self._books = WorkingSet()
         self._records: dict[Kind, dict[str, Record]] = {kind: {} for kind in RECORD_TYPES}
         self._claims: deque[tuple[float, str, int]] = deque()
         self._feed: list[tuple[Change, ...]] = []
         self._floor = 0
         self._counters: dict[Kind, int] = {}
-        self._watch = Watch()
+        self._watch = VersionWatch()
         self._closed = False
 
     # --- Writer ---
@@ -79,7 +79,7 @@ class MemoryLedger:
         self._check_open()
         before = self._books.version
         self._begin_counts(units)
-        outcomes = judge(self._books, units)
+        outcomes = apply_units(self._books, units)
         self._write(self._books.settle())
         if self._retention.is_due(before, self._books.version):
             self._trim()
@@ -91,9 +91,9 @@ class MemoryLedger:
         asked = {write.project_id for unit in units for write in unit if type(write) is Within}
         asked -= self._books.counted.keys()
         if asked:
-            begin_count(self._books, asked, self._counted(asked))
+            start_counting(self._books, asked, self._counted(asked))
 
-    def _counted(self, projects: Collection[str]) -> Iterator[Counted]:
+    def _counted(self, projects: Collection[str]) -> Iterator[CountedRow]:
         for instance in self._all_instances():
             if instance.project_id in projects and (counts := footprint_of(instance)):
                 yield instance.project_id, instance.uuid, counts.vcpus, counts.memory_mb
@@ -102,7 +102,7 @@ class MemoryLedger:
                 key = f"{ERRAND}{errand.instance_uuid}"
                 yield errand.project_id, key, counts.vcpus, counts.memory_mb
 
-    def _write(self, dirt: Dirt) -> None:
+    def _write(self, dirt: ChangeSet) -> None:
         for (kind, key), record in dirt.puts.items():
             if record is None:
                 self._records[kind].pop(key, None)
@@ -295,15 +295,15 @@ class MemoryLedger:
     async def project_footprint(self, project_id: str) -> Footprint:
         """Return what all instances of a project come to that are not deleted."""
         self._check_open()
-        books = Books(0)
-        begin_count(books, (project_id,), self._counted({project_id}))
+        books = WorkingSet(0)
+        start_counting(books, (project_id,), self._counted({project_id}))
         return books.sums[project_id]
 
     def _holdings(
         self, consumer_uuids: Iterable[str], provider_uuid: str | None = None
     ) -> list[Holding]:
         self._check_open()
-        return gathered(
+        return group_holdings(
             (self._consumer(uuid), provider, dict(amounts))
             for uuid in consumer_uuids
             for provider, amounts in self._books.held[uuid].items()

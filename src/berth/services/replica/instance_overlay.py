@@ -13,7 +13,7 @@ from berth.tables.host.occupants import Resident
 from berth.tables.host.orphans import Stray
 
 
-class BesideFeed:
+class InstanceOverlay:
     """Instances that a host table has from elsewhere than the change feed.
 
     Args:

@@ -13,7 +13,7 @@ from berth.domain.compute.quota import Quota
 from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.change import Change, Event, Gone, Snapshot, Usage
 from berth.domain.ledger.record import Kind, PendingRequest
-from berth.services.replica.instance_overlay import BesideFeed
+from berth.services.replica.instance_overlay import InstanceOverlay
 from berth.tables.host.feed import apply_event, resident_of, stray_of, table_of
 from berth.tables.host.holding import hold, unhold
 from berth.tables.host.hosts import HostTable
@@ -76,7 +76,7 @@ class Replica:
         self._found: dict[tuple[str, str | None], str | None] = {}
         self._found_at = 0
         """Hosts that instances were told of lately, and the table's roster at the time."""
-        self.beside = BesideFeed(self.is_seated)
+        self.beside = InstanceOverlay(self.is_seated)
 
     def load(self, snapshot: Snapshot) -> None:
         """See `Subscriber.load`; holds are kept, but for claims that the snapshot has.
@@ -189,7 +189,7 @@ class Replica:
         return instance_uuid in self._held or self.hosts.occupants.get(instance_uuid) is not None
 
     def _is_told_beside(self, event: Event) -> bool:
-        """Pass an event by that is about hosts whose agents tell of instances; see `BesideFeed`.
+        """Pass an event by that is about hosts whose agents tell of instances; see `InstanceOverlay`.
 
         What it says of a claim of this process still ends the hold.
         """

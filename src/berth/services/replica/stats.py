@@ -65,7 +65,7 @@ class ShownStates:
             self._shown[instance.uuid] = (instance.status, shown)
 
 
-class HostCensus(NamedTuple):
+class HostStats(NamedTuple):
     """Hosts by the state of their service; a disabled one is not counted as up or down.
 
     `oldest_s` is the age of the oldest heartbeat of those that are up, in seconds.
@@ -78,7 +78,7 @@ class HostCensus(NamedTuple):
     oldest_s: float
 
 
-class InstanceCensus(NamedTuple):
+class InstanceStats(NamedTuple):
     """Instances that wait for a host or are built, that are on a host otherwise, and in ERROR."""
 
     building: int
@@ -86,7 +86,7 @@ class InstanceCensus(NamedTuple):
     errors: int
 
 
-def count_hosts(table: HostTable, now_s: float, service_down_time_s: float) -> HostCensus:
+def count_hosts(table: HostTable, now_s: float, service_down_time_s: float) -> HostStats:
     """Count hosts, as decisions at `now_s` (Unix seconds) would see them."""
     age_s = np.abs(now_s - table.last_seen_s)
     fresh = ~table.forced_down & (age_s <= service_down_time_s)
@@ -96,10 +96,10 @@ def count_hosts(table: HostTable, now_s: float, service_down_time_s: float) -> H
     up = int(np.count_nonzero(is_up))
     disabled = total - int(np.count_nonzero(enabled))
     oldest_s = float(age_s[is_up].max()) if up else 0.0
-    return HostCensus(total, up, total - up - disabled, disabled, oldest_s)
+    return HostStats(total, up, total - up - disabled, disabled, oldest_s)
 
 
-async def count_instances(replica: Replica, records: Records) -> InstanceCensus:
+async def count_instances(replica: Replica, records: Records) -> InstanceStats:
     """Count instances, on the replica and, for those in ERROR, in the ledger.
 
     Raises:
@@ -112,4 +112,4 @@ async def count_instances(replica: Replica, records: Records) -> InstanceCensus:
     waiting = sum(len(one.request.instance_uuids) for one in replica.pending.values())
     query = InstanceQuery(status=Status.ERROR, limit=ERRORS_MAX)
     errors = len(await records.instances(query))
-    return InstanceCensus(building + waiting, placed - building, errors)
+    return InstanceStats(building + waiting, placed - building, errors)

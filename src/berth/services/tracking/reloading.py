@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from berth.domain.errors import ConflictError
 from berth.ports.ledger import Ledger
 from berth.services.replica.follower import Follower
-from berth.services.replica.instance_overlay import BesideFeed
+from berth.services.replica.instance_overlay import InstanceOverlay
 from berth.services.replica.replica import Replica
 from berth.services.tracking.doubts import NEWEST
 from berth.services.tracking.lists import digest_of
@@ -40,7 +40,7 @@ class View:
         return self.replica.hosts.version
 
     @property
-    def beside(self) -> BesideFeed:
+    def beside(self) -> InstanceOverlay:
         """What the table has from elsewhere than the feed."""
         return self.replica.beside
 

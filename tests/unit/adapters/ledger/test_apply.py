@@ -1,7 +1,13 @@
 """Judging: which keys a batch needs, and what it leaves to be written down."""
 
-from berth.adapters.ledger.engine.apply import judge, needs_of
-from berth.adapters.ledger.engine.working_set import Books, Dirt, Needs, guard_key, shared_key
+from berth.adapters.ledger.engine.apply import apply_units, required_keys
+from berth.adapters.ledger.engine.working_set import (
+    ChangeSet,
+    RequiredKeys,
+    WorkingSet,
+    exclusive_guard_key,
+    shared_guard_key,
+)
 from berth.domain.inventory.allocation import Claim, Shortage, ShortageRule
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.domain.ledger.change import Change, Usage
@@ -39,10 +45,10 @@ HOST_1 = make_uuid("host", 1)
 VM_1 = make_uuid("instance", 1)
 
 
-def judged(*units: Unit) -> Books:
+def judged(*units: Unit) -> WorkingSet:
     """Return books in which units were committed and written down."""
-    books = Books()
-    for outcome in judge(books, units):
+    books = WorkingSet()
+    for outcome in apply_units(books, units):
         assert isinstance(outcome, Committed)
     books.settle()
     return books
@@ -55,8 +61,8 @@ def test_a_batch_names_all_that_it_needs() -> None:
         (Free("c-2"), Seen(("host-1",), 1.0), Add(make_flavor(7)), Guard("g", 1)),
         (Remove(Kind.PROVIDER, "p-3"), Remove(Kind.INSTANCE, "c-4"), Put(make_host(1))),
     ]
-    assert needs_of(units) == Needs(
-        claim_keys={"claim-1", guard_key("g"), shared_key("g")},
+    assert required_keys(units) == RequiredKeys(
+        claim_keys={"claim-1", exclusive_guard_key("g"), shared_guard_key("g")},
         records={
             Kind.INSTANCE: {VM_1, "c-4"},
             Kind.SERVICE: {"host-1"},
@@ -72,7 +78,7 @@ def test_a_batch_names_all_that_it_needs() -> None:
 def test_a_hand_over_needs_both_consumers_with_their_records() -> None:
     """What the giver holds names the providers, which the store knows alone."""
     taker = make_moving_consumer(1)
-    assert needs_of([(HandOver(VM_1, taker), Put(make_migration(1)))]) == Needs(
+    assert required_keys([(HandOver(VM_1, taker), Put(make_migration(1)))]) == RequiredKeys(
         records={Kind.CONSUMER: {VM_1, taker.uuid}}, consumers={VM_1, taker.uuid}
     )
 
@@ -84,13 +90,13 @@ def test_a_refused_hand_over_leaves_nothing_to_write_down() -> None:
     again = Take(Claim("again", (make_allocation(1),)))
     unit: Unit = (HandOver(VM_1, taker), again, HandOver(VM_1, other), HandOver(VM_1, taker))
     held = dict(books.held)
-    (outcome,) = judge(books, [unit])
+    (outcome,) = apply_units(books, [unit])
     assert outcome == Rejected(
         conflict=f"consumer {VM_1!r} holds nothing", cause=Cause.NOT_HELD, subject=VM_1
     )
-    assert books.dirt == Dirt()
+    assert books.dirt == ChangeSet()
     assert (books.held, books.consumers, books.rooms[HOST_1].used[VCPU]) == (held, {}, 1)
-    (outcome,) = judge(books, [unit[:3]])
+    (outcome,) = apply_units(books, [unit[:3]])
     assert isinstance(outcome, Committed)
     dirt = books.settle()
     assert list(dirt.freed) == [VM_1]
@@ -110,9 +116,9 @@ def test_a_refused_unit_leaves_nothing_to_write_down() -> None:
         make_take(2, amounts={VCPU: 10}),
     )
     room, held = books.rooms[HOST_1], dict(books.held)
-    (outcome,) = judge(books, [unit])
+    (outcome,) = apply_units(books, [unit])
     assert isinstance(outcome, Rejected)
-    assert books.dirt == Dirt()
+    assert books.dirt == ChangeSet()
     assert books.rooms[HOST_1] is room
     assert room.used[VCPU] == 1
     assert books.held == held
@@ -122,7 +128,7 @@ def test_a_refused_unit_leaves_nothing_to_write_down() -> None:
 def test_what_is_spent_is_netted_over_the_batch() -> None:
     """A batch that takes and frees writes down the difference, and the last holding."""
     books = judged(*make_fleet(1), (make_take(1, amounts={VCPU: 4}),))
-    judge(books, [(Free(VM_1),), (make_take(2, amounts={VCPU: 3}),)])
+    apply_units(books, [(Free(VM_1),), (make_take(2, amounts={VCPU: 3}),)])
     dirt = books.settle()
     assert books.spent(dirt) == [(HOST_1, VCPU, -1, 3)]
     assert list(dirt.freed) == [VM_1]
@@ -138,9 +144,9 @@ def test_what_is_spent_is_netted_over_the_batch() -> None:
 def test_a_later_put_takes_the_place_of_a_heartbeat() -> None:
     """Of a heartbeat and a put of the same service only the later is written down."""
     books = judged((Put(make_service(1)),))
-    judge(books, [(Seen(("host-1",), 5.0),), (Put(make_service(1)),)])
+    apply_units(books, [(Seen(("host-1",), 5.0),), (Put(make_service(1)),)])
     assert books.settle().seen == {}
-    judge(books, [(Put(make_service(1)),), (Seen(("host-1",), 5.0),)])
+    apply_units(books, [(Put(make_service(1)),), (Seen(("host-1",), 5.0),)])
     assert books.settle().seen == {"host-1": 5.0}
 
 
@@ -155,9 +161,9 @@ def test_a_claim_on_one_provider_may_take_all_that_is_left() -> None:
         ({VCPU: 0}, (Shortage(HOST_1, VCPU, 0, 0, ShortageRule.UNITS),)),
         ({"NOTHING": 1}, (Shortage(HOST_1, "NOTHING", 1, 0, ShortageRule.NO_INVENTORY),)),
     ):
-        (outcome,) = judge(judged(*before), [(make_take(2, amounts=amounts),)])
+        (outcome,) = apply_units(judged(*before), [(make_take(2, amounts=amounts),)])
         assert outcome == (Rejected(shortages=short) if short else Committed(3))
-    (outcome,) = judge(judged(*before), [(make_take(2, on=9),)])
+    (outcome,) = apply_units(judged(*before), [(make_take(2, on=9),)])
     nowhere = Shortage(make_uuid("host", 9), VCPU, 1, 0, ShortageRule.NO_PROVIDER)
     assert outcome == Rejected(shortages=(nowhere,))
 
@@ -165,7 +171,7 @@ def test_a_claim_on_one_provider_may_take_all_that_is_left() -> None:
 def test_allocations_of_one_claim_add_up() -> None:
     """Two instances that fit a host one by one need not fit it together."""
     two = tuple(make_allocation(number, amounts={VCPU: 3}) for number in (1, 2))
-    (outcome,) = judge(judged(*make_fleet(1, vcpus=5)), [(Take(Claim("both", two)),)])
+    (outcome,) = apply_units(judged(*make_fleet(1, vcpus=5)), [(Take(Claim("both", two)),)])
     assert outcome == Rejected(shortages=(Shortage(HOST_1, VCPU, 6, 5),))
-    (outcome,) = judge(judged(*make_fleet(1, vcpus=6)), [(Take(Claim("both", two)),)])
+    (outcome,) = apply_units(judged(*make_fleet(1, vcpus=6)), [(Take(Claim("both", two)),)])
     assert outcome == Committed(2)

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from berth.adapters.ledger.engine.apply import judge
-from berth.adapters.ledger.engine.working_set import Books
-from berth.adapters.ledger.sql.row_batch import sheets_of
-from berth.adapters.ledger.wal.commit_cache import News, Recent
+from berth.adapters.ledger.engine.apply import apply_units
+from berth.adapters.ledger.engine.working_set import WorkingSet
+from berth.adapters.ledger.sql.row_batch import row_batch_of
+from berth.adapters.ledger.wal.commit_cache import CommitCache, CommitNotice
 from berth.domain.ledger.change import Change
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Put, Remove, Seen, Unit
@@ -14,14 +14,14 @@ from berth.testing.builders import make_decision, make_flavor, make_instance, ma
 VM_1 = make_instance(1)
 
 
-def batch(books: Books, *units: Unit, epoch: int = 1, waits: bool = True) -> News:
+def batch(books: WorkingSet, *units: Unit, epoch: int = 1, waits: bool = True) -> CommitNotice:
     """Return the news of a batch, that waits to be posted or was written at once."""
     before = books.version
-    judge(books, units)
+    apply_units(books, units)
     dirt = books.settle()
-    page = sheets_of(books, dirt, at_s=0.0, first=before + 1)
+    page = row_batch_of(books, dirt, at_s=0.0, first=before + 1)
     posted = 0 if waits else books.version
-    return News(epoch, before, books.version, posted, dirt.changes, page if waits else None)
+    return CommitNotice(epoch, before, books.version, posted, dirt.changes, page if waits else None)
 
 
 def versions(changes: list[Change] | None) -> list[int] | None:
@@ -31,7 +31,7 @@ def versions(changes: list[Change] | None) -> list[int] | None:
 
 def test_changes_are_told_from_any_version_on() -> None:
     """Batches are joined, and limits count versions."""
-    books, recent = Books(), Recent()
+    books, recent = WorkingSet(), CommitCache()
     recent.hear(batch(books, (Put(make_flavor(1)),), (Put(make_flavor(2)),)))
     recent.hear(batch(books, (Put(make_flavor(3)),)))
     assert versions(recent.changes(0, 1000)) == [1, 2, 3]
@@ -42,7 +42,7 @@ def test_changes_are_told_from_any_version_on() -> None:
 
 def test_what_others_wrote_in_between_is_not_known() -> None:
     """News of another epoch begin anew: whoever is behind them has to read the file."""
-    books, recent = Books(), Recent()
+    books, recent = WorkingSet(), CommitCache()
     recent.hear(batch(books, (Put(make_flavor(1)),)))
     books.version = 4
     recent.hear(batch(books, (Put(make_flavor(2)),), epoch=2))
@@ -52,7 +52,7 @@ def test_what_others_wrote_in_between_is_not_known() -> None:
 
 def test_very_old_changes_are_forgotten() -> None:
     """A follower far behind reads the file; the newest batch is kept, however large."""
-    books, recent = Books(), Recent()
+    books, recent = WorkingSet(), CommitCache()
     recent.hear(batch(books, (Put(make_flavor(1)),)))
     recent.hear(batch(books, *[(Put(make_flavor(2)),)] * 1100))
     assert recent.changes(0, 10_000) is None
@@ -61,20 +61,20 @@ def test_very_old_changes_are_forgotten() -> None:
 
 def test_records_are_found_until_they_are_posted() -> None:
     """What a page holds counts over the table, and what was removed is not there."""
-    books, recent = Books(), Recent()
+    books, recent = WorkingSet(), CommitCache()
     recent.hear(batch(books, (Put(VM_1), Put(make_decision(1))), (Put(make_decision(2)),)))
     recent.hear(batch(books, (Remove(Kind.DECISION, "req-2"),)))
     assert recent.get(Kind.INSTANCE, VM_1.uuid, None, 0) == replace(VM_1, revision=1)
     assert recent.get(Kind.DECISION, "req-1", None, 0) == make_decision(1)
     assert recent.get(Kind.DECISION, "req-2", make_decision(2), 0) is None
     assert recent.get(Kind.DECISION, "req-3", make_decision(3), 0) == make_decision(3)
-    recent.hear(News(1, books.version, books.version, books.version))
+    recent.hear(CommitNotice(1, books.version, books.version, books.version))
     assert recent.get(Kind.INSTANCE, VM_1.uuid, None, 0) is None
 
 
 def test_heartbeats_count_over_the_stored_service() -> None:
     """A service keeps what is stored of it, but for its last heartbeat."""
-    books, recent = Books(), Recent()
+    books, recent = WorkingSet(), CommitCache()
     recent.hear(batch(books, (Put(make_service(1)),), waits=False))
     stored = make_service(1)
     assert recent.get(Kind.SERVICE, stored.host, stored, 0) == stored
@@ -84,7 +84,7 @@ def test_heartbeats_count_over_the_stored_service() -> None:
 
 def test_pages_that_are_in_the_tables_by_now_do_not_count_over_them() -> None:
     """The tables may be ahead of the news: what they hold then is newer than any page."""
-    books, recent = Books(), Recent()
+    books, recent = WorkingSet(), CommitCache()
     recent.hear(batch(books, (Put(VM_1),)))
     recent.hear(batch(books, (Put(make_service(1)),), waits=False))
     recent.hear(batch(books, (Seen((make_service(1).host,), 5.5),)))
@@ -96,27 +96,27 @@ def test_pages_that_are_in_the_tables_by_now_do_not_count_over_them() -> None:
 
 def test_pages_that_were_looked_into_are_forgotten_when_they_are_posted() -> None:
     """Only what came after stays, so that memory does not grow with the ledger."""
-    books, recent = Books(), Recent()
+    books, recent = WorkingSet(), CommitCache()
     recent.hear(batch(books, (Put(VM_1),)))
     recent.hear(batch(books, (Put(make_decision(1)),)))
     assert recent.get(Kind.INSTANCE, VM_1.uuid, None, 0) is not None
-    recent.hear(News(1, books.version, books.version, 1))
+    recent.hear(CommitNotice(1, books.version, books.version, 1))
     assert recent.get(Kind.INSTANCE, VM_1.uuid, None, 0) is None
     assert recent.get(Kind.DECISION, "req-1", None, 0) == make_decision(1)
 
 
 def test_a_batch_that_changed_nothing_leaves_no_gap() -> None:
     """Refusals have no version, so what follows joins what came before."""
-    books, recent = Books(), Recent()
+    books, recent = WorkingSet(), CommitCache()
     recent.hear(batch(books, (Put(make_flavor(1)),)))
-    recent.hear(News(1, books.version, books.version, 0))
+    recent.hear(CommitNotice(1, books.version, books.version, 0))
     recent.hear(batch(books, (Put(make_flavor(2)),)))
     assert versions(recent.changes(0, 1000)) == [1, 2]
 
 
 def test_a_page_that_was_posted_with_its_batch_is_not_kept() -> None:
     """Whether the news begin an epoch or not; the table has what it holds."""
-    books, recent = Books(), Recent()
+    books, recent = WorkingSet(), CommitCache()
     for number, epoch in ((1, 1), (2, 1), (3, 2)):
         news = batch(books, (Put(make_decision(number)),), epoch=epoch)
         recent.hear(replace(news, posted=news.version))

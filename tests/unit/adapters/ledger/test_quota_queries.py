@@ -10,14 +10,14 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
-from berth.adapters.ledger.engine.apply import judge
+from berth.adapters.ledger.engine.apply import apply_units
 from berth.adapters.ledger.engine.codec import encode
-from berth.adapters.ledger.engine.working_set import Books
+from berth.adapters.ledger.engine.working_set import WorkingSet
 from berth.adapters.ledger.sql import schema
 from berth.adapters.ledger.sql.quota_queries import footprint_statement
-from berth.adapters.ledger.sql.row_batch import Sheets, sheets_of
+from berth.adapters.ledger.sql.row_batch import RowBatch, row_batch_of
 from berth.adapters.ledger.sqlite.sqlite_batch import count, write
-from berth.adapters.ledger.wal.write_ahead_log import pack, unpack
+from berth.adapters.ledger.wal.write_ahead_log import pack_batch, unpack_batch
 from berth.domain.compute.instance import Instance
 from berth.domain.ledger.write import Put
 from berth.testing.builders import make_flavor, make_instance
@@ -35,11 +35,11 @@ def file() -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def sheets_with(instance: Instance) -> Sheets:
+def sheets_with(instance: Instance) -> RowBatch:
     """Return what a batch comes to that puts an instance."""
-    books = Books()
-    judge(books, [(Put(instance),)])
-    return sheets_of(books, books.settle(), at_s=7.0, first=1)
+    books = WorkingSet()
+    apply_units(books, [(Put(instance),)])
+    return row_batch_of(books, books.settle(), at_s=7.0, first=1)
 
 
 def counted(connection: sqlite3.Connection) -> list[object]:
@@ -75,7 +75,7 @@ def test_what_an_older_berth_has_written_counts_as_its_body_says(
 
 def test_rows_of_pages_count_as_of_their_revision() -> None:
     """Pages leave these columns out, for processes that do not know them."""
-    page = unpack(pack(sheets_with(RESIZED)))
+    page = unpack_batch(pack_batch(sheets_with(RESIZED)))
     (row,) = page.upserts[schema.instances.name]
     names = [column.name for column in schema.instances.columns]
     found = dict(zip(names, row, strict=True))

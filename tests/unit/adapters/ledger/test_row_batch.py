@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from berth.adapters.ledger.engine.apply import judge
+from berth.adapters.ledger.engine.apply import apply_units
 from berth.adapters.ledger.engine.codec import decode_event, decode_record
-from berth.adapters.ledger.engine.working_set import Books
+from berth.adapters.ledger.engine.working_set import WorkingSet
 from berth.adapters.ledger.sql import schema
 from berth.adapters.ledger.sql.row_batch import (
     ALLOCATIONS,
     CHANGES,
     CLAIM_KEYS,
     INVENTORIES,
-    Sheets,
-    sheets_of,
+    RowBatch,
+    row_batch_of,
 )
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import LedgerError
@@ -36,14 +36,14 @@ HOST_1 = make_uuid("host", 1)
 VM_1 = make_instance(1)
 
 
-def written(*units: Unit, before: tuple[Unit, ...] = ()) -> Sheets:
+def written(*units: Unit, before: tuple[Unit, ...] = ()) -> RowBatch:
     """Return what units write down after others were written down before."""
-    books = Books()
-    judge(books, before)
+    books = WorkingSet()
+    apply_units(books, before)
     books.settle()
     first = books.version + 1
-    assert all(isinstance(outcome, Committed) for outcome in judge(books, units))
-    return sheets_of(books, books.settle(), at_s=1000.0, first=first)
+    assert all(isinstance(outcome, Committed) for outcome in apply_units(books, units))
+    return row_batch_of(books, books.settle(), at_s=1000.0, first=first)
 
 
 def test_rows_have_a_value_for_each_column_of_their_table() -> None:

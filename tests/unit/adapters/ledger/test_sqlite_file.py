@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from berth.adapters.ledger.sqlite import sqlite_file
-from berth.adapters.ledger.sqlite.sqlite_file import LogTrace, connect
+from berth.adapters.ledger.sqlite.sqlite_file import WalFileWatch, connect
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def settle(folder: Path) -> None:
 
 def test_what_did_not_change_is_not_looked_at(writer: sqlite3.Connection, tmp_path: Path) -> None:
     """After the first time; each commit is seen."""
-    trace = LogTrace(tmp_path / "db")
+    trace = WalFileWatch(tmp_path / "db")
     settle(tmp_path)
     assert trace.may_have_changed()
     for number in range(3):
@@ -44,7 +44,7 @@ def test_a_log_that_was_just_written_may_change_unseen(
     writer: sqlite3.Connection, tmp_path: Path
 ) -> None:
     """Two commits within one step of the clock leave the same date."""
-    trace = LogTrace(tmp_path / "db")
+    trace = WalFileWatch(tmp_path / "db")
     writer.execute("INSERT INTO t VALUES (1)")
     assert trace.may_have_changed()
     assert trace.may_have_changed()
@@ -54,11 +54,11 @@ def test_dates_are_not_all(
     writer: sqlite3.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Now and then it is looked at in any case, and always where there is no log."""
-    trace = LogTrace(tmp_path / "db")
+    trace = WalFileWatch(tmp_path / "db")
     settle(tmp_path)
     assert trace.may_have_changed()
     assert not trace.may_have_changed()
     monkeypatch.setattr(sqlite_file, "_ASK_NS", 0)
     assert trace.may_have_changed()
-    assert LogTrace(tmp_path / "none").may_have_changed()
+    assert WalFileWatch(tmp_path / "none").may_have_changed()
     assert writer.in_transaction is False

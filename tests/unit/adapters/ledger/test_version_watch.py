@@ -2,12 +2,12 @@
 
 import asyncio
 
-from berth.adapters.ledger.engine.version_watch import Watch
+from berth.adapters.ledger.engine.version_watch import VersionWatch
 
 
 async def test_only_those_who_waited_for_it_are_woken() -> None:
     """A version wakes whoever waits for a lower one, and nobody else."""
-    watch = Watch()
+    watch = VersionWatch()
     low, high = (asyncio.ensure_future(watch.wait(after, 60.0)) for after in (1, 5))
     await asyncio.sleep(0)
     watch.hear(2)
@@ -20,7 +20,7 @@ async def test_only_those_who_waited_for_it_are_woken() -> None:
 
 async def test_versions_never_go_back() -> None:
     """Old news is passed over."""
-    watch = Watch(7)
+    watch = VersionWatch(7)
     watch.hear(3)
     assert watch.version == 7
     assert await watch.wait(6, 0.0)
@@ -29,7 +29,7 @@ async def test_versions_never_go_back() -> None:
 
 async def test_closing_wakes_everybody() -> None:
     """After closing nobody waits, and they know that nothing came."""
-    watch = Watch()
+    watch = VersionWatch()
     waiting = [asyncio.ensure_future(watch.wait(n, 60.0)) for n in range(3)]
     await asyncio.sleep(0)
     watch.close()
@@ -38,7 +38,7 @@ async def test_closing_wakes_everybody() -> None:
 
 async def test_a_store_that_was_restored_is_watched_from_where_it_is() -> None:
     """Else whoever follows it would be woken for ever by what is not there any more."""
-    watch = Watch(7)
+    watch = VersionWatch(7)
     watch.begin_anew(3)
     assert watch.version == 3
     assert not await watch.wait(3, 0.0)

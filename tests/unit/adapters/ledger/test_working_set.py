@@ -2,7 +2,12 @@
 
 from copy import deepcopy
 
-from berth.adapters.ledger.engine.working_set import Books, Draft, Limits, Room
+from berth.adapters.ledger.engine.working_set import (
+    InventoryLimits,
+    ProviderCapacity,
+    UnitTransaction,
+    WorkingSet,
+)
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.change import Alive, Change, Gone, Usage
 from berth.domain.ledger.record import Kind
@@ -12,9 +17,11 @@ from berth.testing.builders import make_flavor
 FLAVOR = (Kind.FLAVOR, "1")
 
 
-def books_with(used: int) -> Books:
+def books_with(used: int) -> WorkingSet:
     """Return books of one provider that has so many VCPUs in use."""
-    return Books(7, rooms={"p": Room(1, {VCPU: Limits(16, 16, 1, 1)}, {VCPU: used})})
+    return WorkingSet(
+        7, rooms={"p": ProviderCapacity(1, {VCPU: InventoryLimits(16, 16, 1, 1)}, {VCPU: used})}
+    )
 
 
 def test_undoing_puts_back_every_entry_in_turn() -> None:
@@ -22,7 +29,7 @@ def test_undoing_puts_back_every_entry_in_turn() -> None:
     books = books_with(used=3)
     books.revisions[FLAVOR] = 1
     before = deepcopy(books)
-    draft = Draft(books, ())
+    draft = UnitTransaction(books, ())
     draft.set(books.revisions, FLAVOR, 2)
     draft.set(books.revisions, FLAVOR, 3)
     draft.drop(books.revisions, FLAVOR)
@@ -38,7 +45,7 @@ def test_undoing_puts_back_every_entry_in_turn() -> None:
 def test_what_is_used_is_told_once_after_everything_else() -> None:
     """However often a unit draws on a provider; the amounts are those at its end."""
     books = books_with(used=0)
-    draft = Draft(books, ())
+    draft = UnitTransaction(books, ())
     draft.spend("p", {VCPU: 5})
     draft.tell(make_flavor(1))
     draft.spend("p", {VCPU: -2})
@@ -49,7 +56,7 @@ def test_what_is_used_is_told_once_after_everything_else() -> None:
 def test_a_provider_that_went_in_the_same_unit_is_not_told_of_as_used() -> None:
     """A follower would look for it in vain."""
     books = books_with(used=5)
-    draft = Draft(books, ())
+    draft = UnitTransaction(books, ())
     draft.spend("p", {VCPU: -5})
     draft.drop(books.rooms, "p")
     draft.tell(Gone(Kind.PROVIDER, "p"))
@@ -60,7 +67,7 @@ def test_a_provider_that_went_in_the_same_unit_is_not_told_of_as_used() -> None:
 def test_a_unit_that_tells_nothing_still_has_its_place_in_the_feed() -> None:
     """A version that is missing there would look like a gap."""
     books = books_with(used=0)
-    assert Draft(books, ()).commit() == Committed(8)
+    assert UnitTransaction(books, ()).commit() == Committed(8)
     assert books.dirt.changes == [Change(8, Alive((), 0.0))]
 
 
@@ -68,7 +75,7 @@ def test_what_was_told_does_not_change_with_later_units() -> None:
     """A mapping of what is used is replaced, so that whoever has it may keep it."""
     books = books_with(used=0)
     for amount in (1, 2):
-        draft = Draft(books, ())
+        draft = UnitTransaction(books, ())
         draft.spend("p", {VCPU: amount})
         draft.commit()
     assert [change.event for change in books.dirt.changes] == [
@@ -84,12 +91,12 @@ def test_only_differences_of_a_whole_batch_are_spent() -> None:
     """
     books = books_with(used=4)
     for amount in (3, -3):
-        draft = Draft(books, ())
+        draft = UnitTransaction(books, ())
         draft.spend("p", {VCPU: amount})
         draft.commit()
     assert books.spent(books.dirt) == [("p", VCPU, 0, 4)]
     assert books.generations(books.spent(books.dirt)) == [1]
-    draft = Draft(books, ())
+    draft = UnitTransaction(books, ())
     draft.spend("p", {VCPU: 2}, raises=True)
     draft.spend("p", {VCPU: 0}, raises=True)
     draft.commit()

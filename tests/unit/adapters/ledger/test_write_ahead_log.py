@@ -6,10 +6,22 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from berth.adapters.ledger.engine.apply import judge
-from berth.adapters.ledger.engine.working_set import Books
-from berth.adapters.ledger.sql.row_batch import ALLOCATIONS, CHANGES, CLAIM_KEYS, Sheets, sheets_of
-from berth.adapters.ledger.wal.write_ahead_log import count_rows, may_wait, merged, pack, unpack
+from berth.adapters.ledger.engine.apply import apply_units
+from berth.adapters.ledger.engine.working_set import WorkingSet
+from berth.adapters.ledger.sql.row_batch import (
+    ALLOCATIONS,
+    CHANGES,
+    CLAIM_KEYS,
+    RowBatch,
+    row_batch_of,
+)
+from berth.adapters.ledger.wal.write_ahead_log import (
+    count_rows,
+    is_deferrable,
+    merge_batches,
+    pack_batch,
+    unpack_batch,
+)
 from berth.domain.compute.migration import Stage
 from berth.domain.errors import LedgerError
 from berth.domain.inventory.resources import VCPU
@@ -36,17 +48,17 @@ VM_1 = make_uuid("instance", 1)
 MOVE = make_moving_consumer(1)
 
 
-def entered(books: Books, *units: Unit) -> Sheets:
+def entered(books: WorkingSet, *units: Unit) -> RowBatch:
     """Commit a batch and return what it did."""
     first = books.version + 1
-    for outcome in judge(books, units):
+    for outcome in apply_units(books, units):
         assert isinstance(outcome, Committed), outcome
-    return sheets_of(books, books.settle(), at_s=7.0, first=first)
+    return row_batch_of(books, books.settle(), at_s=7.0, first=first)
 
 
-def fleet() -> Books:
+def fleet() -> WorkingSet:
     """Return books of one host."""
-    books = Books()
+    books = WorkingSet()
     entered(books, *make_fleet(1))
     return books
 
@@ -58,7 +70,7 @@ def test_a_page_is_read_as_it_was_packed() -> None:
     """Every value comes back, and numbers are of the same kind."""
     books = fleet()
     page = entered(books, PLACED, (Seen(("host-1",), 5.5), Guard("g", 9)), (Free(VM_1),))
-    assert unpack(pack(page)) == page
+    assert unpack_batch(pack_batch(page)) == page
     assert page.seen == [("host-1", "5.5")]
 
 
@@ -67,26 +79,26 @@ def test_a_page_has_the_text_of_an_instance_once() -> None:
     books = fleet()
     between = make_instance(1, host="host-1")
     page = entered(books, (Put(between),), (Put(revised(between, name="last", revision=1)),))
-    raw = zlib.decompress(pack(page))
+    raw = zlib.decompress(pack_batch(page))
     assert raw.count(b'"name":"last"') == 1
     assert raw.count(f'"name":"{between.name}"'.encode()) == 1
-    assert unpack(pack(page)) == page
+    assert unpack_batch(pack_batch(page)) == page
 
 
 def test_a_page_of_before_is_read() -> None:
     """Pages may have the text of each change beside it."""
     page = entered(fleet(), PLACED)
-    assert unpack(zlib.compress(msgspec.msgpack.encode(page))) == page
+    assert unpack_batch(zlib.compress(msgspec.msgpack.encode(page))) == page
 
 
 def test_a_damaged_page_is_told() -> None:
     """What cannot be read raises Berth's own error."""
-    page = pack(Sheets(1, 1))
-    nowhere = Sheets(1, 1, inserts={CHANGES: [(1, 0, "instance", 7)]})
+    page = pack_batch(RowBatch(1, 1))
+    nowhere = RowBatch(1, 1, inserts={CHANGES: [(1, 0, "instance", 7)]})
     astray = zlib.compress(msgspec.msgpack.encode(nowhere))
     for damaged in (b"", page[:-3], b"x" * 40, astray):
         with pytest.raises(LedgerError, match="daybook"):
-            unpack(damaged)
+            unpack_batch(damaged)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +118,7 @@ def test_a_damaged_page_is_told() -> None:
 )
 def test_only_the_lives_of_instances_wait(unit: Unit, expected: bool) -> None:
     """Whatever changes the fleet is written to its tables at once."""
-    assert may_wait(entered(fleet(), unit)) is expected
+    assert is_deferrable(entered(fleet(), unit)) is expected
 
 
 def test_pages_come_to_the_last_state_of_everything() -> None:
@@ -118,7 +130,7 @@ def test_pages_come_to_the_last_state_of_everything() -> None:
         entered(books, (Put(moved),), (Remove(Kind.PENDING_REQUEST, "req-2"),)),
         entered(books, (Free(VM_1),), (make_take(2, amounts={VCPU: 1}),)),
     ]
-    total = merged(pages)
+    total = merge_batches(pages)
     assert (total.first, total.version) == (pages[0].first, books.version)
     assert total.spent == [(HOST_1, VCPU, 1, 1)]
     assert [row[0] for row in total.inserts[ALLOCATIONS]] == [make_uuid("instance", 2)]
@@ -139,7 +151,7 @@ def test_what_was_there_before_the_pages_is_freed() -> None:
         entered(books, (Free(VM_1),)),
         entered(books, (make_take(2), Free(make_uuid("instance", 2)))),
     ]
-    total = merged(pages)
+    total = merge_batches(pages)
     assert total.freed[0] == VM_1
     assert total.inserts[ALLOCATIONS] == []
     assert total.spent == [(HOST_1, VCPU, -1, 0)]
@@ -155,7 +167,7 @@ def test_what_is_handed_on_is_written_once() -> None:
         entered(books, (HandOver(MOVE.uuid, third), Put(make_migration(1)))),
         entered(books, (Put(replace(make_migration(1), stage=Stage.ARRIVED)),)),
     ]
-    total = merged(pages)
+    total = merge_batches(pages)
     assert total.freed == [VM_1]
     assert [row[0] for row in total.inserts[ALLOCATIONS]] == [third.uuid]
     assert [row[0] for row in total.upserts["consumers"]] == [third.uuid]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.adapters.ledger.engine.working_set import Room
+from berth.adapters.ledger.engine.working_set import ProviderCapacity
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import VCPU, Inventory
@@ -87,6 +87,6 @@ async def test_what_counts_as_used_and_nobody_holds_is_told() -> None:
     rooms = office.ledger._books.rooms
     room = rooms[make_uuid("host", 1)]
     used = {name: amount + 1 for name, amount in room.used.items()}
-    rooms[make_uuid("host", 1)] = Room(room.generation, room.limits, used)
+    rooms[make_uuid("host", 1)] = ProviderCapacity(room.generation, room.limits, used)
     found = await office.only(DiscrepancyCode.USAGE_DIFFERS)
     assert found.lost == dict.fromkeys(FULL, 1)

@@ -2,10 +2,10 @@
 
 An adapter that commits a batch of units
 
-1. asks `needs_of` which keys judging it needs, and loads these into a `Books`;
-2. calls `judge`, which decides unit by unit, in order, and keeps the books as if each committed
+1. asks `required_keys` which keys judging it needs, and loads these into a `WorkingSet`;
+2. calls `apply_units`, which decides unit by unit, in order, and keeps the books as if each committed
    unit had been written at once;
-3. writes down what `Books.dirt` says, in one transaction with what it loaded.
+3. writes down what `WorkingSet.dirt` says, in one transaction with what it loaded.
 
 So capacity is summed over the whole batch, and every store refuses and commits the same.
 """
@@ -16,16 +16,16 @@ from typing import Any, Final
 
 from berth.adapters.ledger.engine.at_once import commit_at_once
 from berth.adapters.ledger.engine.claims import free, hand_over, take
-from berth.adapters.ledger.engine.quota_counts import draft_count, draft_uncount, within
+from berth.adapters.ledger.engine.quota_counts import count_in_unit, uncount_in_unit, within
 from berth.adapters.ledger.engine.reallocation import reallocate
 from berth.adapters.ledger.engine.working_set import (
-    Books,
-    Draft,
-    Limits,
-    Needs,
-    Room,
-    guard_key,
-    shared_key,
+    InventoryLimits,
+    ProviderCapacity,
+    RequiredKeys,
+    UnitTransaction,
+    WorkingSet,
+    exclusive_guard_key,
+    shared_guard_key,
 )
 from berth.domain.compute.instance import Instance
 from berth.domain.inventory.consumer import Consumer
@@ -56,28 +56,28 @@ from berth.domain.revising import revised
 from berth.domain.zones.zone import Errand
 
 
-def needs_of(units: Iterable[Unit]) -> Needs:
+def required_keys(units: Iterable[Unit]) -> RequiredKeys:
     """Name every key that judging these units needs."""
-    needs = Needs()
+    needs = RequiredKeys()
     for unit in units:
         for write in unit:
             _NEEDS[type(write)](needs, write)
     return needs
 
 
-def judge(books: Books, units: Iterable[Unit]) -> list[Outcome]:
+def apply_units(books: WorkingSet, units: Iterable[Unit]) -> list[Outcome]:
     """Decide each unit, in order, and keep the books accordingly."""
-    return [commit_at_once(books, unit) or judge_by_writes(books, unit) for unit in units]
+    return [commit_at_once(books, unit) or apply_unit(books, unit) for unit in units]
 
 
-def _need_claim(needs: Needs, take: Take) -> None:
+def _need_claim(needs: RequiredKeys, take: Take) -> None:
     needs.claim_keys.add(take.claim.key)
     for allocation in take.claim.allocations:
         needs.consumers.add(allocation.consumer_uuid)
         needs.providers.add(allocation.provider_uuid)
 
 
-def _need_put(needs: Needs, write: Put) -> None:
+def _need_put(needs: RequiredKeys, write: Put) -> None:
     record = write.record
     if isinstance(record, Instance):
         needs.record(Kind.INSTANCE, record.uuid)
@@ -85,7 +85,7 @@ def _need_put(needs: Needs, write: Put) -> None:
         needs.providers.add(record.uuid)
 
 
-def _need_add(needs: Needs, write: Add) -> None:
+def _need_add(needs: RequiredKeys, write: Add) -> None:
     record = write.record
     if isinstance(record, Provider):
         needs.providers.add(record.uuid)
@@ -93,7 +93,7 @@ def _need_add(needs: Needs, write: Add) -> None:
         needs.record(KINDS[type(record)], key_of(record))
 
 
-def _need_removal(needs: Needs, write: Remove) -> None:
+def _need_removal(needs: RequiredKeys, write: Remove) -> None:
     kind, key = write.kind, write.key
     if kind is Kind.PROVIDER:
         needs.providers.add(key)
@@ -104,43 +104,43 @@ def _need_removal(needs: Needs, write: Remove) -> None:
         needs.consumers.add(key)
 
 
-def _need_consumer(needs: Needs, write: Free) -> None:
+def _need_consumer(needs: RequiredKeys, write: Free) -> None:
     needs.consumers.add(write.consumer_uuid)
     needs.record(Kind.CONSUMER, write.consumer_uuid)
 
 
-def _need_both(needs: Needs, write: HandOver) -> None:
+def _need_both(needs: RequiredKeys, write: HandOver) -> None:
     for uuid in (write.consumer_uuid, write.to.uuid):
         needs.consumers.add(uuid)
         needs.record(Kind.CONSUMER, uuid)
 
 
-def _need_shares(needs: Needs, write: Reallocate) -> None:
+def _need_shares(needs: RequiredKeys, write: Reallocate) -> None:
     for share in write.shares:
         needs.consumers.add(share.consumer.uuid)
         needs.record(Kind.CONSUMER, share.consumer.uuid)
         needs.providers.update(share.allocations)
 
 
-def _need_revised(needs: Needs, write: Revise) -> None:
+def _need_revised(needs: RequiredKeys, write: Revise) -> None:
     needs.providers.add(write.record.uuid)
 
 
-def _need_services(needs: Needs, write: Seen) -> None:
+def _need_services(needs: RequiredKeys, write: Seen) -> None:
     for host in write.hosts:
         needs.record(Kind.SERVICE, host)
 
 
-def _need_guard(needs: Needs, write: Guard) -> None:
-    needs.claim_keys.add(guard_key(write.name))
-    needs.claim_keys.add(shared_key(write.name))
+def _need_guard(needs: RequiredKeys, write: Guard) -> None:
+    needs.claim_keys.add(exclusive_guard_key(write.name))
+    needs.claim_keys.add(shared_guard_key(write.name))
 
 
-def _need_count(needs: Needs, write: Within) -> None:
+def _need_count(needs: RequiredKeys, write: Within) -> None:
     needs.projects.add(write.project_id)
 
 
-_NEEDS: Final[Mapping[type[Write], Callable[[Needs, Any], None]]] = {
+_NEEDS: Final[Mapping[type[Write], Callable[[RequiredKeys, Any], None]]] = {
     Take: _need_claim,
     Put: _need_put,
     Add: _need_add,
@@ -155,12 +155,12 @@ _NEEDS: Final[Mapping[type[Write], Callable[[Needs, Any], None]]] = {
 }
 
 
-def judge_by_writes(books: Books, unit: Unit) -> Outcome:
+def apply_unit(books: WorkingSet, unit: Unit) -> Outcome:
     """Judge one unit write by write, undoing all of it should one be refused."""
     earlier = _judge_keys(books, unit)
     if earlier is not None:
         return earlier
-    draft = Draft(books, unit)
+    draft = UnitTransaction(books, unit)
     for write in unit:
         refusal = _DEEDS[type(write)](draft, write)
         if refusal is not None:
@@ -169,7 +169,7 @@ def judge_by_writes(books: Books, unit: Unit) -> Outcome:
     return draft.commit()
 
 
-def _judge_keys(books: Books, unit: Unit) -> Outcome | None:
+def _judge_keys(books: WorkingSet, unit: Unit) -> Outcome | None:
     keys = [write.claim.key for write in unit if type(write) is Take]
     if not keys:
         return None
@@ -186,7 +186,7 @@ def _conflict(kind: Kind, key: str, why: str) -> Rejected:
     return Rejected(conflict=f"{kind} {key!r} {why}")
 
 
-def _is_there(books: Books, kind: Kind, key: str) -> bool:
+def _is_there(books: WorkingSet, kind: Kind, key: str) -> bool:
     return key in books.rooms if kind is Kind.PROVIDER else (kind, key) in books.revisions
 
 
@@ -195,7 +195,7 @@ def _is_there(books: Books, kind: Kind, key: str) -> bool:
 _NOT_DIRECTLY: Final = "follows from what it holds, and is not saved or removed by itself"
 
 
-def _add(draft: Draft, write: Add) -> Rejected | None:
+def _add(draft: UnitTransaction, write: Add) -> Rejected | None:
     record = write.record
     kind, key = KINDS[type(record)], key_of(record)
     if _is_there(draft.books, kind, key):
@@ -203,7 +203,7 @@ def _add(draft: Draft, write: Add) -> Rejected | None:
     return _put(draft, write)
 
 
-def _put(draft: Draft, write: Put | Add) -> Rejected | None:
+def _put(draft: UnitTransaction, write: Put | Add) -> Rejected | None:
     record = write.record
     if isinstance(record, Instance):
         return _put_instance(draft, record)
@@ -221,11 +221,11 @@ def _put(draft: Draft, write: Put | Add) -> Rejected | None:
     if kind not in UNTOLD_KINDS:
         draft.tell(record)
     if isinstance(record, Errand) and books.counted:
-        draft_count(draft, record)
+        count_in_unit(draft, record)
     return None
 
 
-def _put_instance(draft: Draft, instance: Instance) -> Rejected | None:
+def _put_instance(draft: UnitTransaction, instance: Instance) -> Rejected | None:
     books, ref = draft.books, (Kind.INSTANCE, instance.uuid)
     revision = books.revisions.get(ref, 0)
     if instance.revision != revision:
@@ -238,11 +238,11 @@ def _put_instance(draft: Draft, instance: Instance) -> Rejected | None:
     draft.set(books.dirt.puts, ref, stored)
     draft.tell(stored)
     if books.counted:
-        draft_count(draft, stored)
+        count_in_unit(draft, stored)
     return None
 
 
-def _put_provider(draft: Draft, provider: Provider) -> None:
+def _put_provider(draft: UnitTransaction, provider: Provider) -> None:
     books = draft.books
     room = books.rooms.get(provider.uuid)
     used: Mapping[str, int] = {} if room is None else room.used
@@ -251,7 +251,7 @@ def _put_provider(draft: Draft, provider: Provider) -> None:
     _store(draft, replace(provider, inventories=forgotten | dict(provider.inventories)), generation)
 
 
-def _revise(draft: Draft, write: Revise) -> Rejected | None:
+def _revise(draft: UnitTransaction, write: Revise) -> Rejected | None:
     provider, room = write.record, draft.books.rooms.get(write.record.uuid)
     uuid = provider.uuid
     if room is None:
@@ -273,7 +273,7 @@ def _revise(draft: Draft, write: Revise) -> Rejected | None:
     return None
 
 
-def _store(draft: Draft, provider: Provider, generation: int) -> None:
+def _store(draft: UnitTransaction, provider: Provider, generation: int) -> None:
     """Store a provider, with what is used of it left as it is."""
     books, inventories = draft.books, provider.inventories
     room = books.rooms.get(provider.uuid)
@@ -283,13 +283,13 @@ def _store(draft: Draft, provider: Provider, generation: int) -> None:
         generation=generation,
         used={name: used.get(name, 0) for name in inventories},
     )
-    limits = {name: Limits.of(inventory) for name, inventory in inventories.items()}
-    draft.set(books.rooms, provider.uuid, Room(generation, limits, stored.used))
+    limits = {name: InventoryLimits.of(inventory) for name, inventory in inventories.items()}
+    draft.set(books.rooms, provider.uuid, ProviderCapacity(generation, limits, stored.used))
     draft.set(books.dirt.puts, (Kind.PROVIDER, provider.uuid), stored)
     draft.tell(stored)
 
 
-def _remove(draft: Draft, write: Remove) -> Rejected | None:
+def _remove(draft: UnitTransaction, write: Remove) -> Rejected | None:
     books, kind, key = draft.books, write.kind, write.key
     if kind is Kind.CONSUMER:
         return _conflict(kind, key, _NOT_DIRECTLY)
@@ -306,7 +306,7 @@ def _remove(draft: Draft, write: Remove) -> Rejected | None:
             return _conflict(kind, key, "holds allocations; free them first")
         draft.drop(books.revisions, (kind, key))
         if kind in {Kind.INSTANCE, Kind.ERRAND} and books.counted:
-            draft_uncount(draft, key, is_errand=kind is Kind.ERRAND)
+            uncount_in_unit(draft, key, is_errand=kind is Kind.ERRAND)
     if kind is Kind.SERVICE:
         draft.drop(books.dirt.seen, key)
     draft.set(books.dirt.puts, (kind, key), None)
@@ -315,9 +315,9 @@ def _remove(draft: Draft, write: Remove) -> Rejected | None:
     return None
 
 
-def _guard(draft: Draft, guard: Guard) -> Rejected | None:
+def _guard(draft: UnitTransaction, guard: Guard) -> Rejected | None:
     claimed, is_shared = draft.books.claimed, guard.is_shared
-    key, shared = guard_key(guard.name), shared_key(guard.name)
+    key, shared = exclusive_guard_key(guard.name), shared_guard_key(guard.name)
     newest = claimed.get(key, 0) if is_shared else max(claimed.get(key, 0), claimed.get(shared, 0))
     if newest > guard.seen:
         why = f"{guard.name} changed in version {newest}, after {guard.seen}"
@@ -328,7 +328,7 @@ def _guard(draft: Draft, guard: Guard) -> Rejected | None:
     return None
 
 
-def _see(draft: Draft, seen: Seen) -> None:
+def _see(draft: UnitTransaction, seen: Seen) -> None:
     books = draft.books
     known = tuple(host for host in seen.hosts if (Kind.SERVICE, host) in books.revisions)
     for host in known:
@@ -337,7 +337,7 @@ def _see(draft: Draft, seen: Seen) -> None:
         draft.tell(Alive(known, seen.at_s))
 
 
-_DEEDS: Final[Mapping[type[Write], Callable[[Draft, Any], Rejected | None]]] = {
+_DEEDS: Final[Mapping[type[Write], Callable[[UnitTransaction, Any], Rejected | None]]] = {
     Take: take,
     Put: _put,
     Add: _add,

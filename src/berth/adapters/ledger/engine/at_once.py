@@ -6,7 +6,7 @@ unit that is anything else, or that may have to be refused, is left to `judge`, 
 """
 
 from berth.adapters.ledger.engine.quota_counts import count_instance
-from berth.adapters.ledger.engine.working_set import NOTHING, Books, Ref
+from berth.adapters.ledger.engine.working_set import NO_CHANGE, Ref, WorkingSet
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance
 from berth.domain.inventory.allocation import Allocation, Claim
@@ -19,7 +19,7 @@ Parts = tuple[Claim | None, dict[Ref, Instance | Decision]]
 """A unit's claim, if it has one, and what it puts."""
 
 
-def commit_at_once(books: Books, unit: Unit) -> Committed | None:
+def commit_at_once(books: WorkingSet, unit: Unit) -> Committed | None:
     """Commit a unit that can be, and keep the books accordingly; None leaves them as they are."""
     parts = _parts_of(books, unit)
     if parts is None:
@@ -42,11 +42,11 @@ def commit_at_once(books: Books, unit: Unit) -> Committed | None:
     if usage is not None:
         changes.append(Change(version, usage))
     if len(changes) == count:
-        changes.append(Change(version, NOTHING))
+        changes.append(Change(version, NO_CHANGE))
     return Committed(version)
 
 
-def _parts_of(books: Books, unit: Unit) -> Parts | None:
+def _parts_of(books: WorkingSet, unit: Unit) -> Parts | None:
     """Take a unit apart; None when some of it is of another kind, or may be refused."""
     claim: Claim | None = None
     puts: dict[Ref, Instance | Decision] = {}
@@ -71,7 +71,7 @@ def _parts_of(books: Books, unit: Unit) -> Parts | None:
     return claim, puts
 
 
-def _only_one(books: Books, claim: Claim) -> Allocation | None:
+def _only_one(books: WorkingSet, claim: Claim) -> Allocation | None:
     """Return the only allocation of a new claim, if there is room for it."""
     if len(claim.allocations) != 1 or claim.key in books.claimed:
         return None
@@ -82,7 +82,7 @@ def _only_one(books: Books, claim: Claim) -> Allocation | None:
     return None if room is None or not room.fits(allocation.amounts) else allocation
 
 
-def _take(books: Books, key: str, allocation: Allocation) -> Usage:
+def _take(books: WorkingSet, key: str, allocation: Allocation) -> Usage:
     """Take what is allocated, for the next version."""
     dirt, version = books.dirt, books.version + 1
     consumer, provider = allocation.consumer_uuid, allocation.provider_uuid
@@ -100,7 +100,7 @@ def _take(books: Books, key: str, allocation: Allocation) -> Usage:
     return Usage(provider, used, room.generation)
 
 
-def _put_instance(books: Books, ref: Ref, instance: Instance) -> Instance:
+def _put_instance(books: WorkingSet, ref: Ref, instance: Instance) -> Instance:
     dirt, revision = books.dirt, instance.revision + 1
     if revision == 1 and ref not in dirt.puts:
         dirt.born[instance.uuid] = None

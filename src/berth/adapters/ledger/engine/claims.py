@@ -2,7 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from berth.adapters.ledger.engine.working_set import Books, Draft, Holding, Room
+from berth.adapters.ledger.engine.working_set import (
+    HeldAmounts,
+    ProviderCapacity,
+    UnitTransaction,
+    WorkingSet,
+)
 from berth.domain.inventory.allocation import Allocation, Shortage, ShortageRule
 from berth.domain.inventory.consumer import INSTANCE_TYPE
 from berth.domain.ledger.record import Kind
@@ -10,7 +15,7 @@ from berth.domain.ledger.write import Cause, Free, HandOver, Rejected, Take
 from berth.domain.revising import revised
 
 
-def take(draft: Draft, write: Take) -> Rejected | None:
+def take(draft: UnitTransaction, write: Take) -> Rejected | None:
     """Commit a claim; it raises the generation of every provider that it takes of."""
     books, claim = draft.books, write.claim
     holdings = _holdings(claim.allocations)
@@ -32,7 +37,7 @@ def take(draft: Draft, write: Take) -> Rejected | None:
     return None
 
 
-def _holdings(allocations: Sequence[Allocation]) -> dict[str, Holding] | None:
+def _holdings(allocations: Sequence[Allocation]) -> dict[str, HeldAmounts] | None:
     holdings: dict[str, dict[str, dict[str, int]]] = {}
     for allocation in allocations:
         holding = holdings.setdefault(allocation.consumer_uuid, {})
@@ -43,7 +48,7 @@ def _holdings(allocations: Sequence[Allocation]) -> dict[str, Holding] | None:
 
 
 def shortages_of(
-    books: Books,
+    books: WorkingSet,
     allocations: Iterable[Allocation],
     before: Mapping[str, Mapping[str, int]] | None = None,
 ) -> tuple[Shortage, ...]:
@@ -75,7 +80,7 @@ def shortages_of(
     return (*never, *summed)
 
 
-def _never(room: Room | None, uuid: str, name: str, amount: int) -> Shortage | None:
+def _never(room: ProviderCapacity | None, uuid: str, name: str, amount: int) -> Shortage | None:
     """Tell why nobody may ever ask for an amount."""
     if room is None:
         return Shortage(uuid, name, amount, 0, ShortageRule.NO_PROVIDER)
@@ -88,16 +93,18 @@ def _never(room: Room | None, uuid: str, name: str, amount: int) -> Shortage | N
     return Shortage(uuid, name, amount, left if amount > left else 0, ShortageRule.UNITS)
 
 
-def _is_no_worse(room: Room, name: str, amount: int, before: Mapping[str, int] | None) -> bool:
+def _is_no_worse(
+    room: ProviderCapacity, name: str, amount: int, before: Mapping[str, int] | None
+) -> bool:
     return before is not None and room.used[name] + amount <= before.get(name, 0)
 
 
-def free(draft: Draft, write: Free) -> Rejected | None:
+def free(draft: UnitTransaction, write: Free) -> Rejected | None:
     """Release all that a consumer holds, and forget what clients said of it."""
     uuid = write.consumer_uuid
     if draft.books.held.get(uuid):
         release(draft, uuid, raises=False)
-        forget(draft, uuid)
+        drop_consumer(draft, uuid)
         return None
     return _not_held(uuid) if write.must_hold else None
 
@@ -107,7 +114,7 @@ def _not_held(uuid: str) -> Rejected:
     return Rejected(conflict=conflict, cause=Cause.NOT_HELD, subject=uuid)
 
 
-def hand_over(draft: Draft, write: HandOver) -> Rejected | None:
+def hand_over(draft: UnitTransaction, write: HandOver) -> Rejected | None:
     """Have one consumer hold what another one held; nothing of it is free in between."""
     books, giver, taker = draft.books, write.consumer_uuid, write.to.uuid
     holding = books.held.get(giver)
@@ -117,7 +124,7 @@ def hand_over(draft: Draft, write: HandOver) -> Rejected | None:
         return Rejected(conflict=f"consumer {taker!r} holds allocations already")
     draft.drop(books.held, giver)
     draft.set(books.dirt.freed, giver, None)
-    forget(draft, giver)
+    drop_consumer(draft, giver)
     draft.set(books.held, taker, holding)
     draft.set(books.dirt.taken, taker, None)
     if write.to.consumer_type != INSTANCE_TYPE:
@@ -127,7 +134,7 @@ def hand_over(draft: Draft, write: HandOver) -> Rejected | None:
     return None
 
 
-def release(draft: Draft, consumer_uuid: str, *, raises: bool) -> None:
+def release(draft: UnitTransaction, consumer_uuid: str, *, raises: bool) -> None:
     """Give back what a consumer holds of each provider."""
     books = draft.books
     for provider_uuid, amounts in books.held[consumer_uuid].items():
@@ -137,7 +144,7 @@ def release(draft: Draft, consumer_uuid: str, *, raises: bool) -> None:
     draft.set(books.dirt.freed, consumer_uuid, None)
 
 
-def forget(draft: Draft, consumer_uuid: str) -> None:
+def drop_consumer(draft: UnitTransaction, consumer_uuid: str) -> None:
     """Drop the record of a consumer, if it has one."""
     books = draft.books
     if consumer_uuid in books.consumers:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from berth.adapters.ledger.engine.non_finite import has_numbers, may_be_damaged
+from berth.adapters.ledger.engine.non_finite import has_finite_numbers, may_hold_non_finite
 from berth.domain.compute.decision import Decision, Placement
 from berth.domain.compute.host import Service
 from berth.domain.errors import LedgerError
@@ -74,7 +74,7 @@ def encode_event(event: Event) -> str:
         LedgerError: it holds what JSON cannot.
     """
     body = encode(event)
-    if not may_be_damaged(event, body):
+    if not may_hold_non_finite(event, body):
         return body
     try:
         _EVENTS[_EVENT_KINDS[type(event)]].decode(body)
@@ -83,7 +83,7 @@ def encode_event(event: Event) -> str:
     return body
 
 
-class Scribe:
+class BatchEncoder:
     """Writes the events of a batch as `encode_event` does, and what they share only once.
 
     Decisions that were made together tell of the same filters, and of the same hosts again and
@@ -106,7 +106,7 @@ class Scribe:
 
         All floats of a decision are fields of its own, or of hosts with their scores.
         """
-        if not has_numbers(decision):
+        if not has_finite_numbers(decision):
             return None
         values = [*_DECISION.read(decision)]
         try:

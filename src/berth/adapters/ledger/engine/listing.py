@@ -126,7 +126,7 @@ def check_in_feed(after: int, floor: int, version: int) -> None:
         )
 
 
-class Owner(NamedTuple):
+class InstanceOwner(NamedTuple):
     """What an instance tells of itself as a consumer; times are Unix seconds."""
 
     project_id: str
@@ -135,15 +135,15 @@ class Owner(NamedTuple):
     updated_at_s: float
 
 
-_owner_of: Final = attrgetter(*Owner._fields)
+_owner_of: Final = attrgetter(*InstanceOwner._fields)
 
 
-def owner_of(instance: Instance) -> Owner:
+def owner_of(instance: Instance) -> InstanceOwner:
     """Return what an instance tells of itself as a consumer."""
-    return Owner._make(_owner_of(instance))
+    return InstanceOwner._make(_owner_of(instance))
 
 
-def derived_consumer(uuid: str, owner: Owner | None) -> Consumer:
+def derived_consumer(uuid: str, owner: InstanceOwner | None) -> Consumer:
     """Return a consumer that has no record of its own; `owner` is that of its instance, if any."""
     if owner is None:
         return Consumer(uuid, "", "", generation=DERIVED_GENERATION)
@@ -159,7 +159,7 @@ def derived_consumer(uuid: str, owner: Owner | None) -> Consumer:
     )
 
 
-def gathered(rows: Iterable[tuple[Consumer, str, Mapping[str, int]]]) -> list[Holding]:
+def group_holdings(rows: Iterable[tuple[Consumer, str, Mapping[str, int]]]) -> list[Holding]:
     """Gather allocations, each with consumer and provider, by consumer and in order of both."""
     holdings: dict[str, tuple[Consumer, dict[str, Mapping[str, int]]]] = {}
     for consumer, provider, amounts in sorted(rows, key=_consumer_and_provider):

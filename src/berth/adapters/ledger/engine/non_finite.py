@@ -27,7 +27,7 @@ class _Places(NamedTuple):
     others: Callable[[Any], tuple[object, ...]]
 
 
-def may_be_damaged(event: Event, body: str) -> bool:
+def may_hold_non_finite(event: Event, body: str) -> bool:
     """Tell whether an event may have a float that is none; reading its text would tell for sure.
 
     Args:
@@ -35,7 +35,7 @@ def may_be_damaged(event: Event, body: str) -> bool:
         body: the event as JSON text.
     """
     noun = type(event)
-    if has_numbers(event) and not any(_PLACES[noun].others(event)):
+    if has_finite_numbers(event) and not any(_PLACES[noun].others(event)):
         return False
     marks = _MARKS[noun]
     for mark in marks:
@@ -53,7 +53,7 @@ def may_be_damaged(event: Event, body: str) -> bool:
     return False
 
 
-def has_numbers(event: Event) -> bool:
+def has_finite_numbers(event: Event) -> bool:
     """Tell whether those floats of an event that stand alone, in no list or option, are numbers."""
     try:
         return isfinite(sum(_PLACES[type(event)].numbers(event)))

@@ -8,20 +8,20 @@ can never differ from them. While both stand here of an instance it counts once,
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from berth.adapters.ledger.engine.working_set import Books, Draft
+from berth.adapters.ledger.engine.working_set import UnitTransaction, WorkingSet
 from berth.domain.compute.footprint import NO_FOOTPRINT, Excess, Footprint, excess_of, sum_of
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.quota import footprint_of
 from berth.domain.ledger.write import Rejected, Within
 from berth.domain.zones.zone import Errand, footprint_below
 
-Counted = tuple[str, str, int, int]
-"""Project, instance or `ERRAND` with one, virtual CPUs, MiB of memory."""
+CountedRow = tuple[str, str, int, int]
+"""Project, instance or `REMOTE_KEY_PREFIX` with one, virtual CPUs, MiB of memory."""
 
-ERRAND: Final = "errand "
+REMOTE_KEY_PREFIX: Final = "errand "
 
 
-def begin_count(books: Books, projects: Iterable[str], rows: Iterable[Counted]) -> None:
+def start_counting(books: WorkingSet, projects: Iterable[str], rows: Iterable[CountedRow]) -> None:
     """Count the instances of projects from now on.
 
     Args:
@@ -35,7 +35,7 @@ def begin_count(books: Books, projects: Iterable[str], rows: Iterable[Counted]) 
         books.counted[project][key] = Footprint(1, vcpus, memory_mb)
     for project in projects:
         counted = books.counted[project]
-        uuids = {key.removeprefix(ERRAND) for key in counted}
+        uuids = {key.removeprefix(REMOTE_KEY_PREFIX) for key in counted}
         books.sums[project] = sum_of(_counts(counted, uuid) for uuid in uuids)
 
 
@@ -44,7 +44,7 @@ def _counts(counted: Mapping[str, Footprint], uuid: str) -> Footprint:
     return counted.get(uuid) or counted.get(f"{ERRAND}{uuid}") or NO_FOOTPRINT
 
 
-def count_instance(books: Books, instance: Instance) -> None:
+def count_instance(books: WorkingSet, instance: Instance) -> None:
     """Count an instance as it is now, in a unit that will not be undone."""
     counted, uuid = books.counted.get(instance.project_id), instance.uuid
     if counted is None:
@@ -58,7 +58,7 @@ def count_instance(books: Books, instance: Instance) -> None:
     books.sums[instance.project_id] = total.plus(_counts(counted, uuid))
 
 
-def draft_count(draft: Draft, record: Instance | Errand) -> None:
+def count_in_unit(draft: UnitTransaction, record: Instance | Errand) -> None:
     """Count an instance as it is to be, for as long as the unit stands."""
     if isinstance(record, Errand):
         uuid = record.instance_uuid
@@ -67,7 +67,7 @@ def draft_count(draft: Draft, record: Instance | Errand) -> None:
         _recount(draft, record.project_id, record.uuid, record.uuid, footprint_of(record))
 
 
-def draft_uncount(draft: Draft, uuid: str, *, is_errand: bool) -> None:
+def uncount_in_unit(draft: UnitTransaction, uuid: str, *, is_errand: bool) -> None:
     """Count no more what is removed of an instance: its record, or its errand."""
     key = f"{ERRAND}{uuid}" if is_errand else uuid
     for project, counted in draft.books.counted.items():
@@ -75,7 +75,9 @@ def draft_uncount(draft: Draft, uuid: str, *, is_errand: bool) -> None:
             _recount(draft, project, uuid, key, None)
 
 
-def _recount(draft: Draft, project: str, uuid: str, key: str, now: Footprint | None) -> None:
+def _recount(
+    draft: UnitTransaction, project: str, uuid: str, key: str, now: Footprint | None
+) -> None:
     books = draft.books
     counted = books.counted.get(project)
     if counted is None:
@@ -90,7 +92,7 @@ def _recount(draft: Draft, project: str, uuid: str, key: str, now: Footprint | N
     draft.set(books.sums, project, total.plus(before, times=-1).plus(_counts(counted, uuid)))
 
 
-def within(draft: Draft, write: Within) -> Rejected | None:
+def within(draft: UnitTransaction, write: Within) -> Rejected | None:
     """Refuse what makes a project's instances come to more than they may."""
     after = draft.books.sums[write.project_id]
     before = draft.counted.get(write.project_id, after)

@@ -6,8 +6,8 @@ a claim of Berth's own has no record: it counts as one at generation 1, of the t
 
 from typing import Final
 
-from berth.adapters.ledger.engine.claims import forget, release, shortages_of
-from berth.adapters.ledger.engine.working_set import Books, Draft
+from berth.adapters.ledger.engine.claims import drop_consumer, release, shortages_of
+from berth.adapters.ledger.engine.working_set import UnitTransaction, WorkingSet
 from berth.domain.inventory.allocation import Allocation
 from berth.domain.inventory.consumer import INSTANCE_TYPE
 from berth.domain.ledger.record import Kind
@@ -18,7 +18,7 @@ DERIVED_GENERATION: Final = 1
 """Generation of a consumer that holds something and has no record."""
 
 
-def reallocate(draft: Draft, write: Reallocate) -> Rejected | None:
+def reallocate(draft: UnitTransaction, write: Reallocate) -> Rejected | None:
     """Replace what consumers hold, unless one has changed or room is short.
 
     Providers that something is allocated of have their generation raised, and those that a
@@ -47,11 +47,11 @@ def reallocate(draft: Draft, write: Reallocate) -> Rejected | None:
         if allocations:
             _hold(draft, share, allocations, actual)
         else:
-            forget(draft, share.consumer.uuid)
+            drop_consumer(draft, share.consumer.uuid)
     return None
 
 
-def _generation_of(books: Books, consumer_uuid: str) -> int | None:
+def _generation_of(books: WorkingSet, consumer_uuid: str) -> int | None:
     """Return the generation of a consumer; None when there is none."""
     consumer = books.consumers.get(consumer_uuid)
     if consumer is not None:
@@ -74,7 +74,9 @@ def _allocations_of(share: Share) -> list[Allocation]:
     ]
 
 
-def _hold(draft: Draft, share: Share, allocations: list[Allocation], actual: int | None) -> None:
+def _hold(
+    draft: UnitTransaction, share: Share, allocations: list[Allocation], actual: int | None
+) -> None:
     books, uuid = draft.books, share.consumer.uuid
     for allocation in allocations:
         draft.spend(allocation.provider_uuid, allocation.amounts, raises=True)

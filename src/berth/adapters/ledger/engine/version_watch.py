@@ -3,7 +3,7 @@
 import asyncio
 
 
-class Watch:
+class VersionWatch:
     """Knows the newest version that was heard of and wakes those who wait for it."""
 
     def __init__(self, version: int = 0) -> None:

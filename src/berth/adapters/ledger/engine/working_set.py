@@ -1,7 +1,7 @@
 """The working set of a batch: what was loaded to judge it, and what it has done so far.
 
-A ledger loads into a `Books` what `needs_of` names, lets `judge` work on it, and then writes
-down what the books say is new. Every change goes through a `Draft`, so that a unit which turns
+A ledger loads into a `WorkingSet` what `needs_of` names, lets `judge` work on it, and then writes
+down what the books say is new. Every change goes through a `UnitTransaction`, so that a unit which turns
 out to be refused leaves no trace.
 """
 
@@ -21,13 +21,13 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 Ref = tuple[Kind, str]
-Holding = Mapping[str, Mapping[str, int]]
+HeldAmounts = Mapping[str, Mapping[str, int]]
 """What a consumer holds: amounts by class, by provider uuid."""
 
 _MISSING: Final = object()
 
 
-class Limits(NamedTuple):
+class InventoryLimits(NamedTuple):
     """What judging needs to know of one inventory, in the unit of its class."""
 
     capacity: int
@@ -52,7 +52,7 @@ class Limits(NamedTuple):
 
 
 @dataclass(slots=True)
-class Room:
+class ProviderCapacity:
     """A provider as far as claims go: limits and use of each class in its inventories.
 
     A mapping of what is used is replaced and never changed, so whoever has it may keep it. The
@@ -60,7 +60,7 @@ class Room:
     """
 
     generation: int
-    limits: Mapping[str, Limits]
+    limits: Mapping[str, InventoryLimits]
     used: Mapping[str, int]
 
     def left(self, name: str) -> int:
@@ -82,18 +82,18 @@ class Room:
         return True
 
 
-def guard_key(name: str) -> str:
+def exclusive_guard_key(name: str) -> str:
     """Return the key of a guard; it stands among the claim keys, and is forgotten like them."""
     return f"\x1fguard:{name}"
 
 
-def shared_key(name: str) -> str:
+def shared_guard_key(name: str) -> str:
     """Return the key of a guard's shared uses; those of both kinds must be loaded together."""
     return f"\x1fshared:{name}"
 
 
 @dataclass(slots=True)
-class Needs:
+class RequiredKeys:
     """Keys of all that must be loaded before a batch can be judged.
 
     Providers that named consumers hold something of are needed too; only the store knows which.
@@ -112,7 +112,7 @@ class Needs:
 
 
 @dataclass(slots=True)
-class Dirt:
+class ChangeSet:
     """What a batch has done, for the adapter to write down."""
 
     puts: dict[Ref, Record | None] = field(default_factory=dict[Ref, Record | None])
@@ -130,13 +130,13 @@ class Dirt:
     claimed: dict[str, int] = field(default_factory=dict[str, int])
     """Versions by new claim key."""
     guarded: dict[str, int] = field(default_factory=dict[str, int])
-    """Newest versions by the key of a guard, see `guard_key` and `shared_key`."""
+    """Newest versions by the key of a guard, see `exclusive_guard_key` and `shared_guard_key`."""
     changes: list[Change] = field(default_factory=list[Change])
     """The feed, in order."""
 
 
 @dataclass(slots=True)
-class Books:
+class WorkingSet:
     """What is known of the ledger, and what a batch has changed of it.
 
     `version` is the newest. A key that is not in a mapping is not in the ledger. `revisions`
@@ -147,8 +147,8 @@ class Books:
     version: int = 0
     claimed: dict[str, int] = field(default_factory=dict[str, int])
     revisions: dict[Ref, int] = field(default_factory=dict[Ref, int])
-    rooms: dict[str, Room] = field(default_factory=dict[str, Room])
-    held: dict[str, Holding] = field(default_factory=dict[str, Holding])
+    rooms: dict[str, ProviderCapacity] = field(default_factory=dict[str, ProviderCapacity])
+    held: dict[str, HeldAmounts] = field(default_factory=dict[str, HeldAmounts])
     consumers: dict[str, Consumer] = field(default_factory=dict[str, Consumer])
     counted: dict[str, dict[str, Footprint]] = field(
         default_factory=dict[str, dict[str, Footprint]]
@@ -156,9 +156,9 @@ class Books:
     """What each instance of a project counts for, by project: of those that were asked about."""
     sums: dict[str, Footprint] = field(default_factory=dict[str, Footprint])
     """What that comes to, for the same projects."""
-    dirt: Dirt = field(default_factory=Dirt)
+    dirt: ChangeSet = field(default_factory=ChangeSet)
 
-    def spent(self, dirt: Dirt) -> list[tuple[str, str, int, int]]:
+    def spent(self, dirt: ChangeSet) -> list[tuple[str, str, int, int]]:
         """Return how much more is used than before a batch: (provider, class, difference, used).
 
         What did not change is left out, but for one class of a provider of which nothing did: its
@@ -183,23 +183,23 @@ class Books:
         rooms = self.rooms
         return [rooms[row[0]].generation for row in spent]
 
-    def settle(self) -> Dirt:
+    def settle(self) -> ChangeSet:
         """Hand over what the batch has done and start clean."""
-        dirt, self.dirt = self.dirt, Dirt()
+        dirt, self.dirt = self.dirt, ChangeSet()
         return dirt
 
 
-class Draft:
+class UnitTransaction:
     """One unit on its way into the books; what it does can be undone until it is committed."""
 
     __slots__ = ("_events", "_raised", "_touched", "_undo", "books", "counted", "unit")
 
-    def __init__(self, books: Books, unit: Unit) -> None:
+    def __init__(self, books: WorkingSet, unit: Unit) -> None:
         self.books = books
         self.unit = unit
         self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
         self._events: list[Event] = []
-        self._touched: dict[str, tuple[Room, Mapping[str, int], int]] = {}
+        self._touched: dict[str, tuple[ProviderCapacity, Mapping[str, int], int]] = {}
         self._raised: set[str] = set()
         self.counted: dict[str, Footprint] = {}
         """What projects that the unit touches came to before it."""
@@ -268,9 +268,9 @@ class Draft:
                 events.append(Usage(uuid, room.used, room.generation))
         version = books.version = books.version + 1
         changes = books.dirt.changes
-        changes.extend([Change(version, event) for event in events or (NOTHING,)])
+        changes.extend([Change(version, event) for event in events or (NO_CHANGE,)])
         return Committed(version)
 
 
-NOTHING: Final = Alive(hosts=(), at_s=0.0)
+NO_CHANGE: Final = Alive(hosts=(), at_s=0.0)
 """What the feed tells of a version that changed nothing which followers keep."""

@@ -13,14 +13,14 @@ import asyncpg
 from sqlalchemy import BigInteger, Boolean, Double, Integer, Table, Text
 from sqlalchemy.types import TypeEngine
 
-from berth.adapters.ledger.engine.apply import judge, needs_of
+from berth.adapters.ledger.engine.apply import apply_units, required_keys
 from berth.adapters.ledger.engine.codec import decode_json
-from berth.adapters.ledger.engine.quota_counts import Counted, begin_count
-from berth.adapters.ledger.engine.working_set import Books, Needs
+from berth.adapters.ledger.engine.quota_counts import CountedRow, start_counting
+from berth.adapters.ledger.engine.working_set import RequiredKeys, WorkingSet
 from berth.adapters.ledger.sql import schema
-from berth.adapters.ledger.sql.loading import books_of, keys_in_order, loading_statement
+from berth.adapters.ledger.sql.loading import keys_in_order, loading_statement, working_set_of
 from berth.adapters.ledger.sql.quota_queries import counting_statement
-from berth.adapters.ledger.sql.row_batch import Row, Sheets, sheets_of
+from berth.adapters.ledger.sql.row_batch import Row, RowBatch, row_batch_of
 from berth.domain.errors import LedgerError
 from berth.domain.ledger.write import Outcome, Unit
 
@@ -68,28 +68,28 @@ async def commit_batch(
     Returns:
         The outcomes, and the versions before and after.
     """
-    needs = needs_of(units)
+    needs = required_keys(units)
     books = await _load(connection, needs)
     if needs.projects:
         text = await connection.fetchval(counting_statement("postgresql"), [*needs.projects])
-        begin_count(books, needs.projects, decode_json(list[Counted], text))
+        start_counting(books, needs.projects, decode_json(list[CountedRow], text))
     before = books.version
-    outcomes = judge(books, units)
+    outcomes = apply_units(books, units)
     if books.version != before:
-        await _write(connection, sheets_of(books, books.settle(), at_s=at_s, first=before + 1))
+        await _write(connection, row_batch_of(books, books.settle(), at_s=at_s, first=before + 1))
     return outcomes, before, books.version
 
 
-async def _load(connection: asyncpg.Connection, needs: Needs) -> Books:
+async def _load(connection: asyncpg.Connection, needs: RequiredKeys) -> WorkingSet:
     kinds = tuple(needs.records)
     keys = [list(keys) for keys in keys_in_order(needs)]
     row = await connection.fetchrow(loading_statement("postgresql", kinds), *keys)
     if row is None:
         raise LedgerError("the ledger has no head row; it was not made by `berth`, or is damaged")
-    return books_of(kinds, row[0], row[1:])
+    return working_set_of(kinds, row[0], row[1:])
 
 
-async def _write(connection: asyncpg.Connection, sheets: Sheets) -> None:
+async def _write(connection: asyncpg.Connection, sheets: RowBatch) -> None:
     """Write down what a batch did, but for its version, in the order that constraints want."""
     pairs = zip(sheets.spent, sheets.generations, strict=True)
     spent = [(*row[:3], generation) for row, generation in pairs]

@@ -14,7 +14,7 @@ from typing import Final, Self, TypeVar
 import asyncpg
 
 from berth.adapters.ledger.engine.retention import Retention
-from berth.adapters.ledger.engine.version_watch import Watch
+from berth.adapters.ledger.engine.version_watch import VersionWatch
 from berth.adapters.ledger.postgres.postgres_batch import CHANNEL
 from berth.adapters.ledger.postgres.postgres_writer import (
     FAREWELL_S,
@@ -25,9 +25,9 @@ from berth.adapters.ledger.postgres.postgres_writer import (
 from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sql.write_requests import TIMEOUT_S
 from berth.adapters.ledger.wal.reads import (
-    ALL,
+    NO_LIMIT,
     Read,
-    SettledReads,
+    SqlReads,
     read_all,
     read_changes,
     read_head,
@@ -50,7 +50,7 @@ _BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _DEFAULT: Final = Retention()
 
 
-class PostgresLedger(SettledReads):
+class PostgresLedger(SqlReads):
     """Keeps the ledger in a database. Made by `PostgresLedger.open`.
 
     Args:
@@ -77,7 +77,7 @@ class PostgresLedger(SettledReads):
         self._url = url
         self._pool = pool
         self._timeout_s = timeout_s
-        self._watch = Watch()
+        self._watch = VersionWatch()
         self._writer = PostgresWriter(
             url,
             retention=retention,
@@ -136,7 +136,7 @@ class PostgresLedger(SettledReads):
 
     async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
         """Return all records of a kind in order of their keys; decisions newest first."""
-        limit = ALL if limit is None else limit
+        limit = NO_LIMIT if limit is None else limit
         return await self._ask(read_all(self._queries, noun, limit))
 
     async def next_id(self, kind: Kind) -> int:

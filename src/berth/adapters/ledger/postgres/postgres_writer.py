@@ -20,10 +20,10 @@ from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sql.write_requests import (
     TIMEOUT_S,
     UNITS_MAX,
-    Job,
+    WriteRequest,
     answers_of,
-    give,
-    refusals_of,
+    deliver,
+    failures_of,
     units_of,
 )
 from berth.domain.errors import UnavailableError
@@ -104,7 +104,7 @@ class PostgresWriter:
         queries = Queries("postgresql")
         self._trims = queries.trims()
         self._next_id = queries.next_id()
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[WriteRequest] = deque()
         self._wake = asyncio.Event()
         self._closing = False
         self._connection: asyncpg.Connection | None = None
@@ -118,7 +118,7 @@ class PostgresWriter:
             LedgerError: these units cannot be stored.
         """
         answer: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
-        self._submit(Job(units, None, answer))
+        self._submit(WriteRequest(units, None, answer))
         return await answer
 
     async def next_id(self, kind: Kind) -> int:
@@ -128,7 +128,7 @@ class PostgresWriter:
             UnavailableError: the ledger is closed, or the server cannot be reached or is busy.
         """
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._submit(Job((), kind, answer))
+        self._submit(WriteRequest((), kind, answer))
         return await answer
 
     async def close(self) -> None:
@@ -137,7 +137,7 @@ class PostgresWriter:
         self._wake.set()
         await asyncio.shield(self._task)
 
-    def _submit(self, job: Job) -> None:
+    def _submit(self, job: WriteRequest) -> None:
         if self._closing:
             raise UnavailableError("the ledger is closed")
         self._jobs.append(job)
@@ -152,7 +152,7 @@ class PostgresWriter:
         await self._disconnect()
 
     async def _batch(self) -> None:
-        jobs: list[Job] = []
+        jobs: list[WriteRequest] = []
         began_s = time.monotonic()
         try:
             connection = await self._connected()
@@ -166,16 +166,16 @@ class PostgresWriter:
         if self._on_batch is not None and units:
             self._on_batch(units, time.monotonic() - began_s)
 
-    def _drain(self) -> list[Job]:
+    def _drain(self) -> list[WriteRequest]:
         """Take what waits, as late as can be: while the lock was waited for, more has come."""
-        jobs: list[Job] = []
+        jobs: list[WriteRequest] = []
         count = 0
         while self._jobs and count < UNITS_MAX:
             jobs.append(self._jobs.popleft())
             count += len(jobs[-1].units)
         return jobs
 
-    async def _finish(self, connection: asyncpg.Connection, jobs: list[Job]) -> None:
+    async def _finish(self, connection: asyncpg.Connection, jobs: list[WriteRequest]) -> None:
         """Do the jobs in the transaction that is open, commit it, and answer."""
         now_s = self._now_s()
         outcomes, before, version = await commit_batch(connection, units_of(jobs), at_s=now_s)
@@ -189,26 +189,26 @@ class PostgresWriter:
             if job.counter is not None
         ]
         await commit(connection, before=before, version=version)
-        give(answers_of(jobs, outcomes, numbers))
+        deliver(answers_of(jobs, outcomes, numbers))
         self._on_version(version)
 
-    async def _give_up(self, jobs: list[Job], error: Exception) -> None:
+    async def _give_up(self, jobs: list[WriteRequest], error: Exception) -> None:
         """Roll back and answer with the error; or find the one job that is at fault."""
         if isinstance(error, LOST):
             self._drop()
             why = why_lost(error, self._timeout_s)
             gone = UnavailableError(f"the ledger cannot be written now: {why}")
             gone.__cause__ = error
-            give(refusals_of(jobs, gone))
+            deliver(failures_of(jobs, gone))
             return
         await self._roll_back()
         if len(jobs) == 1:
-            give(refusals_of(jobs, error))
+            deliver(failures_of(jobs, error))
             return
         for job in jobs:
             await self._alone(job)
 
-    async def _alone(self, job: Job) -> None:
+    async def _alone(self, job: WriteRequest) -> None:
         try:
             connection = await self._connected()
             await begin(connection)

@@ -10,7 +10,13 @@ from functools import cache
 from typing import Final
 
 from berth.adapters.ledger.engine.codec import decode_json
-from berth.adapters.ledger.engine.working_set import Books, Holding, Limits, Needs, Room
+from berth.adapters.ledger.engine.working_set import (
+    HeldAmounts,
+    InventoryLimits,
+    ProviderCapacity,
+    RequiredKeys,
+    WorkingSet,
+)
 from berth.adapters.ledger.sql import schema
 from berth.adapters.ledger.sql.queries import DialectName
 from berth.domain.inventory.consumer import Consumer
@@ -60,7 +66,7 @@ _FIXED: Final = 3
 """Parameters that every batch has: claim keys, consumers, providers."""
 
 
-def keys_in_order(needs: Needs) -> list[Collection[str]]:
+def keys_in_order(needs: RequiredKeys) -> list[Collection[str]]:
     """Return the keys to bind: claim keys, consumers, providers, then records kind by kind."""
     return [needs.claim_keys, needs.consumers, needs.providers, *needs.records.values()]
 
@@ -103,12 +109,12 @@ def loading_statement(dialect: DialectName, kinds: tuple[Kind, ...]) -> str:
     return f"{words.ahead}SELECT {', '.join(parts)} FROM head"  # noqa: S608 - own names
 
 
-def books_of(kinds: Sequence[Kind], version: int, texts: Sequence[str]) -> Books:
+def working_set_of(kinds: Sequence[Kind], version: int, texts: Sequence[str]) -> WorkingSet:
     """Make books of the row that the statement yields."""
     claims, held, providers, inventories, *records = texts
     texts_of = dict(zip(kinds, records, strict=True))
     consumers = decode_json(list[tuple[Consumer]], texts_of.pop(Kind.CONSUMER, "[]"))
-    return Books(
+    return WorkingSet(
         version=version,
         claimed=dict(decode_json(list[tuple[str, int]], claims)),
         revisions={
@@ -122,24 +128,24 @@ def books_of(kinds: Sequence[Kind], version: int, texts: Sequence[str]) -> Books
     )
 
 
-def _rooms(providers: str, inventories: str) -> dict[str, Room]:
-    limits: dict[str, dict[str, Limits]] = {}
+def _rooms(providers: str, inventories: str) -> dict[str, ProviderCapacity]:
+    limits: dict[str, dict[str, InventoryLimits]] = {}
     used: dict[str, dict[str, int]] = {}
     generations: dict[str, int] = {}
     rows = decode_json(list[tuple[str, str, int, int, int, int, int, int]], inventories)
     for uuid, name, capacity, unit_max, min_unit, step_size, amount, generation in rows:
-        limits.setdefault(uuid, {})[name] = Limits(capacity, unit_max, min_unit, step_size)
+        limits.setdefault(uuid, {})[name] = InventoryLimits(capacity, unit_max, min_unit, step_size)
         used.setdefault(uuid, {})[name] = amount
         generations[uuid] = max(generations.get(uuid, 0), generation)
     return {
-        uuid: Room(
+        uuid: ProviderCapacity(
             max(generation, generations.get(uuid, 0)), limits.get(uuid, {}), used.get(uuid, {})
         )
         for uuid, generation in decode_json(list[tuple[str, int]], providers)
     }
 
 
-def _held(text: str) -> dict[str, Holding]:
+def _held(text: str) -> dict[str, HeldAmounts]:
     held: dict[str, dict[str, dict[str, int]]] = {}
     for consumer, provider, amounts in decode_json(list[tuple[str, str, dict[str, int]]], text):
         held.setdefault(consumer, {})[provider] = amounts

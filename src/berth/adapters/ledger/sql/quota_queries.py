@@ -7,7 +7,6 @@ written by a Berth that does not know them, the body tells.
 from functools import cache
 from typing import Final
 
-from berth.adapters.ledger.engine.quota_counts import ERRAND
 from berth.adapters.ledger.sql.queries import DialectName, Statement
 from berth.domain.zones.zone import ErrandStage
 

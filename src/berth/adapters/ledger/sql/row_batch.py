@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
 
-from berth.adapters.ledger.engine.codec import Scribe, encode, encode_event, event_kind
+from berth.adapters.ledger.engine.codec import BatchEncoder, encode, encode_event, event_kind
 from berth.adapters.ledger.engine.listing import is_live
-from berth.adapters.ledger.engine.working_set import Books, Dirt
+from berth.adapters.ledger.engine.working_set import ChangeSet, WorkingSet
 from berth.adapters.ledger.sql import schema
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.host import Service
@@ -31,7 +31,7 @@ _TABLES: Final = {kind: table.name for kind, table in schema.RECORD_TABLES.items
 
 
 @dataclass(slots=True)
-class Sheets:
+class RowBatch:
     """All that a batch writes down. The order of the fields is the order to write them in.
 
     `spent` holds (provider, class, difference of used, used); `freed` consumers;
@@ -55,7 +55,7 @@ class Sheets:
     generations: list[int] = field(default_factory=list[int])
 
 
-def sheets_of(books: Books, dirt: Dirt, *, at_s: float, first: int) -> Sheets:
+def row_batch_of(books: WorkingSet, dirt: ChangeSet, *, at_s: float, first: int) -> RowBatch:
     """Write what a batch did as rows.
 
     Args:
@@ -64,7 +64,7 @@ def sheets_of(books: Books, dirt: Dirt, *, at_s: float, first: int) -> Sheets:
         at_s: the time that claim keys bear.
         first: the oldest version of the batch.
     """
-    sheets = Sheets(first, books.version)
+    sheets = RowBatch(first, books.version)
     bodies = _write_records(sheets, books, dirt)
     sheets.born = set(dirt.born)
     sheets.spent = books.spent(dirt)
@@ -81,12 +81,12 @@ def sheets_of(books: Books, dirt: Dirt, *, at_s: float, first: int) -> Sheets:
     return sheets
 
 
-def _write_records(sheets: Sheets, books: Books, dirt: Dirt) -> dict[int, str]:
+def _write_records(sheets: RowBatch, books: WorkingSet, dirt: ChangeSet) -> dict[int, str]:
     """Write the rows of records; return their bodies by the id of the record.
 
     A record is encoded once, although it is stored and told to the feed too.
     """
-    write = Scribe().encode_event
+    write = BatchEncoder().encode_event
     bodies: dict[int, str] = {}
     rows_of: dict[Kind, list[Row]] = {}
     for (kind, key), record in dirt.puts.items():
@@ -104,7 +104,7 @@ def _write_records(sheets: Sheets, books: Books, dirt: Dirt) -> dict[int, str]:
     return bodies
 
 
-def _write_inventories(sheets: Sheets, books: Books, dirt: Dirt) -> None:
+def _write_inventories(sheets: RowBatch, books: WorkingSet, dirt: ChangeSet) -> None:
     for (kind, key), record in dirt.puts.items():
         if kind is Kind.PROVIDER:
             sheets.emptied.append(key)
@@ -113,7 +113,7 @@ def _write_inventories(sheets: Sheets, books: Books, dirt: Dirt) -> None:
                 rows.extend(_inventories(books, record))
 
 
-def _inventories(books: Books, provider: Provider) -> list[Row]:
+def _inventories(books: WorkingSet, provider: Provider) -> list[Row]:
     room = books.rooms[provider.uuid]
     return [
         (
@@ -133,7 +133,7 @@ def _inventories(books: Books, provider: Provider) -> list[Row]:
     ]
 
 
-def _allocations(books: Books, dirt: Dirt) -> list[Row]:
+def _allocations(books: WorkingSet, dirt: ChangeSet) -> list[Row]:
     return [
         (consumer, provider, encode(amounts))
         for consumer in dirt.taken
@@ -141,7 +141,7 @@ def _allocations(books: Books, dirt: Dirt) -> list[Row]:
     ]
 
 
-def _changes(dirt: Dirt, bodies: Mapping[int, str]) -> list[Row]:
+def _changes(dirt: ChangeSet, bodies: Mapping[int, str]) -> list[Row]:
     rows: list[Row] = []
     version = seq = 0
     for change in dirt.changes:

@@ -307,7 +307,7 @@ RECORD_TABLES: Final[dict[Kind, Table]] = {
 
 KIND_OF_TABLE: Final = {table.name: kind for kind, table in RECORD_TABLES.items()}
 
-SETTLED: Final[dict[Table, tuple[str, ...]]] = {
+RARELY_CHANGED: Final[dict[Table, tuple[str, ...]]] = {
     instances: (
         "project_id",
         "name",

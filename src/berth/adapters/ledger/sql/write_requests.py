@@ -18,7 +18,7 @@ UNITS_MAX: Final = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Job:
+class WriteRequest:
     """Units to commit, or a counter to draw a number from; and who waits for the answer.
 
     `settles` asks for all that was committed before to be in the tables.
@@ -30,16 +30,18 @@ class Job:
     settles: bool = False
 
 
-Answers = list[tuple[Job, Any]]
+Answers = list[tuple[WriteRequest, Any]]
 """What each job came to: a result, or the exception to raise where it is awaited."""
 
 
-def units_of(jobs: Sequence[Job]) -> list[Unit]:
+def units_of(jobs: Sequence[WriteRequest]) -> list[Unit]:
     """Return the units of all jobs in order."""
     return [unit for job in jobs for unit in job.units]
 
 
-def answers_of(jobs: Sequence[Job], outcomes: Sequence[Outcome], numbers: Sequence[int]) -> Answers:
+def answers_of(
+    jobs: Sequence[WriteRequest], outcomes: Sequence[Outcome], numbers: Sequence[int]
+) -> Answers:
     """Share out the outcomes of all units, and the numbers drawn, among their jobs."""
     units_left, numbers_left = iter(outcomes), iter(numbers)
     return [
@@ -50,7 +52,7 @@ def answers_of(jobs: Sequence[Job], outcomes: Sequence[Outcome], numbers: Sequen
     ]
 
 
-def refusals_of(jobs: Sequence[Job], error: Exception) -> Answers:
+def failures_of(jobs: Sequence[WriteRequest], error: Exception) -> Answers:
     """Answer all jobs with an error, as one of Berth's."""
     if not isinstance(error, BerthError):
         wrapped = LedgerError(f"what was asked cannot be stored: {error!r}")
@@ -59,7 +61,7 @@ def refusals_of(jobs: Sequence[Job], error: Exception) -> Answers:
     return [(job, error) for job in jobs]
 
 
-def give(answers: Answers) -> None:
+def deliver(answers: Answers) -> None:
     """Answer those who still wait, in their event loop."""
     for job, result in answers:
         if job.answer.done():

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from berth.adapters.ledger.engine.working_set import Books, Needs, Ref
-from berth.adapters.ledger.sql.loading import books_of
+from berth.adapters.ledger.engine.working_set import Ref, RequiredKeys, WorkingSet
+from berth.adapters.ledger.sql.loading import working_set_of
 from berth.domain.ledger.record import Kind
 
 _ROOMS_MAX: Final = 200_000
@@ -19,7 +19,7 @@ _KEYS_MAX: Final = 100_000
 
 
 @dataclass(slots=True)
-class Knowledge:
+class WriterCache:
     """Books that outlive a batch, and which keys they are complete for.
 
     A key that was asked for once is known, whether the ledger has it or not. What a page holds
@@ -27,26 +27,28 @@ class Knowledge:
     asked for since the posting of their pages began.
     """
 
-    books: Books = field(default_factory=Books)
-    _known: Needs = field(default_factory=Needs)
-    _older: Needs = field(default_factory=Needs)
+    books: WorkingSet = field(default_factory=WorkingSet)
+    _known: RequiredKeys = field(default_factory=RequiredKeys)
+    _older: RequiredKeys = field(default_factory=RequiredKeys)
 
     def __len__(self) -> int:
         """Return how many keys are known, but for those of providers."""
         known = self._known
         return len(known.claim_keys) + len(known.consumers) + sum(map(len, known.records.values()))
 
-    def missing(self, needs: Needs) -> Needs:
+    def missing(self, needs: RequiredKeys) -> RequiredKeys:
         """Return those keys that have to be loaded."""
         return _without(_without(needs, self._known), self._older)
 
-    def learn(self, needs: Needs, missing: Needs, version: int, texts: Sequence[str]) -> None:
+    def learn(
+        self, needs: RequiredKeys, missing: RequiredKeys, version: int, texts: Sequence[str]
+    ) -> None:
         """Take in what was loaded: the keys that were missing of those that are needed.
 
         Providers come with consumers, too: those that are known already may have changed since
         the tables were written, so what is known of them stays.
         """
-        loaded, books = books_of(tuple(missing.records), version, texts), self.books
+        loaded, books = working_set_of(tuple(missing.records), version, texts), self.books
         books.version = version
         books.claimed.update(loaded.claimed)
         books.revisions.update(loaded.revisions)
@@ -73,7 +75,7 @@ class Knowledge:
 
     def begin_generation(self) -> None:
         """Begin a new generation of keys, as the pages until now are about to be posted."""
-        self._older, self._known = self._known, Needs()
+        self._older, self._known = self._known, RequiredKeys()
 
     def end_generation(self) -> None:
         """Forget the generation before, now that its pages are in the tables.
@@ -95,13 +97,17 @@ class Knowledge:
         else:
             for uuid in older.providers - known.providers:
                 books.rooms.pop(uuid, None)
-        self._older = Needs()
+        self._older = RequiredKeys()
 
     def shrink(self) -> None:
         """Forget whatever can be loaded again, as all of it is in the tables."""
         old, providers = self.books, self._known.providers | self._older.providers
         rooms = old.rooms
-        self.books, self._known, self._older = Books(old.version), Needs(), Needs()
+        self.books, self._known, self._older = (
+            WorkingSet(old.version),
+            RequiredKeys(),
+            RequiredKeys(),
+        )
         if sum(map(len, old.counted.values())) <= _COUNTED_MAX:
             self.books.counted, self.books.sums = old.counted, old.sums
         if len(rooms) <= _ROOMS_MAX:
@@ -113,13 +119,13 @@ class Knowledge:
             self.shrink()
 
 
-def _without(needs: Needs, known: Needs) -> Needs:
+def _without(needs: RequiredKeys, known: RequiredKeys) -> RequiredKeys:
     records: dict[Kind, set[str]] = {}
     for kind, keys in needs.records.items():
         unknown = keys - known.records.get(kind, set())
         if unknown:
             records[kind] = unknown
-    return Needs(
+    return RequiredKeys(
         claim_keys=needs.claim_keys - known.claim_keys,
         records=records,
         providers=needs.providers - known.providers,
@@ -127,7 +133,7 @@ def _without(needs: Needs, known: Needs) -> Needs:
     )
 
 
-def _add(known: Needs, needs: Needs) -> None:
+def _add(known: RequiredKeys, needs: RequiredKeys) -> None:
     known.claim_keys |= needs.claim_keys
     known.consumers |= needs.consumers
     known.providers |= needs.providers

@@ -17,11 +17,11 @@ from typing import Final
 from sqlalchemy import Table
 
 from berth.adapters.ledger.engine.codec import encode
-from berth.adapters.ledger.engine.working_set import Needs
+from berth.adapters.ledger.engine.working_set import RequiredKeys
 from berth.adapters.ledger.sql import schema
 from berth.adapters.ledger.sql.loading import keys_in_order, loading_statement
 from berth.adapters.ledger.sql.quota_queries import counting_statement
-from berth.adapters.ledger.sql.row_batch import Row, Sheets, Value
+from berth.adapters.ledger.sql.row_batch import Row, RowBatch, Value
 from berth.domain.errors import LedgerError
 from berth.domain.ledger.record import Kind
 
@@ -54,7 +54,7 @@ UPDATE OR ROLLBACK services SET last_seen_s = seen.column2
   FROM (VALUES {values}) AS seen WHERE host = seen.column1"""
 
 
-def load(connection: sqlite3.Connection, needs: Needs) -> Loaded:
+def load(connection: sqlite3.Connection, needs: RequiredKeys) -> Loaded:
     """Load what judging needs, in one step."""
     all_keys = keys_in_order(needs)
     if not any(all_keys):
@@ -81,7 +81,7 @@ def read_mark(connection: sqlite3.Connection) -> tuple[int | None, int]:
     return mark
 
 
-def write(connection: sqlite3.Connection, sheets: Sheets) -> None:
+def write(connection: sqlite3.Connection, sheets: RowBatch) -> None:
     """Write down what a batch did, in the one order that keeps every constraint satisfied.
 
     Raises:
@@ -104,7 +104,7 @@ def write(connection: sqlite3.Connection, sheets: Sheets) -> None:
 Step = Callable[[sqlite3.Connection], None]
 
 
-def steps_of(sheets: Sheets, *, in_doubt: bool = False) -> list[Step]:
+def steps_of(sheets: RowBatch, *, in_doubt: bool = False) -> list[Step]:
     """Return what writes down what pages came to, table by table, each in any transaction.
 
     The version is left alone, since it counted already when the pages were written.
@@ -127,12 +127,12 @@ def steps_of(sheets: Sheets, *, in_doubt: bool = False) -> list[Step]:
     ]
 
 
-def _post_kind(connection: sqlite3.Connection, sheets: Sheets, kind: Kind) -> None:
+def _post_kind(connection: sqlite3.Connection, sheets: RowBatch, kind: Kind) -> None:
     _remove(connection, kind, sheets.removed.get(kind, []))
     _write_upserts(connection, sheets, schema.RECORD_TABLES[kind].name)
 
 
-def _post_claims(connection: sqlite3.Connection, sheets: Sheets, conflict: str) -> None:
+def _post_claims(connection: sqlite3.Connection, sheets: RowBatch, conflict: str) -> None:
     """Write allocations together with consumers, whose generations say which they go with."""
     _post_kind(connection, sheets, Kind.CONSUMER)
     _delete(connection, schema.allocations, "consumer_uuid", sheets.freed)
@@ -141,21 +141,23 @@ def _post_claims(connection: sqlite3.Connection, sheets: Sheets, conflict: str) 
     _post_rows(connection, schema.claim_keys, sheets, conflict)
 
 
-def _post_rows(connection: sqlite3.Connection, table: Table, sheets: Sheets, conflict: str) -> None:
+def _post_rows(
+    connection: sqlite3.Connection, table: Table, sheets: RowBatch, conflict: str
+) -> None:
     _run(connection, _insert(table, conflict), sheets.inserts.get(table.name, ()))
 
 
-def _post_used(connection: sqlite3.Connection, sheets: Sheets) -> None:
+def _post_used(connection: sqlite3.Connection, sheets: RowBatch) -> None:
     used = [(p, c, amount, number) for (p, c, _, amount), number in _with_generations(sheets)]
     _check_spent(sheets, _run(connection, _USE, used))
     _run(connection, _SEE, sheets.seen)
 
 
-def _with_generations(sheets: Sheets) -> Iterator[tuple[tuple[str, str, int, int], int]]:
+def _with_generations(sheets: RowBatch) -> Iterator[tuple[tuple[str, str, int, int], int]]:
     return zip(sheets.spent, sheets.generations, strict=True)
 
 
-def _check_spent(sheets: Sheets, changed: int) -> None:
+def _check_spent(sheets: RowBatch, changed: int) -> None:
     if changed != len(sheets.spent):
         raise LedgerError(
             f"{changed} of {len(sheets.spent)} inventories had the room that was counted on; "
@@ -168,10 +170,10 @@ def _remove(connection: sqlite3.Connection, kind: Kind, keys: list[str]) -> None
     _delete(connection, table, schema.key_column(table).name, keys)
 
 
-def _write_upserts(connection: sqlite3.Connection, sheets: Sheets, name: str) -> None:
+def _write_upserts(connection: sqlite3.Connection, sheets: RowBatch, name: str) -> None:
     table, rows = schema.metadata.tables[name], sheets.upserts.get(name, ())
     _run(connection, _upsert(table), rows)
-    if table in schema.SETTLED:
+    if table in schema.RARELY_CHANGED:
         _run(connection, _resettling(table), _settled(table, rows, sheets.born))
 
 
@@ -218,7 +220,7 @@ def _insert(table: Table, conflict: str = "ROLLBACK") -> str:
 @cache
 def _upsert(table: Table) -> str:
     key = schema.key_column(table).name
-    kept = {key, *schema.SETTLED.get(table, ())}
+    kept = {key, *schema.RARELY_CHANGED.get(table, ())}
     others = [column.name for column in table.columns if column.name not in kept]
     updates = ", ".join(f"{name} = excluded.{name}" for name in others)
     return f"{_insert(table)} ON CONFLICT ({key}) DO UPDATE SET {updates}"
@@ -231,7 +233,7 @@ def _resettling(table: Table) -> str:
     SQLite writes every index whose column is assigned, though to the same value; an upsert that
     left nothing out would cost a third more.
     """
-    names = schema.SETTLED[table]
+    names = schema.RARELY_CHANGED[table]
     values = ", ".join(f"new.column{number}" for number in range(2, len(names) + 2))
     return (
         f"UPDATE OR ROLLBACK {table.name} SET ({', '.join(names)}) = ({values})"  # noqa: S608 - own names
@@ -245,5 +247,5 @@ def _settled(table: Table, rows: Sequence[Row], born: Collection[str]) -> list[R
     """Return key and settled columns of the rows that may have been there before."""
     columns = {column.name: number for number, column in enumerate(table.columns)}
     key = columns[schema.key_column(table).name]
-    picked = itemgetter(key, *(columns[name] for name in schema.SETTLED[table]))
+    picked = itemgetter(key, *(columns[name] for name in schema.RARELY_CHANGED[table]))
     return [picked(row) for row in rows if row[key] not in born]

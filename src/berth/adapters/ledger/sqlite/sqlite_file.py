@@ -105,7 +105,7 @@ _ASK_NS: Final = 500_000_000
 """So often it is said to have changed in any case: nothing is to depend on dates alone."""
 
 
-class LogTrace:
+class WalFileWatch:
     """Remembers what the write-ahead log of a database looked like.
 
     Args:

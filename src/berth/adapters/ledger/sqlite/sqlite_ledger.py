@@ -5,7 +5,7 @@ loop, since changing threads costs more than they do; long ones by two threads. 
 readers and the writer never wait for one another. Several processes may open the same file.
 
 What was committed may stand in the daybook for a while before it is in the tables (`Clerk`).
-What this process has put there is known here (`Recent`); otherwise whoever wants to read a table
+What this process has put there is known here (`CommitCache`); otherwise whoever wants to read a table
 that may lag behind has the daybook posted first.
 """
 
@@ -21,23 +21,23 @@ from typing import Final, TypeVar, cast
 
 from berth.adapters.ledger.engine.listing import check_in_feed, kind_of_noun
 from berth.adapters.ledger.engine.retention import Retention
-from berth.adapters.ledger.engine.version_watch import Watch
+from berth.adapters.ledger.engine.version_watch import VersionWatch
 from berth.adapters.ledger.sql.queries import Queries
-from berth.adapters.ledger.sqlite.sqlite_file import LogTrace, ask_at_once, connect
+from berth.adapters.ledger.sqlite.sqlite_file import WalFileWatch, ask_at_once, connect
 from berth.adapters.ledger.sqlite.sqlite_writer import SqliteWriter
-from berth.adapters.ledger.wal.commit_cache import News, Recent
+from berth.adapters.ledger.wal.commit_cache import CommitCache, CommitNotice
 from berth.adapters.ledger.wal.reads import (
-    ALL,
-    Head,
+    NO_LIMIT,
+    LedgerHead,
     Read,
-    SettledReads,
+    SqlReads,
     read_all,
     read_beside_head,
     read_changes,
     read_one,
     read_snapshot,
 )
-from berth.adapters.ledger.wal.write_ahead_log import WAITING_KINDS
+from berth.adapters.ledger.wal.write_ahead_log import DEFERRED_KINDS
 from berth.domain.errors import LedgerError, UnavailableError
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import Kind, Record
@@ -61,11 +61,11 @@ _DEFAULT: Final = Retention()
 _HEAD: Final = """
 SELECT version, feed_floor, coalesce((SELECT min(first) FROM daybook) - 1, version) FROM head"""
 
-_LAGGING_KINDS: Final = WAITING_KINDS | {Kind.PROVIDER, Kind.SERVICE}
+_LAGGING_KINDS: Final = DEFERRED_KINDS | {Kind.PROVIDER, Kind.SERVICE}
 """Kinds whose tables may lag behind: usage and heartbeats wait to be posted, too."""
 
 
-class SqliteLedger(SettledReads):
+class SqliteLedger(SqlReads):
     """Keeps the ledger in one file. Made by `open_ledger`, which sees to its schema.
 
     Args:
@@ -84,12 +84,12 @@ class SqliteLedger(SettledReads):
         on_batch: Callable[[int, float], None] | None = None,
     ) -> None:
         super().__init__(Queries("sqlite"))
-        self._watch = Watch()
-        self._recent = Recent()
+        self._watch = VersionWatch()
+        self._recent = CommitCache()
         self._shown = 0
         """The newest version that anybody here was told of: no answer may fall behind it."""
         self._inline = connect(path)
-        self._trace = LogTrace(path)
+        self._trace = WalFileWatch(path)
         self._connections: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         for _ in range(_READERS):
             self._connections.put(connect(path))
@@ -102,7 +102,7 @@ class SqliteLedger(SettledReads):
         self._others_at_s = 0.0
         self._closed = False
 
-    def _hear(self, news: News) -> None:
+    def _hear(self, news: CommitNotice) -> None:
         self._heard_at_s = asyncio.get_running_loop().time()
         self._recent.hear(news)
         self._watch.hear(news.version)
@@ -132,7 +132,7 @@ class SqliteLedger(SettledReads):
         """Return all records of a kind in order of their keys; decisions newest first."""
         if kind_of_noun(noun) in _LAGGING_KINDS:
             await self._settle()
-        limit = ALL if limit is None else limit
+        limit = NO_LIMIT if limit is None else limit
         return await self._aside(read_all(self._queries, noun, limit))
 
     async def next_id(self, kind: Kind) -> int:
@@ -219,7 +219,7 @@ class SqliteLedger(SettledReads):
 
     # --- what is in the daybook ---
 
-    def _is_ours(self, head: Head) -> bool:
+    def _is_ours(self, head: LedgerHead) -> bool:
         """Tell whether all up to a version was committed by this process, since some time.
 
         What was committed but not told of yet is not acknowledged either, so it need not be seen.
@@ -243,11 +243,11 @@ class SqliteLedger(SettledReads):
         if self._closed:
             raise UnavailableError("the ledger is closed")
 
-    def _head(self) -> Head:
+    def _head(self) -> LedgerHead:
         """Read how far the ledger is, in a single statement: everybody does so all the time."""
         self._check_open()
         with _told_as_ours():
-            return Head(*self._inline.execute(_HEAD).fetchone())
+            return LedgerHead(*self._inline.execute(_HEAD).fetchone())
 
     def _now(self, read: Read[T]) -> T:
         self._check_open()

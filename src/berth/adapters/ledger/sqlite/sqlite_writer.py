@@ -18,15 +18,14 @@ from berth.adapters.ledger.engine.retention import Retention
 from berth.adapters.ledger.sql.write_requests import (
     UNITS_MAX,
     Answers,
-    Job,
+    WriteRequest,
     answers_of,
-    give,
-    refusals_of,
+    failures_of,
     units_of,
 )
 from berth.adapters.ledger.sqlite.sqlite_file import connect
-from berth.adapters.ledger.sqlite.transactor import Clerk
-from berth.adapters.ledger.wal.commit_cache import News
+from berth.adapters.ledger.sqlite.transactor import Transactor
+from berth.adapters.ledger.wal.commit_cache import CommitNotice
 from berth.domain.errors import BerthError, UnavailableError
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Outcome, Unit
@@ -64,19 +63,19 @@ class SqliteWriter:
         *,
         retention: Retention,
         now_s: Callable[[], float],
-        on_news: Callable[[News], None],
+        on_news: Callable[[CommitNotice], None],
         on_batch: Callable[[int, float], None] | None = None,
     ) -> None:
         self.newest = (0, -1)
         self._connection = connect(path)
-        self._clerk = Clerk(self._connection, retention=retention, now_s=now_s)
+        self._clerk = Transactor(self._connection, retention=retention, now_s=now_s)
         self._on_news = on_news
         self._on_batch = on_batch
         self._posted_at_s = time.monotonic()
         self._is_shared = False
         self._flush_s = 0.0
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[WriteRequest | None] = SimpleQueue()
         self._done = self._loop.create_future()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="berth-ledger", daemon=True)
@@ -92,7 +91,7 @@ class SqliteWriter:
             LedgerError: these units cannot be stored.
         """
         answer: asyncio.Future[list[Outcome]] = self._loop.create_future()
-        self._submit(Job(units, None, answer))
+        self._submit(WriteRequest(units, None, answer))
         return await answer
 
     async def next_id(self, kind: Kind) -> int:
@@ -102,7 +101,7 @@ class SqliteWriter:
             UnavailableError: the ledger is closed, locked for too long, or cannot be written.
         """
         answer: asyncio.Future[int] = self._loop.create_future()
-        self._submit(Job((), kind, answer))
+        self._submit(WriteRequest((), kind, answer))
         return await answer
 
     async def settle(self) -> None:
@@ -112,7 +111,7 @@ class SqliteWriter:
             UnavailableError: the ledger is closed, locked for too long, or cannot be written.
         """
         answer: asyncio.Future[list[Outcome]] = self._loop.create_future()
-        self._submit(Job((), None, answer, settles=True))
+        self._submit(WriteRequest((), None, answer, settles=True))
         await answer
 
     async def close(self) -> None:
@@ -123,7 +122,7 @@ class SqliteWriter:
         await asyncio.shield(self._done)
         self._thread.join()
 
-    def _submit(self, job: Job) -> None:
+    def _submit(self, job: WriteRequest) -> None:
         if self._closing:
             raise UnavailableError("the ledger is closed")
         self._queue.put(job)
@@ -181,13 +180,13 @@ class SqliteWriter:
                 job = self._queue.get_nowait()
                 if job is not None:
                     gone = UnavailableError("the ledger is closed")
-                    self._answer(refusals_of([job], gone))
+                    self._answer(failures_of([job], gone))
 
     def _tell(self, callback: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the loop was closed before the ledger was
             self._loop.call_soon_threadsafe(callback)
 
-    def _batch(self, first: Job) -> bool:
+    def _batch(self, first: WriteRequest) -> bool:
         """Commit what waits; return False when it was the last."""
         jobs = [first]
         goes_on = True
@@ -205,7 +204,7 @@ class SqliteWriter:
             self._on_batch(units, time.monotonic() - began_s)
         return goes_on
 
-    def _drain(self, jobs: list[Job]) -> bool:
+    def _drain(self, jobs: list[WriteRequest]) -> bool:
         """Take what waits; return False when it ends with the wish to close."""
         count = len(jobs[0].units)
         with suppress(Empty):
@@ -217,7 +216,7 @@ class SqliteWriter:
                 count += len(job.units)
         return True
 
-    def _finish(self, jobs: list[Job]) -> None:
+    def _finish(self, jobs: list[WriteRequest]) -> None:
         """Do the jobs in the transaction that is open, commit it, and answer."""
         clerk = self._clerk
         entry = clerk.enter(units_of(jobs))
@@ -253,31 +252,31 @@ class SqliteWriter:
             self._posted_at_s = time.monotonic()
             self._answer([], clerk.news())
 
-    def _answer(self, answers: Answers, news: News | None = None) -> None:
+    def _answer(self, answers: Answers, news: CommitNotice | None = None) -> None:
         if news is not None:
             self.newest = (news.epoch, news.version)
 
         def deliver() -> None:
             if news is not None:
                 self._on_news(news)
-            give(answers)
+            deliver(answers)
 
         self._tell(deliver)
 
-    def _give_up(self, jobs: list[Job], error: Exception) -> None:
+    def _give_up(self, jobs: list[WriteRequest], error: Exception) -> None:
         """Roll back and answer with the error; or find the one job that is at fault."""
         self._clerk.roll_back()
         if isinstance(error, sqlite3.OperationalError):
             gone = UnavailableError(f"the ledger cannot be written now: {error}")
             gone.__cause__ = error
-            self._answer(refusals_of(jobs, gone))
+            self._answer(failures_of(jobs, gone))
         elif len(jobs) == 1:
-            self._answer(refusals_of(jobs, error))
+            self._answer(failures_of(jobs, error))
         else:
             for job in jobs:
                 self._alone(job)
 
-    def _alone(self, job: Job) -> None:
+    def _alone(self, job: WriteRequest) -> None:
         try:
             self._clerk.begin()
             self._finish([job])

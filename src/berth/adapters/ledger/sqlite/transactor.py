@@ -18,17 +18,23 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from berth.adapters.ledger.engine.apply import judge, needs_of
+from berth.adapters.ledger.engine.apply import apply_units, required_keys
 from berth.adapters.ledger.engine.codec import decode_json
-from berth.adapters.ledger.engine.quota_counts import Counted, begin_count
+from berth.adapters.ledger.engine.quota_counts import CountedRow, start_counting
 from berth.adapters.ledger.engine.retention import Retention
-from berth.adapters.ledger.engine.working_set import Needs
+from berth.adapters.ledger.engine.working_set import RequiredKeys
 from berth.adapters.ledger.sql.queries import Queries
-from berth.adapters.ledger.sql.row_batch import Sheets, sheets_of
-from berth.adapters.ledger.sql.writer_cache import Knowledge
+from berth.adapters.ledger.sql.row_batch import RowBatch, row_batch_of
+from berth.adapters.ledger.sql.writer_cache import WriterCache
 from berth.adapters.ledger.sqlite.sqlite_batch import Step, count, load, read_mark, steps_of, write
-from berth.adapters.ledger.wal.commit_cache import News
-from berth.adapters.ledger.wal.write_ahead_log import count_rows, may_wait, merged, pack, unpack
+from berth.adapters.ledger.wal.commit_cache import CommitNotice
+from berth.adapters.ledger.wal.write_ahead_log import (
+    count_rows,
+    is_deferrable,
+    merge_batches,
+    pack_batch,
+    unpack_batch,
+)
 from berth.domain.ledger.change import Change
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Outcome, Unit
@@ -37,7 +43,7 @@ _ROWS_MAX: Final = 8192
 """Rows that wait to be posted, about: posting them takes some tens of milliseconds in all."""
 
 
-class Mark(NamedTuple):
+class FileState(NamedTuple):
     """What a file was like after a transaction: whoever finds another mark was not alone."""
 
     first: int | None
@@ -45,7 +51,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BatchResult:
     """What came of a batch. `before` is the newest version before it.
 
     `page` is what it did, if that was not written to the tables.
@@ -54,7 +60,7 @@ class Entry:
     outcomes: list[Outcome]
     before: int
     changes: Sequence[Change]
-    page: Sheets | None
+    page: RowBatch | None
 
 
 @dataclass(slots=True)
@@ -66,7 +72,7 @@ class _Round:
     steps: deque[Step]
 
 
-class Clerk:
+class Transactor:
     """Used by one thread. After `begin` comes `commit` or `roll_back`, whatever happens.
 
     Args:
@@ -92,13 +98,13 @@ class Clerk:
         queries = Queries("sqlite")
         self._trims = queries.trims()
         self._next_id = queries.next_id()
-        self._knowledge = Knowledge()
-        self._pages: deque[Sheets] = deque()
+        self._knowledge = WriterCache()
+        self._pages: deque[RowBatch] = deque()
         self._round: _Round | None = None
         self._rows = 0
         self._is_flushed = True
-        self._mark: Mark | None = None
-        self._next_mark = Mark(None, 0)
+        self._mark: FileState | None = None
+        self._next_mark = FileState(None, 0)
         self._has_looked = False
 
     @property
@@ -119,13 +125,15 @@ class Clerk:
         is_much = self._round is not None or self._rows >= _ROWS_MAX
         return is_much or self._retention.is_due(self._pages[0].first - 1, self._pages[-1].version)
 
-    def news(self, entry: Entry | None = None) -> News:
+    def news(self, entry: BatchResult | None = None) -> CommitNotice:
         """Tell what was committed last: a batch, or pages that were posted."""
-        mark = self._mark or Mark(None, 0)
+        mark = self._mark or FileState(None, 0)
         posted = mark.version if mark.first is None else mark.first - 1
         if entry is None:
-            return News(self.epoch, mark.version, mark.version, posted)
-        return News(self.epoch, entry.before, mark.version, posted, entry.changes, entry.page)
+            return CommitNotice(self.epoch, mark.version, mark.version, posted)
+        return CommitNotice(
+            self.epoch, entry.before, mark.version, posted, entry.changes, entry.page
+        )
 
     def begin(self, *, is_flushed: bool = True) -> None:
         """Begin a transaction as the one that may write.
@@ -153,19 +161,19 @@ class Clerk:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
 
-    def enter(self, units: Sequence[Unit]) -> Entry:
+    def enter(self, units: Sequence[Unit]) -> BatchResult:
         """Judge units and enter what they did, in the transaction that is open."""
-        is_alone = self._look_up(needs_of(units))
+        is_alone = self._look_up(required_keys(units))
         books = self._knowledge.books
         before = books.version
-        outcomes = judge(books, units)
+        outcomes = apply_units(books, units)
         dirt = books.settle()
         self._knowledge.note(dirt.puts)
-        page: Sheets | None = None
+        page: RowBatch | None = None
         if books.version != before:
-            sheets = sheets_of(books, dirt, at_s=self._now_s(), first=before + 1)
+            sheets = row_batch_of(books, dirt, at_s=self._now_s(), first=before + 1)
             rows = count_rows(sheets)
-            if is_alone and rows < _ROWS_MAX and may_wait(sheets):
+            if is_alone and rows < _ROWS_MAX and is_deferrable(sheets):
                 self._add_page(sheets)
                 self._rows += rows
                 page = sheets
@@ -173,7 +181,7 @@ class Clerk:
                 self._write_through(sheets)
         if not self._pages:
             self._knowledge.shrink_if_much()
-        return Entry(outcomes, before, dirt.changes, page)
+        return BatchResult(outcomes, before, dirt.changes, page)
 
     def post(self) -> None:
         """Bring the tables up to date, in the transaction that is open; it may have a batch."""
@@ -197,11 +205,11 @@ class Clerk:
         number: int = self._connection.execute(self._next_id.text, parameters).fetchone()[0]
         return number
 
-    def _look_up(self, needs: Needs) -> bool:
+    def _look_up(self, needs: RequiredKeys) -> bool:
         """Learn what a batch needs; tell whether nobody else has written since the last one."""
         missing = self._knowledge.missing(needs)
         first, version, *texts = load(self._connection, missing)
-        mark = Mark(first, version)
+        mark = FileState(first, version)
         is_alone = self._is_mine(mark)
         is_counted = needs.projects <= self._knowledge.books.counted.keys()
         if not is_alone:
@@ -221,46 +229,46 @@ class Clerk:
         uncounted = projects - books.counted.keys()
         if uncounted:
             found = count(self._connection, uncounted)
-            begin_count(books, uncounted, decode_json(list[Counted], found))
+            start_counting(books, uncounted, decode_json(list[CountedRow], found))
 
-    def _read_mark(self) -> Mark:
-        return Mark(*read_mark(self._connection))
+    def _read_mark(self) -> FileState:
+        return FileState(*read_mark(self._connection))
 
-    def _is_mine(self, mark: Mark) -> bool:
+    def _is_mine(self, mark: FileState) -> bool:
         self._next_mark, self._has_looked = mark, True
         return mark == self._mark
 
-    def _start_over(self, mark: Mark) -> None:
+    def _start_over(self, mark: FileState) -> None:
         """Forget everything, and post the pages that are there, whoever wrote them."""
         self.epoch += 1
-        self._knowledge = Knowledge()
+        self._knowledge = WriterCache()
         self._pages, self._round = deque(), None
         if mark.first is not None:
             found = self._connection.execute("SELECT body FROM daybook ORDER BY first")
-            self._pages.extend(unpack(body) for (body,) in found)
+            self._pages.extend(unpack_batch(body) for (body,) in found)
         self._post(in_doubt=True)
 
-    def _add_page(self, sheets: Sheets) -> None:
+    def _add_page(self, sheets: RowBatch) -> None:
         self._connection.execute(
             "INSERT OR ROLLBACK INTO daybook VALUES (?, ?, ?)",
-            (sheets.first, sheets.version, pack(sheets)),
+            (sheets.first, sheets.version, pack_batch(sheets)),
         )
         self._connection.execute("UPDATE OR ROLLBACK head SET version = ?", (sheets.version,))
         self._pages.append(sheets)
-        self._next_mark = Mark(self._pages[0].first, sheets.version)
+        self._next_mark = FileState(self._pages[0].first, sheets.version)
 
-    def _write_through(self, sheets: Sheets) -> None:
+    def _write_through(self, sheets: RowBatch) -> None:
         self._post()
         write(self._connection, sheets)
         self._trim(sheets.first - 1, sheets.version)
-        self._next_mark = Mark(None, sheets.version)
+        self._next_mark = FileState(None, sheets.version)
 
     def _post(self, *, in_doubt: bool = False) -> None:
         """Post all pages; in doubt some of them may be posted by half."""
         if not self._pages:
             return
         in_doubt = in_doubt or self._round is not None
-        sheets = merged(self._pages, in_doubt=in_doubt)
+        sheets = merge_batches(self._pages, in_doubt=in_doubt)
         for step in steps_of(sheets, in_doubt=in_doubt):
             step(self._connection)
         self._connection.execute("DELETE FROM daybook")
@@ -268,12 +276,12 @@ class Clerk:
         self._rows, self._round = 0, None
         self._knowledge.shrink()
         self._trim(sheets.first - 1, sheets.version)
-        self._next_mark = Mark(None, sheets.version)
+        self._next_mark = FileState(None, sheets.version)
 
     def _step(self) -> None:
         """Do one step of a round, that is for the pages which are there when it begins."""
         if self._round is None:
-            sheets = merged(self._pages)
+            sheets = merge_batches(self._pages)
             steps = deque(steps_of(sheets))
             self._round = _Round(len(self._pages), sheets.version, steps)
             self._rows = 0
@@ -290,7 +298,7 @@ class Clerk:
         self._round = None
         self._knowledge.end_generation()
         first = self._pages[0].first if self._pages else None
-        self._next_mark = Mark(first, self._next_mark.version)
+        self._next_mark = FileState(first, self._next_mark.version)
         self._trim(before, done.version)
 
     def _trim(self, before: int, version: int) -> None:

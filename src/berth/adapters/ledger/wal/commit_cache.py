@@ -7,7 +7,7 @@ from typing import Final
 
 from berth.adapters.ledger.engine.codec import decode_json, decode_record
 from berth.adapters.ledger.sql import schema
-from berth.adapters.ledger.sql.row_batch import Sheets
+from berth.adapters.ledger.sql.row_batch import RowBatch
 from berth.domain.compute.host import Service
 from berth.domain.ledger.change import Change
 from berth.domain.ledger.record import RECORD_TYPES, Kind, Record
@@ -20,7 +20,7 @@ _UNSEEN: Final = (-1, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class CommitNotice:
     """A batch that was committed, or pages that were posted.
 
     The newest versions were `before` and `version`; the tables are up to date as of `posted`.
@@ -33,10 +33,10 @@ class News:
     version: int
     posted: int
     changes: Sequence[Change] = ()
-    page: Sheets | None = None
+    page: RowBatch | None = None
 
 
-class Recent:
+class CommitCache:
     """Kept in the event loop, true to what its callers were told of.
 
     Attributes:
@@ -49,7 +49,7 @@ class Recent:
         self.version = 0
         self._batches: deque[tuple[int, Sequence[Change]]] = deque()
         """(version before, changes) of batches that follow one another without a gap."""
-        self._pages: deque[Sheets] = deque()
+        self._pages: deque[RowBatch] = deque()
         """Pages that nobody has looked into yet."""
         self._bodies: dict[tuple[Kind, str], tuple[int, str | None]] = {}
         """What is in the pages that somebody has looked into; None for what was removed.
@@ -60,7 +60,7 @@ class Recent:
         """Heartbeats in these pages, in Unix seconds by host."""
         self._posted = 0
 
-    def hear(self, news: News) -> None:
+    def hear(self, news: CommitNotice) -> None:
         """Take in what was committed or posted."""
         if news.epoch != self.epoch:
             self.epoch = news.epoch
@@ -129,7 +129,7 @@ class Recent:
         self._bodies = {ref: one for ref, one in self._bodies.items() if one[0] > posted}
         self._seen = {host: one for host, one in self._seen.items() if one[0] > posted}
 
-    def _look_into(self, page: Sheets) -> None:
+    def _look_into(self, page: RowBatch) -> None:
         version = page.version
         for host, at_s in page.seen:
             self._seen[host] = (version, decode_json(float, at_s))

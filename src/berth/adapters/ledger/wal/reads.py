@@ -16,10 +16,10 @@ from berth.adapters.ledger.engine.codec import (
     decode_records,
 )
 from berth.adapters.ledger.engine.listing import (
-    Owner,
+    InstanceOwner,
     check_in_feed,
     derived_consumer,
-    gathered,
+    group_holdings,
     in_key_order,
     kind_of_noun,
     newest_first,
@@ -34,7 +34,7 @@ from berth.adapters.ledger.sql.queries import (
 )
 from berth.adapters.ledger.sql.quota_queries import footprint_statement
 from berth.adapters.ledger.sql.row_batch import CHANGES
-from berth.adapters.ledger.wal.write_ahead_log import unpack
+from berth.adapters.ledger.wal.write_ahead_log import unpack_batch
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.flavor import Flavor
@@ -58,19 +58,19 @@ from berth.ports.ledger import InstanceQuery, MigrationQuery
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
-Question = tuple[Statement, tuple[Parameter, ...]]
-Read = Generator[Question, str, T]
+BoundStatement = tuple[Statement, tuple[Parameter, ...]]
+Read = Generator[BoundStatement, str, T]
 
-_Held = tuple[tuple[str, str], dict[str, int], Consumer | None, Owner | None]
+_Held = tuple[tuple[str, str], dict[str, int], Consumer | None, InstanceOwner | None]
 """(consumer, provider), amounts, the consumer's record, and who its instance belongs to."""
 
-ALL: Final = 2**31 - 1
+NO_LIMIT: Final = 2**31 - 1
 """A limit that does not limit."""
 
 _CHUNK = 10_000
 
 
-class Head(NamedTuple):
+class LedgerHead(NamedTuple):
     """The newest version, the newest that was trimmed, and the one that the tables are at."""
 
     version: int
@@ -78,13 +78,13 @@ class Head(NamedTuple):
     posted: int
 
 
-def read_head(queries: Queries) -> Read[Head]:
+def read_head(queries: Queries) -> Read[LedgerHead]:
     """Read how far the ledger is."""
     statement = queries.head()
     found = decode_json(list[tuple[int, int, int]], (yield statement, statement.bind()))
     if not found:
         raise LedgerError("the ledger has no head row; it was not made by `berth`, or is damaged")
-    return Head(*found[0])
+    return LedgerHead(*found[0])
 
 
 def read_one(queries: Queries, noun: type[R], key: str) -> Read[R | None]:
@@ -94,13 +94,15 @@ def read_one(queries: Queries, noun: type[R], key: str) -> Read[R | None]:
     return found[0] if found else None
 
 
-def read_beside_head(queries: Queries, noun: type[R], key: str) -> Read[tuple[Head, R | None]]:
+def read_beside_head(
+    queries: Queries, noun: type[R], key: str
+) -> Read[tuple[LedgerHead, R | None]]:
     """Read how far the ledger is, and the record with that key as of then."""
     head = yield from read_head(queries)
     return head, (yield from read_one(queries, noun, key))
 
 
-def read_all(queries: Queries, noun: type[R], limit: int = ALL) -> Read[list[R]]:
+def read_all(queries: Queries, noun: type[R], limit: int = NO_LIMIT) -> Read[list[R]]:
     """Read all records of a kind: decisions newest first, others in order of keys."""
     statement = queries.every(kind_of_noun(noun))
     found = decode_records(noun, (yield statement, statement.bind(limit=limit)))
@@ -178,7 +180,7 @@ def read_holdings(queries: Queries, by: HoldingsBy, key: str) -> Read[list[Holdi
         if consumer is None:
             consumer = consumers[uuid] = record or derived_consumer(uuid, owner)
         rows.append((consumer, provider, amounts))
-    return gathered(rows)
+    return group_holdings(rows)
 
 
 def read_footprint(queries: Queries, project_id: str) -> Read[Footprint]:
@@ -249,7 +251,7 @@ def read_changes(queries: Queries, after: int, limit: int) -> Read[list[Change]]
         statement = queries.pages()
         pages = decode_json(list[tuple[str]], (yield statement, statement.bind(after=after)))
         for (digits,) in pages:
-            rows = unpack(bytes.fromhex(digits)).inserts[CHANGES]
+            rows = unpack_batch(bytes.fromhex(digits)).inserts[CHANGES]
             changes += changes_of(row for row in rows if after < cast("int", row[0]) <= until)
     return changes
 
@@ -264,7 +266,7 @@ def _decided(record: Record) -> tuple[float, str]:
     return (record.decided_at_s, record.request_id)
 
 
-class SettledReads(ABC):
+class SqlReads(ABC):
     """Reads that see every write acknowledged before the call.
 
     Args:

@@ -1,6 +1,6 @@
 """The daybook: pages of what batches did, and what many of them come to together.
 
-A page is the `Sheets` of one batch, packed into some bytes. A batch is durable when its page is:
+A page is the `RowBatch` of one batch, packed into some bytes. A batch is durable when its page is:
 the other tables are brought up to date later, for many batches at once (docs/adr/0011).
 """
 
@@ -13,7 +13,14 @@ from typing import Final
 import msgspec
 
 from berth.adapters.ledger.sql import schema
-from berth.adapters.ledger.sql.row_batch import ALLOCATIONS, CHANGES, CLAIM_KEYS, Row, Sheets, Value
+from berth.adapters.ledger.sql.row_batch import (
+    ALLOCATIONS,
+    CHANGES,
+    CLAIM_KEYS,
+    Row,
+    RowBatch,
+    Value,
+)
 from berth.domain.errors import LedgerError
 from berth.domain.ledger.record import Kind
 
@@ -26,9 +33,9 @@ _Spent = tuple[int, int, int]
 """Difference of what is used, what is used, and the provider's generation."""
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(Sheets)
+_DECODER: Final = msgspec.msgpack.Decoder(RowBatch)
 
-WAITING_KINDS: Final = frozenset(
+DEFERRED_KINDS: Final = frozenset(
     {
         Kind.INSTANCE,
         Kind.PENDING_REQUEST,
@@ -63,11 +70,16 @@ class _Sized(msgspec.Struct):
 _SIZED: Final = msgspec.json.Decoder(_Sized)
 
 _MAY_WAIT: Final = frozenset(
-    {*(schema.RECORD_TABLES[kind].name for kind in WAITING_KINDS), CLAIM_KEYS, ALLOCATIONS, CHANGES}
+    {
+        *(schema.RECORD_TABLES[kind].name for kind in DEFERRED_KINDS),
+        CLAIM_KEYS,
+        ALLOCATIONS,
+        CHANGES,
+    }
 )
 
 
-def may_wait(sheets: Sheets) -> bool:
+def is_deferrable(sheets: RowBatch) -> bool:
     """Tell whether a batch did only what a page can be made of.
 
     That is what the lives of instances and consumers are made of. Whatever changes the fleet is
@@ -77,16 +89,16 @@ def may_wait(sheets: Sheets) -> bool:
         not sheets.emptied
         and sheets.upserts.keys() <= _MAY_WAIT
         and sheets.inserts.keys() <= _MAY_WAIT
-        and sheets.removed.keys() <= WAITING_KINDS
+        and sheets.removed.keys() <= DEFERRED_KINDS
     )
 
 
-def count_rows(sheets: Sheets) -> int:
+def count_rows(sheets: RowBatch) -> int:
     """Count the rows that a batch adds or replaces."""
     return sum(len(rows) for rows in (*sheets.upserts.values(), *sheets.inserts.values()))
 
 
-def pack(sheets: Sheets) -> bytes:
+def pack_batch(sheets: RowBatch) -> bytes:
     """Make a page.
 
     What the feed tells of an instance is mostly what its table has of it too. Such a change has
@@ -104,7 +116,7 @@ def pack(sheets: Sheets) -> bytes:
     return zlib.compress(_ENCODER.encode(sheets), _LEVEL)
 
 
-def unpack(page: bytes) -> Sheets:
+def unpack_batch(page: bytes) -> RowBatch:
     """Read a page.
 
     Raises:
@@ -124,7 +136,7 @@ def unpack(page: bytes) -> Sheets:
     return sheets
 
 
-def _widen(sheets: Sheets) -> None:
+def _widen(sheets: RowBatch) -> None:
     """Add to rows of instances what pages leave out: the columns of schema revision 0005."""
     rows = sheets.upserts.get(_INSTANCES)
     if rows and len(rows[0]) < _WIDTH:
@@ -142,7 +154,7 @@ def _counted_in(body: Value, *, revision: Value) -> tuple[Value, Value, Value]:
     return (*(sized.counts_as or (sized.flavor.vcpus, sized.flavor.memory_mb)), revision)
 
 
-def merged(pages: Sequence[Sheets], *, in_doubt: bool = False) -> Sheets:
+def merge_batches(pages: Sequence[RowBatch], *, in_doubt: bool = False) -> RowBatch:
     """Return what pages come to that follow one another: the last state of everything.
 
     Writing it does what writing one page after the other does.
@@ -152,7 +164,7 @@ def merged(pages: Sequence[Sheets], *, in_doubt: bool = False) -> Sheets:
         in_doubt: some of it may be in some tables already, so nothing is left out that could
             undo it.
     """
-    total = Sheets(pages[0].first, pages[-1].version)
+    total = RowBatch(pages[0].first, pages[-1].version)
     spent: dict[_Place, _Spent] = {}
     records: dict[str, dict[Value, Row | None]] = {}
     allocations: dict[Value, list[Row]] = {}
@@ -205,7 +217,7 @@ def _worth_writing(spent: Mapping[_Place, _Spent], *, in_doubt: bool) -> Mapping
 
 
 def _merge_records(
-    records: dict[str, dict[Value, Row | None]], page: Sheets, born: set[str]
+    records: dict[str, dict[Value, Row | None]], page: RowBatch, born: set[str]
 ) -> None:
     for kind, keys in page.removed.items():
         of_kind = records.setdefault(schema.RECORD_TABLES[kind].name, {})
@@ -219,7 +231,7 @@ def _merge_records(
 
 
 def _merge_allocations(
-    allocations: dict[Value, list[Row]], page: Sheets, freed: dict[Value, None]
+    allocations: dict[Value, list[Row]], page: RowBatch, freed: dict[Value, None]
 ) -> None:
     """Keep the newest allocations of each consumer; `freed` had some before the first page."""
     for consumer in page.freed:
