@@ -4,9 +4,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.host import Host, Service
-from berth.domain.compute.image import Image
 from berth.domain.compute.request import Request, instance_uuid_of
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory

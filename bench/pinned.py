@@ -22,8 +22,7 @@ from berth.config.policy_file import parse_policy, read_policy_text
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.host import Host
 from berth.domain.compute.instance import Instance, Status
-from berth.domain.hardware.assignment import Assignment
-from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.assignment import Assignment, CellShare
 from berth.domain.hardware.numa import MemoryPages, NumaCell
 from berth.domain.inventory.resources import PCPU, Inventory
 from berth.domain.ledger.change import Snapshot

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.domain.compute.flavor import Needs, needs_of
+from berth.domain.compute.needs import Needs, needs_of
 from berth.lab.workload import Arrival, FlavorSpec, FleetHost
 
 Rows = NDArray[np.int64]

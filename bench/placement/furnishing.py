@@ -11,7 +11,7 @@ import asyncpg
 from bench.errors import BenchError
 from bench.placement.scenes import RATIOS, Node
 from berth.adapters.ledger import open_ledger
-from berth.domain.inventory.consumer import INSTANCE_TYPE, Consumer
+from berth.domain.inventory.allocation import INSTANCE_TYPE, Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
 from berth.domain.ledger.write import Committed, Put, Reallocate, Share, Unit

@@ -7,7 +7,7 @@ import pytest
 
 from berth.adapters.system import SystemClock
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.ports.virt import Driver, Verb
 from berth.testing.driver_conformance import (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.ports.virt import Driver
 from berth.testing.driver_conformance import (

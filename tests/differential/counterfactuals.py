@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from berth.domain.compute.aggregate import Aggregate
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from tests.differential.answers import Verdict, value_of, verdict_of
 from tests.differential.cases import Case
 

@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from berth.domain.compute.aggregate import AZ_KEY, Aggregate
-from berth.domain.compute.attestation import Attestation
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.host import Host, Service
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
+from berth.domain.compute.host import Attestation, Host, Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.inventory.provider import Provider

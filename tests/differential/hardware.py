@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from berth.domain.compute.host import Host
-from berth.domain.hardware.assignment import Assignment
-from berth.domain.hardware.hardware_share import CellShare, DeviceShare
+from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
 from berth.domain.hardware.numa import MemoryPages, NumaCell
 from berth.domain.hardware.pci import DeviceType, PciPool
 from tests.differential.drawing import Draw

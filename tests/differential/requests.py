@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.host import Host
-from berth.domain.compute.image import Image
 from berth.domain.compute.request import Destination, Request
 from berth.domain.ledger.change import Snapshot
 from berth.scheduling.rules.reduction import CHECK_TYPE, REBUILD

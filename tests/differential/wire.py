@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from berth.domain.compute.host import Host, Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.request import Request
-from berth.domain.hardware.hardware_share import DeviceShare
+from berth.domain.hardware.assignment import DeviceShare
 from berth.domain.hardware.numa import NumaCell
 from berth.domain.hardware.pci import DeviceType, PciPool
 from berth.domain.inventory.provider import Provider

@@ -14,8 +14,8 @@ from berth.agent.executor.alternates import Alternates
 from berth.config.policy_source import PolicySource
 from berth.domain.compute import lifecycle
 from berth.domain.compute.build_failure import BuildError
-from berth.domain.compute.caller import Caller
 from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.instance_action import Caller
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import BerthError, NotFoundError

@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.inventory.resources import ResourceClass, Trait
 from berth.testing.builders import make_uuid
 from tests.unit.api.placement.world import World, claim, consumer
 

@@ -15,7 +15,7 @@ from berth.adapters.virt.inventory import Stock
 from berth.adapters.virt.qemu.driver import QemuDriver
 from berth.adapters.virt.qemu.host import QemuHost
 from berth.domain.compute.build_failure import BuildError
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
 from berth.testing.driver_conformance.rig import stub_instance

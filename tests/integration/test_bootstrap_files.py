@@ -9,7 +9,7 @@ from berth.adapters.virt.fake import Faults
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.config.json_lists import fakes_of, read_image_files, read_images
 from berth.config.settings import AgentSettings
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.errors import InvalidInputError
 from berth.ports.virt import Verb
 

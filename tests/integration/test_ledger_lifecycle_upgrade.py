@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from berth.adapters.ledger import Retention, open_ledger
 from berth.adapters.ledger.postgres.postgres_ledger import PostgresLedger
-from berth.domain.compute.footprint import Footprint
 from berth.domain.compute.instance import Instance, Status
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.compute.quota import Footprint
+from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Committed, Guard, Put, Reallocate, Unit, Within

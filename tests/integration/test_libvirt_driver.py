@@ -20,7 +20,7 @@ from berth.adapters.virt.libvirt.driver import LibvirtDriver
 from berth.adapters.virt.libvirt.guest_registry import Folder
 from berth.adapters.virt.machine_facts import Linux
 from berth.domain.compute.build_failure import BuildError
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, UnavailableError
 from berth.ports.virt import Power

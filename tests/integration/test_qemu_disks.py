@@ -10,7 +10,7 @@ import pytest
 from berth.adapters.virt.disks import virtual_bytes
 from berth.adapters.virt.qemu.driver import QemuDriver
 from berth.domain.compute.build_failure import BuildError
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
 from berth.ports.virt import Power

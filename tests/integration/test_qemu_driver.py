@@ -21,7 +21,7 @@ from berth.adapters.virt.qemu import machine
 from berth.adapters.virt.qemu.driver import QemuDriver
 from berth.adapters.virt.qemu.spec import Folder
 from berth.domain.compute.build_failure import BuildError
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError
 from berth.ports.virt import Driver, Power

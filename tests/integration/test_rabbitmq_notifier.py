@@ -16,8 +16,7 @@ from cryptography.x509.oid import NameOID
 from yarl import URL
 
 from berth.adapters.bus.rabbitmq import Broker, Line, RabbitNotifier
-from berth.ports.bus import CONTEXT, Context
-from berth.ports.notifier import Priority
+from berth.ports.bus import CONTEXT, Context, Priority
 from berth.testing.bus_conformance.letters import ASK, Letter, Reply, answering
 from tests.integration.rabbitmq_reading import behind, reading, take
 from tests.proxy import proxying

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
-from berth.domain.compute.attestation import Attestation
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
+from berth.domain.compute.host import Attestation
 from berth.domain.compute.request import Request
 from berth.domain.inventory.resources import AMOUNT_MAX, DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.testing.fleets import GPU, NOW_S, TRAITS, ZONES, Box

@@ -6,9 +6,9 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from berth.domain.compute.footprint import UNLIMITED, Footprint
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration, Stage
+from berth.domain.compute.quota import UNLIMITED, Footprint
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from berth.domain.ledger.write import (

@@ -13,8 +13,8 @@ import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.host import Host, Service
-from berth.domain.compute.image import Image
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.inventory.resources import Inventory

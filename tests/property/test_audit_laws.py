@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from berth.adapters.virt.fake import FakeHost, Faults
 from berth.domain.compute import lifecycle
-from berth.domain.compute.caller import Caller
 from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.instance_action import Caller
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.domain.ledger.discrepancy import AuditAges, AuditReport, DiscrepancyCode
 from berth.domain.ledger.write import Free

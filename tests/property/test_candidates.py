@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from berth.adapters.ledger.engine.apply import apply_units
 from berth.adapters.ledger.engine.working_set import WorkingSet
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import add_amounts
 from berth.domain.ledger.write import Committed, Put, Reallocate, Share

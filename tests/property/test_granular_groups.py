@@ -7,7 +7,8 @@ import numpy as np
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from berth.domain.compute.flavor import Flavor, Needs
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.needs import Needs
 from berth.domain.hardware.assignment import Assignment, taken
 from berth.domain.inventory.provider import Provider
 from berth.scheduling.granular.ask import ask_of

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from berth.config.plugins import FILTERS, build_plugin
 from berth.domain.compute.aggregate import Aggregate
-from berth.domain.compute.attestation import Attestation
 from berth.domain.compute.decision import Relaxation
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.host import Host
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
+from berth.domain.compute.host import Attestation, Host
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Request
 from berth.scheduling.rules.json_query import parse

@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 from berth.adapters.ledger import MemoryLedger, migrate, open_ledger
 from berth.adapters.ledger.engine.codec import decode_event, encode, event_kind
 from berth.domain.compute.instance import Instance, Status
-from berth.domain.inventory.allocation import Claim
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.allocation import Claim, Consumer
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.resources import MEMORY_MB, VCPU, Inventory
-from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.inventory.resources import MEMORY_MB, VCPU, Inventory, ResourceClass, Trait
 from berth.domain.ledger.change import Snapshot
 from berth.domain.ledger.record import UNTOLD_KINDS, Record, key_of, kind_of
 from berth.domain.ledger.write import (

@@ -27,7 +27,7 @@ from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.record import KINDS, Kind, PendingRequest, Record

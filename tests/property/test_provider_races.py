@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from berth.adapters.ledger.memory import MemoryLedger
 from berth.domain.inventory.allocation import Allocation, Claim
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.resources import Inventory
-from berth.domain.inventory.vocabulary import ResourceClass, StandardNames, Trait
+from berth.domain.inventory.resources import Inventory, ResourceClass, StandardNames, Trait
 from berth.domain.ledger.write import Committed, Outcome, Take, Unit
 from berth.services.providers.associations import Associations
 from berth.services.providers.inventories import Inventories

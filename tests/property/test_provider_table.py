@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.resources import AMOUNT_MAX
-from berth.domain.inventory.vocabulary import ResourceClass, StandardNames, Trait
+from berth.domain.inventory.resources import AMOUNT_MAX, ResourceClass, StandardNames, Trait
 from berth.domain.ledger.change import Change, Event, Gone, Snapshot, Usage
 from berth.domain.ledger.record import Kind, kind_of
 from berth.services.replica.provider_replica import ProviderReplica

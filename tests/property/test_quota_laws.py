@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.adapters.ledger import MemoryLedger
-from berth.domain.compute.footprint import UNLIMITED, Footprint
 from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.quota import UNLIMITED, Footprint
 from berth.domain.ledger.change import Gone
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Committed, Put, Remove, Unit, Within

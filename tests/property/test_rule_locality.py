@@ -14,7 +14,7 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.change import Event, Snapshot

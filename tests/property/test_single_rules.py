@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import event, given
 
 from berth.domain.compute.decision import Relaxation
-from berth.domain.compute.flavor import Needs
+from berth.domain.compute.needs import Needs
 from berth.domain.compute.request import Request
 from berth.domain.ledger.change import Snapshot
 from berth.scheduling.rules.rule import Filter, Query

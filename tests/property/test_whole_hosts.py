@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from berth.domain.compute.flavor import Needs
+from berth.domain.compute.needs import Needs
 from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.change import Snapshot

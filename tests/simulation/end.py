@@ -7,7 +7,7 @@ from berth.domain.compute.instance import Status
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.request import instance_uuid_of
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.allocation import Consumer
 from berth.ports.virt import Power
 from tests.simulation.books import Books, BrokenLawError
 from tests.simulation.edges import DELETED, ERROR, state_of

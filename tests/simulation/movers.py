@@ -5,8 +5,8 @@ from contextlib import suppress
 from random import Random
 from typing import Final
 
-from berth.domain.compute.caller import Caller
 from berth.domain.compute.instance import Status
+from berth.domain.compute.instance_action import Caller
 from berth.domain.compute.migration import MoveKind
 from berth.domain.errors import BerthError, ConflictError, UnavailableError
 from berth.services.servers.moves import Target

@@ -7,8 +7,8 @@ from random import Random
 from typing import Any, Final
 
 from berth.domain.compute import lifecycle
-from berth.domain.compute.caller import Caller
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
+from berth.domain.compute.instance_action import Caller
 from berth.domain.compute.lifecycle import Step
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from berth.services.servers.moves import Target

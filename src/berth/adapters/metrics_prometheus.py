@@ -18,7 +18,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from berth.ports.measures import COUNTED
-from berth.ports.metrics import Measure, Reading, Shape
+from berth.ports.telemetry import Measure, Reading, Shape
 
 _SERIES_MAX: Final = 500
 """Values of labels that one measure has at most; what comes beyond that is counted as `other`."""

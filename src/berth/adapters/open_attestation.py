@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import msgspec
 
-from berth.domain.compute.attestation import UNKNOWN_LEVEL, Attestation
+from berth.domain.compute.host import UNKNOWN_LEVEL, Attestation
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.ports.clock import Clock
 

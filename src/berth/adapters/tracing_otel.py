@@ -30,7 +30,7 @@ from opentelemetry.trace import (
 
 from berth import __version__
 from berth.ports.bus import CONTEXT, Context
-from berth.ports.tracing import Span
+from berth.ports.telemetry import Span
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _KINDS: Final = {"http": SpanKind.SERVER}

@@ -1,6 +1,6 @@
 """Metrics that nobody looks at."""
 
-from berth.ports.metrics import Measure
+from berth.ports.telemetry import Measure
 
 
 class NoMetrics:

@@ -6,15 +6,13 @@ an audit of the ledger is to tell it all the same.
 
 from dataclasses import dataclass, field, replace
 
-from berth.domain.compute.host import Service
-from berth.domain.compute.host_audit import NO_AUDIT, NOTICES_MAX, HostAudit, HostNotice
+from berth.domain.compute.host import NO_AUDIT, NOTICES_MAX, HostAudit, HostNotice, Service
 from berth.domain.errors import ConflictError, UnavailableError
 from berth.domain.ledger.write import Put, Unit
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.measures import AGENT_FINDINGS
-from berth.ports.metrics import Metrics
-from berth.ports.telemetry import Telemetry
+from berth.ports.telemetry import Metrics, Telemetry
 from berth.services.providers.guarded_saves import save_guarded, service_guard
 from berth.services.replica.replica import Replica
 

@@ -22,8 +22,7 @@ from berth.domain.ledger.record import Kind
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS
-from berth.ports.metrics import Metrics
-from berth.ports.telemetry import Telemetry
+from berth.ports.telemetry import Metrics, Telemetry
 from berth.ports.virt import Driver
 from berth.services.auditing import Auditing
 from berth.services.replica.replica import Replica

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from berth.api.codec import View, encode
 from berth.domain.compute.decision import NoValidHostError
-from berth.domain.compute.footprint import QuotaExceededError
+from berth.domain.compute.quota import QuotaExceededError
 from berth.domain.errors import (
     BerthError,
     ConflictError,

@@ -8,8 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from berth.api.request_id import request_id_of
 from berth.ports.clock import Clock
 from berth.ports.measures import HTTP_REQUESTS, HTTP_SECONDS
-from berth.ports.metrics import Metrics
-from berth.ports.tracing import Tracer
+from berth.ports.telemetry import Metrics, Tracer
 
 ROUTE: Final = "berth.route"
 """Where a request's scope has the template of its path, once that is known."""

@@ -10,12 +10,11 @@ from berth.api.auth.tokens import Tokens
 from berth.api.limits import Limits
 from berth.api.probes import AlwaysReady, Checks, MetricsPage
 from berth.api.zone_parts import ZoneParts
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.ports.bus import Bus
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
-from berth.ports.telemetry import Telemetry
-from berth.ports.tracing import Tracer
+from berth.ports.telemetry import Telemetry, Tracer
 from berth.scheduling.evaluation.policy import Policy
 from berth.services.decisions.decisions import Deciding
 from berth.services.fleet.aggregates import Aggregates

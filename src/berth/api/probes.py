@@ -11,7 +11,7 @@ from berth.api.codec import View, encode
 from berth.api.errors import HttpError
 from berth.api.observed import ROUTE
 from berth.api.request_id import id_headers
-from berth.ports.metrics import Exposition
+from berth.ports.telemetry import Exposition
 
 HEALTH: Final = "/healthz"
 READINESS: Final = "/readyz"

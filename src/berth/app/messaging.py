@@ -11,8 +11,7 @@ from berth.adapters.system import LogTelemetry, RandomIds
 from berth.app.run import Loop
 from berth.config.bus_settings import BusSettings
 from berth.domain.errors import InvalidInputError
-from berth.ports.bus import Bus
-from berth.ports.notifier import Notifier
+from berth.ports.bus import Bus, Notifier
 
 
 async def _nothing() -> None:

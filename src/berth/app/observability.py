@@ -16,7 +16,7 @@ from berth.config.observing_settings import TracingSettings
 from berth.config.settings import Address, Settings, parse_address
 from berth.domain.errors import InvalidInputError
 from berth.ports.measures import COMMIT_SECONDS, COMMIT_UNITS
-from berth.ports.tracing import Tracer
+from berth.ports.telemetry import Tracer
 from berth.services.telemetry.health import Vitals
 
 

@@ -28,7 +28,7 @@ from berth.app.run import (
 )
 from berth.config.placement_policy_file import read_placement_policy
 from berth.config.settings import Settings
-from berth.domain.inventory.vocabulary import StandardNames
+from berth.domain.inventory.resources import StandardNames
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry

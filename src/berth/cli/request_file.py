@@ -11,8 +11,7 @@ from msgspec import Meta
 
 from berth.cli.documents import convert_strictly, read_json
 from berth.config.spelling import nearest
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.request import (
     COUNT_MAX,
     Destination,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
-from berth.domain.compute.flavor import needs_of
+from berth.domain.compute.needs import needs_of
 from berth.domain.inventory.resources import add_amounts
 from berth.lab.workload import Arrival, FlavorSpec, FleetHost, Workload
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from berth.domain.compute.flavor import Needs, needs_of
+from berth.domain.compute.needs import Needs, needs_of
 from berth.domain.errors import BerthError
 from berth.lab.auditor import AuditError, Auditor
 from berth.lab.device_books import DeviceAsk, DevicePart

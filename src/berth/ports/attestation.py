@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from berth.domain.compute.attestation import Attestation
+from berth.domain.compute.host import Attestation
 
 
 class Attester(Protocol):

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from berth.domain.compute.footprint import Footprint
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration
-from berth.domain.inventory.allocation import Allocation
-from berth.domain.inventory.consumer import Holding
+from berth.domain.compute.quota import Footprint
+from berth.domain.inventory.allocation import Allocation, Holding
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import Kind, Record
 from berth.domain.ledger.write import Outcome, Unit

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from berth.ports.metrics import Measure, Shape
+from berth.ports.telemetry import Measure, Shape
 
 _FAST: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
 _SLOW: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

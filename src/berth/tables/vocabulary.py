@@ -8,7 +8,7 @@ own, then those made as they were made, then all others by name.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Generic, TypeVar
 
-from berth.domain.inventory.vocabulary import ResourceClass, StandardNames, Trait
+from berth.domain.inventory.resources import ResourceClass, StandardNames, Trait
 from berth.tables.provider.providers import ProviderTable
 
 _T = TypeVar("_T", ResourceClass, Trait)

@@ -15,8 +15,7 @@ from berth.domain.compute.instance_action import Action, ActionEvent
 from berth.domain.compute.migration import CONSUMER_TYPE, Migration, MoveKind, Place, Stage
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
-from berth.domain.inventory.allocation import Allocation, Claim
-from berth.domain.inventory.consumer import INSTANCE_TYPE, Consumer
+from berth.domain.inventory.allocation import INSTANCE_TYPE, Allocation, Claim, Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.record import PendingRequest

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from berth.domain.compute.attestation import Attestation
+from berth.domain.compute.host import Attestation
 from berth.domain.errors import UnavailableError
 from berth.ports.clock import Clock
 

@@ -7,8 +7,7 @@ from typing import TypeVar
 from hypothesis import strategies as st
 
 from berth.domain.compute.aggregate import AZ_KEY, Aggregate
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.instance import Instance, Task
 from berth.domain.compute.request import Destination, Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from berth.domain.compute.aggregate import AZ_KEY, Aggregate
-from berth.domain.compute.attestation import Attestation
 from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.host import Host, Service
+from berth.domain.compute.host import Attestation, Host, Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import ServerGroup

@@ -9,11 +9,9 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.host import Host
-from berth.domain.compute.image import Image
-from berth.domain.hardware.assignment import Assignment
-from berth.domain.hardware.hardware_share import CellShare, DeviceShare
+from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
 from berth.domain.hardware.numa import MemoryPages, NumaCell
 from berth.domain.hardware.pci import DeviceType, PciPool
 

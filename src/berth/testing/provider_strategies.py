@@ -5,8 +5,7 @@ from typing import Final
 from hypothesis import strategies as st
 
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.resources import RATIO_BOUND, Inventory
-from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.inventory.resources import RATIO_BOUND, Inventory, ResourceClass, Trait
 from berth.domain.ledger.change import Event, Gone, Usage
 from berth.domain.ledger.record import Kind
 from berth.tables.provider.sharing import SHARES

@@ -9,7 +9,6 @@ from typing import Final
 from hypothesis import strategies as st
 
 from berth.domain.compute.aggregate import Aggregate
-from berth.domain.compute.attestation import Attestation
 from berth.domain.compute.build_failure import FailureCause, FailureCount
 from berth.domain.compute.decision import (
     Decision,
@@ -22,7 +21,7 @@ from berth.domain.compute.decision import (
     ScorePart,
     Verdict,
 )
-from berth.domain.compute.host import Host, Service
+from berth.domain.compute.host import Attestation, Host, Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.instance_action import Action, ActionEvent
 from berth.domain.compute.migration import Migration, MoveKind, Place, Stage

@@ -10,7 +10,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from berth.domain.compute.aggregate import AZ_KEY, Aggregate
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.request import Request
 from berth.domain.ledger.change import Snapshot
 from berth.testing.fleet_strategies import requests, snapshots

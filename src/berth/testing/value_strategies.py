@@ -5,12 +5,10 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.instance import Fault
-from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
 from berth.domain.hardware.cpu_sets import CPU_MAX
-from berth.domain.hardware.hardware_share import CellShare, DeviceShare
 from berth.domain.inventory.resources import AMOUNT_MAX, RATIO_MAX, Inventory
 
 SIZE_MAX: Final = 3

@@ -11,7 +11,7 @@ from berth.api.placement.handlers import inventories, resource_providers, traits
 from berth.api.placement.queries import provider_query
 from berth.api.placement.views import allocations
 from berth.api.placement.views import usages as usages_view
-from berth.domain.inventory.consumer import Holding
+from berth.domain.inventory.allocation import Holding
 from berth.domain.inventory.provider import Provider
 from berth.services.providers import resource_providers as providers
 from berth.services.providers.associations import Associations

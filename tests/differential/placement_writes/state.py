@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from berth.domain.inventory.consumer import Holding
+from berth.domain.inventory.allocation import Holding
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
 from tests.differential.placement_writes.universe import CONSUMERS, PROVIDERS

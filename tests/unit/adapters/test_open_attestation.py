@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from berth.adapters.open_attestation import Access, OpenAttester
-from berth.domain.compute.attestation import Attestation
+from berth.domain.compute.host import Attestation
 from berth.domain.errors import InvalidInputError, UnavailableError
 
 NOW_S = 1_795_262_400.0

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from berth.adapters.metrics_prometheus import PrometheusMetrics
 from berth.ports.measures import CLAIMS, COUNTED, DECISION_SECONDS, GAUGES, HOSTS, HTTP_REQUESTS
-from berth.ports.metrics import Reading, Shape
+from berth.ports.telemetry import Reading, Shape
 
 
 async def samples_of(metrics: PrometheusMetrics) -> dict[tuple[str, tuple[str, ...]], float]:

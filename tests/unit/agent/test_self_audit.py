@@ -8,14 +8,13 @@ from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.agent.host_notices import HostNotes
 from berth.agent.host_reports import Reporting
 from berth.agent.self_audit import SelfAuditing
-from berth.domain.compute.host import Host, Service
-from berth.domain.compute.host_audit import NOTICES_MAX
+from berth.domain.compute.host import NOTICES_MAX, Host, Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.ledger.discrepancy import DiscrepancyCode
 from berth.domain.ledger.write import Free, HandOver, Put, Reallocate, Take
 from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS
-from berth.ports.metrics import Measure
+from berth.ports.telemetry import Measure
 from berth.ports.virt import Report
 from berth.services.fleet.allocation_ratios import Ratios
 from berth.testing.builders import (

@@ -14,12 +14,11 @@ from berth.api.app import ApiParts, build_app
 from berth.api.auth.authentication import Auth, NoAuth
 from berth.api.limits import Limits
 from berth.config.policy_source import PolicySource
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.host import Host
-from berth.domain.compute.image import Image
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.inventory.vocabulary import StandardNames
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory, StandardNames
 from berth.domain.ledger.write import Put
 from berth.ports.ledger import Ledger
 from berth.ports.virt import Report

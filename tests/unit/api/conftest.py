@@ -6,7 +6,7 @@ import pytest
 
 from berth.api.auth.authentication import Auth
 from berth.api.limits import Limits
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from tests.unit.api.cloud import Stack
 
 MakeStack = Callable[..., Awaitable[Stack]]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.domain.compute.flavor import needs_of
+from berth.domain.compute.needs import needs_of
 from berth.lab.openb import OpenbTraceError, read_openb
 from berth.lab.workload import Arrival, FlavorSpec, FleetHost, Workload
 

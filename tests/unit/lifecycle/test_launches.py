@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from berth.domain.compute import lifecycle
-from berth.domain.compute.creation import creation_of
-from berth.domain.compute.image import Image
-from berth.domain.compute.instance import Instance
+from berth.domain.compute.flavor import Image
+from berth.domain.compute.instance import Instance, creation_of
 from berth.services.servers.moves import Target
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 

@@ -5,8 +5,7 @@ import pytest
 from berth.adapters.virt.fake import FakeDriver
 from berth.agent.executor.disk_leftovers import DISKS, FILES, LEFTOVER_AGE_S
 from berth.domain.compute import lifecycle
-from berth.domain.compute.host import Service
-from berth.domain.compute.host_audit import HostAudit
+from berth.domain.compute.host import HostAudit, Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.ledger.write import Free, Put
 from berth.domain.revising import revised

@@ -4,7 +4,7 @@ import pytest
 
 from berth.adapters.virt.fake import FakeHost, Faults
 from berth.domain.compute import lifecycle
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Stage
 from berth.domain.errors import ConflictError, InvalidInputError

@@ -8,7 +8,7 @@ from berth.agent.executor.instrumented_executor import MeasuredWork
 from berth.domain.compute import lifecycle
 from berth.domain.compute.instance import Status
 from berth.ports.measures import FAILED_BUILDS, TASK_SECONDS, TASKS
-from berth.ports.metrics import Measure
+from berth.ports.telemetry import Measure
 from tests.unit.lifecycle.town import Town, caller, open_town
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from berth.adapters.virt.fake import FakeHost, Faults
 from berth.domain.compute import lifecycle
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Status, Task
 from berth.domain.compute.lifecycle import Step
 from berth.domain.errors import InstanceLockedError, InstanceStateError

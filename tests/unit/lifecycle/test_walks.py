@@ -13,8 +13,8 @@ import pytest
 from berth.adapters.virt.fake import FakeHost
 from berth.adapters.virt.fake.host import Faults
 from berth.domain.compute import lifecycle
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.host import Service
-from berth.domain.compute.image import Image
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.lifecycle import Step
 from berth.domain.compute.request import Request, instance_uuid_of

@@ -9,10 +9,9 @@ from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetw
 from berth.agent.executor import Bench, HostWork
 from berth.agent.host_notices import HostNotes
 from berth.agent.pool import Agent, AgentPool
-from berth.domain.compute.caller import Caller
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance
-from berth.domain.compute.instance_action import Action
+from berth.domain.compute.instance_action import Action, Caller
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.request import Request
 from berth.domain.inventory.resources import VCPU

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from berth.ports.notifier import Priority
+from berth.ports.bus import Priority
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from berth.adapters.ledger.memory import MemoryLedger
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.inventory.vocabulary import StandardNames
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory, StandardNames
 from berth.domain.ledger.write import Share
 from berth.lab.kernel import VirtualClock
 from berth.services.providers.reallocation import Reallocating

@@ -13,8 +13,7 @@ from berth.config.policy_file import parse_policy
 from berth.domain.compute.decision import Decision, Verdict
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.request import Request
-from berth.domain.hardware.assignment import Assignment
-from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.assignment import Assignment, CellShare
 from berth.domain.hardware.numa import NumaCell
 from berth.domain.hardware.pci import PciPool
 from berth.domain.inventory.allocation import Allocation, Claim

@@ -1,8 +1,7 @@
 """The vocabulary: which classes and traits are known, and their order."""
 
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.resources import Inventory
-from berth.domain.inventory.vocabulary import ResourceClass, StandardNames, Trait
+from berth.domain.inventory.resources import Inventory, ResourceClass, StandardNames, Trait
 from berth.tables.provider.providers import ProviderTable
 from berth.tables.vocabulary import Vocabulary
 

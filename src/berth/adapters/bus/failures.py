@@ -9,7 +9,7 @@ import msgspec
 from berth.domain import errors
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.decision import NoValidHostError
-from berth.domain.compute.footprint import QuotaExceededError
+from berth.domain.compute.quota import QuotaExceededError
 from berth.domain.errors import BerthError
 
 

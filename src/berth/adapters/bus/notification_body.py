@@ -2,7 +2,7 @@
 
 import msgspec
 
-from berth.ports.notifier import Priority
+from berth.ports.bus import Priority
 
 
 class NotificationBody(msgspec.Struct, frozen=True):

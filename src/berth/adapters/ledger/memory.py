@@ -27,18 +27,16 @@ from berth.adapters.ledger.engine.working_set import ChangeSet, WorkingSet
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.footprint import Footprint
 from berth.domain.compute.host import Host, Service
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration
-from berth.domain.compute.quota import Quota, footprint_of
+from berth.domain.compute.quota import Footprint, Quota, footprint_of
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import NotFoundError, UnavailableError
-from berth.domain.inventory.allocation import Allocation
-from berth.domain.inventory.consumer import Consumer, Holding
+from berth.domain.inventory.allocation import Allocation, Consumer, Holding
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.inventory.resources import ResourceClass, Trait
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import RECORD_TYPES, Kind, PendingRequest, Record
 from berth.domain.ledger.write import Outcome, Unit, Within

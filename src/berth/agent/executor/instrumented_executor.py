@@ -7,8 +7,7 @@ from berth.domain.compute.migration import Migration
 from berth.domain.errors import BerthError
 from berth.domain.ledger.write import Put
 from berth.ports.measures import FAILED_BUILDS, TASK_SECONDS, TASKS
-from berth.ports.metrics import Metrics
-from berth.ports.tracing import Tracer
+from berth.ports.telemetry import Metrics, Tracer
 
 _NS_PER_S = 1_000_000_000
 _NOTHING = "starting"

@@ -1,8 +1,7 @@
 """Launches: what the history of an instance keeps of the first one."""
 
 from berth.agent.executor.host_context import Bench
-from berth.domain.compute.creation import creation_of, is_kept
-from berth.domain.compute.instance import Instance
+from berth.domain.compute.instance import Instance, creation_of, is_kept
 from berth.domain.ledger.write import Put, Unit
 
 

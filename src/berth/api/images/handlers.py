@@ -13,7 +13,7 @@ from berth.api.images.schemas import (
 from berth.api.links import Link, limit_of, page_of, quoted
 from berth.api.root_url import root_url
 from berth.api.routing import Answer, Call
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.errors import NotFoundError
 
 PREFIX = "/image"

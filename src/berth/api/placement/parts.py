@@ -11,8 +11,7 @@ from berth.api.placement.views.providers import ProviderWriter
 from berth.api.probes import AlwaysReady, Checks, MetricsPage
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
-from berth.ports.telemetry import Telemetry
-from berth.ports.tracing import Tracer
+from berth.ports.telemetry import Telemetry, Tracer
 from berth.services.providers.associations import Associations
 from berth.services.providers.inventories import Inventories
 from berth.services.providers.reallocation import Reallocating

@@ -3,17 +3,79 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from berth.domain.compute.attestation import Attestation
 from berth.domain.compute.build_failure import FailureCount
-from berth.domain.compute.host_audit import NO_AUDIT, HostAudit
 from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.numa import NumaCell, check_cells
 from berth.domain.hardware.pci import PciPool, check_pools
 from berth.domain.inventory.resources import RATIO_MAX
 
+UNKNOWN_LEVEL = "unknown"
+"""The level of a machine that is not attested, or no longer (nova-behaviour.md 2.6)."""
+
+
+NOTICES_MAX: Final = 20
+"""Notes of each sort that are kept of one host, the newest."""
+
+
 METRICS_MAX = 1_000
 """Most metrics that one host may report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attestation:
+    """The level of one machine (`trusted`, `untrusted`, ...), until `valid_until_s`, Unix seconds.
+
+    Machines do not speak for themselves here: only who asks the attestation service writes it.
+    """
+
+    level: str
+    valid_until_s: float
+
+    def __post_init__(self) -> None:
+        """Refuse an end that is no time.
+
+        Raises:
+            InvalidInputError: naming the field.
+        """
+        if not math.isfinite(self.valid_until_s):
+            raise InvalidInputError("valid_until_s", f"{self.valid_until_s} is not a finite number")
+
+    def level_at(self, now_s: float) -> str:
+        """Return the level that counts at a time: `unknown` when it has run out."""
+        return self.level if now_s <= self.valid_until_s else UNKNOWN_LEVEL
+
+
+@dataclass(frozen=True, slots=True)
+class HostNotice:
+    """One thing that an agent has found, or has mended.
+
+    `code` is a discrepancy's, or the name of what only an agent can see: `orphan_guest`,
+    `orphan_files`, `orphan_disks`. `key` is the uuid that it is about. `at_s` is Unix seconds.
+    """
+
+    code: str
+    key: str
+    text: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostAudit:
+    """What the agent of a host tells of its audits.
+
+    `found` is what is there still, and only the agent can see; `found_total` counts those that
+    are left out, too. `mended` is what it has mended last, newest first.
+    """
+
+    found: tuple[HostNotice, ...] = ()
+    found_total: int = 0
+    mended: tuple[HostNotice, ...] = ()
+
+
+NO_AUDIT: Final = HostAudit()
+"""Of a host whose agent has found nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,3 +37,13 @@ class Action:
     def key(self) -> str:
         """What tells it from all others; one request does one thing to an instance."""
         return f"{self.instance_uuid} {self.request_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, and the id of the request, which no other one has."""
+
+    request_id: str
+    project_id: str
+    user_id: str
+    is_admin: bool = False

@@ -5,9 +5,8 @@ import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from berth.domain.compute.flavor import Flavor, Needs, needs_of
-from berth.domain.compute.hw_needs import with_hardware
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
+from berth.domain.compute.needs import Needs, needs_of, with_hardware
 from berth.domain.errors import InvalidInputError
 from berth.domain.named_uuid import named_uuid
 from berth.domain.open_name import OpenName

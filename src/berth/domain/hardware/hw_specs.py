@@ -7,10 +7,11 @@ What Nova's API refuses is refused here too, by the key that says it.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from functools import partial
+from typing import Final, TypeVar
 
 from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.cpu_sets import parse_cpus
@@ -397,3 +398,25 @@ def _cells(specs: Specs, count: int, own: frozenset[int]) -> tuple[GuestCell, ..
     ]
     check_split(cpus, memory_mb, specs.vcpus, specs.memory_mb)
     return cells_of(cpus, memory_mb, own)
+
+
+_READERS: Final[Mapping[str, Callable[[str, str], object]]] = {
+    "hw:cpu_policy": partial(choice, CpuPolicy),
+    "hw:cpu_thread_policy": partial(choice, ThreadPolicy),
+    "hw:pci_numa_affinity_policy": partial(choice, NumaPolicy),
+    "hw:numa_nodes": partial(whole_number, least=1, most=NODES_MAX),
+    "hw:mem_page_size": read_size,
+    EMULATOR: emulator_policy,
+}
+
+
+def check_values(extra_specs: Mapping[str, str]) -> None:
+    """Refuse values that cannot be read, whatever else is asked for.
+
+    Raises:
+        InvalidInputError: naming the key.
+    """
+    for key, text in extra_specs.items():
+        reader = _READERS.get(key)
+        if reader is not None:
+            reader(text, key)

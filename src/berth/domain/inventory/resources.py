@@ -114,3 +114,35 @@ def add_amounts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, 
     for name, amount in right.items():
         total[name] = total.get(name, 0) + amount
     return total
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClass:
+    """A resource class that somebody made; standard ones need no record.
+
+    `number` tells the order in which classes were made. Times are Unix seconds; 0 is unknown.
+    """
+
+    name: str
+    number: int
+    created_at_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trait:
+    """A trait that somebody made; standard ones need no record.
+
+    `number` tells the order in which traits were made. Times are Unix seconds; 0 is unknown.
+    """
+
+    name: str
+    number: int
+    created_at_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StandardNames:
+    """The names that all of OpenStack knows, in the order that lists of them have."""
+
+    classes: tuple[str, ...] = ()
+    traits: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Quota
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.inventory.resources import ResourceClass, Trait
 from berth.domain.ledger.record import Kind, PendingRequest, Record
 from berth.domain.zones.zone import Zone
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from berth.domain.compute.host_audit import HostNotice
-from berth.domain.inventory.consumer import Holding
+from berth.domain.compute.host import HostNotice
+from berth.domain.inventory.allocation import Holding
 from berth.domain.ledger.record import Kind
 
 

@@ -16,9 +16,9 @@ from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Quota
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import ServerGroup
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.inventory.resources import ResourceClass, Trait
 from berth.domain.zones.zone import Errand, Zone
 
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from berth.domain.compute.footprint import Excess, Footprint
-from berth.domain.inventory.allocation import Claim, Shortage
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.compute.quota import Excess, Footprint
+from berth.domain.inventory.allocation import Claim, Consumer, Shortage
 from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.record import Kind, Record
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import isfinite
 
-from berth.domain.compute.footprint import Footprint
+from berth.domain.compute.quota import Footprint
 from berth.domain.errors import InvalidInputError
 
 NAME_MAX = 64

@@ -6,8 +6,8 @@ from operator import attrgetter
 from types import MappingProxyType, NoneType
 from typing import Final, cast
 
-from berth.domain.compute.flavor import Flavor, Needs
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
+from berth.domain.compute.needs import Needs
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy
 from berth.scheduling.rules.dedicated_aggregates import project_aggregates, zone_aggregates

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from berth.domain.compute.flavor import Flavor, Needs
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
+from berth.domain.compute.needs import Needs
 from berth.domain.compute.request import Request
 from berth.tables.host.hosts import HostTable
 

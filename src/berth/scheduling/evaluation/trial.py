@@ -4,7 +4,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from berth.domain.compute.flavor import Needs
+from berth.domain.compute.needs import Needs
 from berth.domain.hardware.assignment import Assignment
 from berth.tables.host.holding import hold, unhold
 from berth.tables.host.hosts import HostTable

@@ -9,7 +9,7 @@ with child providers: what it removes, the ledger would refuse.
 from collections.abc import Sequence
 
 from berth.domain.compute.decision import Relaxation
-from berth.domain.compute.flavor import Needs
+from berth.domain.compute.needs import Needs
 from berth.scheduling.granular.explaining import changes, why_not
 from berth.scheduling.granular.giving import assign, gives
 from berth.scheduling.rules.rule import Filter, Query, Reads, count_hosts, example_names

@@ -7,8 +7,8 @@ was never made, is `unknown` (nova-behaviour.md 2.6).
 import math
 from collections.abc import Sequence
 
-from berth.domain.compute.attestation import UNKNOWN_LEVEL
 from berth.domain.compute.decision import Relaxation
+from berth.domain.compute.host import UNKNOWN_LEVEL
 from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from berth.domain.compute.decision import Relaxation
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.scheduling.rules.architectures import canonical_architecture
 from berth.scheduling.rules.attributes import profile_value
 from berth.scheduling.rules.operators import matches

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from berth.domain.compute.flavor import Needs
+from berth.domain.compute.needs import Needs
 from berth.domain.inventory.resource_group import ResourceGroup
 
 Wants = tuple[tuple[int, int], ...]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from berth.domain.compute.flavor import Needs
+from berth.domain.compute.needs import Needs
 from berth.domain.inventory.resource_group import ResourceGroup
 from berth.scheduling.granular.ask import Ask, Kind, ask_of
 from berth.scheduling.granular.giving import givers_of, gives

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from berth.domain.compute.flavor import Needs
+from berth.domain.compute.needs import Needs
 from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.assignment import Assignment
 from berth.domain.inventory.resources import add_amounts

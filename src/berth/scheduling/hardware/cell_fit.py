@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from berth.domain.hardware.assignment import CellShare
 from berth.domain.hardware.guest_topology import GuestCell, PageWish
-from berth.domain.hardware.hardware_share import CellShare
 from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from berth.scheduling.hardware.cell_demand import CellDemand
 from berth.scheduling.hardware.cell_masks import UNBOUND

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from berth.domain.errors import InvalidInputError
-from berth.domain.hardware.hardware_share import DeviceShare
+from berth.domain.hardware.assignment import DeviceShare
 from berth.domain.hardware.pci import (
     DeviceNeed,
     DeviceType,

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import NamedTuple
 
-from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
 from berth.domain.hardware.guest_topology import GuestTopology
-from berth.domain.hardware.hardware_share import CellShare, DeviceShare
 from berth.domain.hardware.pci import NumaPolicy
 from berth.scheduling.hardware.cell_demand import demands_of
 from berth.scheduling.hardware.cell_fit import Ratios, fit_cell

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from typing import Final
 
-from berth.domain.compute.flavor import Flavor, Needs
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.needs import Needs
 from berth.domain.inventory.resource_group import GROUP_POLICY
 from berth.scheduling.lint.lint_warning import Finding
 from berth.scheduling.rules.operators import contradict, flaw_of, is_mistaken

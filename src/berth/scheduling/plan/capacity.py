@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.domain.compute.flavor import Needs
+from berth.domain.compute.needs import Needs
 from berth.domain.compute.request import Request
 from berth.scheduling.evaluation.filter_chain import Chain
 from berth.scheduling.evaluation.policy import Policy

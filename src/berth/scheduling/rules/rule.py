@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.domain.compute.decision import Relaxation
-from berth.domain.compute.flavor import Needs
+from berth.domain.compute.needs import Needs
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.hardware.assignment import Assignment

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from berth.domain.compute.flavor import Needs
+from berth.domain.compute.needs import Needs
 from berth.domain.errors import NotFoundError
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, add_amounts
 from berth.scheduling.rules.row_values import Matrix, row_values

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from berth.domain.compute.flavor import Needs
+from berth.domain.compute.needs import Needs
 from berth.scheduling.rules.row_values import Matrix, row_values
 from berth.scheduling.rules.rule import OfOne, Query, Raw, ReadOne, Reads, Scores, Weigher, by_array
 from berth.scheduling.rules.whole_hosts import COMMON_CLASSES, WholeHosts, asked_of

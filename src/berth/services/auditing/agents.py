@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from berth.domain.compute.host import Service
-from berth.domain.compute.host_audit import HostNotice
+from berth.domain.compute.host import HostNotice, Service
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode
 from berth.domain.ledger.record import Kind
 from berth.services.auditing.books import Books

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import Final
 
 from berth.domain.errors import NotFoundError
-from berth.domain.inventory.consumer import Holding
+from berth.domain.inventory.allocation import Holding
 from berth.domain.ledger.discrepancy import (
     AuditAges,
     Audited,

@@ -9,8 +9,7 @@ from berth.domain.compute.host import Host, Service
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.server_group import ServerGroup
-from berth.domain.inventory.allocation import Allocation
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.allocation import Allocation, Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.change import Snapshot
 from berth.domain.ledger.discrepancy import AuditAges

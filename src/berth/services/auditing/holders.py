@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Migration
-from berth.domain.inventory.consumer import Consumer, Holding
+from berth.domain.inventory.allocation import Consumer, Holding
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode, Mend
 from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger

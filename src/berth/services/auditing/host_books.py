@@ -7,7 +7,7 @@ from berth.domain.compute.host import Host, Service
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Migration
 from berth.domain.errors import InvalidInputError
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.discrepancy import AuditAges
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from berth.domain.compute.instance import Instance, Status
-from berth.domain.inventory.allocation import Allocation, Claim
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.allocation import Allocation, Claim, Consumer
 from berth.domain.ledger.discrepancy import Discrepancy, Mend, Mended
 from berth.domain.ledger.write import (
     Committed,

@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from berth.domain.compute.flavor import needs_of
-from berth.domain.compute.hw_needs import with_hardware
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration, Place, Stage
+from berth.domain.compute.needs import needs_of, with_hardware
 from berth.domain.hardware.assignment import taken
 from berth.services.auditing.books import Amounts, Books, without_zeros
 

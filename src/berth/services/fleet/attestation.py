@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from berth.domain.compute.attestation import Attestation
+from berth.domain.compute.host import Attestation
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Guard, Put, Rejected, Unit
 from berth.ports.attestation import Attester

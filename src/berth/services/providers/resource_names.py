@@ -5,8 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from berth.domain.inventory.resources import Inventory
-from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.inventory.resources import Inventory, ResourceClass, Trait
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Add, Guard, Put, Remove, Revise, Unit, Write
 from berth.services.providers.provider_writes import (

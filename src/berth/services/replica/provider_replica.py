@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.vocabulary import ResourceClass, StandardNames, Trait
+from berth.domain.inventory.resources import ResourceClass, StandardNames, Trait
 from berth.domain.ledger.change import Change, Event, Gone, Snapshot, Usage
 from berth.domain.ledger.record import Kind
 from berth.tables.provider.providers import ProviderTable

@@ -5,10 +5,9 @@ from dataclasses import replace
 from typing import Final
 
 from berth.domain.compute import lifecycle
-from berth.domain.compute.caller import Caller
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.instance_action import Caller
 from berth.domain.compute.lifecycle import Step
 from berth.domain.errors import (
     ConflictError,

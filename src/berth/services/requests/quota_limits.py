@@ -8,9 +8,8 @@ moment after it was changed.
 from typing import Final, NamedTuple
 
 from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.footprint import UNLIMITED, Excess, QuotaExceededError
 from berth.domain.compute.instance import Instance
-from berth.domain.compute.quota import CLASS_DEFAULT, Limits
+from berth.domain.compute.quota import CLASS_DEFAULT, UNLIMITED, Excess, Limits, QuotaExceededError
 from berth.domain.compute.request import Request
 from berth.domain.ledger.write import Outcome, Rejected, Within
 from berth.domain.revising import revised

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from berth.domain.compute.footprint import UNLIMITED, Footprint
-from berth.domain.compute.quota import CLASS_DEFAULT, Limits, Quota
+from berth.domain.compute.quota import CLASS_DEFAULT, UNLIMITED, Footprint, Limits, Quota
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.record import Kind

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from berth.domain.compute.flavor import Flavor, needs_of
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.needs import needs_of
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from berth.domain.hardware.hw_values import check_values
+from berth.domain.hardware.hw_specs import check_values
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Add, Put, Remove, Unit
 from berth.ports.ledger import Ledger

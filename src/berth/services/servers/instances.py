@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from berth.domain.compute.decision import OVER_TREE, Decision
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.footprint import QuotaExceededError
+from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.host import Service
-from berth.domain.compute.image import Image
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration
+from berth.domain.compute.quota import QuotaExceededError
 from berth.domain.compute.request import (
     COUNT_MAX,
     Destination,

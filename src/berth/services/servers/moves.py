@@ -17,8 +17,7 @@ from berth.domain.compute.migration import CONSUMER_TYPE, Migration, MoveKind, P
 from berth.domain.compute.request import Destination, Operation, Request
 from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.assignment import taken
-from berth.domain.inventory.allocation import Allocation, Claim
-from berth.domain.inventory.consumer import INSTANCE_TYPE, Consumer
+from berth.domain.inventory.allocation import INSTANCE_TYPE, Allocation, Claim, Consumer
 from berth.domain.ledger.write import Add, Free, HandOver, Put, Take, Write
 from berth.domain.named_uuid import named_uuid
 from berth.domain.revising import revised

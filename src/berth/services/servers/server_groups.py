@@ -1,7 +1,6 @@
 """Server groups: making and removing them; members come and go with the instances."""
 
-from berth.domain.compute.footprint import UNLIMITED, Excess, QuotaExceededError
-from berth.domain.compute.quota import Limits
+from berth.domain.compute.quota import UNLIMITED, Excess, Limits, QuotaExceededError
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import NotFoundError
 from berth.domain.ledger.record import Kind

@@ -3,7 +3,7 @@
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.request import Request
 from berth.domain.errors import BerthError
-from berth.ports.notifier import Notifier, Priority
+from berth.ports.bus import Notifier, Priority
 from berth.services.requests.commands import PlaceOrder, Places
 from berth.services.telemetry.notification_payloads import (
     Payload,

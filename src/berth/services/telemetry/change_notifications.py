@@ -7,7 +7,7 @@ from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.instance_action import Action
 from berth.domain.ledger.change import Change, Event, Gone, Snapshot
 from berth.domain.ledger.record import Kind
-from berth.ports.notifier import Notifier, Priority
+from berth.ports.bus import Notifier, Priority
 from berth.services.telemetry.notification_payloads import (
     HostData,
     InstanceData,

@@ -24,7 +24,7 @@ from berth.ports.measures import (
     TABLE_VERSION,
     UPTIME,
 )
-from berth.ports.metrics import Reading
+from berth.ports.telemetry import Reading
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
 from berth.services.replica.stats import ShownStates, count_hosts

@@ -18,8 +18,7 @@ from berth.ports.measures import (
     REFUSALS,
     RETRIES,
 )
-from berth.ports.metrics import Metrics
-from berth.ports.tracing import Tracer
+from berth.ports.telemetry import Metrics, Tracer
 from berth.services.decisions.decisions import Deciding, PolicyInForce
 from berth.services.fleet.hosts import Hosts
 from berth.services.placement.placement import Placing

@@ -18,8 +18,7 @@ from berth.ports.measures import (
     INSTANCE_RELOADS,
     UNREPORTED_HOSTS,
 )
-from berth.ports.metrics import Metrics, Reading
-from berth.ports.telemetry import Telemetry
+from berth.ports.telemetry import Metrics, Reading, Telemetry
 from berth.scheduling.plan.instance_rules import reads_instances
 from berth.services.decisions.decisions import PolicyInForce
 from berth.services.decisions.device_locks import hosts_with_choices

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.domain.compute.attestation import Attestation
+from berth.domain.compute.host import Attestation
 from berth.tables.columnar.bitsets import Mask, Selection, count_of
 
 Floats = NDArray[np.float64]

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from berth.domain.hardware.assignment import CellShare
 from berth.domain.hardware.cpu_sets import bits_of, cpus_of
-from berth.domain.hardware.hardware_share import CellShare
 from berth.domain.hardware.numa import NumaCell
 
 _KB_PER_MB = 1024

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from berth.domain.compute.host import Service
-from berth.domain.compute.host_audit import NO_AUDIT
+from berth.domain.compute.host import NO_AUDIT, Service
 from berth.domain.inventory.resources import AMOUNT_MAX
 from berth.tables.columnar.host_names import HostNames
 from berth.tables.host.host_columns import HostColumns

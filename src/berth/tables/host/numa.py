@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.assignment import CellShare
 from berth.domain.hardware.numa import NumaCell
 from berth.tables.columnar.bitsets import Selection, count_of
 from berth.tables.columnar.column_set import ColumnSet

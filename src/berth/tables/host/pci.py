@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.domain.hardware.hardware_share import DeviceShare
+from berth.domain.hardware.assignment import DeviceShare
 from berth.domain.hardware.pci import DeviceType, PciPool
 from berth.tables.columnar.bitsets import Selection
 from berth.tables.columnar.column_set import grown

@@ -8,8 +8,7 @@ from typing import Protocol
 
 import pytest
 
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.instance import Instance, Task
 from berth.ports.virt import Driver, Guest, Power, Verb
 from berth.testing.builders import make_instance, make_uuid

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from berth.domain.compute.host import Host
 from berth.domain.compute.migration import Migration
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Committed, Free, Put

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from berth.domain.compute.instance import Instance
-from berth.domain.inventory.allocation import Claim
-from berth.domain.inventory.consumer import Consumer, Holding
+from berth.domain.inventory.allocation import Claim, Consumer, Holding
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.domain.ledger.change import Usage
 from berth.domain.ledger.write import Cause, Committed, Free, HandOver, Put, Take, Unit

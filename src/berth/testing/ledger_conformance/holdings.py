@@ -4,7 +4,7 @@
 
 from dataclasses import replace
 
-from berth.domain.inventory.consumer import Consumer, Holding
+from berth.domain.inventory.allocation import Consumer, Holding
 from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from berth.domain.ledger.write import Free, Put, Unit
 from berth.ports.ledger import Ledger

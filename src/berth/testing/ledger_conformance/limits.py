@@ -5,9 +5,8 @@
 import asyncio
 from dataclasses import replace
 
-from berth.domain.compute.footprint import UNLIMITED, Excess, Footprint
 from berth.domain.compute.instance import Instance, Status
-from berth.domain.compute.quota import Quota
+from berth.domain.compute.quota import UNLIMITED, Excess, Footprint, Quota
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Committed, Put, Remove, Unit, Within
 from berth.domain.zones.zone import Errand, ErrandStage

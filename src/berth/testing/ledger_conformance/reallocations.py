@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.inventory.allocation import Shortage, ShortageRule
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.allocation import Consumer, Shortage, ShortageRule
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.change import Usage

@@ -14,8 +14,14 @@ from berth.domain.compute.host import Host, Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.quota import Quota
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.inventory.resources import (
+    DISK_GB,
+    MEMORY_MB,
+    VCPU,
+    Inventory,
+    ResourceClass,
+    Trait,
+)
 from berth.domain.ledger.record import RECORD_TYPES, Kind, PendingRequest, Record, key_of
 from berth.domain.ledger.write import Add, Committed, Free, Put, Remove, Seen
 from berth.domain.zones.zone import Errand, ErrandStage, Zone

@@ -12,8 +12,7 @@ from berth.adapters.virt.libvirt.devices import free
 from berth.adapters.virt.libvirt.domain_xml import domain_xml
 from berth.adapters.virt.machine_facts import Linux
 from berth.domain.compute.build_failure import BuildError, FailureCause
-from berth.domain.hardware.assignment import Assignment
-from berth.domain.hardware.hardware_share import DeviceShare
+from berth.domain.hardware.assignment import Assignment, DeviceShare
 from tests.unit.adapters.virt.test_libvirt_xml import DISK, HOST, RECORD
 
 ADDRESSES = ("0000:3b:00.0", "0000:3b:00.1", "0000:5e:00.0")

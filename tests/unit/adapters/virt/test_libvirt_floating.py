@@ -8,7 +8,7 @@ from berth.adapters.virt.libvirt.floating import ANYWHERE, Floating, floating_fo
 from berth.adapters.virt.libvirt.record import Record
 from berth.adapters.virt.machine_facts import Linux
 from berth.adapters.virt.sizes import Size
-from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.assignment import CellShare
 
 GUEST = Record("uuid", "host", "img", "pc-q35-7.2", Size(2, 512), Size(2, 512))
 

@@ -25,8 +25,7 @@ from berth.adapters.virt.sizes import Size
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import DriverError
-from berth.domain.hardware.assignment import Assignment
-from berth.domain.hardware.hardware_share import CellShare, DeviceShare
+from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
 from berth.ports.virt import Power
 from berth.testing.builders import make_instance
 

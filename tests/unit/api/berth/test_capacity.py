@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from tests.unit.api.cloud import Stack
 from tests.unit.api.conftest import MakeStack
 

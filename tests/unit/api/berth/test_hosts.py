@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 
-from berth.domain.compute.attestation import Attestation
 from berth.domain.compute.build_failure import FailureCause, FailureCount
-from berth.domain.compute.host import Host, Service
-from berth.domain.hardware.assignment import Assignment
-from berth.domain.hardware.hardware_share import CellShare, DeviceShare
+from berth.domain.compute.host import Attestation, Host, Service
+from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
 from berth.domain.hardware.numa import MemoryPages, NumaCell
 from berth.domain.hardware.pci import DeviceType, PciPool
 from berth.domain.inventory.allocation import Allocation, Claim

@@ -3,7 +3,7 @@
 import pytest
 
 from berth.api.compute.handlers.servers.server_orders import named_as_sent
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import InvalidInputError
 from tests.unit.api.cloud import Answer, Json, Stack

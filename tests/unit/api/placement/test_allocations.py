@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from berth.adapters.ledger.memory import MemoryLedger
-from berth.domain.inventory.consumer import Holding
+from berth.domain.inventory.allocation import Holding
 from berth.domain.ledger.write import Reallocate, Share
 from berth.services.replica.follower import Follower
 from tests.unit.api.placement.world import Json, World, claim, consumer, parts_on, refusal

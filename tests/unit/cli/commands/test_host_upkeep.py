@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from berth.domain.compute.host_audit import HostNotice
+from berth.domain.compute.host import HostNotice
 from berth.domain.ledger.discrepancy import Audited, AuditReport
 from tests.unit.cli.cloud import Cloud
 from tests.unit.cli.conftest import Run

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.domain.compute.attestation import UNKNOWN_LEVEL, Attestation
+from berth.domain.compute.host import UNKNOWN_LEVEL, Attestation
 from berth.domain.errors import InvalidInputError
 
 

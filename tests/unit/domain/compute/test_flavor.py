@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from berth.domain.compute.flavor import Flavor, Needs, needs_of
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.needs import Needs, needs_of
 from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.resources import AMOUNT_MAX
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.request import COUNT_MAX, instance_uuid_of, reservation_id_of
 from berth.domain.errors import InvalidInputError
 from berth.testing.fleets import asking

@@ -2,8 +2,13 @@
 
 import pytest
 
-from berth.domain.hardware.assignment import Assignment, amounts_on_root, taken
-from berth.domain.hardware.hardware_share import CellShare, DeviceShare
+from berth.domain.hardware.assignment import (
+    Assignment,
+    CellShare,
+    DeviceShare,
+    amounts_on_root,
+    taken,
+)
 
 
 def test_nothing_merges_to_none() -> None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from berth.domain.compute.flavor import Flavor, Needs
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
+from berth.domain.compute.needs import Needs
 from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.guest_topology import (

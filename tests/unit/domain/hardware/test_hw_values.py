@@ -3,7 +3,7 @@
 import pytest
 
 from berth.domain.errors import InvalidInputError
-from berth.domain.hardware.hw_values import check_values
+from berth.domain.hardware.hw_specs import check_values
 
 
 @pytest.mark.parametrize(

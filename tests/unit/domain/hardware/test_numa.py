@@ -4,7 +4,7 @@ import pytest
 
 from berth.domain.compute.host import Host
 from berth.domain.errors import InvalidInputError
-from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.assignment import CellShare
 from berth.domain.hardware.numa import MemoryPages, NumaCell
 from berth.domain.hardware.pci import PciPool
 

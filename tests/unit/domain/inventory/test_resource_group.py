@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from berth.domain.compute.flavor import Flavor, Needs, needs_of
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.needs import Needs, needs_of
 from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.resource_group import GROUPS_MAX, ResourceGroup
 

@@ -4,8 +4,8 @@ from berth.domain.compute.decision import Decision, Verdict
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.quota import Quota
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
-from berth.domain.inventory.consumer import Consumer
-from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.inventory.allocation import Consumer
+from berth.domain.inventory.resources import ResourceClass, Trait
 from berth.domain.ledger.record import (
     KINDS,
     RECORD_TYPES,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.engine.keys import frozen, parts_of, paths_of

@@ -5,8 +5,7 @@ from functools import partial
 
 import pytest
 
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.request import Request
 from berth.scheduling.engine import needs_cache
 from berth.scheduling.engine.needs_cache import Kinds

@@ -5,12 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import InvalidInputError
-from berth.domain.hardware.assignment import Assignment
-from berth.domain.hardware.hardware_share import CellShare, DeviceShare
+from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
 from berth.domain.hardware.numa import MemoryPages, NumaCell
 from berth.domain.hardware.pci import PciPool
 from berth.domain.inventory.resources import MEMORY_MB, PCPU, VCPU, Inventory

@@ -6,8 +6,7 @@ import pytest
 
 from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import InvalidInputError
-from berth.domain.hardware.assignment import Assignment
-from berth.domain.hardware.hardware_share import DeviceShare
+from berth.domain.hardware.assignment import Assignment, DeviceShare
 from berth.domain.hardware.pci import DeviceType, PciPool
 from berth.scheduling.filters import fits_numa, has_devices
 from berth.scheduling.hardware import hardware_masks

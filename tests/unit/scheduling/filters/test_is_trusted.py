@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from berth.domain.compute.attestation import Attestation
+from berth.domain.compute.host import Attestation
 from berth.scheduling.filters import is_trusted
 from berth.testing.fleets import NOW_S, Box, asking, snapshot_of
 from tests.unit.scheduling.conftest import Ask

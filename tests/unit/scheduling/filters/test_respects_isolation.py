@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.request import Request
 from berth.scheduling.filters import respects_isolation
 from berth.testing.fleets import Box, asking, snapshot_of

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.request import Request
 from berth.scheduling.filters import supports_image
 from berth.scheduling.filters.supports_image import version_text

@@ -1,6 +1,7 @@
 """Asks: groups sorted out before they are placed."""
 
-from berth.domain.compute.flavor import Flavor, needs_of
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.needs import needs_of
 from berth.scheduling.granular.ask import Ask, ask_of
 
 

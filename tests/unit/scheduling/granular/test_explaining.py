@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from berth.domain.compute.flavor import Needs
+from berth.domain.compute.needs import Needs
 from berth.domain.inventory.resources import Inventory
 from berth.scheduling.granular.explaining import changes, why_not
 from berth.tables.host.feed import table_of

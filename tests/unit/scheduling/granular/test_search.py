@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from berth.domain.compute.flavor import Flavor, needs_of
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.needs import needs_of
 from berth.scheduling.granular.ask import Ask, ask_of
 from berth.scheduling.granular.search import STEPS_MAX, Found, Giver, Offer, search
 

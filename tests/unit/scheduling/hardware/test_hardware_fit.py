@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from berth.domain.hardware.assignment import Assignment
+from berth.domain.hardware.assignment import Assignment, CellShare
 from berth.domain.hardware.guest_topology import CpuPolicy, GuestCell, GuestTopology
-from berth.domain.hardware.hardware_share import CellShare
 from berth.domain.hardware.numa import NumaCell
 from berth.domain.hardware.pci import DeviceNeed, NumaPolicy, PciPool, aliases_of
 from berth.scheduling.hardware.cell_fit import Ratios

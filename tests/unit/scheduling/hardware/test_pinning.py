@@ -2,8 +2,8 @@
 
 import pytest
 
+from berth.domain.hardware.assignment import CellShare
 from berth.domain.hardware.guest_topology import ThreadPolicy
-from berth.domain.hardware.hardware_share import CellShare
 from berth.domain.hardware.numa import NumaCell
 from berth.scheduling.hardware.cell_demand import CellDemand
 from berth.scheduling.hardware.pinning import Pins, pin

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.errors import InvalidInputError
 from berth.scheduling.rules.demanded_traits import (
     asked_by_both,

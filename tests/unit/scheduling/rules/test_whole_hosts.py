@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from berth.domain.compute.flavor import Needs
+from berth.domain.compute.needs import Needs
 from berth.domain.errors import NotFoundError
 from berth.domain.inventory.resource_group import ResourceGroup
 from berth.domain.inventory.resources import Inventory

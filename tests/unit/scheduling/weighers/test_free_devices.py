@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.hardware.assignment import Assignment
-from berth.domain.hardware.hardware_share import DeviceShare
+from berth.domain.hardware.assignment import Assignment, DeviceShare
 from berth.domain.hardware.pci import PciPool
 from berth.scheduling.weighers import free_devices
 from berth.testing.fleets import Box, asking, resident, snapshot_of

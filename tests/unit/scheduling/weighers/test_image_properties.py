@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Request
 from berth.scheduling.weighers import image_properties

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.instance_action import Action
 from berth.domain.ledger.discrepancy import DiscrepancyCode

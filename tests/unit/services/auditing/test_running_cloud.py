@@ -3,8 +3,7 @@
 import pytest
 
 from berth.domain.compute.instance import Status
-from berth.domain.inventory.allocation import Allocation
-from berth.domain.inventory.consumer import Holding
+from berth.domain.inventory.allocation import Allocation, Holding
 from berth.domain.ledger.change import Snapshot
 from berth.domain.ledger.write import Free, Put, Take
 from berth.domain.revising import revised

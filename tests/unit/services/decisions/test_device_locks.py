@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from berth.domain.compute.decision import Placement, ScoredHost
-from berth.domain.hardware.assignment import Assignment
-from berth.domain.hardware.hardware_share import CellShare, DeviceShare
+from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
 from berth.domain.ledger.write import Guard
 from berth.services.decisions.device_locks import HardwareTurns, hardware_guard, hosts_with_choices
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from berth.domain.compute.attestation import Attestation
-from berth.domain.compute.host import Service
+from berth.domain.compute.host import Attestation, Service
 from berth.domain.ledger.write import Put
 from berth.services.fleet.attestation import ASKED_AT_ONCE, Attesting
 from berth.testing.builders import make_host, make_provider, make_service

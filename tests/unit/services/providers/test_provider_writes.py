@@ -7,7 +7,7 @@ import pytest
 from berth.adapters.ledger.memory import MemoryLedger
 from berth.domain.errors import ConflictError
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.vocabulary import StandardNames
+from berth.domain.inventory.resources import StandardNames
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Add, Cause, Guard, Outcome, Put, Rejected, Remove, Unit
 from berth.services.providers.provider_writes import Revised, Revising, save_decided, stored

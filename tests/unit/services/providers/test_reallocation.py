@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from berth.domain.errors import ConflictError
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.write import Put, Share

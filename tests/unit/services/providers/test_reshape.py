@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.domain.inventory.vocabulary import ResourceClass
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, ResourceClass
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Add, Guard, Put, Reallocate, Remove, Revise, Share, Unit
 from berth.services.providers.provider_writes import class_guard

@@ -7,8 +7,7 @@ import pytest
 from berth.adapters.ledger.memory import MemoryLedger
 from berth.domain.inventory.allocation import Allocation, Claim
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.resources import Inventory
-from berth.domain.inventory.vocabulary import ResourceClass, StandardNames
+from berth.domain.inventory.resources import Inventory, ResourceClass, StandardNames
 from berth.domain.ledger.write import Outcome, Put, Take, Unit
 from berth.services.providers import resource_names
 from berth.services.providers.refusals import RefusedError, Why

@@ -1,8 +1,7 @@
 """The provider replica: a table and a vocabulary that follow the feed."""
 
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.resources import VCPU, Inventory
-from berth.domain.inventory.vocabulary import ResourceClass, StandardNames, Trait
+from berth.domain.inventory.resources import VCPU, Inventory, ResourceClass, StandardNames, Trait
 from berth.domain.ledger.change import Alive, Change, Gone, Snapshot, Usage
 from berth.domain.ledger.record import Kind
 from berth.services.replica.provider_replica import ProviderReplica

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from berth.domain.compute.decision import Verdict
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.request import Destination
 from berth.domain.errors import (

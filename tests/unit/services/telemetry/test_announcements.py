@@ -9,7 +9,7 @@ from berth.cli.commands.schemas import notification_schema
 from berth.domain.compute.decision import Decision
 from berth.domain.errors import ConflictError
 from berth.lab.kernel import run_virtually
-from berth.ports.notifier import Priority
+from berth.ports.bus import Priority
 from berth.services.requests.commands import PlaceOrder
 from berth.services.telemetry.announcements import AnnouncedPlacing
 from berth.services.telemetry.notification_payloads import Payload, RefusedData, SelectedData

@@ -9,8 +9,7 @@ from berth.domain.compute.decision import FilterCount, Refusal, RefusalCode, Ver
 from berth.domain.compute.request import Request
 from berth.lab.kernel import run_virtually
 from berth.ports.measures import CLAIMS, DECISION_SECONDS, DECISIONS, HEARTBEATS, REFUSALS, RETRIES
-from berth.ports.metrics import Measure, Metrics
-from berth.ports.tracing import Span, Tracer
+from berth.ports.telemetry import Measure, Metrics, Span, Tracer
 from berth.services.fleet.allocation_ratios import Ratios
 from berth.services.telemetry.instrumentation import (
     MeasuredHosts,

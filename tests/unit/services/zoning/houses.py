@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from berth.domain.compute.footprint import Footprint
 from berth.domain.compute.instance import Instance
+from berth.domain.compute.quota import Footprint
 from berth.domain.compute.request import Request
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Within

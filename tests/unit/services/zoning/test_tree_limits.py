@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from berth.domain.compute.decision import Verdict
-from berth.domain.compute.footprint import UNLIMITED, Footprint, QuotaExceededError
+from berth.domain.compute.quota import UNLIMITED, Footprint, QuotaExceededError
 from berth.domain.ledger.write import Within
 from berth.services.requests.commands import PlaceOrder
 from tests.unit.services.wiring import order_of

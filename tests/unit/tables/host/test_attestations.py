@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from berth.domain.compute.attestation import Attestation
+from berth.domain.compute.host import Attestation
 from berth.domain.ledger.change import Gone
 from berth.domain.ledger.record import Kind
 from berth.tables.host.attestations import Attestations

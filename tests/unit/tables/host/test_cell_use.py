@@ -1,6 +1,6 @@
 """The shape of a cell, and what is used of it."""
 
-from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.assignment import CellShare
 from berth.domain.hardware.numa import NumaCell
 from berth.tables.host.cell_use import CellUse, free_cell, shape_of
 

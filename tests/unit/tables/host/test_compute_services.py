@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from berth.domain.compute.attestation import Attestation
 from berth.domain.compute.build_failure import FailureCause, FailureCount
-from berth.domain.compute.host import Service
-from berth.domain.compute.host_audit import HostAudit, HostNotice
+from berth.domain.compute.host import Attestation, HostAudit, HostNotice, Service
 from berth.domain.inventory.resources import AMOUNT_MAX
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import Box

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.assignment import CellShare
 from berth.domain.hardware.numa import MemoryPages, NumaCell
 from berth.tables.host.numa import NumaCells, most_paired
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from berth.domain.hardware.hardware_share import DeviceShare
+from berth.domain.hardware.assignment import DeviceShare
 from berth.domain.hardware.pci import DeviceType, PciPool
 from berth.tables.host.pci import PciDevices, kind_of
 

@@ -10,7 +10,7 @@ from aiormq.exceptions import AMQPError, ChannelLockedResource
 
 from berth.adapters.bus.rabbitmq.connection import Line, Session
 from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
-from berth.ports.notifier import Notifier, Priority
+from berth.ports.bus import Notifier, Priority
 
 _LOOK_S: Final = 2.0
 """How often those who stand by look whether the one who tells is gone."""

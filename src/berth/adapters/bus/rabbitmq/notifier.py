@@ -15,8 +15,7 @@ from berth.adapters.bus.notification_body import NotificationBody
 from berth.adapters.bus.rabbitmq.connection import Line, Session
 from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
 from berth.domain.named_uuid import named_uuid
-from berth.ports.bus import CONTEXT
-from berth.ports.notifier import Priority
+from berth.ports.bus import CONTEXT, Priority
 
 _WAITING_MAX: Final = 10_000
 """Notifications that are kept while there is no connection; the oldest go first."""

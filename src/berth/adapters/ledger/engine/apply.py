@@ -28,7 +28,7 @@ from berth.adapters.ledger.engine.working_set import (
     shared_guard_key,
 )
 from berth.domain.compute.instance import Instance
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
 from berth.domain.ledger.change import Alive, Gone

@@ -8,8 +8,7 @@ from berth.adapters.ledger.engine.working_set import (
     UnitTransaction,
     WorkingSet,
 )
-from berth.domain.inventory.allocation import Allocation, Shortage, ShortageRule
-from berth.domain.inventory.consumer import INSTANCE_TYPE
+from berth.domain.inventory.allocation import INSTANCE_TYPE, Allocation, Shortage, ShortageRule
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Cause, Free, HandOver, Rejected, Take
 from berth.domain.revising import revised

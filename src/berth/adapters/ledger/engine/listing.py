@@ -9,7 +9,7 @@ from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration
 from berth.domain.errors import FeedGapError
-from berth.domain.inventory.consumer import INSTANCE_TYPE, Consumer, Holding
+from berth.domain.inventory.allocation import INSTANCE_TYPE, Consumer, Holding
 from berth.domain.ledger.record import KINDS, Kind, Record, key_of
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 

@@ -9,9 +9,15 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from berth.adapters.ledger.engine.working_set import UnitTransaction, WorkingSet
-from berth.domain.compute.footprint import NO_FOOTPRINT, Excess, Footprint, excess_of, sum_of
 from berth.domain.compute.instance import Instance
-from berth.domain.compute.quota import footprint_of
+from berth.domain.compute.quota import (
+    NO_FOOTPRINT,
+    Excess,
+    Footprint,
+    excess_of,
+    footprint_of,
+    sum_of,
+)
 from berth.domain.ledger.write import Rejected, Within
 from berth.domain.zones.zone import Errand, footprint_below
 

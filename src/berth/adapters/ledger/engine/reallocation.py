@@ -8,8 +8,7 @@ from typing import Final
 
 from berth.adapters.ledger.engine.claims import drop_consumer, release, shortages_of
 from berth.adapters.ledger.engine.working_set import UnitTransaction, WorkingSet
-from berth.domain.inventory.allocation import Allocation
-from berth.domain.inventory.consumer import INSTANCE_TYPE
+from berth.domain.inventory.allocation import INSTANCE_TYPE, Allocation
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Cause, Reallocate, Rejected, Share
 from berth.domain.revising import revised

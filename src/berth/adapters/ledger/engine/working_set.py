@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
-from berth.domain.compute.footprint import Footprint
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.compute.quota import Footprint
+from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.resources import Inventory
 from berth.domain.ledger.change import Alive, Change, Event, Usage
 from berth.domain.ledger.record import Kind, Record

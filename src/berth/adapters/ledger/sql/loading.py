@@ -19,7 +19,7 @@ from berth.adapters.ledger.engine.working_set import (
 )
 from berth.adapters.ledger.sql import schema
 from berth.adapters.ledger.sql.queries import DialectName
-from berth.domain.inventory.consumer import Consumer
+from berth.domain.inventory.allocation import Consumer
 from berth.domain.ledger.record import Kind
 
 

@@ -38,18 +38,16 @@ from berth.adapters.ledger.wal.write_ahead_log import unpack_batch
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.footprint import Footprint, sum_of
 from berth.domain.compute.host import Host, Service
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration
-from berth.domain.compute.quota import Quota
+from berth.domain.compute.quota import Footprint, Quota, sum_of
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import LedgerError, NotFoundError
-from berth.domain.inventory.allocation import Allocation
-from berth.domain.inventory.consumer import Consumer, Holding
+from berth.domain.inventory.allocation import Allocation, Consumer, Holding
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.vocabulary import ResourceClass, Trait
+from berth.domain.inventory.resources import ResourceClass, Trait
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import PendingRequest, Record
 from berth.domain.zones.zone import Errand, Zone

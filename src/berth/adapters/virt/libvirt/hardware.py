@@ -8,7 +8,7 @@ from berth.adapters.virt.libvirt.record import Record
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
-from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.assignment import CellShare
 
 _KB_PER_MB = 1024
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 
 from berth.adapters.virt.sizes import Size
-from berth.domain.hardware.hardware_share import CellShare
+from berth.domain.hardware.assignment import CellShare
 from berth.ports.virt import Power
 
 NAMESPACE = "urn:berth:guest:1"

@@ -16,8 +16,7 @@ from berth.api.errors import HttpError
 from berth.api.links import limit_of, next_page, page_of
 from berth.api.routing import Answer, Call
 from berth.api.values import naive_time
-from berth.domain.compute.creation import creation_of, is_kept
-from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.instance import Instance, Status, creation_of, is_kept
 from berth.domain.compute.instance_action import Action, ActionEvent
 from berth.domain.errors import NotFoundError
 

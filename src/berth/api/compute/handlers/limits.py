@@ -16,7 +16,7 @@ from berth.api.compute.schemas.limits import (
 )
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
-from berth.domain.compute.footprint import UNLIMITED
+from berth.domain.compute.quota import UNLIMITED
 
 _IMAGES_GONE: Version = (2, 39)
 

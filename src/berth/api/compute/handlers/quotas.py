@@ -20,8 +20,7 @@ from berth.api.errors import HttpError
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
 from berth.api.values import flag
-from berth.domain.compute.footprint import UNLIMITED
-from berth.domain.compute.quota import CLASS_DEFAULT, Limits
+from berth.domain.compute.quota import CLASS_DEFAULT, UNLIMITED, Limits
 from berth.domain.errors import InvalidInputError
 
 METADATA_MAX: Final = 128

@@ -10,7 +10,7 @@ from berth.api.placement.finding import provider_of
 from berth.api.placement.refusing import concurrent, no_provider_found
 from berth.api.placement.shapes import is_uuid
 from berth.api.placement.views.allocations import consumer_view, provider_allocations_view
-from berth.domain.inventory.consumer import Consumer, Holding
+from berth.domain.inventory.allocation import Consumer, Holding
 from berth.domain.ledger.write import Share
 from berth.services.providers.reallocation import AllocationRefusedError, AllocationRule
 from berth.tables.provider.providers import ProviderTable

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from berth.domain.inventory.consumer import Consumer, Holding
+from berth.domain.inventory.allocation import Consumer, Holding
 
 UNKNOWN_TYPE = "unknown"
 """What consumers are called whose type nobody has told."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from berth.api.placement.views.allocations import type_of
-from berth.domain.inventory.consumer import Holding
+from berth.domain.inventory.allocation import Holding
 
 ALL_TYPES = "all"
 

@@ -13,8 +13,7 @@ from berth.domain.ledger.record import Kind
 from berth.domain.zones.zone import Zone, ZoneInfo
 from berth.ports.clock import Clock
 from berth.ports.measures import CHILD_ZONES
-from berth.ports.metrics import Reading
-from berth.ports.telemetry import Telemetry
+from berth.ports.telemetry import Reading, Telemetry
 from berth.ports.zones import ChildZones
 
 _ACTIVE: Final = "active"

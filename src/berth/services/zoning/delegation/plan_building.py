@@ -7,8 +7,8 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 
 from berth.domain.compute.decision import Decision, Verdict
-from berth.domain.compute.footprint import QuotaExceededError
 from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.quota import QuotaExceededError
 from berth.domain.compute.request import Destination, Request
 from berth.domain.errors import ConflictError
 from berth.domain.ledger.write import Within

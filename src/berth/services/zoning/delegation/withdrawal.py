@@ -15,8 +15,7 @@ from berth.domain.zones.zone import Errand, ErrandStage
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.measures import ZONE_INSTANCES_UNWANTED
-from berth.ports.metrics import Reading
-from berth.ports.telemetry import Telemetry
+from berth.ports.telemetry import Reading, Telemetry
 from berth.services.zoning.delegation.delegation import Sending
 from berth.services.zoning.delegation.remote_leftovers import Leftovers
 

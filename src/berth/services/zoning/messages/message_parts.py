@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.request import COUNT_MAX, Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InvalidInputError

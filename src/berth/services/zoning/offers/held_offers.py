@@ -17,7 +17,7 @@ from berth.domain.named_uuid import named_uuid
 from berth.domain.zones.offer import OfferKey
 from berth.ports.clock import Clock
 from berth.ports.measures import OFFERS_HELD
-from berth.ports.metrics import Reading
+from berth.ports.telemetry import Reading
 from berth.scheduling.rules.rule import resident_of
 from berth.services.replica.replica import Hold, Replica
 

@@ -9,7 +9,7 @@ from berth.api.errors import HttpError
 from berth.api.microversion import Version, text_of
 from berth.api.routing import Call
 from berth.api.values import Flag, flag
-from berth.domain.compute.caller import Caller
+from berth.domain.compute.instance_action import Caller
 from berth.domain.errors import InvalidInputError
 
 M = TypeVar("M", bound=Model)

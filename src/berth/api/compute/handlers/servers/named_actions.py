@@ -17,8 +17,7 @@ from berth.api.compute.offers.orders import FLAVOR_ID, NAME
 from berth.api.compute.schemas.server_actions import Rebuild, Resize
 from berth.api.compute.schemas.servers import ServerAction
 from berth.api.routing import Call
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.services.zoning.children.host_names_in_requests import names_hosts

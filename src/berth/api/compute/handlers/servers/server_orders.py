@@ -13,7 +13,7 @@ from berth.api.fleet import host_of_node
 from berth.api.microversion import Version, text_of
 from berth.api.routing import Call
 from berth.api.values import Flag, flag, whole
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.request import COUNT_MAX, Destination
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.services.servers.instances import Order

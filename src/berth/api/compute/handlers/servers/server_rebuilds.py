@@ -15,7 +15,7 @@ from berth.api.links import COMPUTE, linker_of
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
 from berth.api.values import flag
-from berth.domain.compute.image import Image
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Operation, Request
 from berth.domain.errors import ConflictError, InvalidInputError

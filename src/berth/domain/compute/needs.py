@@ -1,0 +1,152 @@
+"""TODO."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from berth.domain.compute.flavor import Flavor, Image
+from berth.domain.errors import InvalidInputError
+from berth.domain.hardware.guest_topology import CpuPolicy, GuestTopology, ThreadPolicy
+from berth.domain.hardware.hw_specs import (
+    HYPERTHREADING,
+    SOCKET_AFFINITY,
+    Specs,
+    asked_cpus,
+    device_policy,
+    pmem_classes,
+    topology_of,
+)
+from berth.domain.hardware.pci import DeviceNeed, NumaPolicy, device_needs
+from berth.domain.inventory.resource_group import (
+    GroupDraft,
+    ResourceGroup,
+    is_isolated,
+    read_groups,
+)
+from berth.domain.inventory.resources import (
+    AMOUNT_MAX,
+    DISK_GB,
+    MEMORY_MB,
+    PCPU,
+    VCPU,
+    add_amounts,
+    check_name,
+)
+
+_MB_PER_GB = 1024
+
+
+_ANY_TRAIT = "berth:any_trait"
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one instance needs of its host, resolved from flavor and image.
+
+    `amounts` holds no zeros. A host must have every trait of `traits_required`, none of
+    `traits_forbidden`, and at least one of each set in `traits_any`. On top of that, each of
+    `groups` comes from one provider of the host's tree; with `isolate` no two from the same.
+    `topology` and `devices` are what it asks of NUMA cells and PCI devices (see `hw_needs`).
+    """
+
+    amounts: Mapping[str, int]
+    traits_required: frozenset[str] = frozenset()
+    traits_forbidden: frozenset[str] = frozenset()
+    traits_any: tuple[frozenset[str], ...] = ()
+    groups: tuple[ResourceGroup, ...] = ()
+    isolate: bool = False
+    topology: GuestTopology | None = None
+    devices: tuple[DeviceNeed, ...] = ()
+
+
+def needs_of(flavor: Flavor, image_traits: Mapping[str, str] | None = None) -> Needs:
+    """Resolve a flavor into amounts and traits (nova-behaviour.md 2.1 step 2, 2.8).
+
+    DISK_GB is ceil(((root + ephemeral) x 1024 + swap) / 1024). `resources:CLASS=n` overrides or
+    adds, 0 removes. `trait:NAME` is `required` or `forbidden`. With a suffix before the colon
+    both belong to a group (see `resource_group`); traits of the image never do.
+    `berth:any_trait=A|B` asks for one of several (Placement's `in:` form, which Nova's flavors
+    cannot say).
+
+    Args:
+        flavor: the flavor asked for.
+        image_traits: `trait:NAME` properties of the image, same grammar.
+
+    Raises:
+        InvalidInputError: an extra spec that cannot be read, named by its key.
+    """
+    disk_mb = (flavor.root_gb + flavor.ephemeral_gb) * _MB_PER_GB + flavor.swap_mb
+    if disk_mb > AMOUNT_MAX:
+        raise InvalidInputError("disk", f"root, ephemeral and swap are above {AMOUNT_MAX} MB")
+    amounts = {
+        VCPU: flavor.vcpus,
+        MEMORY_MB: flavor.memory_mb,
+        DISK_GB: math.ceil(disk_mb / _MB_PER_GB),
+    }
+    unsuffixed = GroupDraft(amounts=amounts)
+    groups = read_groups(flavor.extra_specs, unsuffixed)
+    for key, value in (image_traits or {}).items():
+        unsuffixed.add_trait(key, key.removeprefix("trait:"), value)
+    mine = unsuffixed.group()
+    return Needs(
+        amounts=mine.amounts,
+        traits_required=mine.traits_required,
+        traits_forbidden=mine.traits_forbidden,
+        traits_any=_choices(flavor),
+        groups=groups,
+        isolate=is_isolated(flavor.extra_specs, len(groups)),
+    )
+
+
+def _choices(flavor: Flavor) -> tuple[frozenset[str], ...]:
+    text = flavor.extra_specs.get(_ANY_TRAIT)
+    if text is None:
+        return ()
+    return (frozenset(check_name(name.strip(), _ANY_TRAIT) for name in text.split("|")),)
+
+
+def with_hardware(needs: Needs, flavor: Flavor, image: Image | None) -> Needs:
+    """Add topology and devices, and what they mean for amounts and traits.
+
+    Dedicated CPUs are asked of the class PCPU and no longer of VCPU, with one more when the
+    emulator threads are isolated. The thread policies `require` and `isolate` require and forbid
+    the trait HW_CPU_HYPERTHREADING; near devices by socket require the host to know of sockets.
+
+    Raises:
+        InvalidInputError: an extra spec or image property that cannot be read or contradicts.
+    """
+    properties: Mapping[str, str] = image.properties if image else {}
+    specs = Specs(flavor.extra_specs, properties, flavor.vcpus, flavor.memory_mb)
+    topology = topology_of(specs)
+    policy = device_policy(specs)
+    devices = device_needs(flavor.extra_specs, policy)
+    if topology is None and policy is None and not devices:
+        return needs
+    required, forbidden = set(needs.traits_required), set(needs.traits_forbidden)
+    if policy is NumaPolicy.SOCKET:
+        required.add(SOCKET_AFFINITY)
+    if topology is not None and topology.thread_policy is ThreadPolicy.REQUIRE:
+        required.add(HYPERTHREADING)
+    if topology is not None and topology.thread_policy is ThreadPolicy.ISOLATE:
+        forbidden.add(HYPERTHREADING)
+    amounts = needs.amounts if topology is None else _amounts(needs, flavor, topology)
+    return replace(
+        needs,
+        amounts=add_amounts(amounts, pmem_classes(flavor.extra_specs)),
+        traits_required=frozenset(required),
+        traits_forbidden=frozenset(forbidden),
+        topology=topology,
+        devices=devices,
+    )
+
+
+def _amounts(needs: Needs, flavor: Flavor, topology: GuestTopology) -> Mapping[str, int]:
+    if topology.cpu_policy is CpuPolicy.SHARED:
+        return needs.amounts
+    amounts = {name: amount for name, amount in needs.amounts.items() if name != VCPU}
+    if any(asked_cpus(flavor.extra_specs).values()):
+        return amounts  # resources:PCPU, perhaps of a group with a suffix, says it already
+    dedicated = sum(len(cell.dedicated_cpus) for cell in topology.cells)
+    floating = sum(len(cell.shared_cpus) for cell in topology.cells)
+    cpus = {PCPU: dedicated + topology.isolates_emulator, VCPU: floating}
+    return amounts | {name: amount for name, amount in cpus.items() if amount}
