@@ -5,7 +5,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import ParamSpec, TypeVar
 
-from berth.adapters.memory import keep_freed_memory
+from berth.adapters.system import keep_freed_memory
 
 P = ParamSpec("P")
 T = TypeVar("T")

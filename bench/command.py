@@ -30,7 +30,7 @@ from bench.results import Results, begin, measures_of, write
 from bench.schedulers import NoBrokerError, measure_schedulers
 from bench.zone_plans import measure_zone_plans
 from bench.zones import measure_zones
-from berth.adapters.memory import keep_freed_memory
+from berth.adapters.system import keep_freed_memory
 from berth.config.policy_file import load_policy
 from berth.domain.errors import BerthError
 

@@ -23,7 +23,7 @@ from bench.desk import Fixed, WrongDecisionError
 from bench.fleet import FLAVOR, IMAGE, NOW_S, Standstill, fleet, host_uuid, request, used_of
 from bench.timing import collect_garbage
 from berth.adapters.ledger import open_ledger
-from berth.adapters.memory import spare_the_collector
+from berth.adapters.system import spare_the_collector
 from berth.domain.compute.decision import Verdict
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Request, reservation_id_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from berth.adapters.memory import spare_the_collector
+from berth.adapters.system import spare_the_collector
 
 T = TypeVar("T")
 

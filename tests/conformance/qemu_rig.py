@@ -18,9 +18,8 @@ from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.inventory import Stock
 from berth.adapters.virt.processes import Process
-from berth.adapters.virt.qemu.command_line import guest_of
+from berth.adapters.virt.qemu.command_line import QemuHost, guest_of
 from berth.adapters.virt.qemu.driver import QemuDriver
-from berth.adapters.virt.qemu.host import QemuHost
 from berth.adapters.virt.qemu.qmp import Qmp
 from berth.adapters.virt.qemu.spec import Folder
 from berth.adapters.virt.stub_guest import stub_firmware

@@ -12,8 +12,8 @@ from berth.adapters.system import SystemClock
 from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.inventory import Stock
+from berth.adapters.virt.qemu.command_line import QemuHost
 from berth.adapters.virt.qemu.driver import QemuDriver
-from berth.adapters.virt.qemu.host import QemuHost
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterable, Mapping
 
-from berth.adapters.unobserved import NoMetrics
+from berth.adapters.system import NoMetrics
 from berth.agent.audit_rounds import Rounds
 from berth.agent.executor import Bench
 from berth.agent.executor.alternates import Alternates

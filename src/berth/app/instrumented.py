@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from berth.adapters.unobserved import NoMetrics
+from berth.adapters.system import NoMetrics
 from berth.agent.executor import Bench, HostWork
 from berth.agent.executor.instrumented_executor import MeasuredWork, TracedWork
 from berth.api.parts import ApiParts

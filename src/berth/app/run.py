@@ -13,8 +13,13 @@ import uvloop
 from starlette.types import ASGIApp
 
 from berth.adapters.http_server import listening, serve_http
-from berth.adapters.memory import keep_freed_memory, spare_the_collector
-from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
+from berth.adapters.system import (
+    LogTelemetry,
+    RandomIds,
+    SystemClock,
+    keep_freed_memory,
+    spare_the_collector,
+)
 from berth.api.auth.authentication import Auth, HttpBasic, NoAuth, NoAuth2
 from berth.api.auth.directory import AccountDirectory, Directory, OpenDirectory
 from berth.api.auth.tokens import NamedTokens, SealedTokens, Seals, TokenAuth, Tokens

@@ -8,7 +8,7 @@ from dataclasses import replace
 from berth.adapters.virt.fake import FakeDriver
 from berth.adapters.virt.inventory import Stock
 from berth.adapters.virt.libvirt.host import LibvirtHost
-from berth.adapters.virt.qemu.host import QemuHost
+from berth.adapters.virt.qemu.command_line import QemuHost
 from berth.config.json_lists import fakes_of, read_image_files
 from berth.config.settings import Settings
 from berth.config.virt_settings import AgentDriver, VirtSettings

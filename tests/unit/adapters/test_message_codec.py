@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from berth.adapters.bus.failures import Failure, error_of, failure_of
-from berth.adapters.bus.message_codec import VERSION, Wire
+from berth.adapters.bus.message_codec import VERSION, Failure, Wire, error_of, failure_of
 from berth.domain import errors
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.decision import NoValidHostError, Refusal, RefusalCode

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
+from berth.adapters.bus.rabbitmq.connection import broken_not_cancelled
 
 
 async def wait_for(future: "asyncio.Future[None]") -> None:

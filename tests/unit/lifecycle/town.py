@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-from berth.adapters.unobserved import NoMetrics
+from berth.adapters.system import NoMetrics
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork
 from berth.agent.executor import Bench, HostWork
 from berth.agent.host_notices import HostNotes

@@ -8,8 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 from berth.adapters.virt import disks, nbd_export
-from berth.adapters.virt.guest_folder import GuestFolder, writing
-from berth.adapters.virt.leftovers import leftover_of
+from berth.adapters.virt.guest_folder import GuestFolder, leftover_of, writing
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.errors import DriverError
 from berth.ports.virt import Leftover

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
+
 from berth.adapters.virt import disks, nbd_export
 from berth.adapters.virt.guest_folder import GuestFolder
 from berth.adapters.virt.images import ImageFile
-from berth.adapters.virt.sizes import Size
+from berth.domain.compute.flavor import Flavor
 
 ROOT = "root"
 _DISKS = (ROOT, disks.EPHEMERAL, disks.SWAP)
@@ -81,3 +83,24 @@ async def _fit(path: Path, size_bytes: int, *, is_here: bool, keeps: bool) -> No
         await disks.make_blank(path, size_bytes)
     else:
         await disks.grow(path, size_bytes)
+
+
+class Size(msgspec.Struct, frozen=True):
+    """How large a guest is."""
+
+    vcpus: int
+    memory_mb: int
+    root_gb: int = 0
+    ephemeral_gb: int = 0
+    swap_mb: int = 0
+
+    @classmethod
+    def of(cls, flavor: Flavor) -> "Size":
+        """Return the size that a flavor asks for."""
+        return cls(
+            max(1, flavor.vcpus),
+            max(1, flavor.memory_mb),
+            flavor.root_gb,
+            flavor.ephemeral_gb,
+            flavor.swap_mb,
+        )

@@ -1,11 +1,14 @@
 """The folder of a guest on its host: what every driver keeps there."""
 
 import os
-from collections.abc import Generator
+import re
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from berth.domain.errors import DriverError
+from berth.ports.virt import Leftover
 
 CONSOLE_BYTES_MAX = 8 * 1024 * 1024
 _ERROR_BYTES = 2_000
@@ -67,3 +70,72 @@ def tail(path: Path, bytes_max: int) -> str:
             return file.read(bytes_max).decode(errors="replace")
     except FileNotFoundError:
         return ""
+
+
+_OWNER: Final = ".host"
+
+
+def own(state_dir: Path, host: str) -> None:
+    """Take a folder for a host, which keeps it.
+
+    An agent destroys what the ledger says to be on another host. Had its host another name since
+    its last start, or another host the same folder, that would be all guests.
+
+    Args:
+        state_dir: of the guests; it is there.
+        host: whose it is to be.
+
+    Raises:
+        DriverError: it is another host's, or cannot be written to.
+    """
+    path = state_dir / _OWNER
+    try:
+        try:
+            with path.open("x") as file:
+                file.write(host)
+        except FileExistsError:
+            owner = path.read_text()
+            if owner and owner != host:
+                reason = (
+                    f"{state_dir} has the guests of host {owner!r}, and this is {host!r}; give "
+                    "each host a folder of its own (virt.state_dir), and keep its name "
+                    f"(agent.host). If the ledger says that they are on {host!r}, delete {path}"
+                )
+                raise DriverError(reason) from None
+            if not owner:  # a crash came between
+                path.write_text(host)
+    except OSError as error:
+        raise DriverError(f"{path}: {error.strerror}") from error
+
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+def folders_without(state_dir: Path, known: Collection[str]) -> list[Leftover]:
+    """Return the folders that are named as those of guests are, and belong to none.
+
+    Args:
+        state_dir: where the folders of guests are.
+        known: uuids of guests that have a record here, or run.
+    """
+    if not state_dir.is_dir():
+        return []
+    found = [
+        leftover_of(path, path.name)
+        for path in sorted(state_dir.iterdir())
+        if _UUID.fullmatch(path.name) and path.name not in known and path.is_dir()
+    ]
+    return [one for one in found if one.since_s]
+
+
+def leftover_of(path: Path, uuid: str) -> Leftover:
+    """Return how much a folder takes, and when it was last written; 0 when it is gone."""
+    since_s, size_bytes = 0.0, 0
+    try:
+        since_s = path.stat().st_mtime
+        for entry in os.scandir(path):
+            file = entry.stat(follow_symlinks=False)
+            since_s, size_bytes = max(since_s, file.st_mtime), size_bytes + file.st_blocks * 512
+    except OSError:
+        pass  # somebody deletes it now
+    return Leftover(uuid, since_s, size_bytes)

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from berth.agent.executor.alternates import Alternate
 from berth.agent.executor.host_context import Bench, Result, cause_of
-from berth.agent.executor.launch_history import creation_kept
 from berth.domain.compute.build_failure import BuildError, FailureCause
-from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.instance import Instance, Status, Task, creation_of, is_kept
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.request import Operation, Request
 from berth.domain.errors import DriverError
@@ -256,3 +255,19 @@ async def destroy(bench: Bench, instance: Instance, migration: Migration | None)
             return Result(departure(instance, now_s))
         await bench.driver.drop_stored(instance.disks)
     return Result(deletion(instance, migration, now_s))
+
+
+async def creation_kept(bench: Bench, instance: Instance) -> Unit:
+    """Return what keeps the creation of an instance that is about to be launched anew.
+
+    The creation stands in the instance's own record, and ended when that was launched first. So
+    before it is launched a second time that becomes an action like the others, once.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
+    if instance.launched_at_s is None:
+        return ()
+    if is_kept(instance, await bench.ledger.actions(instance.uuid)):
+        return ()
+    return (Put(creation_of(instance)),)

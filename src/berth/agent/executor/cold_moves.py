@@ -3,8 +3,8 @@
 from contextlib import suppress
 from dataclasses import replace
 
+from berth.agent.executor.builds import creation_kept
 from berth.agent.executor.host_context import Bench, Result, cause_of
-from berth.agent.executor.launch_history import creation_kept
 from berth.agent.executor.move_retries import go_on, try_elsewhere
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance, Status, Task

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from berth.adapters.bus.notification_body import NotificationBody
+from berth.adapters.bus.message_codec import NotificationBody
 from berth.cli.request_file import RequestDocument
 from berth.cli.state_file import FORMAT
 from berth.domain.compute.request import COUNT_MAX

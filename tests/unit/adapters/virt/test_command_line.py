@@ -6,11 +6,10 @@ from pathlib import Path
 import msgspec
 
 from berth.adapters.virt.accelerator import Accelerator
+from berth.adapters.virt.guest_disks import Size
 from berth.adapters.virt.images import ImageFile, ImageFormat
-from berth.adapters.virt.qemu.command_line import Sockets, command_line, guest_of, quoted
-from berth.adapters.virt.qemu.host import QemuHost
+from berth.adapters.virt.qemu.command_line import QemuHost, Sockets, command_line, guest_of, quoted
 from berth.adapters.virt.qemu.spec import Spec
-from berth.adapters.virt.sizes import Size
 
 UUID = "12345678-9abc-def0-1234-56789abcdef0"
 HOST = QemuHost("rack1,07", Path("/guests"))

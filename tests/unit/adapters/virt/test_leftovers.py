@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from berth.adapters.virt.disk_storage import Storage
-from berth.adapters.virt.guest_folder import GuestFolder
-from berth.adapters.virt.leftovers import folders_without
+from berth.adapters.virt.guest_folder import GuestFolder, folders_without
 from berth.testing.builders import make_uuid
 
 VM, OTHER = make_uuid("instance", 1), make_uuid("instance", 2)

@@ -8,8 +8,8 @@ import pytest
 
 from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.libvirt.binding import Connect
-from berth.adapters.virt.libvirt.devices import free
 from berth.adapters.virt.libvirt.domain_xml import domain_xml
+from berth.adapters.virt.libvirt.hardware import free
 from berth.adapters.virt.machine_facts import Linux
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.hardware.assignment import Assignment, DeviceShare

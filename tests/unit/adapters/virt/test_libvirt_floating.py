@@ -4,10 +4,10 @@ from pathlib import Path
 
 import msgspec
 
-from berth.adapters.virt.libvirt.floating import ANYWHERE, Floating, floating_for
+from berth.adapters.virt.guest_disks import Size
+from berth.adapters.virt.libvirt.hardware import ANYWHERE, Floating, floating_for
 from berth.adapters.virt.libvirt.record import Record
 from berth.adapters.virt.machine_facts import Linux
-from berth.adapters.virt.sizes import Size
 from berth.domain.hardware.assignment import CellShare
 
 GUEST = Record("uuid", "host", "img", "pc-q35-7.2", Size(2, 512), Size(2, 512))

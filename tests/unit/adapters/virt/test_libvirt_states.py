@@ -11,7 +11,7 @@ from berth.adapters.virt.libvirt.errors import (
     refusal_of,
     told,
 )
-from berth.adapters.virt.libvirt.inventory import cpu_models_of, instances_of
+from berth.adapters.virt.libvirt.host import cpu_models_of, instances_of
 from berth.adapters.virt.libvirt.migration import address_of, target_of
 from berth.adapters.virt.libvirt.states import hint_of, is_moving, power_of
 from berth.domain.errors import DriverError

@@ -8,20 +8,21 @@ import msgspec
 import pytest
 
 from berth.adapters.virt.accelerator import Accelerator
+from berth.adapters.virt.guest_disks import Size
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.libvirt import record as records
-from berth.adapters.virt.libvirt.devices import devices_of
 from berth.adapters.virt.libvirt.domain_xml import Destination, domain_xml, moved_xml, name_of
-from berth.adapters.virt.libvirt.floating import ANYWHERE, Floating
 from berth.adapters.virt.libvirt.hardware import (
+    ANYWHERE,
+    Floating,
     check_devices,
     check_hardware,
     check_movable,
+    devices_of,
     guest_cpus,
 )
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import Record
-from berth.adapters.virt.sizes import Size
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import DriverError

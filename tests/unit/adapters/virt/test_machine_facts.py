@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.adapters.virt.cpu_traits import traits_of
-from berth.adapters.virt.inventory import Hypervisor, Stock, report_of
+from berth.adapters.virt.inventory import Hypervisor, Stock, report_of, traits_of
 from berth.adapters.virt.machine_facts import Linux, cpu_info_of, parse_cpus
 from berth.domain.hardware.numa import MemoryPages, check_cells
 from berth.domain.hardware.pci import DeviceType, PciPool, check_pools
@@ -137,7 +136,7 @@ def test_flags_become_traits_that_there_are() -> None:
 
 def test_every_renamed_flag_is_a_trait() -> None:
     """Nothing in the table is misspelt."""
-    from berth.adapters.virt.cpu_traits import _OTHERWISE_CALLED  # noqa: PLC0415
+    from berth.adapters.virt.inventory import _OTHERWISE_CALLED  # noqa: PLC0415
 
     for flag, names in _OTHERWISE_CALLED.items():
         assert len(traits_of(frozenset({flag}))) == len(names), flag

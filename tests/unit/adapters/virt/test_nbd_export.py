@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from berth.adapters.virt.greeting import greeted
+from berth.adapters.virt.nbd_export import greeted
 from berth.domain.errors import DriverError
 
 

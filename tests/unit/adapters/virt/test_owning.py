@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.adapters.virt.owning import own
+from berth.adapters.virt.guest_folder import own
 from berth.domain.errors import DriverError
 
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from berth.adapters.virt import guest_folder
+from berth.adapters.virt.guest_disks import Size
 from berth.adapters.virt.guest_folder import tail
 from berth.adapters.virt.qemu.spec import Folder, Spec
-from berth.adapters.virt.sizes import Size
 from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import DriverError
 from berth.ports.virt import Power

@@ -4,7 +4,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from berth.adapters.bus.notification_body import NotificationBody
+from berth.adapters.bus.message_codec import NotificationBody
 from berth.cli.commands.schemas import notification_schema
 from berth.domain.compute.decision import Decision
 from berth.domain.errors import ConflictError

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from berth.adapters.unobserved import NoMetrics
+from berth.adapters.system import NoMetrics
 from berth.domain.compute.decision import FilterCount, Refusal, RefusalCode, Verdict
 from berth.domain.compute.request import Request
 from berth.lab.kernel import run_virtually

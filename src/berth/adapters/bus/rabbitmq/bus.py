@@ -13,10 +13,8 @@ from berth.adapters.bus.message_codec import Wire
 from berth.adapters.bus.rabbitmq.broker import routing_key
 from berth.adapters.bus.rabbitmq.command_consumers import Serving
 from berth.adapters.bus.rabbitmq.command_handlers import Servers
-from berth.adapters.bus.rabbitmq.connection import Line, Session
-from berth.adapters.bus.rabbitmq.pending_calls import Call, Calls
-from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
-from berth.adapters.bus.rabbitmq.watch import Watch
+from berth.adapters.bus.rabbitmq.connection import Line, Session, broken_not_cancelled
+from berth.adapters.bus.rabbitmq.pending_calls import Call, Calls, Watch
 from berth.domain.errors import UnavailableError
 from berth.ports.bus import CONTEXT, Command
 

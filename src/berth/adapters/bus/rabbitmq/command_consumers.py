@@ -19,8 +19,7 @@ from berth.adapters.bus.rabbitmq.broker import (
     routing_key,
 )
 from berth.adapters.bus.rabbitmq.command_handlers import Key, Servers
-from berth.adapters.bus.rabbitmq.connection import Session
-from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
+from berth.adapters.bus.rabbitmq.connection import Session, broken_not_cancelled
 from berth.domain.errors import BerthError
 from berth.ports.bus import Command
 from berth.ports.telemetry import Telemetry

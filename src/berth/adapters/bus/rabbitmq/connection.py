@@ -4,6 +4,8 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Generator
+from contextlib import contextmanager
 from random import Random
 from typing import Protocol
 
@@ -14,7 +16,6 @@ from aiormq.channel import Channel
 from aiormq.exceptions import AMQPError
 
 from berth.adapters.bus.rabbitmq.broker import Broker
-from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
 from berth.domain.errors import UnavailableError
 from berth.ports.telemetry import Telemetry
 
@@ -188,3 +189,23 @@ def _inner(channel: AbstractChannel) -> Channel:
 
 def _words_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:300]
+
+
+@contextmanager
+def broken_not_cancelled() -> Generator[None]:
+    """Tell a wait that the library has given up from one whose task is cancelled.
+
+    When a connection breaks the library cancels the futures that wait for the broker, and not
+    always with the reason. Whoever waits would then seem to have been cancelled itself, which ends
+    tasks without a word.
+
+    Raises:
+        ConnectionError: the connection broke.
+    """
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise ConnectionError("the connection to the broker broke") from error

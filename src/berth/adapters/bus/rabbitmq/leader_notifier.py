@@ -8,8 +8,7 @@ from typing import Final
 
 from aiormq.exceptions import AMQPError, ChannelLockedResource
 
-from berth.adapters.bus.rabbitmq.connection import Line, Session
-from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
+from berth.adapters.bus.rabbitmq.connection import Line, Session, broken_not_cancelled
 from berth.ports.bus import Notifier, Priority
 
 _LOOK_S: Final = 2.0

@@ -11,9 +11,8 @@ import msgspec
 from aiormq.channel import Channel
 from pamqp.commands import Basic
 
-from berth.adapters.bus.notification_body import NotificationBody
-from berth.adapters.bus.rabbitmq.connection import Line, Session
-from berth.adapters.bus.rabbitmq.waiting import broken_not_cancelled
+from berth.adapters.bus.message_codec import NotificationBody
+from berth.adapters.bus.rabbitmq.connection import Line, Session, broken_not_cancelled
 from berth.domain.named_uuid import named_uuid
 from berth.ports.bus import CONTEXT, Priority
 

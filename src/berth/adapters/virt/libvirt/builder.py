@@ -7,17 +7,16 @@ import msgspec
 
 from berth.adapters.virt import guest_disks, nbd_export
 from berth.adapters.virt.accelerator import Accelerator, accelerator_of
+from berth.adapters.virt.guest_disks import Size
 from berth.adapters.virt.images import ImageFile, ImageFormat, Images, image_of
 from berth.adapters.virt.libvirt import devices, migration
 from berth.adapters.virt.libvirt.binding import Connect, Domain
 from berth.adapters.virt.libvirt.connection import Connection
 from berth.adapters.virt.libvirt.domain_xml import domain_xml
-from berth.adapters.virt.libvirt.floating import Floating, floating_for
 from berth.adapters.virt.libvirt.guest_registry import Roster, Seen
-from berth.adapters.virt.libvirt.hardware import check_hardware
+from berth.adapters.virt.libvirt.hardware import Floating, check_hardware, floating_for
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import Record
-from berth.adapters.virt.sizes import Size
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.instance import Instance
 from berth.ports.virt import Power

@@ -8,8 +8,7 @@ from xml.etree import ElementTree as ET
 from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.guest_folder import GuestFolder
 from berth.adapters.virt.images import ImageFile, ImageFormat
-from berth.adapters.virt.libvirt.floating import ANYWHERE, Floating, listed
-from berth.adapters.virt.libvirt.hardware import hardware_of
+from berth.adapters.virt.libvirt.hardware import ANYWHERE, Floating, hardware_of, listed
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import NAMESPACE, PREFIX, Record, to_element
 

@@ -10,11 +10,11 @@ import msgspec
 
 from berth.adapters.virt import nbd_export
 from berth.adapters.virt.disk_storage import Storage
+from berth.adapters.virt.guest_disks import Size
 from berth.adapters.virt.guest_events import Hints
-from berth.adapters.virt.guest_folder import tail, writing
+from berth.adapters.virt.guest_folder import folders_without, tail, writing
 from berth.adapters.virt.images import Images
 from berth.adapters.virt.inventory import Stock, report_of
-from berth.adapters.virt.leftovers import folders_without
 from berth.adapters.virt.libvirt import binding, hardware, inventory, states
 from berth.adapters.virt.libvirt.builder import Builder
 from berth.adapters.virt.libvirt.connection import Connection
@@ -23,7 +23,6 @@ from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.migration import Move, abort
 from berth.adapters.virt.libvirt.power_off import cut_off, press
 from berth.adapters.virt.libvirt.record import Record
-from berth.adapters.virt.sizes import Size
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError, UnavailableError

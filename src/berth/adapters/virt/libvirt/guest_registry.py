@@ -10,14 +10,13 @@ from pathlib import Path
 import msgspec
 
 from berth.adapters.virt import nbd_export
-from berth.adapters.virt.guest_folder import GuestFolder
+from berth.adapters.virt.guest_folder import GuestFolder, own
 from berth.adapters.virt.libvirt import binding, domain_xml, record, states
 from berth.adapters.virt.libvirt.binding import Connect, Domain, ErrorCode
 from berth.adapters.virt.libvirt.connection import Connection, is_gone, tolerant
 from berth.adapters.virt.libvirt.errors import RefusedError
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import Record
-from berth.adapters.virt.owning import own
 from berth.domain.errors import DriverError
 from berth.ports.virt import Power
 

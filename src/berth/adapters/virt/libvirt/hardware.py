@@ -1,14 +1,17 @@
 """What a guest has of its host for itself: CPUs, NUMA cells, large pages and PCI devices."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 from xml.etree import ElementTree as ET
 
-from berth.adapters.virt.libvirt.floating import Floating, listed
+from berth.adapters.virt.libvirt.binding import XML_INACTIVE, Connect
 from berth.adapters.virt.libvirt.record import Record
+from berth.adapters.virt.machine_facts import Linux
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
-from berth.domain.hardware.assignment import CellShare
+from berth.domain.hardware.assignment import Assignment, CellShare
 
 _KB_PER_MB = 1024
 
@@ -140,3 +143,86 @@ def _device(address: str) -> ET.Element:
     given = {"domain": domain, "bus": bus, "slot": slot, "function": function}
     ET.SubElement(source, "address", {name: f"0x{digits}" for name, digits in given.items()})
     return device
+
+
+@dataclass(frozen=True, slots=True)
+class Floating:
+    """CPUs of the host for those CPUs of guests that are pinned to none.
+
+    Guests run `everywhere` where they have no cell, and the parts of them that are in a cell of
+    the host on what `of_cells` has under its number. Where nothing is said libvirt chooses.
+    """
+
+    everywhere: frozenset[int] = frozenset()
+    of_cells: Mapping[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
+
+
+ANYWHERE: Final = Floating()
+
+
+def floating_for(record: Record, dedicated: frozenset[int], linux: Linux | None = None) -> Floating:
+    """Return where the CPUs of a guest float.
+
+    Args:
+        record: of the guest.
+        dedicated: the host's CPUs that guests get for themselves.
+        linux: the machine; this one unless it is given.
+    """
+    if not dedicated and not record.cells:
+        return ANYWHERE
+    linux = linux or Linux()
+    online = linux.cpu().online
+    cells = linux.numa_cells(dedicated) if record.cells else ()
+    return Floating(
+        online - dedicated if dedicated else frozenset(),
+        {cell.cell_id: cell.cpuset & online for cell in cells},
+    )
+
+
+def listed(numbers: Iterable[int]) -> str:
+    """Return numbers of CPUs or cells as libvirt reads them."""
+    return ",".join(str(number) for number in sorted(set(numbers)))
+
+
+_PARTS = ("domain", "bus", "slot")
+
+
+def free(
+    connect: Connect, assignment: Assignment | None, linux: Linux | None = None
+) -> tuple[str, ...]:
+    """Return the addresses of devices for a guest, which no other guest here has.
+
+    Raises:
+        BuildError: a pool has fewer than the guest was given.
+    """
+    shares = () if assignment is None else assignment.devices
+    if not shares:
+        return ()
+    taken = devices_of(
+        domain.XMLDesc(XML_INACTIVE if domain.isPersistent() else 0)
+        for domain in connect.listAllDomains()
+    )
+    found: list[str] = []
+    for share in shares:
+        there = (linux or Linux()).pci_addresses(share.pool)
+        left = [one for one in there if one not in taken and one not in found]
+        if len(left) < share.count:
+            raise BuildError(
+                f"pool {share.pool} has {len(left)} devices left here,"
+                f" and {share.count} are wanted",
+                cause=FailureCause.CLAIM,
+            )
+        found += left[: share.count]
+    return tuple(found)
+
+
+def devices_of(descriptions: Iterable[str]) -> Collection[str]:
+    """Return the addresses of the devices that guests have, by their descriptions."""
+    found: set[str] = set()
+    for text in descriptions:
+        domain = ET.fromstring(text)  # noqa: S314 - libvirt wrote it
+        for where in domain.iterfind("devices/hostdev[@type='pci']/source/address"):
+            widths = zip(_PARTS, (4, 2, 2), strict=True)
+            parts = [f"{int(where.get(name, '0'), 16):0{width}x}" for name, width in widths]
+            found.add(f"{':'.join(parts)}.{int(where.get('function', '0'), 16):x}")
+    return found

@@ -19,8 +19,8 @@ from berth.adapters.virt.libvirt.binding import Domain, ErrorCode, MigrateFlag
 from berth.adapters.virt.libvirt.connection import Connection, is_gone, seen, tolerant
 from berth.adapters.virt.libvirt.domain_xml import Destination, moved_xml
 from berth.adapters.virt.libvirt.errors import RefusedError, UnreachableError
-from berth.adapters.virt.libvirt.floating import ANYWHERE, Floating, listed
 from berth.adapters.virt.libvirt.guest_registry import has_job
+from berth.adapters.virt.libvirt.hardware import ANYWHERE, Floating, listed
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import Record
 from berth.domain.errors import DriverError, UnavailableError

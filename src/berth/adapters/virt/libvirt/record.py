@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
-from berth.adapters.virt.sizes import Size
+from berth.adapters.virt.guest_disks import Size
 from berth.domain.hardware.assignment import CellShare
 from berth.ports.virt import Power
 

@@ -4,13 +4,13 @@ import os
 
 from berth.adapters.virt import guest_disks, nbd_export
 from berth.adapters.virt.accelerator import Accelerator, accelerator_of, version_of
+from berth.adapters.virt.guest_disks import Size
 from berth.adapters.virt.images import ImageFile, ImageFormat, Images, image_of
 from berth.adapters.virt.inventory import Hypervisor
 from berth.adapters.virt.qemu import migration
-from berth.adapters.virt.qemu.host import QemuHost
+from berth.adapters.virt.qemu.command_line import QemuHost
 from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.spec import Spec
-from berth.adapters.virt.sizes import Size
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError

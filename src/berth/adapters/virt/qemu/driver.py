@@ -7,18 +7,17 @@ from weakref import WeakValueDictionary
 
 from berth.adapters.virt import nbd_export
 from berth.adapters.virt.disk_storage import Storage
+from berth.adapters.virt.guest_disks import Size
 from berth.adapters.virt.guest_events import Hints
-from berth.adapters.virt.guest_folder import tail, writing
+from berth.adapters.virt.guest_folder import folders_without, tail, writing
 from berth.adapters.virt.images import Images
 from berth.adapters.virt.inventory import Stock, report_of
-from berth.adapters.virt.leftovers import folders_without
 from berth.adapters.virt.qemu import migration
 from berth.adapters.virt.qemu.builder import Builder
+from berth.adapters.virt.qemu.command_line import QemuHost
 from berth.adapters.virt.qemu.guest_registry import Roster
-from berth.adapters.virt.qemu.host import QemuHost
 from berth.adapters.virt.qemu.machine import ARRIVED, Machine
 from berth.adapters.virt.qemu.spec import UnwrittenError
-from berth.adapters.virt.sizes import Size
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError, UnavailableError

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from berth.adapters.virt import nbd_export, processes
-from berth.adapters.virt.owning import own
+from berth.adapters.virt.guest_folder import own
 from berth.adapters.virt.processes import Process
 from berth.adapters.virt.qemu import migration
-from berth.adapters.virt.qemu.command_line import guest_of
-from berth.adapters.virt.qemu.host import QemuHost
+from berth.adapters.virt.qemu.command_line import QemuHost, guest_of
 from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.qmp import QmpError
 from berth.adapters.virt.qemu.spec import Folder, Spec, UnwrittenError

@@ -11,8 +11,7 @@ from berth.adapters.virt import processes
 from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.images import ImageFile
 from berth.adapters.virt.processes import Process
-from berth.adapters.virt.qemu.command_line import Sockets, command_line
-from berth.adapters.virt.qemu.host import QemuHost
+from berth.adapters.virt.qemu.command_line import QemuHost, Sockets, command_line
 from berth.adapters.virt.qemu.qmp import Message, Qmp, QmpError, QmpRefusedError
 from berth.adapters.virt.qemu.spec import Folder, Spec
 from berth.domain.errors import DriverError

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from berth.adapters.virt.greeting import greeted
+from berth.adapters.virt.nbd_export import greeted
 from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.qmp import QmpError
 from berth.domain.errors import DriverError, MigrationError, UnavailableError

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from berth.adapters.virt.guest_disks import Size
 from berth.adapters.virt.guest_folder import GuestFolder
-from berth.adapters.virt.sizes import Size
 from berth.domain.errors import DriverError
 from berth.ports.virt import Power
 
