@@ -1,6 +1,6 @@
 """Lineage: trees of rows."""
 
-from berth.tables.host.lineage import NO_ROW, Lineage
+from berth.tables.provider.lineage import NO_ROW, Lineage
 
 
 def lineage_of(*parents: int) -> Lineage:

@@ -1,0 +1,78 @@
+"""Lineage: the parent and the root of each row, and the rows below it."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.tables.columnar.column_set import grown
+
+NO_ROW: Final = -1
+"""The parent of a root, and parent and root of a row that is in no tree."""
+
+
+class Lineage:
+    """Trees of rows. A row is moved with all below it.
+
+    Attributes:
+        parent: row of the parent, or `NO_ROW`.
+        root: row of the root of the tree, for a root its own; `NO_ROW` for rows in no tree.
+    """
+
+    def __init__(self) -> None:
+        self.parent: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self.root: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._children: dict[int, set[int]] = {}
+
+    def resize(self, rows: int) -> None:
+        """Grow to `rows` rows; new ones are in no tree."""
+        before = self.parent.size
+        self.parent, self.root = grown(self.parent, rows), grown(self.root, rows)
+        self.parent[before:] = self.root[before:] = NO_ROW
+
+    def children_of(self, row: int) -> tuple[int, ...]:
+        """Return the rows right below one, ascending."""
+        return tuple(sorted(self._children.get(row, ())))
+
+    def subtree(self, top: int) -> Iterator[int]:
+        """Yield a row and all below it, parents first; nothing may be moved meanwhile."""
+        waiting = [top]
+        while waiting:
+            row = waiting.pop()
+            yield row
+            waiting.extend(self._children.get(row, ()))
+
+    def is_within(self, row: int, top: int) -> bool:
+        """Tell whether a row is another one or below it; `NO_ROW` never is."""
+        while row not in (NO_ROW, top):
+            row = self.parent.item(row)
+        return row == top
+
+    def hang(self, row: int, parent: int) -> None:
+        """Hang a row under another one, which is not below it, or make it a root (`NO_ROW`)."""
+        self._unhang(row)
+        self.parent[row] = parent
+        root = row
+        if parent != NO_ROW:
+            self._children.setdefault(parent, set()).add(row)
+            root = self.root.item(parent)
+        for one in self.subtree(row):
+            self.root[one] = root
+
+    def fell(self, top: int) -> list[int]:
+        """Take a row and all below it out of their trees, and return them, parents first."""
+        rows = list(self.subtree(top))
+        self._unhang(top)
+        self.parent[rows] = self.root[rows] = NO_ROW
+        for row in rows:
+            self._children.pop(row, None)
+        return rows
+
+    def _unhang(self, row: int) -> None:
+        parent = self.parent.item(row)
+        if parent != NO_ROW:
+            siblings = self._children[parent]
+            siblings.discard(row)
+            if not siblings:
+                del self._children[parent]
