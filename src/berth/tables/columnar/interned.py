@@ -6,6 +6,8 @@ from typing import Generic, TypeVar
 _T = TypeVar("_T", bound=Hashable)
 _V = TypeVar("_V")
 
+_IDS_KEPT = 65_536
+
 
 class Interned(Generic[_T]):
     """Values by number, counted; a number that no row has any more is given to the next value.
@@ -87,12 +89,6 @@ class Pool(Generic[_T, _V]):
             del self._kept[key]
 
 
-_T = TypeVar("_T", bound=Hashable)
-
-
-_KEPT = 65_536
-
-
 class Numbers(Generic[_T]):
     """Gives values numbers, counted from 1. A number never comes to stand for another value.
 
@@ -108,7 +104,7 @@ class Numbers(Generic[_T]):
         """Return the number of a value."""
         number = self._number_of.get(value)
         if number is None:
-            if len(self._number_of) >= _KEPT:
+            if len(self._number_of) >= _IDS_KEPT:
                 self._number_of.clear()
             self._last += 1
             number = self._number_of[value] = self._last

@@ -1,6 +1,9 @@
 """Interned values: numbered, counted, and forgotten when nobody has them."""
 
-from berth.tables.columnar.interned import Interned, Pool
+import pytest
+
+from berth.tables.columnar import interned as interned_module
+from berth.tables.columnar.interned import Interned, NumberedNames, Numbers, Pool
 
 
 def test_equal_values_have_one_number() -> None:
@@ -54,3 +57,43 @@ def test_a_pool_keeps_one_object_for_equal_keys() -> None:
     pool.release("a")
     assert len(pool) == 0
     assert pool.take("a", second) is second
+
+
+def test_equal_values_have_equal_numbers() -> None:
+    """Counted from 1."""
+    made = Numbers[str]()
+    assert [made.number(text) for text in "abab"] == [1, 2, 1, 2]
+
+
+def test_a_number_is_never_given_twice() -> None:
+    """What was forgotten gets a new one."""
+    made = Numbers[int]()
+    given = [made.number(value) for value in range(interned_module._IDS_KEPT + 10)]
+    again = made.number(0)
+    assert again not in given
+    assert len(set(given)) == len(given)
+
+
+def test_a_name_keeps_its_number_while_somebody_has_it() -> None:
+    """However many do."""
+    names = NumberedNames()
+    names.take(("a", "b"))
+    names.take(("a",))
+    names.release(("a",))
+    assert names.by_name == {"a": 0, "b": 1}
+
+
+def test_a_number_that_is_free_is_given_to_the_next() -> None:
+    """So numbers stay small while names come and go."""
+    names = NumberedNames()
+    for number in range(100):
+        names.take((f"name {number}",))
+        assert set(names.by_name.values()) == {0}
+        names.release((f"name {number}",))
+    assert names.by_name == {}
+
+
+def test_what_nobody_has_cannot_be_released() -> None:
+    """That would be a mistake in counting."""
+    with pytest.raises(KeyError):
+        NumberedNames().release(("a",))

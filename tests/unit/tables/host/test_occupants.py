@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.tables.host.occupants import Occupant, Occupants, Resident
+from berth.tables.host.occupants import Occupant, Occupants, Resident, RowCounts
 
 
 @pytest.fixture
@@ -37,3 +37,16 @@ def test_a_removed_instance_is_returned_and_gone(occupants: Occupants) -> None:
         occupants.remove(uuid)
     assert occupants.group_rows("g") == {}
     assert occupants.on_row(1) == frozenset()
+
+
+def test_counts_go_up_and_down() -> None:
+    """Rows with none are left out, and keys with none are gone."""
+    counts = RowCounts()
+    for row in (1, 1, 2):
+        counts.add("a", row)
+    counts.add("b", 1)
+    assert counts.rows("a") == {1: 2, 2: 1}
+    counts.add("a", 2, by=-1)
+    counts.add("b", 1, by=-1)
+    assert counts.rows("a") == {1: 2}
+    assert counts.rows("b") == {}
