@@ -14,7 +14,7 @@ from berth.adapters.ledger import open_ledger
 from berth.domain.inventory.allocation import INSTANCE_TYPE, Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
-from berth.domain.ledger.write import Committed, Put, Reallocate, Share, Unit
+from berth.domain.ledger.write import Committed, ConsumerUpdate, Put, Reallocate, Unit
 from berth.domain.named_uuid import named_uuid
 
 _BATCH: Final = 500
@@ -69,7 +69,7 @@ def _units(nodes: Sequence[Node], allocations: int) -> Iterator[Unit]:
         for number in range(allocations):
             uuid = named_uuid(f"bench:standing-{node.name}-{number}")
             consumer = Consumer(uuid, "bench-project", "bench-user", INSTANCE_TYPE)
-            yield (Reallocate((Share(consumer, {node.uuid: _STANDING}),)),)
+            yield (Reallocate((ConsumerUpdate(consumer, {node.uuid: _STANDING}),)),)
 
 
 def furnish_real(url: str, nodes: Sequence[Node]) -> None:

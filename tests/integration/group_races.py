@@ -23,7 +23,7 @@ from berth.domain.inventory.allocation import Allocation, Claim
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.change import Change
 from berth.domain.ledger.record import PendingRequest
-from berth.domain.ledger.write import Free, Put, Seen, Take
+from berth.domain.ledger.write import Free, Heartbeats, Put, Take
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.decisions.decisions import Deciding
 from berth.services.placement.pending_requests import PendingRequests
@@ -145,7 +145,7 @@ class Race:
         await self._beat(now_s)
 
     async def _beat(self, now_s: float) -> None:
-        await self.ledger.commit([(Seen(tuple(self.agents), now_s),)])
+        await self.ledger.commit([(Heartbeats(tuple(self.agents), now_s),)])
 
     async def run(self, workers: int = 5, steps: int = 60) -> None:
         """Have several do one thing after another, all at once."""

@@ -46,7 +46,7 @@ async def dump(world: World) -> object:
     return (
         await ledger.version(),
         sorted(map(repr, providers)),
-        [sorted(map(repr, await ledger.holders(one.uuid))) for one in providers],
+        [sorted(map(repr, await ledger.provider_consumers(one.uuid))) for one in providers],
         [sorted(map(repr, await ledger.all(noun))) for noun in (Consumer, ResourceClass, Trait)],
     )
 

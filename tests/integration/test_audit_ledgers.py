@@ -14,11 +14,11 @@ from berth.domain.ledger.discrepancy import AuditAges, AuditReport, DiscrepancyC
 from berth.domain.ledger.write import (
     Committed,
     Free,
-    HandOver,
     Outcome,
     Put,
     Reallocate,
     Take,
+    TransferAllocations,
     Unit,
     Write,
 )
@@ -92,7 +92,7 @@ async def damage(ledger: Ledger) -> Instance:
     await write(
         ledger,
         Take(make_claim(3, on=2, amounts=FULL)),
-        HandOver(make_instance(3).uuid, make_moving_consumer()),
+        TransferAllocations(make_instance(3).uuid, make_moving_consumer()),
         Put(replace(make_migration(of=3), stage=Stage.COMPLETED)),
     )
     await write(ledger, Take(make_claim(4)))
@@ -146,7 +146,7 @@ async def test_a_sound_ledger_is_sound_host_by_host(ledger: Ledger) -> None:
     vm = await instance(ledger, 2)
     await write(
         ledger,
-        HandOver(vm.uuid, make_moving_consumer()),
+        TransferAllocations(vm.uuid, make_moving_consumer()),
         Take(replace(make_claim(2, on=2, amounts=FULL | {"VCPU": 2}), key="move")),
         Put(move),
         Put(replace(vm, migration_uuid=move.uuid)),

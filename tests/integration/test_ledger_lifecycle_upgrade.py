@@ -19,7 +19,7 @@ from berth.domain.compute.quota import Footprint
 from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.record import PendingRequest
-from berth.domain.ledger.write import Committed, Guard, Put, Reallocate, Unit, Within
+from berth.domain.ledger.write import Committed, Guard, Put, QuotaCheck, Reallocate, Unit
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.testing.builders import (
     make_action,
@@ -114,7 +114,7 @@ async def check(ledger: Ledger) -> None:
     assert [(one.name, one.revision) for one in found] == [("vm-3", 1), ("vm-2", 1), ("vm-1", 2)]
     assert {(one.action, one.migration_uuid) for one in found} == {(None, None)}
     assert await ledger.project_footprint("project-1") == (3, 3, 3 * 512)
-    within = Within("project-1", Footprint(instances=3, vcpus=-1, memory_mb=-1))
+    within = QuotaCheck("project-1", Footprint(instances=3, vcpus=-1, memory_mb=-1))
     assert (await refused(ledger, (Put(make_instance(9)), within))).excess
     assert await ledger.all(PendingRequest) == [make_pending_request(3)]
     assert await ledger.all(Consumer) == [replace(make_consumer(1), generation=1)]
@@ -189,7 +189,9 @@ async def test_what_an_older_berth_writes_counts_as_its_body_says(fresh_postgres
                 f" regexp_replace(body, '\"counts_as\":\\[[^]]*\\]', '\"counts_as\":{said}')",
             )
             assert await ledger.project_footprint("project-1") == expected
-            within = Within("project-1", Footprint(instances=-1, vcpus=expected[1], memory_mb=-1))
+            within = QuotaCheck(
+                "project-1", Footprint(instances=-1, vcpus=expected[1], memory_mb=-1)
+            )
             assert (await refused(ledger, (Put(make_instance(2)), within))).excess
     finally:
         await ledger.close()

@@ -121,10 +121,10 @@ async def test_an_older_file_goes_on_with_all_that_is_in_its_pages(tmp_path: Pat
         assert [one.generation for one in providers.values()] == [1, 0]
         names = [(one.name, one.revision) for one in await ledger.instances(InstanceQuery())]
         assert names == [("vm-3", 1), ("vm-2", 1), ("vm-1", 2)]
-        holding = await ledger.holding(make_uuid("instance", 2))
+        holding = await ledger.consumer_allocations(make_uuid("instance", 2))
         assert holding is not None
         assert holding.consumer.project_id == "project-1"
-        assert await ledger.holding(make_uuid("instance", 1)) is None
+        assert await ledger.consumer_allocations(make_uuid("instance", 1)) is None
         await commit(ledger, (make_take(5),), (Reallocate((make_share(1, on_2=3),)),))
         assert [one.generation for one in await ledger.all(Provider)] == [2, 1]
         assert (await refused(ledger, (make_take(6, on=2),))).shortages

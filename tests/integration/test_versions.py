@@ -19,7 +19,7 @@ from berth.adapters.ledger.engine.codec import decode_event, encode_event
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import LedgerError
-from berth.domain.ledger.change import Alive
+from berth.domain.ledger.change import HostsAlive
 from berth.services.requests.commands import PLACE
 from berth.services.servers.consoles import CONSOLE
 from berth.testing.builders import make_decision, make_fleet, make_instance
@@ -27,7 +27,7 @@ from berth.testing.ledger_conformance.fixtures import commit
 
 _BEFORE: dict[str, Any] = json.loads(Path(__file__).with_name("said_before.json").read_text())
 _COMMANDS = {f"{one.topic}.{one.name}": one for one in (PLACE, CONSOLE)}
-_NOTHING = Alive((), 0.0)
+_NOTHING = HostsAlive((), 0.0)
 _ONLY_ADDS = {"create_table", "create_index", "add_column", "f", "get_context"}
 _LAST_OF_BEFORE = "0004"
 """Migrations after this one say who can work with what they make."""

@@ -14,7 +14,7 @@ from berth import __version__
 from berth.adapters.bus.message_codec import Wire
 from berth.adapters.ledger.engine.codec import encode_event, event_kind
 from berth.adapters.ledger.schema_migration import SCHEMA
-from berth.domain.ledger.change import Alive, Event, Gone, Usage
+from berth.domain.ledger.change import Event, HostsAlive, RecordRemoved, Usage
 from berth.domain.ledger.record import Kind
 from berth.ports.bus import Command, Context
 from berth.services.requests.commands import PLACE, PlaceOrder
@@ -29,7 +29,11 @@ def _events() -> Iterator[Event]:
     yield from (b.make_server_group(1), b.make_flavor(1), b.make_instance(1, host="host-1"))
     yield from (b.make_pending_request(1), b.make_decision(1), b.make_consumer(1))
     yield from (b.make_migration(1), b.make_action(1))
-    yield from (Usage("provider", {"VCPU": 1}, 2), Alive(("host-1",), 1.5), Gone(Kind.HOST, "h"))
+    yield from (
+        Usage("provider", {"VCPU": 1}, 2),
+        HostsAlive(("host-1",), 1.5),
+        RecordRemoved(Kind.HOST, "h"),
+    )
 
 
 def _letters() -> Iterator[tuple[Command[Any, Any], object]]:

@@ -8,7 +8,7 @@ from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration
 from berth.domain.inventory.provider import Provider
-from berth.domain.ledger.change import Alive, Change, Gone, Snapshot, Usage
+from berth.domain.ledger.change import Change, HostsAlive, RecordRemoved, Snapshot, Usage
 from berth.domain.ledger.record import Kind, Record, key_of, kind_of
 
 
@@ -37,12 +37,12 @@ class Follower:
                         assert amount <= provider.inventories[name].capacity
                 now = replace(provider, used=used, generation=generation)
                 self.records[Kind.PROVIDER][uuid] = now
-            case Alive(hosts, at_s):
+            case HostsAlive(hosts, at_s):
                 for host in hosts:
                     service = self.records[Kind.SERVICE][host]
                     assert isinstance(service, Service)
                     self.records[Kind.SERVICE][host] = replace(service, last_seen_s=at_s)
-            case Gone(kind, key):
+            case RecordRemoved(kind, key):
                 del self.records[kind][key]
             case record:
                 self.records[kind_of(record)][key_of(record)] = record

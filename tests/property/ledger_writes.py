@@ -12,13 +12,13 @@ from berth.domain.compute.quota import UNLIMITED, Footprint
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from berth.domain.ledger.write import (
+    ConsumerUpdate,
     Free,
     Guard,
-    HandOver,
+    QuotaCheck,
     Reallocate,
-    Revise,
-    Share,
-    Within,
+    ReplaceProvider,
+    TransferAllocations,
     Write,
 )
 from berth.testing.builders import make_action, make_consumer, make_migration, make_uuid
@@ -36,7 +36,7 @@ _amounts: st.SearchStrategy[Mapping[str, int]] = st.dictionaries(
     st.sampled_from((VCPU, VCPU, MEMORY_MB)), st.integers(1, 3), max_size=2
 )
 _shares = st.builds(
-    lambda uuid, seen, user_id, kind, **rest: Share(
+    lambda uuid, seen, user_id, kind, **rest: ConsumerUpdate(
         replace(make_consumer(1), uuid=uuid, user_id=user_id, consumer_type=kind), seen=seen, **rest
     ),
     st.sampled_from(CONSUMERS),
@@ -62,7 +62,7 @@ def hand_overs() -> st.SearchStrategy[Write]:
         consumers,
         st.sampled_from(("INSTANCE", "MIGRATION", None)),
     )
-    return st.builds(HandOver, consumers, takers, st.booleans())
+    return st.builds(TransferAllocations, consumers, takers, st.booleans())
 
 
 def moves() -> st.SearchStrategy[Migration]:
@@ -82,7 +82,7 @@ def withins() -> st.SearchStrategy[Write]:
     """Limits of the project that all instances are in, of which a unit may pass some."""
     limit = st.sampled_from((UNLIMITED, 0, 1, 2, 3))
     limits = st.builds(Footprint, limit, limit, st.sampled_from((UNLIMITED, 1_024)))
-    return st.builds(Within, st.sampled_from(("project-1", "project-2")), limits)
+    return st.builds(QuotaCheck, st.sampled_from(("project-1", "project-2")), limits)
 
 
 def actions() -> st.SearchStrategy[Action]:
@@ -108,4 +108,4 @@ def guards() -> st.SearchStrategy[Write]:
 def revises(providers: st.SearchStrategy[Provider]) -> st.SearchStrategy[Write]:
     """Draw what replaces one of these providers."""
     generations = st.sampled_from((None, None, 0, 1, 2, 3))
-    return st.builds(Revise, providers, generations, st.integers(0, 1))
+    return st.builds(ReplaceProvider, providers, generations, st.integers(0, 1))

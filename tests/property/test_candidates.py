@@ -13,7 +13,7 @@ from berth.adapters.ledger.engine.working_set import WorkingSet
 from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import add_amounts
-from berth.domain.ledger.write import Committed, Put, Reallocate, Share
+from berth.domain.ledger.write import Committed, ConsumerUpdate, Put, Reallocate
 from berth.scheduling.candidates import arranging
 from berth.scheduling.candidates.explaining import explain
 from berth.scheduling.candidates.finding import Found, find
@@ -180,7 +180,7 @@ def test_every_candidate_is_one_that_a_claim_takes(seed: int) -> None:
         taken: dict[str, dict[str, int]] = {}
         for uuid, name, amount in sorted(random.choice(every).amounts):
             taken.setdefault(uuid, {})[name] = amount
-        share = Share(Consumer(str(UUID(int=number)), "project", "user"), taken)
+        share = ConsumerUpdate(Consumer(str(UUID(int=number)), "project", "user"), taken)
         (outcome,) = apply_units(books, [(Reallocate((share,)),)])
         assert isinstance(outcome, Committed)
         for uuid, amounts in taken.items():

@@ -19,16 +19,16 @@ from berth.domain.inventory.allocation import Claim, Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import MEMORY_MB, VCPU, Inventory, ResourceClass, Trait
 from berth.domain.ledger.change import Snapshot
-from berth.domain.ledger.record import UNTOLD_KINDS, Record, key_of, kind_of
+from berth.domain.ledger.record import KINDS_NOT_IN_FEED, Record, key_of, kind_of
 from berth.domain.ledger.write import (
     Add,
     Committed,
     Free,
+    Heartbeats,
     Outcome,
     Put,
     Rejected,
     Remove,
-    Seen,
     Take,
     Unit,
     Write,
@@ -133,7 +133,7 @@ _writes: st.SearchStrategy[Write] = st.one_of(
     frees(),
     guards(),
     st.builds(
-        Seen,
+        Heartbeats,
         st.lists(_numbers.map("host-{}".format), max_size=3).map(tuple),
         st.floats(0, 1e9, allow_nan=False),
     ),
@@ -197,7 +197,7 @@ async def _check_holdings(ledger: Ledger) -> None:
     for one in await ledger.allocations():
         held.setdefault(one.consumer_uuid, {})[one.provider_uuid] = one.amounts
     for uuid, allocations in held.items():
-        holding = await ledger.holding(uuid)
+        holding = await ledger.consumer_allocations(uuid)
         assert holding is not None
         assert (holding.consumer.uuid, holding.allocations) == (uuid, allocations)
         assert holding.consumer.generation > 0
@@ -216,9 +216,9 @@ async def _all_holdings(ledger: Ledger) -> list[object]:
     providers = await ledger.all(Provider)
     return [
         await ledger.all(Consumer),
-        [await ledger.holding(uuid) for uuid in CONSUMERS],
-        [await ledger.holders(provider.uuid) for provider in providers],
-        [await ledger.project_holdings("project-1", user) for user in (None, "user-2")],
+        [await ledger.consumer_allocations(uuid) for uuid in CONSUMERS],
+        [await ledger.provider_consumers(provider.uuid) for provider in providers],
+        [await ledger.project_consumers("project-1", user) for user in (None, "user-2")],
         providers,
         [await ledger.get(Provider, provider.uuid) for provider in providers],
     ]
@@ -316,7 +316,7 @@ async def _check_stored(url: str, record: Record) -> None:
     try:
         await ledger.commit([(Put(record),)])
         stored = await ledger.get(type(record), key_of(record))
-        if kind_of(record) not in UNTOLD_KINDS:
+        if kind_of(record) not in KINDS_NOT_IN_FEED:
             (change,) = await ledger.changes(0)
             assert change.event == stored
         if isinstance(stored, Instance):

@@ -18,7 +18,7 @@ from berth.adapters.ledger import MemoryLedger, SqliteLedger, migrate, open_ledg
 from berth.adapters.ledger.engine.retention import Retention
 from berth.adapters.ledger.sql.row_batch import RowBatch
 from berth.adapters.ledger.sql.schema import metadata
-from berth.adapters.ledger.sqlite import transactor
+from berth.adapters.ledger.sqlite import transactor as transactor_module
 from berth.adapters.ledger.sqlite.sqlite_file import connect
 from berth.adapters.ledger.sqlite.transactor import Transactor
 from berth.adapters.ledger.wal.write_ahead_log import merge_batches
@@ -31,7 +31,7 @@ from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.record import KINDS, Kind, PendingRequest, Record
-from berth.domain.ledger.write import Add, Free, Put, Remove, Seen, Take, Unit, Write
+from berth.domain.ledger.write import Add, Free, Heartbeats, Put, Remove, Take, Unit, Write
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.testing.builders import (
     make_action,
@@ -92,7 +92,7 @@ _waiting: st.SearchStrategy[Write] = st.one_of(
     st.builds(
         Remove, st.just(Kind.INSTANCE), _numbers.map(lambda number: make_uuid("instance", number))
     ),
-    st.builds(Seen, st.just(("host-1", "host-2")), st.floats(0, 1e9, allow_nan=False)),
+    st.builds(Heartbeats, st.just(("host-1", "host-2")), st.floats(0, 1e9, allow_nan=False)),
     reallocates(),
     reallocates(),
     hand_overs(),
@@ -143,7 +143,7 @@ async def _check_all_equal(ledger: Ledger, memory: Ledger) -> None:
     assert await ledger.all(Decision) == await memory.all(Decision)
     assert await ledger.all(Consumer) == await memory.all(Consumer)
     for uuid in CONSUMERS:
-        assert await ledger.holding(uuid) == await memory.holding(uuid)
+        assert await ledger.consumer_allocations(uuid) == await memory.holding(uuid)
     query = InstanceQuery(deleted=None)
     assert await ledger.instances(query) == await memory.instances(query)
     assert await ledger.migrations(MigrationQuery()) == await memory.migrations(MigrationQuery())
@@ -206,7 +206,7 @@ def _copy(source: Path, folder: Path) -> Path:
 @pytest.fixture(params=[10**6, 12], ids=["in one go", "step by step"])
 def _rows_max(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have pages posted when somebody asks, or a few at a time between batches."""
-    monkeypatch.setattr(transactor, "_ROWS_MAX", request.param)
+    monkeypatch.setattr(transactor_module, "_ROWS_MAX", request.param)
 
 
 async def _check_sharing(path: Path, turns: Sequence[tuple[int, list[Unit]]], looks: bool) -> None:
@@ -224,7 +224,7 @@ async def _check_sharing(path: Path, turns: Sequence[tuple[int, list[Unit]]], lo
             await ledger.close()
 
 
-@pytest.mark.usefixtures("_rows_max")
+@pytest.state.usefixtures("_rows_max")
 @_many
 @given(turns=st.lists(st.tuples(st.integers(0, 1), _batches), max_size=8), looks=st.booleans())
 def test_ledgers_on_one_file_are_one_ledger(
@@ -243,19 +243,19 @@ def _keep(
 ) -> Iterator[Transactor]:
     """Enter batches, after each of which pages are taken so many steps into the tables."""
     with closing(connect(path)) as connection:
-        clerk = Transactor(connection, retention=Retention(), now_s=lambda: 7.0)
+        transactor = Transactor(connection, retention=Retention(), now_s=lambda: 7.0)
         for units, steps in batches:
-            clerk.begin()
-            entry = clerk.enter(units)
-            clerk.commit()
+            transactor.begin()
+            entry = transactor.apply_batch(units)
+            transactor.commit()
             if memory is not None:
                 assert entry.outcomes == asyncio.run(memory.commit(units))
             for _ in range(steps):
-                if clerk.has_pages:
-                    clerk.begin(is_flushed=False)
-                    clerk.post_some()
-                    clerk.commit()
-        yield clerk
+                if transactor.has_logged_batches:
+                    transactor.begin(is_flushed=False)
+                    transactor.checkpoint_step()
+                    transactor.commit()
+        yield transactor
 
 
 _stepped = st.lists(st.tuples(_batches, st.integers(0, 5)), max_size=10)
@@ -320,10 +320,12 @@ def test_pages_come_together_to_what_they_are_one_by_one(
     found = []
     for steps_max in (0, 5, 100):
         path = _copy(empty_file, tmp_path)
-        for clerk in _keep(path, [(units, min(steps * 30, steps_max)) for units, steps in batches]):
-            clerk.begin()
-            clerk.post()
-            clerk.commit()
+        for transactor in _keep(
+            path, [(units, min(steps * 30, steps_max)) for units, steps in batches]
+        ):
+            transactor.begin()
+            transactor.checkpoint()
+            transactor.commit()
         found.append(_tables_of(path))
     together, stepwise, apart = found
     assert together == stepwise == apart
@@ -348,12 +350,12 @@ def test_the_newest_generation_is_written_whatever_came_to_nothing() -> None:
 def test_only_what_the_daybook_has_is_not_flushed(empty_file: Path, tmp_path: Path) -> None:
     """A batch is flushed to the disk, though the step before it was not."""
     units: list[Unit] = [(Put(make_instance(1)),)]
-    for clerk in _keep(_copy(empty_file, tmp_path), [(units, 1), (units, 1), (units, 1)]):
+    for transactor in _keep(_copy(empty_file, tmp_path), [(units, 1), (units, 1), (units, 1)]):
         for is_flushed in (True, False, True):
-            clerk.begin(is_flushed=is_flushed)
-            (level,) = clerk._connection.execute("PRAGMA synchronous").fetchone()
+            transactor.begin(is_flushed=is_flushed)
+            (level,) = transactor._connection.execute("PRAGMA synchronous").fetchone()
             assert level == (2 if is_flushed else 1)
-            clerk.commit()
+            transactor.commit()
 
 
 async def test_a_ledger_that_is_closed_leaves_no_pages(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import AMOUNT_MAX, ResourceClass, StandardNames, Trait
-from berth.domain.ledger.change import Change, Event, Gone, Snapshot, Usage
+from berth.domain.ledger.change import Change, Event, RecordRemoved, Snapshot, Usage
 from berth.domain.ledger.record import Kind, kind_of
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.tables.columnar.class_columns import ClassColumns
@@ -41,9 +41,9 @@ class Truth:
                 self.providers[old.uuid] = new
             case ResourceClass() | Trait():
                 self.names[kind_of(event), event.name] = event
-            case Gone(Kind.PROVIDER):
+            case RecordRemoved(Kind.PROVIDER):
                 self.providers.pop(event.key, None)
-            case Gone():
+            case RecordRemoved():
                 self.names.pop((event.kind, event.key), None)
             case _:
                 pass

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from berth.adapters.ledger import MemoryLedger
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.quota import UNLIMITED, Footprint
-from berth.domain.ledger.change import Gone
+from berth.domain.ledger.change import RecordRemoved
 from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Committed, Put, Remove, Unit, Within
+from berth.domain.ledger.write import Committed, Put, QuotaCheck, Remove, Unit
 from berth.testing.builders import make_flavor, make_instance
 
 _PROJECTS = ("web", "db")
@@ -67,7 +67,7 @@ def _unit(steps: Sequence[_Step], known: dict[str, Instance]) -> Unit:
             unit = (*unit, Put(made))
             known[fresh.uuid] = replace(made, revision=made.revision + 1)
         if step.within is not None:
-            unit = (*unit, Within(step.project, step.within))
+            unit = (*unit, QuotaCheck(step.project, step.within))
     return unit
 
 
@@ -98,12 +98,12 @@ async def _check(batches: Sequence[Sequence[Sequence[_Step]]]) -> None:
                 event = change.event
                 if isinstance(event, Instance):
                     told[event.uuid] = event
-                elif isinstance(event, Gone):
+                elif isinstance(event, RecordRemoved):
                     told.pop(event.key, None)
             version = outcome.version
             after = _sums(told)
             last = unit[-1]
-            if isinstance(last, Within):
+            if isinstance(last, QuotaCheck):
                 limits, had = last.limits, before[last.project_id]
                 for was, now, limit in zip(had, after[last.project_id], limits, strict=True):
                     assert now <= was or now <= limit or limit == UNLIMITED

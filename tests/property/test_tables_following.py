@@ -10,7 +10,7 @@ from berth.domain.compute.host import Host, Service
 from berth.domain.compute.instance import Status, Task
 from berth.domain.compute.migration import Place, Stage
 from berth.domain.inventory.provider import Provider
-from berth.domain.ledger.change import Alive, Event, Gone, Snapshot, Usage
+from berth.domain.ledger.change import Event, HostsAlive, RecordRemoved, Snapshot, Usage
 from berth.domain.ledger.record import Kind, Record, key_of, kind_of
 from berth.tables.columnar.journal import GROUPS
 from berth.tables.host.feed import apply_event, table_of
@@ -84,14 +84,14 @@ class Truth:
     def take(self, event: Event) -> None:
         """Bring the records up to an event."""
         match event:
-            case Gone():
+            case RecordRemoved():
                 self.records[event.kind].pop(event.key, None)
             case Usage():
                 provider = self.records[Kind.PROVIDER][event.provider_uuid]
                 assert isinstance(provider, Provider)
                 used = dict(event.used)
                 self.take(replace(provider, used=used))
-            case Alive():
+            case HostsAlive():
                 services = self.records[Kind.SERVICE]
                 for name in event.hosts:
                     service = services.get(name)
@@ -131,13 +131,13 @@ def histories(draw: st.DrawFn) -> list[Event]:
         kind, key = draw(st.sampled_from(keys))
         match draw(st.sampled_from(("gone", "gone", "usage", "alive", "rename", "task", "move"))):
             case "gone":
-                events.insert(at, Gone(kind, key))
+                events.insert(at, RecordRemoved(kind, key))
             case "usage" if known := [e for e in events[:at] if isinstance(e, Provider)]:
                 provider = draw(st.sampled_from(known))
                 used = {key: draw(st.integers(0, 5)) for key in provider.inventories}
                 events.insert(at, Usage(provider.uuid, used))
             case "alive":
-                events.insert(at, Alive((draw(name), "unknown"), 77.0))
+                events.insert(at, HostsAlive((draw(name), "unknown"), 77.0))
             case "rename" if hosts := [e for e in events[:at] if isinstance(e, Host)]:
                 old = draw(st.sampled_from(hosts))
                 # Two hosts of one name and node never stand side by side in a ledger.
@@ -166,7 +166,7 @@ def _is_known(events: Sequence[Event], provider_uuid: str) -> bool:
     for event in events:
         if isinstance(event, Provider) and event.uuid == provider_uuid:
             known = True
-        elif event == Gone(Kind.PROVIDER, provider_uuid):
+        elif event == RecordRemoved(Kind.PROVIDER, provider_uuid):
             known = False
     return known
 

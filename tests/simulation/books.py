@@ -15,7 +15,7 @@ from berth.domain.compute.migration import Migration, MoveKind, Stage
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.inventory.allocation import Allocation
 from berth.domain.inventory.provider import Provider
-from berth.domain.ledger.change import Change, Gone, Usage
+from berth.domain.ledger.change import Change, RecordRemoved, Usage
 from berth.domain.ledger.record import Kind, PendingRequest
 from tests.simulation.edges import AWAY, BUILDING, WAITING, may_follow, may_move_on, state_of
 from tests.simulation.rooms import check_sums, nonzero, rooms_of, rooms_of_move
@@ -124,9 +124,9 @@ class Books:
                 self._groups[group.uuid] = group
             case PendingRequest() as pending:
                 self.pending[pending.request.request_id] = pending
-            case Gone(Kind.PENDING_REQUEST, key):
+            case RecordRemoved(Kind.PENDING_REQUEST, key):
                 del self.pending[key]
-            case Gone(Kind.PROVIDER, key):
+            case RecordRemoved(Kind.PROVIDER, key):
                 del self.used[key], self._capacity[key]
             case _:
                 pass

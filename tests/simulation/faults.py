@@ -14,7 +14,7 @@ from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Footprint
 from berth.domain.errors import UnavailableError
-from berth.domain.inventory.allocation import Allocation, Holding
+from berth.domain.inventory.allocation import Allocation, ConsumerAllocations
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import Kind, Record
 from berth.domain.ledger.write import Outcome, Unit
@@ -175,20 +175,22 @@ class Line:
             consumer_uuid=consumer_uuid, provider_uuid=provider_uuid
         )
 
-    async def holding(self, consumer_uuid: str) -> Holding | None:
+    async def consumer_allocations(self, consumer_uuid: str) -> ConsumerAllocations | None:
         """See `Holdings.holding`."""
         await self._ask()
-        return await self._ledger.holding(consumer_uuid)
+        return await self._ledger.consumer_allocations(consumer_uuid)
 
-    async def holders(self, provider_uuid: str) -> list[Holding]:
+    async def provider_consumers(self, provider_uuid: str) -> list[ConsumerAllocations]:
         """See `Holdings.holders`."""
         await self._ask()
-        return await self._ledger.holders(provider_uuid)
+        return await self._ledger.provider_consumers(provider_uuid)
 
-    async def project_holdings(self, project_id: str, user_id: str | None = None) -> list[Holding]:
-        """See `Holdings.project_holdings`."""
+    async def project_consumers(
+        self, project_id: str, user_id: str | None = None
+    ) -> list[ConsumerAllocations]:
+        """See `Holdings.project_consumers`."""
         await self._ask()
-        return await self._ledger.project_holdings(project_id, user_id)
+        return await self._ledger.project_consumers(project_id, user_id)
 
     async def status_counts(self) -> Mapping[str, int]:
         """See `Records.status_counts`."""

@@ -16,7 +16,7 @@ from typing import Final
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration
 from berth.domain.errors import UnavailableError
-from berth.domain.ledger.change import Change, Event, Gone, Snapshot
+from berth.domain.ledger.change import Change, Event, RecordRemoved, Snapshot
 from berth.domain.ledger.record import Kind
 from berth.ports.bus import Bus
 from berth.ports.clock import Clock
@@ -162,7 +162,7 @@ class InstanceTeller:
                 host = None if place is None else place.host
                 if host in self._desks or event.uuid in self._where:
                     self._note(event.uuid, stray_of(event))
-            case Gone(Kind.INSTANCE | Kind.MIGRATION, key) if key in self._where:
+            case RecordRemoved(Kind.INSTANCE | Kind.MIGRATION, key) if key in self._where:
                 self._note(key, None)
             case _:
                 pass

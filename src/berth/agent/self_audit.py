@@ -17,7 +17,7 @@ from typing import Final
 from berth.agent.host_notices import HostNotes
 from berth.agent.host_reports import Reporting
 from berth.domain.errors import NotFoundError
-from berth.domain.ledger.discrepancy import AuditAges, Discrepancy, Mend
+from berth.domain.ledger.discrepancy import AuditAges, Discrepancy, Repair
 from berth.domain.ledger.record import Kind
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
@@ -52,7 +52,7 @@ def is_safe(found: Discrepancy) -> bool:
     5.4), and
     what is missing may not fit; both are for people.
     """
-    return found.mend is Mend.FREE and found.kind in {Kind.INSTANCE, Kind.MIGRATION}
+    return found.mend is Repair.FREE and found.kind in {Kind.INSTANCE, Kind.MIGRATION}
 
 
 class SelfAuditing:

@@ -14,7 +14,7 @@ from berth.app.run import Loop, make_folder
 from berth.config.settings import Settings
 from berth.config.zone_keys import ParentsFile, ZoneKeyFile
 from berth.config.zone_settings import ZoneSettings
-from berth.domain.ledger.write import Within
+from berth.domain.ledger.write import QuotaCheck
 from berth.ports.zones import ChildZones, ForwardsToZones
 from berth.services.crypto.sealing import Sealer
 from berth.services.requests.commands import Places
@@ -165,11 +165,14 @@ class ZoneScheduler:
     Args:
         core: of the process.
         zone: of the process.
+        name: of the scheduler, unlike those of all others.
         local: places on this zone's own hosts.
         claims: makes claims of offers.
     """
 
-    def __init__(self, core: Core, zone: OpenZone, *, local: Places, claims: Places) -> None:
+    def __init__(
+        self, core: Core, zone: OpenZone, *, name: str, local: Places, claims: Places
+    ) -> None:
         self._core = core
         self._zone = zone
         self._held = HeldOffers(core.replica, share_max=zone.settings.held_share_max)
@@ -179,7 +182,7 @@ class ZoneScheduler:
         self._marks = RingMarks(sealer)
         self._scheduler = os.urandom(_SCHEDULER_BYTES)
         self._limits = _limits(core)
-        self.name = core.ids.uuid()
+        self._name = name
         self._instances = Instances(
             ledger=core.ledger,
             follower=core.follower,
@@ -329,7 +332,7 @@ class ZoneScheduler:
                 ledger=core.ledger,
                 clock=core.clock,
                 telemetry=core.telemetry,
-                scheduler=self.name,
+                scheduler=self._name,
                 lease_s=_LEASE_S,
             ),
             clock=core.clock,
@@ -344,5 +347,5 @@ class ZoneScheduler:
         )
 
 
-def _limits(core: Core) -> Callable[[str], Within | None]:
+def _limits(core: Core) -> Callable[[str], QuotaCheck | None]:
     return Limiting(core.replica, core.settings.quota.limits).within

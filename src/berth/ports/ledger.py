@@ -8,7 +8,7 @@ from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Footprint
-from berth.domain.inventory.allocation import Allocation, Holding
+from berth.domain.inventory.allocation import Allocation, ConsumerAllocations
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import Kind, Record
 from berth.domain.ledger.write import Outcome, Unit
@@ -75,7 +75,7 @@ class Writer(Protocol):
         ...
 
 
-class Records(Protocol):
+class RecordReader(Protocol):
     """Reads records as of now; sees every write acknowledged before the call."""
 
     async def get(self, noun: type[R], key: str) -> R | None:
@@ -136,18 +136,20 @@ class Records(Protocol):
         ...
 
 
-class Holdings(Protocol):
+class ConsumerReader(Protocol):
     """Reads who holds what, as of now; sees every write acknowledged before the call."""
 
-    async def holding(self, consumer_uuid: str) -> Holding | None:
+    async def consumer_allocations(self, consumer_uuid: str) -> ConsumerAllocations | None:
         """Return a consumer with all that it holds; None when it holds nothing."""
         ...
 
-    async def holders(self, provider_uuid: str) -> list[Holding]:
+    async def provider_consumers(self, provider_uuid: str) -> list[ConsumerAllocations]:
         """Return who holds something of a provider, and only that, in order of consumers."""
         ...
 
-    async def project_holdings(self, project_id: str, user_id: str | None = None) -> list[Holding]:
+    async def project_consumers(
+        self, project_id: str, user_id: str | None = None
+    ) -> list[ConsumerAllocations]:
         """Return all that consumers of a project hold, or those of one user in it."""
         ...
 
@@ -192,7 +194,7 @@ class Feed(Protocol):
         ...
 
 
-class Ledger(Writer, Records, Holdings, Feed, Protocol):
+class Ledger(Writer, RecordReader, ConsumerReader, Feed, Protocol):
     """The whole ledger, as adapters build it."""
 
     async def close(self) -> None:

@@ -19,7 +19,7 @@ from berth.domain.inventory.allocation import INSTANCE_TYPE, Allocation, Claim, 
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.record import PendingRequest
-from berth.domain.ledger.write import Put, Share, Take, Unit
+from berth.domain.ledger.write import ConsumerUpdate, Put, Take, Unit
 
 CREATED_AT_S = 1_700_000_000.0
 
@@ -175,9 +175,9 @@ def make_action(number: int = 1, *, of: int = 1) -> Action:
 
 def make_share(
     number: int = 1, *, seen: int | None = None, **vcpus: int | Mapping[str, int]
-) -> Share:
+) -> ConsumerUpdate:
     """Return what consumer N is to hold, for `make_share(1, on_1=2)` two VCPUs of `host-1`."""
-    return Share(
+    return ConsumerUpdate(
         consumer=make_consumer(number),
         allocations={
             make_uuid("host", int(name.removeprefix("on_"))): (

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import RATIO_BOUND, Inventory, ResourceClass, Trait
-from berth.domain.ledger.change import Event, Gone, Usage
+from berth.domain.ledger.change import Event, RecordRemoved, Usage
 from berth.domain.ledger.record import Kind
 from berth.tables.provider.sharing import SHARES
 
@@ -64,7 +64,7 @@ def provider_events() -> st.SearchStrategy[Event]:
         used=st.dictionaries(_CLASSES, _AMOUNTS, max_size=3),
         generation=st.none() | _AMOUNTS,
     )
-    gone = st.builds(Gone, kind=st.just(Kind.PROVIDER), key=st.sampled_from(UUIDS))
+    gone = st.builds(RecordRemoved, kind=st.just(Kind.PROVIDER), key=st.sampled_from(UUIDS))
     return st.one_of(told_providers(), told_providers(), told_providers(), usages, gone)
 
 
@@ -74,8 +74,8 @@ def name_events() -> st.SearchStrategy[Event]:
     return st.one_of(
         st.builds(ResourceClass, name=classes, number=_AMOUNTS),
         st.builds(Trait, name=traits, number=_AMOUNTS),
-        st.builds(Gone, kind=st.just(Kind.RESOURCE_CLASS), key=classes),
-        st.builds(Gone, kind=st.just(Kind.TRAIT), key=traits),
+        st.builds(RecordRemoved, kind=st.just(Kind.RESOURCE_CLASS), key=classes),
+        st.builds(RecordRemoved, kind=st.just(Kind.TRAIT), key=traits),
     )
 
 

@@ -11,7 +11,7 @@ from berth.api.placement.handlers import inventories, resource_providers, traits
 from berth.api.placement.queries import provider_query
 from berth.api.placement.views import allocations
 from berth.api.placement.views import usages as usages_view
-from berth.domain.inventory.allocation import Holding
+from berth.domain.inventory.allocation import ConsumerAllocations
 from berth.domain.inventory.provider import Provider
 from berth.services.providers import resource_providers as providers
 from berth.services.providers.associations import Associations
@@ -54,12 +54,14 @@ def _of_aggregates() -> Patch:
 
 def _of_users() -> Patch:
     """Have usages of a user summed up over the whole project."""
-    project_holdings = MemoryLedger.project_holdings
+    project_consumers = MemoryLedger.project_consumers
 
-    async def wrong(self: MemoryLedger, project: str, _: str | None = None) -> list[Holding]:
-        return await project_holdings(self, project)
+    async def wrong(
+        self: MemoryLedger, project: str, _: str | None = None
+    ) -> list[ConsumerAllocations]:
+        return await project_consumers(self, project)
 
-    return Patch(MemoryLedger, "project_holdings", wrong)
+    return Patch(MemoryLedger, "project_consumers", wrong)
 
 
 async def _nothing(_: ResourceNames, __: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from berth.domain.inventory.allocation import Holding
+from berth.domain.inventory.allocation import ConsumerAllocations
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
 from tests.differential.placement_writes.universe import CONSUMERS, PROVIDERS
@@ -21,7 +21,7 @@ class State:
     """
 
     providers: Mapping[str, Provider]
-    holdings: Mapping[str, Holding]
+    holdings: Mapping[str, ConsumerAllocations]
     names: frozenset[str]
 
     def room(self, uuid: str, name: str, freed: int = 0) -> range:
@@ -54,7 +54,7 @@ async def state_of(world: World) -> State:
     table, vocabulary = world.parts.replica.table, world.parts.replica.vocabulary
     rows = [table.row_of(uuid) for uuid in PROVIDERS]
     records = [table.record(row) for row in rows if row is not None]
-    held = {uuid: await world.parts.ledger.holding(uuid) for uuid in CONSUMERS}
+    held = {uuid: await world.parts.ledger.consumer_allocations(uuid) for uuid in CONSUMERS}
     return State(
         {one.uuid: one for one in records},
         {uuid: one for uuid, one in held.items() if one is not None},

@@ -11,7 +11,7 @@ from berth.domain.compute.host import Host
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.ledger.write import Revise, Unit
+from berth.domain.ledger.write import ReplaceProvider, Unit
 from berth.ports.virt import ChildReport, Report
 from berth.services.fleet.allocation_ratios import Ratios, RatioSettings
 from berth.services.fleet.hosts import Hosts
@@ -85,7 +85,7 @@ class Office:
         """Write an inventory as a client of the Placement API does."""
         old = await self.provider()
         new = replace(old, inventories={**old.inventories, name: inventory})
-        await self.desk.ledger.write(Revise(new))
+        await self.desk.ledger.write(ReplaceProvider(new))
         await self.desk.follower.catch_up()
 
     async def set_ratio(self, value: float, name: str = VCPU) -> None:

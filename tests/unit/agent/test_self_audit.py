@@ -12,7 +12,7 @@ from berth.domain.compute.host import NOTICES_MAX, Host, Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.ledger.discrepancy import DiscrepancyCode
-from berth.domain.ledger.write import Free, HandOver, Put, Reallocate, Take
+from berth.domain.ledger.write import Free, Put, Reallocate, Take, TransferAllocations
 from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS
 from berth.ports.telemetry import Measure
 from berth.ports.virt import Report
@@ -160,7 +160,7 @@ async def test_what_an_ended_move_holds_is_freed(agents: Agents) -> None:
     over = replace(make_migration(of=3), stage=Stage.COMPLETED)
     await ledger.write(
         Take(make_claim(3, on=2, amounts=FULL)),
-        HandOver(make_uuid("instance", 3), make_moving_consumer()),
+        TransferAllocations(make_uuid("instance", 3), make_moving_consumer()),
         Put(over),
     )
     await agents.look(4)
@@ -298,7 +298,7 @@ async def test_a_move_that_is_left_behind_is_told_and_not_touched(agents: Agents
     number = int(host.removeprefix("host-"))
     await ledger.write(
         Take(make_claim(3, on=number, amounts=FULL)),
-        HandOver(make_uuid("instance", 3), make_moving_consumer()),
+        TransferAllocations(make_uuid("instance", 3), make_moving_consumer()),
         Put(left),
     )
     await agents.look(20)

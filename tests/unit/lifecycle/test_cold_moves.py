@@ -53,7 +53,7 @@ async def test_a_resize_takes_room_on_both_sides_until_it_is_confirmed() -> None
     migration = await town.migration()
     assert (migration.kind, migration.status) == (MoveKind.RESIZE, "finished")
     assert (migration.source.host, migration.destination.host) == (vm.host, now.host)
-    holding = await town.ledger.holding(migration.uuid)
+    holding = await town.ledger.consumer_allocations(migration.uuid)
     assert holding is not None
     assert holding.consumer.consumer_type == "MIGRATION"
     await town.assert_settled()

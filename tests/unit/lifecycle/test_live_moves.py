@@ -224,7 +224,7 @@ async def test_an_evacuation_holds_the_dead_room_until_the_host_is_back() -> Non
     assert await town.used() == {vm.host: 1, now.host: 1}
     migration = await town.migration()
     assert (migration.status, await town.held()) == ("done", 2)
-    holding = await town.ledger.holding(vm.uuid)
+    holding = await town.ledger.consumer_allocations(vm.uuid)
     assert holding is not None
     assert len(holding.allocations) == 1
     await town.restart(town.fakes)

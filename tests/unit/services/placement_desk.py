@@ -7,7 +7,7 @@ from berth.adapters.ledger.memory import MemoryLedger
 from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory, StandardNames
-from berth.domain.ledger.write import Share
+from berth.domain.ledger.write import ConsumerUpdate
 from berth.lab.kernel import VirtualClock
 from berth.services.providers.reallocation import Reallocating
 from berth.services.providers.reshape import Reshaping
@@ -43,7 +43,7 @@ class PlacementDesk:
 
     async def held(self, number: int = 1) -> dict[str, dict[str, int]]:
         """Return what a consumer holds, by provider and class."""
-        holding = await self.ledger.holding(make_uuid("consumer", number))
+        holding = await self.ledger.consumer_allocations(make_uuid("consumer", number))
         if holding is None:
             return {}
         return {uuid: dict(amounts) for uuid, amounts in holding.allocations.items()}
@@ -55,17 +55,17 @@ def share(
     *,
     on: int = 1,
     seen: int | None = None,
-) -> Share:
+) -> ConsumerUpdate:
     """Return what consumer N is to hold of a host: a VCPU unless told otherwise."""
     wanted = {VCPU: 1} if amounts is None else amounts
     consumer = Consumer(make_uuid("consumer", number), "project-1", "user-1", "INSTANCE")
-    return Share(consumer, {make_uuid("host", on): wanted} if wanted else {}, seen)
+    return ConsumerUpdate(consumer, {make_uuid("host", on): wanted} if wanted else {}, seen)
 
 
 async def dump(ledger: MemoryLedger) -> object:
     """Return all that a ledger says, but for its version."""
     snapshot = replace(await ledger.snapshot(0.0), version=0)
-    return snapshot, await ledger.project_holdings("project-1")
+    return snapshot, await ledger.project_consumers("project-1")
 
 
 def inventories(**totals: int) -> dict[str, Inventory]:

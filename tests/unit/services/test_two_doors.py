@@ -13,7 +13,7 @@ import pytest
 from berth.domain.compute.decision import Verdict
 from berth.domain.inventory.provider import Provider, child_uuid
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.ledger.write import Guard, Put, Revise, Unit
+from berth.domain.ledger.write import Guard, Put, ReplaceProvider, Unit
 from berth.ports.virt import ChildReport, Report
 from berth.services.providers.provider_writes import provider_guard
 from berth.testing.builders import make_host, make_provider, make_request, make_uuid
@@ -58,7 +58,7 @@ async def say(desk: Desk, uuid: str = HOST) -> Provider:
         aggregates=SHARED,
     )
     version = await desk.ledger.version()
-    await desk.ledger.write(Guard(provider_guard(uuid), version), Revise(new))
+    await desk.ledger.write(Guard(provider_guard(uuid), version), ReplaceProvider(new))
     return new
 
 
@@ -73,7 +73,7 @@ async def test_a_claim_by_the_scheduler_is_seen_at_the_other_door() -> None:
     instance = decision.placements[0].instance_uuid
     provider = await placement.provider()
     assert (provider.used[VCPU], provider.generation) == (1, (await stored(desk)).generation)
-    (holding,) = await placement.ledger.holders(HOST)
+    (holding,) = await placement.ledger.provider_consumers(HOST)
     assert (holding.consumer.uuid, holding.consumer.consumer_type) == (instance, "INSTANCE")
     assert (holding.consumer.project_id, holding.consumer.generation) == ("project-1", 1)
     assert holding.allocations[HOST][VCPU] == 1
@@ -99,7 +99,7 @@ async def test_an_instance_is_moved_by_the_api() -> None:
     moved = share(on=2 if placed.host == "host-1" else 1, seen=1)
     consumer = replace(moved.consumer, uuid=placed.instance_uuid)
     await placement.reallocating.put([replace(moved, consumer=consumer)])
-    holding = await desk.ledger.holding(placed.instance_uuid)
+    holding = await desk.ledger.consumer_allocations(placed.instance_uuid)
     assert holding is not None
     assert (holding.consumer.generation, len(holding.allocations)) == (2, 1)
     assert {n: (await desk.ledger.used(n)).get(VCPU, 0) for n in (1, 2)} == {
@@ -149,7 +149,7 @@ async def test_what_an_operator_changes_of_a_report_lasts_until_the_next() -> No
     """As with any agent: what it owns is what it says."""
     desk, _ = await open_both()
     old = await stored(desk)
-    await desk.ledger.write(Revise(replace(old, inventories={VCPU: Inventory(99)})))
+    await desk.ledger.write(ReplaceProvider(replace(old, inventories={VCPU: Inventory(99)})))
     await desk.hosts.register([report()])
     assert (await stored(desk)).inventories == make_provider(1).inventories
 
@@ -203,7 +203,9 @@ async def test_a_host_stays_where_it_was_put() -> None:
     """An operator has hung it below a rack, of which its agent knows nothing."""
     desk, _ = await open_both()
     await desk.ledger.write(Put(Provider("rack", "rack")))
-    await desk.ledger.write(Revise(replace(await stored(desk), parent_uuid="rack"), raises=0))
+    await desk.ledger.write(
+        ReplaceProvider(replace(await stored(desk), parent_uuid="rack"), raises=0)
+    )
     await desk.hosts.register([report()])
     assert (await stored(desk)).parent_uuid == "rack"
 

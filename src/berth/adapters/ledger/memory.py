@@ -20,7 +20,7 @@ from berth.adapters.ledger.engine.listing import (
     owner_of,
     started_last,
 )
-from berth.adapters.ledger.engine.quota_counts import CountedRow, start_counting
+from berth.adapters.ledger.engine.quota_counts import REMOTE_KEY_PREFIX, CountedRow, start_counting
 from berth.adapters.ledger.engine.retention import Retention
 from berth.adapters.ledger.engine.version_watch import VersionWatch
 from berth.adapters.ledger.engine.working_set import ChangeSet, WorkingSet
@@ -34,12 +34,12 @@ from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Footprint, Quota, footprint_of
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import NotFoundError, UnavailableError
-from berth.domain.inventory.allocation import Allocation, Consumer, Holding
+from berth.domain.inventory.allocation import Allocation, Consumer, ConsumerAllocations
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import ResourceClass, Trait
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import RECORD_TYPES, Kind, PendingRequest, Record
-from berth.domain.ledger.write import Outcome, Unit, Within
+from berth.domain.ledger.write import Outcome, QuotaCheck, Unit
 from berth.domain.zones.zone import Errand, Zone, footprint_below
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
@@ -61,7 +61,7 @@ class MemoryLedger:
     ) -> None:
         self._retention = retention
         self._now_s = now_s
-        self._books = WorkingSet()
+        self._working_set = WorkingSet()
         self._records: dict[Kind, dict[str, Record]] = {kind: {} for kind in RECORD_TYPES}
         self._claims: deque[tuple[float, str, int]] = deque()
         self._feed: list[tuple[Change, ...]] = []
@@ -75,21 +75,21 @@ class MemoryLedger:
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
         """Commit each unit for itself, in order. See `berth.ports.ledger.Writer`."""
         self._check_open()
-        before = self._books.version
-        self._begin_counts(units)
-        outcomes = apply_units(self._books, units)
-        self._write(self._books.settle())
-        if self._retention.is_due(before, self._books.version):
+        before = self._working_set.version
+        self._start_counts(units)
+        outcomes = apply_units(self._working_set, units)
+        self._write(self._working_set.settle())
+        if self._retention.is_due(before, self._working_set.version):
             self._trim()
-        self._watch.hear(self._books.version)
+        self._watch.advance(self._working_set.version)
         return outcomes
 
-    def _begin_counts(self, units: Sequence[Unit]) -> None:
+    def _start_counts(self, units: Sequence[Unit]) -> None:
         """Count the instances of projects that a unit asks about for the first time."""
-        asked = {write.project_id for unit in units for write in unit if type(write) is Within}
-        asked -= self._books.counted.keys()
+        asked = {write.project_id for unit in units for write in unit if type(write) is QuotaCheck}
+        asked -= self._working_set.counted.keys()
         if asked:
-            start_counting(self._books, asked, self._counted(asked))
+            start_counting(self._working_set, asked, self._counted(asked))
 
     def _counted(self, projects: Collection[str]) -> Iterator[CountedRow]:
         for instance in self._all_instances():
@@ -97,24 +97,24 @@ class MemoryLedger:
                 yield instance.project_id, instance.uuid, counts.vcpus, counts.memory_mb
         for errand in self._all(Errand):
             if errand.project_id in projects and (counts := footprint_below(errand)):
-                key = f"{ERRAND}{errand.instance_uuid}"
+                key = f"{REMOTE_KEY_PREFIX}{errand.instance_uuid}"
                 yield errand.project_id, key, counts.vcpus, counts.memory_mb
 
-    def _write(self, dirt: ChangeSet) -> None:
-        for (kind, key), record in dirt.puts.items():
+    def _write(self, change_set: ChangeSet) -> None:
+        for (kind, key), record in change_set.puts.items():
             if record is None:
                 self._records[kind].pop(key, None)
             else:
                 self._records[kind][key] = record
         services = self._records[Kind.SERVICE]
-        for host, at_s in dirt.seen.items():
+        for host, at_s in change_set.seen.items():
             services[host] = replace(cast("Service", services[host]), last_seen_s=at_s)
-        if dirt.claimed or dirt.guarded:
+        if change_set.claimed or change_set.guarded:
             now_s = self._now_s()
-            for keys in (dirt.claimed, dirt.guarded):
+            for keys in (change_set.claimed, change_set.guarded):
                 self._claims.extend((now_s, key, version) for key, version in keys.items())
         versions: dict[int, list[Change]] = {}
-        for change in dirt.changes:
+        for change in change_set.changes:
             versions.setdefault(change.version, []).append(change)
         self._feed.extend(tuple(changes) for changes in versions.values())
 
@@ -126,8 +126,8 @@ class MemoryLedger:
         oldest_s = self._now_s() - self._retention.claim_keys_s
         while self._claims and self._claims[0][0] < oldest_s:
             _, key, version = self._claims.popleft()
-            if self._books.claimed.get(key) == version:  # a guard may have been passed again
-                del self._books.claimed[key]
+            if self._working_set.claimed.get(key) == version:  # a guard may have been passed again
+                del self._working_set.claimed[key]
         self._trim_instances()
         if len(self._records[Kind.DECISION]) > self._retention.decisions:
             surplus_decisions = self._decisions()[self._retention.decisions :]
@@ -157,7 +157,7 @@ class MemoryLedger:
     def _forget(self, kind: Kind, keys: Iterable[str]) -> None:
         for key in keys:
             del self._records[kind][key]
-            self._books.revisions.pop((kind, key), None)
+            self._working_set.revisions.pop((kind, key), None)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -224,7 +224,7 @@ class MemoryLedger:
     ) -> list[Allocation]:
         """Return what is allocated, in order of consumer and provider."""
         self._check_open()
-        held = self._books.held
+        held = self._working_set.held
         if consumer_uuid is not None:
             held = {consumer_uuid: held.get(consumer_uuid, {})}
         return sorted(
@@ -245,8 +245,8 @@ class MemoryLedger:
 
     def _current(self, record: Record) -> Record:
         if isinstance(record, Provider):
-            room = self._books.rooms[record.uuid]
-            return replace(record, used=dict(room.used), generation=room.generation)
+            capacity = self._working_set.capacities[record.uuid]
+            return replace(record, used=dict(capacity.used), generation=capacity.generation)
         return record
 
     def _all(self, noun: type[R]) -> list[R]:
@@ -262,23 +262,25 @@ class MemoryLedger:
 
     # --- Holdings ---
 
-    async def holding(self, consumer_uuid: str) -> Holding | None:
+    async def consumer_allocations(self, consumer_uuid: str) -> ConsumerAllocations | None:
         """Return a consumer with all that it holds; None when it holds nothing."""
-        found = self._holdings(self._books.held.keys() & {consumer_uuid})
+        found = self._holdings(self._working_set.held.keys() & {consumer_uuid})
         return found[0] if found else None
 
-    async def holders(self, provider_uuid: str) -> list[Holding]:
+    async def provider_consumers(self, provider_uuid: str) -> list[ConsumerAllocations]:
         """Return who holds something of a provider, and only that, in order of consumers."""
-        held = self._books.held
+        held = self._working_set.held
         holders = [uuid for uuid, holding in held.items() if provider_uuid in holding]
         return self._holdings(holders, provider_uuid)
 
-    async def project_holdings(self, project_id: str, user_id: str | None = None) -> list[Holding]:
+    async def project_consumers(
+        self, project_id: str, user_id: str | None = None
+    ) -> list[ConsumerAllocations]:
         """Return all that consumers of a project hold, or those of one user in it."""
-        known = self._books.consumers.keys() | self._records[Kind.INSTANCE].keys()
+        known = self._working_set.consumers.keys() | self._records[Kind.INSTANCE].keys()
         return [
             holding
-            for holding in self._holdings(self._books.held.keys() & known)
+            for holding in self._holdings(self._working_set.held.keys() & known)
             if holding.consumer.project_id == project_id
             and user_id in {None, holding.consumer.user_id}
         ]
@@ -293,39 +295,39 @@ class MemoryLedger:
     async def project_footprint(self, project_id: str) -> Footprint:
         """Return what all instances of a project come to that are not deleted."""
         self._check_open()
-        books = WorkingSet(0)
-        start_counting(books, (project_id,), self._counted({project_id}))
-        return books.sums[project_id]
+        working_set = WorkingSet(0)
+        start_counting(working_set, (project_id,), self._counted({project_id}))
+        return working_set.sums[project_id]
 
     def _holdings(
         self, consumer_uuids: Iterable[str], provider_uuid: str | None = None
-    ) -> list[Holding]:
+    ) -> list[ConsumerAllocations]:
         self._check_open()
         return group_holdings(
             (self._consumer(uuid), provider, dict(amounts))
             for uuid in consumer_uuids
-            for provider, amounts in self._books.held[uuid].items()
+            for provider, amounts in self._working_set.held[uuid].items()
             if provider_uuid in {None, provider}
         )
 
     def _consumer(self, uuid: str) -> Consumer:
         instance = cast("Instance | None", self._records[Kind.INSTANCE].get(uuid))
         owner = None if instance is None else owner_of(instance)
-        return self._books.consumers.get(uuid) or derived_consumer(uuid, owner)
+        return self._working_set.consumers.get(uuid) or derived_consumer(uuid, owner)
 
     # --- Feed ---
 
     async def version(self) -> int:
         """Return the newest committed version; 0 for an empty ledger."""
         self._check_open()
-        return self._books.version
+        return self._working_set.version
 
     async def snapshot(self, now_s: float) -> Snapshot:
         """Return the whole live state as of one version."""
         self._check_open()
         instances = [instance for instance in self._all_instances() if is_live(instance)]
         return Snapshot(
-            version=self._books.version,
+            version=self._working_set.version,
             now_s=now_s,
             hosts=tuple(self._all(Host)),
             providers=tuple(self._all(Provider)),
@@ -345,7 +347,7 @@ class MemoryLedger:
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
         """Return what happened after that version, oldest first, in whole versions."""
         self._check_open()
-        check_in_feed(after, self._floor, self._books.version)
+        check_in_feed(after, self._floor, self._working_set.version)
         start = after - self._floor
         return [change for version in self._feed[start : start + limit] for change in version]
 

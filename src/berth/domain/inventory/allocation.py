@@ -75,7 +75,7 @@ class Consumer:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class ConsumerAllocations:
     """A consumer with what it holds, by provider and class, in the unit of the class."""
 
     consumer: Consumer

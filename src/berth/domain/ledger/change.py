@@ -30,7 +30,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Alive:
+class HostsAlive:
     """Heartbeats that came with a version.
 
     Without hosts it stands for a version that changed nothing which followers keep, so that
@@ -42,14 +42,14 @@ class Alive:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class RecordRemoved:
     """A record was removed."""
 
     kind: Kind
     key: str
 
 
-Event = Record | Usage | Alive | Gone
+Event = Record | Usage | HostsAlive | RecordRemoved
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from berth.domain.compute.host import HostNotice
-from berth.domain.inventory.allocation import Holding
+from berth.domain.inventory.allocation import ConsumerAllocations
 from berth.domain.ledger.record import Kind
 
 
@@ -58,7 +58,7 @@ _OF_AGENTS: Final = frozenset(
 )
 
 
-class Mend(StrEnum):
+class Repair(StrEnum):
     """What an audit may do about a discrepancy."""
 
     FREE = "free"
@@ -68,7 +68,7 @@ class Mend(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class RepairOutcome:
     """What came of mending: in which version of the ledger it was done, None if it was not."""
 
     text: str
@@ -95,8 +95,8 @@ class Discrepancy:
     lost: Mapping[str, int] = field(default_factory=dict[str, int])
     held: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
     needed: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
-    mend: Mend | None = None
-    outcome: Mended | None = None
+    mend: Repair | None = None
+    outcome: RepairOutcome | None = None
 
     @property
     def is_mended(self) -> bool:
@@ -123,7 +123,7 @@ class AuditAges:
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
+class AuditScope:
     """How much an audit has looked at."""
 
     hosts: int
@@ -146,11 +146,11 @@ class AuditReport:
 
     version: int
     audited_at_s: float
-    audited: Audited
+    audited: AuditScope
     discrepancies: tuple[Discrepancy, ...]
     lost: Mapping[str, int]
     """What the discrepancies that are not mended take from everybody, by resource class."""
-    others: tuple[Holding, ...] = ()
+    others: tuple[ConsumerAllocations, ...] = ()
     others_total: int = 0
     is_cut: bool = False
     mended_by_agents: Mapping[str, tuple[HostNotice, ...]] = field(

@@ -83,7 +83,7 @@ class Kind(StrEnum):
     ACTION = "action"
     QUOTA = "quota"
     ZONE = "zone"
-    ERRAND = "errand"
+    REMOTE_INSTANCE = "errand"
 
 
 RECORD_TYPES: dict[Kind, type[Record]] = {
@@ -103,10 +103,10 @@ RECORD_TYPES: dict[Kind, type[Record]] = {
     Kind.ACTION: Action,
     Kind.QUOTA: Quota,
     Kind.ZONE: Zone,
-    Kind.ERRAND: Errand,
+    Kind.REMOTE_INSTANCE: Errand,
 }
 
-UNTOLD_KINDS = frozenset({Kind.DECISION, Kind.ACTION, Kind.ERRAND})
+KINDS_NOT_IN_FEED = frozenset({Kind.DECISION, Kind.ACTION, Kind.REMOTE_INSTANCE})
 """Kinds that the change feed leaves out: nobody follows them, they are asked for when wanted."""
 
 KINDS: dict[type[Record], Kind] = {noun: kind for kind, noun in RECORD_TYPES.items()}

@@ -66,7 +66,7 @@ class Free:
 
 
 @dataclass(frozen=True, slots=True)
-class Revise:
+class ReplaceProvider:
     """Replace a provider that is there, as the Placement API does.
 
     It keeps its stored `used`, and its generation is raised by `raises`. The unit is refused
@@ -80,7 +80,7 @@ class Revise:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ConsumerUpdate:
     """All that one consumer is to hold from now on; nothing at all frees it.
 
     Args:
@@ -107,11 +107,11 @@ class Reallocate:
     as long as no more of it is used than before.
     """
 
-    shares: tuple[Share, ...]
+    shares: tuple[ConsumerUpdate, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class HandOver:
+class TransferAllocations:
     """Have a consumer hold all that another one holds, which is left with nothing.
 
     What is used stays as it is. When `consumer_uuid` holds nothing, nothing is done, or with
@@ -126,7 +126,7 @@ class HandOver:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Heartbeats:
     """Heartbeats: the agents of these hosts were alive at `at_s` (Unix seconds)."""
 
     hosts: tuple[str, ...]
@@ -151,7 +151,7 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class QuotaCheck:
     """Refuse the unit when it makes all instances of a project come to more than they may.
 
     It comes after the writes that it looks at. Only what they make more is compared with the
@@ -162,7 +162,19 @@ class Within:
     limits: Footprint
 
 
-Write = Add | Put | Remove | Take | Free | HandOver | Seen | Guard | Revise | Reallocate | Within
+Write = (
+    Add
+    | Put
+    | Remove
+    | Take
+    | Free
+    | TransferAllocations
+    | Heartbeats
+    | Guard
+    | ReplaceProvider
+    | Reallocate
+    | QuotaCheck
+)
 Unit = tuple[Write, ...]
 
 
@@ -178,7 +190,7 @@ class Committed:
     repeated: bool = False
 
 
-class Cause(StrEnum):
+class RejectionCause(StrEnum):
     """What a record was that it should not have been."""
 
     MISSING = "missing"
@@ -204,7 +216,7 @@ class Rejected:
     shortages: tuple[Shortage, ...] = ()
     conflict: str | None = None
     stale: bool = False
-    cause: Cause | None = None
+    cause: RejectionCause | None = None
     subject: str = ""
     actual: int | None = None
     names: tuple[str, ...] = ()

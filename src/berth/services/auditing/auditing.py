@@ -7,13 +7,13 @@ from itertools import chain, islice
 from typing import Final
 
 from berth.domain.errors import NotFoundError
-from berth.domain.inventory.allocation import Holding
+from berth.domain.inventory.allocation import ConsumerAllocations
 from berth.domain.ledger.discrepancy import (
     AuditAges,
-    Audited,
     AuditReport,
+    AuditScope,
     Discrepancy,
-    Mend,
+    Repair,
 )
 from berth.domain.ledger.record import Kind
 from berth.ports.clock import Clock
@@ -153,15 +153,17 @@ class Auditing:
         for uuid in self._first_seen_s.keys() - there:
             del self._first_seen_s[uuid]
 
-    async def _holders(self, books: Books) -> tuple[list[Discrepancy], list[Holding], bool]:
+    async def _holders(
+        self, books: Books
+    ) -> tuple[list[Discrepancy], list[ConsumerAllocations], bool]:
         """Return orphans, the consumers of others, and whether there were too many orphans."""
         found: list[Discrepancy] = []
-        others: list[Holding] = []
+        others: list[ConsumerAllocations] = []
         for uuid in strangers(books):
             if len(found) >= DISCREPANCIES_MAX:
                 return found, others, True
             told = await look_at_holder(self._ledger, books, uuid)
-            if isinstance(told, Holding):
+            if isinstance(told, ConsumerAllocations):
                 others.append(told)
             elif told is not None and told.since_s is None:
                 seen_s = self._first_seen_s.setdefault(uuid, books.now_s)
@@ -172,7 +174,7 @@ class Auditing:
 
     async def _mend(self, books: Books, found: Iterable[Discrepancy]) -> list[Discrepancy]:
         """Free first: what is claimed may need the room."""
-        order = {Mend.FREE: 0, Mend.CLAIM: 1, None: 2}
+        order = {Repair.FREE: 0, Repair.CLAIM: 1, None: 2}
         mended: list[Discrepancy] = []
         for one in sorted(found, key=lambda one: order[one.mend]):
             done = await mend(self._ledger, books, one) if self._may_mend(one) else one
@@ -222,8 +224,8 @@ def _each(books: Books) -> Iterator[Iterator[Discrepancy]]:
     )
 
 
-def _audited(books: Books) -> Audited:
-    return Audited(
+def _audited(books: Books) -> AuditScope:
+    return AuditScope(
         hosts=len(books.hosts),
         providers=len(books.providers),
         instances=len(books.instances),

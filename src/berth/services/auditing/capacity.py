@@ -64,7 +64,7 @@ async def look_at_provider(
     """Look again at a provider; one whose use changes all the time is in order."""
     for _ in range(_TRIES):
         before = await ledger.get(Provider, suspicion.key)
-        holders = await ledger.holders(suspicion.key)
+        holders = await ledger.provider_consumers(suspicion.key)
         now = await ledger.get(Provider, suspicion.key)
         if before is None or now is None:
             return None

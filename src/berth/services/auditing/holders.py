@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Migration
-from berth.domain.inventory.allocation import Consumer, Holding
-from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode, Mend
+from berth.domain.inventory.allocation import Consumer, ConsumerAllocations
+from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode, Repair
 from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
 from berth.services.auditing.books import Amounts, Books, ago, held_by, summed, written
@@ -22,7 +22,9 @@ def strangers(books: Books) -> Iterator[str]:
             yield uuid
 
 
-async def look_at_holder(ledger: Ledger, books: Books, uuid: str) -> Discrepancy | Holding | None:
+async def look_at_holder(
+    ledger: Ledger, books: Books, uuid: str
+) -> Discrepancy | ConsumerAllocations | None:
     """Look again at who holds something, and tell what is wrong with it.
 
     Returns:
@@ -38,7 +40,7 @@ async def look_at_holder(ledger: Ledger, books: Books, uuid: str) -> Discrepancy
     if migration is not None:
         return _of_move(books, migration, held)
     if consumer is not None:
-        return Holding(consumer, held)
+        return ConsumerAllocations(consumer, held)
     if instance is not None:
         return _of_instance(books, instance, held)
     text = f"{uuid} holds {written(summed(held))}, and is no instance and no move"
@@ -85,5 +87,5 @@ def _orphan(
         since_s=since_s,
         lost=summed(held),
         held=held,
-        mend=Mend.FREE,
+        mend=Repair.FREE,
     )

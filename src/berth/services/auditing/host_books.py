@@ -39,7 +39,7 @@ async def read_books_of(
     here: dict[str, dict[str, Mapping[str, int]]] = {}
     consumers: dict[str, Consumer] = {}
     for uuid in providers:
-        for holding in await ledger.holders(uuid):
+        for holding in await ledger.provider_consumers(uuid):
             consumers[holding.consumer.uuid] = holding.consumer
             amounts = without_zeros(holding.allocations[uuid])
             here.setdefault(holding.consumer.uuid, {})[uuid] = amounts

@@ -7,7 +7,7 @@ from berth.domain.compute.instance import Instance, Task
 from berth.domain.compute.lifecycle import EVACUATE, HOST_TASKS
 from berth.domain.compute.migration import Migration
 from berth.domain.errors import InvalidInputError
-from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode, Mend
+from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode, Repair
 from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
 from berth.services.auditing.books import Amounts, Books, ago, held_by, summed, written
@@ -106,7 +106,7 @@ def _allocated(books: Books, instance: Instance) -> Iterator[Discrepancy]:
             text=f"instance {instance.uuid} needs {written(summed(needed))} and holds nothing",
             advice=_CLAIMS if instance.task is None else _BUSY,
             # Whoever works on it may be about to write down that it holds nothing any more.
-            mend=Mend.CLAIM if instance.task is None else None,
+            mend=Repair.CLAIM if instance.task is None else None,
         )
     elif not held.keys() <= needed.keys():
         others = sorted(held.keys() - needed.keys())

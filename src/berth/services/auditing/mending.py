@@ -9,14 +9,14 @@ from typing import Final
 
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.inventory.allocation import Allocation, Claim, Consumer
-from berth.domain.ledger.discrepancy import Discrepancy, Mend, Mended
+from berth.domain.ledger.discrepancy import Discrepancy, Repair, RepairOutcome
 from berth.domain.ledger.write import (
     Committed,
+    ConsumerUpdate,
     Outcome,
     Put,
     Reallocate,
     Rejected,
-    Share,
     Take,
     Write,
 )
@@ -34,48 +34,50 @@ async def mend(ledger: Ledger, books: Books, found: Discrepancy) -> Discrepancy:
     """
     if found.mend is None:
         return found
-    deed = _free if found.mend is Mend.FREE else _claim
+    deed = _free if found.mend is Repair.FREE else _claim
     return replace(found, outcome=await deed(ledger, books, found))
 
 
-async def _free(ledger: Ledger, _: Books, found: Discrepancy) -> Mended:
+async def _free(ledger: Ledger, _: Books, found: Discrepancy) -> RepairOutcome:
     holding = await ledger.holding(found.key)
     if holding is None or await held_by(ledger, found.key) != found.held:
-        return Mended(_CHANGED)
+        return RepairOutcome(_CHANGED)
     consumer = holding.consumer
     generation = consumer.generation
-    share = Share(Consumer(found.key, consumer.project_id, consumer.user_id), {}, seen=generation)
+    share = ConsumerUpdate(
+        Consumer(found.key, consumer.project_id, consumer.user_id), {}, seen=generation
+    )
     unit: list[Write] = [Reallocate((share,))]
     instance = await ledger.get(Instance, found.key)
     if instance is not None and instance.status is not Status.DELETED:
         # It is on no host, and may be placed on one at any moment.
         if instance.host is not None:
-            return Mended(_CHANGED)
+            return RepairOutcome(_CHANGED)
         unit.append(Put(instance))
     (outcome,) = await ledger.commit([tuple(unit)])
     return _told(outcome, f"freed {written(summed(found.held))}")
 
 
-async def _claim(ledger: Ledger, books: Books, found: Discrepancy) -> Mended:
+async def _claim(ledger: Ledger, books: Books, found: Discrepancy) -> RepairOutcome:
     known = books.instances[found.key]
     now = await ledger.get(Instance, found.key)
     if now is None or now.revision != known.revision:
-        return Mended(_CHANGED)
+        return RepairOutcome(_CHANGED)
     allocations = [Allocation(now.uuid, uuid, amounts) for uuid, amounts in found.needed.items()]
     claim = Claim(f"audit {now.uuid} {now.revision}", tuple(allocations))
     (outcome,) = await ledger.commit([(Take(claim), Put(now))])
     return _told(outcome, f"claimed {written(summed(found.needed))}")
 
 
-def _told(outcome: Outcome, done: str) -> Mended:
+def _told(outcome: Outcome, done: str) -> RepairOutcome:
     match outcome:
         case Committed():
-            return Mended(f"{done} in version {outcome.version}", outcome.version)
+            return RepairOutcome(f"{done} in version {outcome.version}", outcome.version)
         case Rejected(shortages=()):
-            return Mended(f"not done: {outcome.conflict}; audit again")
+            return RepairOutcome(f"not done: {outcome.conflict}; audit again")
         case Rejected():
             short = ", ".join(
                 f"{one.resource_class} {one.asked:,} asked, {one.left:,} left"
                 for one in outcome.shortages
             )
-            return Mended(f"not done: there is no room ({short}); move instances away")
+            return RepairOutcome(f"not done: there is no room ({short}); move instances away")

@@ -8,14 +8,26 @@ from typing import NamedTuple
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.host import Host, Service
 from berth.domain.compute.ratios import Ratio
-from berth.domain.errors import ConflictError, NotFoundError
+from berth.domain.errors import BerthError, ConflictError, NotFoundError
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
 from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Add, Guard, Outcome, Put, Rejected, Remove, Seen, Unit, Write
-from berth.ports.ledger import InstanceQuery
+from berth.domain.ledger.write import (
+    Add,
+    Guard,
+    Heartbeats,
+    Outcome,
+    Put,
+    Rejected,
+    Remove,
+    Unit,
+    Write,
+)
+from berth.ports.clock import Clock, Ids
+from berth.ports.ledger import InstanceQuery, Ledger
+from berth.ports.observer import NO_OBSERVER, Observer
 from berth.ports.virt import Report
-from berth.services.fleet.fleet_writes import FleetWrites
+from berth.services.fleet.allocation_ratios import Ratios
 from berth.services.providers.guarded_saves import (
     AGGREGATES_GUARD,
     save,
@@ -32,6 +44,8 @@ from berth.services.providers.provider_trees import (
     tree_guard,
 )
 from berth.services.providers.provider_writes import name_guard, provider_guard
+from berth.services.replica.follower import Follower
+from berth.services.replica.replica import Replica
 from berth.tables.host.cell_use import FreeCell
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.pci import FreePool
@@ -85,8 +99,37 @@ def host_view(hosts: HostTable, row: int) -> HostView:
     )
 
 
-class Hosts(FleetWrites):
-    """Use cases about hosts and services."""
+class Hosts:
+    """Use cases about hosts and their compute services.
+
+    Args:
+        ledger: where the records are.
+        follower: keeps the replica up to date with the ledger.
+        replica: the host table.
+        ratios: returns the allocation ratios in force.
+        clock: the source of heartbeats' times.
+        ids: makes the uuids of new services.
+        observer: receives the heartbeats.
+    """
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        follower: Follower,
+        replica: Replica,
+        ratios: Ratios,
+        clock: Clock,
+        ids: Ids,
+        observer: Observer = NO_OBSERVER,
+    ) -> None:
+        self._ledger = ledger
+        self._follower = follower
+        self._replica = replica
+        self._ratios = ratios
+        self._clock = clock
+        self._ids = ids
+        self._observer = observer
 
     async def all(self) -> list[HostView]:
         """Return all hosts by name."""
@@ -198,7 +241,7 @@ class Hosts(FleetWrites):
         units: list[Unit] = []
         for tree in trees:
             host = tree.report.host
-            service: Write = Seen((host.name,), now_s)
+            service: Write = Heartbeats((host.name,), now_s)
             if host.name not in known:
                 service = Add(
                     Service(host.name, self._ids.uuid(), last_seen_s=now_s, created_at_s=now_s)
@@ -262,8 +305,13 @@ class Hosts(FleetWrites):
 
     async def heartbeat(self, names: Sequence[str]) -> None:
         """Note that the agents of these hosts are alive now."""
-        if names:
-            await save(self._ledger, Seen(tuple(names), self._clock.now_s()))
+        try:
+            if names:
+                await save(self._ledger, Heartbeats(tuple(names), self._clock.now_s()))
+        except BerthError:
+            self._observer.heartbeats(len(names), are_saved=False)
+            raise
+        self._observer.heartbeats(len(names), are_saved=True)
 
     async def remove(self, name: str) -> None:
         """Forget a host that has no instances, with its service; aggregates lose it too.

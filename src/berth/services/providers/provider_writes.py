@@ -11,7 +11,14 @@ from typing import Final, NamedTuple
 
 from berth.domain.errors import FeedGapError
 from berth.domain.inventory.provider import Provider
-from berth.domain.ledger.write import Cause, Committed, Guard, Rejected, Revise, Unit
+from berth.domain.ledger.write import (
+    Committed,
+    Guard,
+    Rejected,
+    RejectionCause,
+    ReplaceProvider,
+    Unit,
+)
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.providers.refusals import RefusedError, RejectedError, Why
@@ -133,11 +140,11 @@ async def _try_once(
 def _raise_refused(outcome: Rejected) -> None:
     """Turn a refusal into an error where its cause says which."""
     match outcome.cause:
-        case Cause.MISSING:
+        case RejectionCause.MISSING:
             raise RefusedError(Why.NO_PROVIDER, outcome.subject)
-        case Cause.GENERATION:
+        case RejectionCause.GENERATION:
             raise RefusedError(Why.GENERATION, outcome.subject)
-        case Cause.IN_USE:
+        case RejectionCause.IN_USE:
             raise RefusedError(Why.INVENTORY_IN_USE, outcome.subject, outcome.names)
         case _:
             pass
@@ -224,7 +231,11 @@ class Revising(ProviderWrites):
             known = None
             if generation is not None:
                 known = replace(record, generation=generation + raises)
-            return (Guard(provider_guard(uuid), seen), *guards, Revise(record, generation, raises))
+            return (
+                Guard(provider_guard(uuid), seen),
+                *guards,
+                ReplaceProvider(record, generation, raises),
+            )
 
         version = await self._save(decide)
         return known or await stored(self._ledger, self._replica, version, uuid)

@@ -11,7 +11,7 @@ from typing import Final
 
 from berth.domain.errors import ConflictError
 from berth.domain.inventory.allocation import Shortage, ShortageRule
-from berth.domain.ledger.write import Cause, Free, Reallocate, Rejected, Share
+from berth.domain.ledger.write import ConsumerUpdate, Free, Reallocate, Rejected, RejectionCause
 from berth.ports.ledger import Ledger
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
@@ -71,7 +71,7 @@ class Reallocating:
         self._ledger = ledger
         self._replica = replica
 
-    async def put(self, shares: Sequence[Share]) -> None:
+    async def put(self, shares: Sequence[ConsumerUpdate]) -> None:
         """Replace what some consumers hold, together or not at all.
 
         Raises:
@@ -96,7 +96,7 @@ class Reallocating:
 
 def refused(
     rejected: Rejected,
-    shares: Sequence[Share],
+    shares: Sequence[ConsumerUpdate],
     replica: ProviderReplica,
     given: Given = _NOTHING,
 ) -> ConflictError:
@@ -109,7 +109,7 @@ def refused(
         given: resource classes that providers were to have, by provider.
     """
     match rejected.cause:
-        case Cause.CONSUMER_GENERATION:
+        case RejectionCause.CONSUMER_GENERATION:
             seen = next(one.seen for one in shares if one.consumer.uuid == rejected.subject)
             return AllocationRefusedError(
                 AllocationRule.CONSUMER_GENERATION,
@@ -117,7 +117,7 @@ def refused(
                 seen=seen,
                 actual=rejected.actual,
             )
-        case Cause.NOT_HELD:
+        case RejectionCause.NOT_HELD:
             return AllocationRefusedError(AllocationRule.NOT_HELD, rejected.subject)
         case _ if rejected.shortages:
             return _short(rejected.shortages, shares, replica, given)
@@ -127,7 +127,7 @@ def refused(
 
 def _short(
     shortages: Sequence[Shortage],
-    shares: Sequence[Share],
+    shares: Sequence[ConsumerUpdate],
     replica: ProviderReplica,
     given: Given,
 ) -> AllocationRefusedError:

@@ -12,7 +12,14 @@ from dataclasses import replace
 from berth.domain.errors import ConflictError
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
-from berth.domain.ledger.write import Guard, Reallocate, Revise, Share, Unit, Write
+from berth.domain.ledger.write import (
+    ConsumerUpdate,
+    Guard,
+    Reallocate,
+    ReplaceProvider,
+    Unit,
+    Write,
+)
 from berth.services.providers.provider_writes import (
     ProviderWrites,
     class_guards,
@@ -45,7 +52,7 @@ class GenerationError(ConflictError):
 class Reshaping(ProviderWrites):
     """Replaces inventories and allocations together."""
 
-    async def reshape(self, inventories: Inventories, shares: Sequence[Share]) -> None:
+    async def reshape(self, inventories: Inventories, shares: Sequence[ConsumerUpdate]) -> None:
         """Replace inventories of providers, and what some consumers hold.
 
         Args:
@@ -69,8 +76,8 @@ class Reshaping(ProviderWrites):
                 old = replace(self._stated(uuid), updated_at_s=now_s)
                 guards += (Guard(provider_guard(uuid), seen), *self._new(old, wanted, seen))
                 both = replace(old, inventories={**old.inventories, **wanted})
-                first.append(Revise(both, generation, 1 if wanted else 0))
-                last.append(Revise(replace(old, inventories=dict(wanted))))
+                first.append(ReplaceProvider(both, generation, 1 if wanted else 0))
+                last.append(ReplaceProvider(replace(old, inventories=dict(wanted))))
             middle = (Reallocate(tuple(shares)),) if shares else ()
             return (*guards, *first, *middle, *last)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from berth.domain.inventory.resources import Inventory, ResourceClass, Trait
 from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Add, Guard, Put, Remove, Revise, Unit, Write
+from berth.domain.ledger.write import Add, Guard, Put, Remove, ReplaceProvider, Unit, Write
 from berth.services.providers.provider_writes import (
     ProviderWrites,
     class_guard,
@@ -126,7 +126,7 @@ class ResourceNames(ProviderWrites):
             if owned is not None and old in owned:
                 owned = owned - {old} | {new}
             named = replace(record, inventories=has, owned_classes=owned)
-            writes += (Guard(provider_guard(record.uuid), seen), Revise(named, raises=0))
+            writes += (Guard(provider_guard(record.uuid), seen), ReplaceProvider(named, raises=0))
         return writes
 
     # ---- traits ------------------------------------------------------------------------------

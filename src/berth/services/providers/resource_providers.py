@@ -7,7 +7,7 @@ import numpy as np
 
 from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Add, Guard, Remove, Revise, Unit
+from berth.domain.ledger.write import Add, Guard, Remove, ReplaceProvider, Unit
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
 from berth.scheduling.candidates.masks import fits, has_any, is_member
@@ -23,7 +23,7 @@ from berth.services.providers.refusals import RefusedError, Why
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.tables.columnar.bitsets import Rows
-from berth.tables.host.lineage import NO_ROW
+from berth.tables.provider.lineage import NO_ROW
 from berth.tables.provider.providers import ProviderTable
 
 
@@ -143,7 +143,7 @@ class Providers(ProviderWrites):
                 _check_name(table, name, uuid)
                 guards.append(Guard(name_guard(name), seen))
             new = replace(old, name=name, parent_uuid=above, updated_at_s=now_s)
-            return (*guards, Revise(new, raises=0))
+            return (*guards, ReplaceProvider(new, raises=0))
 
         version = await self._save(decide)
         return await stored(self._ledger, self._replica, version, uuid)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import ResourceClass, StandardNames, Trait
-from berth.domain.ledger.change import Change, Event, Gone, Snapshot, Usage
+from berth.domain.ledger.change import Change, Event, RecordRemoved, Snapshot, Usage
 from berth.domain.ledger.record import Kind
 from berth.tables.provider.providers import ProviderTable
 from berth.tables.vocabulary import Vocabulary
@@ -52,13 +52,13 @@ class ProviderReplica:
                 self.table.put_used(event.provider_uuid, event.used, event.generation)
             case Provider():
                 self.table.put(event)
-            case Gone(Kind.PROVIDER, key):
+            case RecordRemoved(Kind.PROVIDER, key):
                 self.table.remove(key)
             case ResourceClass() | Trait():
                 self.vocabulary.put(event)
-            case Gone(Kind.RESOURCE_CLASS, key):
+            case RecordRemoved(Kind.RESOURCE_CLASS, key):
                 self.vocabulary.remove_class(key)
-            case Gone(Kind.TRAIT, key):
+            case RecordRemoved(Kind.TRAIT, key):
                 self.vocabulary.remove_trait(key)
             case _:
                 pass

@@ -11,7 +11,7 @@ from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Quota
 from berth.domain.inventory.provider import Provider
-from berth.domain.ledger.change import Change, Event, Gone, Snapshot, Usage
+from berth.domain.ledger.change import Change, Event, RecordRemoved, Snapshot, Usage
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.services.replica.instance_overlay import InstanceOverlay
 from berth.tables.host.feed import apply_event, resident_of, stray_of, table_of
@@ -127,15 +127,15 @@ class Replica:
             case PendingRequest():
                 self.pending[event.request.request_id] = event
                 self.pending_came.set()
-            case Gone(Kind.PENDING_REQUEST, key):
+            case RecordRemoved(Kind.PENDING_REQUEST, key):
                 self.pending.pop(key, None)
             case Flavor():
                 self.flavors[event.flavor_id] = event
-            case Gone(Kind.FLAVOR, key):
+            case RecordRemoved(Kind.FLAVOR, key):
                 self.flavors.pop(key, None)
             case Quota():
                 self.quotas[event.project_id] = event
-            case Gone(Kind.QUOTA, key):
+            case RecordRemoved(Kind.QUOTA, key):
                 self.quotas.pop(key, None)
             case Migration():
                 held = self._held.pop(event.uuid, None)
@@ -148,7 +148,7 @@ class Replica:
             case Host():
                 apply_event(self.hosts, event)
                 self._count_on(event.uuid)
-            case Gone(Kind.HOST, key):
+            case RecordRemoved(Kind.HOST, key):
                 self._forget_on(key)
                 apply_event(self.hosts, event)
             case _:
@@ -196,7 +196,7 @@ class Replica:
         match event:
             case Instance() | Migration():
                 stray, uuid = stray_of(event), event.uuid
-            case Gone(Kind.INSTANCE | Kind.MIGRATION, key):
+            case RecordRemoved(Kind.INSTANCE | Kind.MIGRATION, key):
                 stray, uuid = None, key
             case _:
                 return False

@@ -8,7 +8,7 @@ import numpy as np
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.lifecycle import STATUSES_SHOWN, status_shown
 from berth.domain.ledger.change import Change, Snapshot
-from berth.ports.ledger import InstanceQuery, Records
+from berth.ports.ledger import InstanceQuery, RecordReader
 from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 
@@ -99,7 +99,7 @@ def count_hosts(table: HostTable, now_s: float, service_down_time_s: float) -> H
     return HostStats(total, up, total - up - disabled, disabled, oldest_s)
 
 
-async def count_instances(replica: Replica, records: Records) -> InstanceStats:
+async def count_instances(replica: Replica, records: RecordReader) -> InstanceStats:
     """Count instances, on the replica and, for those in ERROR, in the ledger.
 
     Raises:

@@ -6,7 +6,7 @@ from typing import Protocol
 from berth.domain.compute.decision import Decision, Placement
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Request
-from berth.domain.ledger.write import Within
+from berth.domain.ledger.write import QuotaCheck
 from berth.ports.bus import Command
 
 
@@ -26,7 +26,7 @@ class PlaceOrder:
     request: Request
     instances: tuple[Instance, ...]
     accepted: bool = False
-    within: Within | None = None
+    within: QuotaCheck | None = None
     offer: bool = False
     told: str = ""
     told_operators: str = ""

@@ -1,7 +1,7 @@
 """Limiting: what a project may have at most, as this process knows it.
 
 The limits that instances have in common go into the unit that makes more of them, where the ledger
-compares them with what is there (`Within`). A process hears of a changed quota by the feed, a
+compares them with what is there (`QuotaCheck`). A process hears of a changed quota by the feed, a
 moment after it was changed.
 """
 
@@ -11,7 +11,7 @@ from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.quota import CLASS_DEFAULT, UNLIMITED, Excess, Limits, QuotaExceededError
 from berth.domain.compute.request import Request
-from berth.domain.ledger.write import Outcome, Rejected, Within
+from berth.domain.ledger.write import Outcome, QuotaCheck, Rejected
 from berth.domain.revising import revised
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.replica.replica import Replica
@@ -42,12 +42,12 @@ class Limiting:
         """Return what a project may have at most."""
         return self.defaults.but_for(self._replica.quotas.get(project_id))
 
-    def within(self, project_id: str) -> Within | None:
+    def within(self, project_id: str) -> QuotaCheck | None:
         """Return what keeps a unit within a project's limits; None when it has none."""
         if self._is_free and not self._replica.quotas:
             return None  # nobody has limits, so each create is spared a look at them
         limits = self.of_project(project_id).footprint
-        return None if limits == _NO_LIMITS.footprint else Within(project_id, limits)
+        return None if limits == _NO_LIMITS.footprint else QuotaCheck(project_id, limits)
 
     async def check_members(self, ledger: Ledger, request: Request) -> None:
         """Refuse more members of a server group than its project may have in one.

@@ -18,7 +18,7 @@ from berth.domain.compute.request import Destination, Operation, Request
 from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.assignment import taken
 from berth.domain.inventory.allocation import INSTANCE_TYPE, Allocation, Claim, Consumer
-from berth.domain.ledger.write import Add, Free, HandOver, Put, Take, Write
+from berth.domain.ledger.write import Add, Free, Put, Take, TransferAllocations, Write
 from berth.domain.named_uuid import named_uuid
 from berth.domain.revising import revised
 from berth.scheduling.rules.rule import resident_of
@@ -167,7 +167,7 @@ def start_of_move(
         updated_at_s=decision.decided_at_s,
     )
     return [
-        HandOver(instance.uuid, holder, must_hold=False),
+        TransferAllocations(instance.uuid, holder, must_hold=False),
         Take(Claim(request.request_id, tuple(allocations))),
         Add(migration),
         Put(leaving),
@@ -214,7 +214,7 @@ def _migration(request: Request, instance: Instance, decision: Decision, number:
 def taken_back(migration: Migration, instance: Instance) -> list[Write]:
     """Return what undoes the claim of a move: the instance holds what it held before."""
     owner = Consumer(instance.uuid, instance.project_id, instance.user_id, INSTANCE_TYPE)
-    return [Free(instance.uuid), HandOver(migration.uuid, owner, must_hold=False)]
+    return [Free(instance.uuid), TransferAllocations(migration.uuid, owner, must_hold=False)]
 
 
 def refused_move(

@@ -10,7 +10,7 @@ from typing import Final
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.errors import ConflictError
-from berth.domain.ledger.write import Free, HandOver, Put, Unit, Write
+from berth.domain.ledger.write import Free, Put, TransferAllocations, Unit, Write
 from berth.domain.revising import revised
 from berth.services.servers.moves import holder_of_move, taken_back
 
@@ -72,7 +72,7 @@ def deletion(instance: Instance, migration: Migration | None, now_s: float) -> U
     if place is migration.destination:
         freed = [
             Free(migration.uuid),
-            HandOver(instance.uuid, holder_of_move(migration, now_s), must_hold=False),
+            TransferAllocations(instance.uuid, holder_of_move(migration, now_s), must_hold=False),
         ]
         stage = Stage.ABANDONED
     left = replace(migration, stage=stage, updated_at_s=now_s)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from berth.domain.compute.host import Host, Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.instance_action import Action
-from berth.domain.ledger.change import Change, Event, Gone, Snapshot
+from berth.domain.ledger.change import Change, Event, RecordRemoved, Snapshot
 from berth.domain.ledger.record import Kind
 from berth.ports.bus import Notifier, Priority
 from berth.services.telemetry.notification_payloads import (
@@ -40,7 +40,7 @@ class ChangeNotifications:
         events: list[Event] = [*snapshot.hosts, *snapshot.services, *snapshot.instances]
         if self._has_loaded:
             here = {host.uuid for host in snapshot.hosts}
-            events += [Gone(Kind.HOST, uuid) for uuid in self._hosts if uuid not in here]
+            events += [RecordRemoved(Kind.HOST, uuid) for uuid in self._hosts if uuid not in here]
             for event in events:
                 self._tell(event, snapshot.version)
             return
@@ -62,7 +62,7 @@ class ChangeNotifications:
                 self._tell_host(event, version)
             case Service():
                 self._tell_service(event, version)
-            case Gone(Kind.HOST, uuid):
+            case RecordRemoved(Kind.HOST, uuid):
                 gone = self._hosts.pop(uuid, None)
                 if gone is not None:
                     self._notify("host.delete", "Host", HostData.of(gone, version), uuid)

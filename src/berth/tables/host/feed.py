@@ -7,7 +7,7 @@ from berth.domain.compute.lifecycle import LOADING_TASKS
 from berth.domain.compute.migration import Migration, Place
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.inventory.provider import Provider
-from berth.domain.ledger.change import Alive, Event, Gone, Snapshot, Usage
+from berth.domain.ledger.change import Event, HostsAlive, RecordRemoved, Snapshot, Usage
 from berth.domain.ledger.record import Kind
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
@@ -44,7 +44,7 @@ def apply_event(hosts: HostTable, event: Event) -> None:
             _apply_migration(hosts, event)
         case Usage():
             hosts.put_used(event.provider_uuid, event.used)
-        case Alive():
+        case HostsAlive():
             hosts.put_seen(event.hosts, event.at_s)
         case Host():
             hosts.put_host(event)
@@ -56,7 +56,7 @@ def apply_event(hosts: HostTable, event: Event) -> None:
             hosts.put_aggregate(event)
         case ServerGroup():
             hosts.server_groups[event.uuid] = event
-        case Gone():
+        case RecordRemoved():
             _apply_gone(hosts, event)
         case _:
             pass
@@ -131,7 +131,7 @@ def resident_of(instance: Instance) -> Resident:
     )
 
 
-def _apply_gone(hosts: HostTable, gone: Gone) -> None:
+def _apply_gone(hosts: HostTable, gone: RecordRemoved) -> None:
     match gone.kind:
         case Kind.HOST:
             hosts.remove_host(gone.key)

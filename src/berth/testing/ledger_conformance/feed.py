@@ -12,9 +12,9 @@ from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Status
 from berth.domain.errors import FeedGapError, UnavailableError
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.domain.ledger.change import Alive, Change, Gone, Usage
+from berth.domain.ledger.change import Change, HostsAlive, RecordRemoved, Usage
 from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Committed, Free, Put, Remove, Seen, Unit
+from berth.domain.ledger.write import Committed, Free, Heartbeats, Put, Remove, Unit
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.testing.builders import (
     make_decision,
@@ -35,7 +35,7 @@ from berth.testing.ledger_conformance.fixtures import (
 )
 
 HOST_1 = make_uuid("host", 1)
-NOTHING = Alive(hosts=(), at_s=0.0)
+NOTHING = HostsAlive(hosts=(), at_s=0.0)
 
 
 async def events_of(ledger: Ledger, version: int) -> list[object]:
@@ -83,8 +83,8 @@ class FeedTests(LedgerFixtures):
 
     async def test_heartbeats_are_told_of_known_hosts(self, ledger: Ledger) -> None:
         """The feed names the hosts whose services the ledger knows."""
-        version = await commit(ledger, (Put(make_service(1)),), (Seen(("host-1", "x"), 5.5),))
-        assert await events_of(ledger, version) == [Alive(("host-1",), 5.5)]
+        version = await commit(ledger, (Put(make_service(1)),), (Heartbeats(("host-1", "x"), 5.5),))
+        assert await events_of(ledger, version) == [HostsAlive(("host-1",), 5.5)]
 
     async def test_removals_are_told(self, ledger: Ledger) -> None:
         """A record that went is named by kind and key; a provider's last usage is not told."""
@@ -95,16 +95,16 @@ class FeedTests(LedgerFixtures):
             Remove(Kind.PROVIDER, HOST_1),
         )
         version = await commit(ledger, unit)
-        expected = [Gone(Kind.HOST, HOST_1), Gone(Kind.PROVIDER, HOST_1)]
+        expected = [RecordRemoved(Kind.HOST, HOST_1), RecordRemoved(Kind.PROVIDER, HOST_1)]
         assert await events_of(ledger, version) == expected
 
     async def test_every_version_is_in_the_feed(self, ledger: Ledger) -> None:
-        """A version of which followers keep nothing is told as an `Alive` without hosts."""
+        """A version of which followers keep nothing is told as an `HostsAlive` without hosts."""
         units: list[Unit] = [
             (Put(make_decision(1)),),
             (Remove(Kind.DECISION, "req-1"),),
             (Free("nobody"),),
-            (Seen(("x",), 5.0),),
+            (Heartbeats(("x",), 5.0),),
             (),
         ]
         await commit(ledger, *units)

@@ -6,10 +6,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from berth.domain.compute.instance import Instance
-from berth.domain.inventory.allocation import Claim, Consumer, Holding
+from berth.domain.inventory.allocation import Claim, Consumer, ConsumerAllocations
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.domain.ledger.change import Usage
-from berth.domain.ledger.write import Cause, Committed, Free, HandOver, Put, Take, Unit
+from berth.domain.ledger.write import (
+    Committed,
+    Free,
+    Put,
+    RejectionCause,
+    Take,
+    TransferAllocations,
+    Unit,
+)
 from berth.ports.ledger import Ledger
 from berth.testing.builders import (
     make_allocation,
@@ -30,9 +38,9 @@ from berth.testing.ledger_conformance.reallocations import generation_of, put
 
 VM = make_uuid("instance", 1)
 MOVE = make_moving_consumer(1)
-LEAVES = HandOver(VM, MOVE)
+LEAVES = TransferAllocations(VM, MOVE)
 """The move has what the instance had."""
-RETURNS = HandOver(MOVE.uuid, replace(make_consumer(1), uuid=VM))
+RETURNS = TransferAllocations(MOVE.uuid, replace(make_consumer(1), uuid=VM))
 """The instance has what the move had."""
 BOTH_HOSTS = Take(Claim("both", (make_allocation(1, amounts={VCPU: 3}), make_allocation(1, on=2))))
 """A claim of the instance on two hosts."""
@@ -46,25 +54,27 @@ def arrives(on: int, amount: int, key: str = "arrives") -> Take:
 
 async def holds(ledger: Ledger, uuid: str) -> Mapping[str, Mapping[str, int]]:
     """Return what a consumer holds, by provider and class."""
-    holding = await ledger.holding(uuid)
+    holding = await ledger.consumer_allocations(uuid)
     return {} if holding is None else holding.allocations
 
 
 class HandOverTests(LedgerFixtures):
-    """What `HandOver` does."""
+    """What `TransferAllocations` does."""
 
     async def test_all_of_a_holding_is_handed_over(self, ledger: Ledger) -> None:
         """On every provider; the taker is kept at generation 1, whatever its own said."""
-        await commit(ledger, *PLACED, (HandOver(VM, replace(MOVE, generation=9)),))
+        await commit(ledger, *PLACED, (TransferAllocations(VM, replace(MOVE, generation=9)),))
         allocations = {HOST_1: {VCPU: 3}, HOST_2: {VCPU: 1}}
         stored = replace(MOVE, generation=1)
-        assert await ledger.holding(MOVE.uuid) == Holding(stored, allocations)
+        assert await ledger.consumer_allocations(MOVE.uuid) == ConsumerAllocations(
+            stored, allocations
+        )
         assert await ledger.get(Consumer, MOVE.uuid) == stored
-        assert await ledger.holding(VM) is None
+        assert await ledger.consumer_allocations(VM) is None
         assert await ledger.allocations(consumer_uuid=VM) == []
-        (of_second,) = await ledger.holders(HOST_2)
-        assert of_second == Holding(stored, {HOST_2: {VCPU: 1}})
-        ours = await ledger.project_holdings(MOVE.project_id)
+        (of_second,) = await ledger.provider_consumers(HOST_2)
+        assert of_second == ConsumerAllocations(stored, {HOST_2: {VCPU: 1}})
+        ours = await ledger.project_consumers(MOVE.project_id)
         assert [one.consumer for one in ours] == [stored]
 
     async def test_what_is_used_stays_as_it_is(self, ledger: Ledger) -> None:
@@ -80,11 +90,11 @@ class HandOverTests(LedgerFixtures):
     async def test_an_instance_takes_over_without_a_record(self, ledger: Ledger) -> None:
         """The giver's record is gone; whose the instance is follows from the instance again."""
         await commit(ledger, *PLACED)
-        before = await ledger.holding(VM)
+        before = await ledger.consumer_allocations(VM)
         await commit(ledger, (LEAVES,), (RETURNS,))
         assert await ledger.all(Consumer) == []
-        assert await ledger.holding(VM) == before
-        assert await ledger.holding(MOVE.uuid) is None
+        assert await ledger.consumer_allocations(VM) == before
+        assert await ledger.consumer_allocations(MOVE.uuid) is None
 
     async def test_the_record_of_the_giver_is_forgotten(self, ledger: Ledger) -> None:
         """Also one that a client of the Placement API made of an instance."""
@@ -104,7 +114,7 @@ class HandOverTests(LedgerFixtures):
         for unit in ((LEAVES,), (make_take(1), Free(VM), LEAVES), (make_take(1), LEAVES, LEAVES)):
             refusal = await refused(ledger, unit)
             assert refusal.conflict
-            assert (refusal.cause, refusal.subject) == (Cause.NOT_HELD, VM)
+            assert (refusal.cause, refusal.subject) == (RejectionCause.NOT_HELD, VM)
         assert await used_of(ledger) == {}
         assert await ledger.allocations() == []
 
@@ -113,7 +123,7 @@ class HandOverTests(LedgerFixtures):
         await commit(ledger, *make_fleet(1), (make_take(2),))
         before, held = await ledger.snapshot(0.0), await ledger.allocations()
         for taker in (MOVE, replace(make_consumer(2), uuid=make_uuid("instance", 2)), RETURNS.to):
-            version = await commit(ledger, (HandOver(VM, taker, must_hold=False),))
+            version = await commit(ledger, (TransferAllocations(VM, taker, must_hold=False),))
             assert await events_of(ledger, version) == [NOTHING]
         assert await ledger.snapshot(0.0) == replace(before, version=before.version + 3)
         assert await ledger.allocations() == held
@@ -127,9 +137,9 @@ class HandOverTests(LedgerFixtures):
         to_other = replace(make_consumer(2), uuid=make_uuid("instance", 2))
         to_itself = replace(make_consumer(1), uuid=VM)
         for taker in (to_other, to_itself):
-            assert (await refused(ledger, (HandOver(VM, taker),))).conflict
+            assert (await refused(ledger, (TransferAllocations(VM, taker),))).conflict
         assert await holds(ledger, VM) == {HOST_1: {VCPU: 3}, HOST_2: {VCPU: 1}}
-        await commit(ledger, (Free(to_other.uuid), HandOver(VM, to_other)))
+        await commit(ledger, (Free(to_other.uuid), TransferAllocations(VM, to_other)))
         assert await holds(ledger, to_other.uuid) == {HOST_1: {VCPU: 3}, HOST_2: {VCPU: 1}}
 
     async def test_a_move_begins_in_one_unit(self, ledger: Ledger) -> None:
@@ -183,13 +193,13 @@ class HandOverTests(LedgerFixtures):
             *make_fleet(2),
             (make_take(1),),
             (LEAVES,),
-            (HandOver(MOVE.uuid, third),),
+            (TransferAllocations(MOVE.uuid, third),),
             (arrives(2, 2),),
         )
         assert await holds(ledger, third.uuid) == {HOST_1: {VCPU: 1}}
         assert await holds(ledger, VM) == {HOST_2: {VCPU: 2}}
         assert await ledger.all(Consumer) == [replace(third, generation=1)]
-        await commit(ledger, (LEAVES,), (HandOver(third.uuid, RETURNS.to),), (Free(VM),))
+        await commit(ledger, (LEAVES,), (TransferAllocations(third.uuid, RETURNS.to),), (Free(VM),))
         assert await holds(ledger, MOVE.uuid) == {HOST_2: {VCPU: 2}}
         assert await used_of(ledger, HOST_1) == {}
         assert await used_of(ledger, HOST_2) == {VCPU: 2}

@@ -4,7 +4,7 @@
 
 from dataclasses import replace
 
-from berth.domain.inventory.allocation import Consumer, Holding
+from berth.domain.inventory.allocation import Consumer, ConsumerAllocations
 from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from berth.domain.ledger.write import Free, Put, Unit
 from berth.ports.ledger import Ledger
@@ -44,12 +44,16 @@ class HoldingTests(LedgerFixtures):
         """By provider and class, with what clients said of it."""
         await commit(ledger, *UNITS)
         stored = replace(OTHER, generation=1)
-        assert await ledger.holding(OTHER.uuid) == Holding(stored, SHARE.allocations)
+        assert await ledger.consumer_allocations(OTHER.uuid) == ConsumerAllocations(
+            stored, SHARE.allocations
+        )
 
     async def test_an_instance_is_a_consumer(self, ledger: Ledger) -> None:
         """Its project, user and times are those of its record, to the last digit."""
         await commit(ledger, *UNITS)
-        assert await ledger.holding(INSTANCE.uuid) == Holding(OF_INSTANCE, {HOST_1: {VCPU: 1}})
+        assert await ledger.consumer_allocations(INSTANCE.uuid) == ConsumerAllocations(
+            OF_INSTANCE, {HOST_1: {VCPU: 1}}
+        )
 
     async def test_a_record_counts_over_the_instance(self, ledger: Ledger) -> None:
         """Clients may replace what an instance holds, and say whose it is."""
@@ -58,9 +62,13 @@ class HoldingTests(LedgerFixtures):
         share = replace(make_share(1, seen=1, on_2=3), consumer=consumer)
         await commit(ledger, put(share))
         stored = replace(consumer, generation=2)
-        assert await ledger.holding(INSTANCE.uuid) == Holding(stored, {HOST_2: {VCPU: 3}})
-        assert await ledger.project_holdings("other") == [Holding(stored, {HOST_2: {VCPU: 3}})]
-        (left,) = await ledger.project_holdings("project-1")
+        assert await ledger.consumer_allocations(INSTANCE.uuid) == ConsumerAllocations(
+            stored, {HOST_2: {VCPU: 3}}
+        )
+        assert await ledger.project_consumers("other") == [
+            ConsumerAllocations(stored, {HOST_2: {VCPU: 3}})
+        ]
+        (left,) = await ledger.project_consumers("project-1")
         assert left.consumer.uuid == OTHER.uuid
 
     async def test_who_holds_nothing_is_not_there(self, ledger: Ledger) -> None:
@@ -68,34 +76,41 @@ class HoldingTests(LedgerFixtures):
         await commit(ledger, *UNITS, (Put(make_instance(2)),))
         await commit(ledger, (Free(OTHER.uuid), Free(INSTANCE.uuid)))
         for uuid in (OTHER.uuid, INSTANCE.uuid, make_uuid("instance", 2), "unknown"):
-            assert await ledger.holding(uuid) is None
-        assert await ledger.holders(HOST_1) == []
-        assert await ledger.project_holdings("project-1") == []
+            assert await ledger.consumer_allocations(uuid) is None
+        assert await ledger.provider_consumers(HOST_1) == []
+        assert await ledger.project_consumers("project-1") == []
 
     async def test_holders_are_told_with_what_they_hold_of_a_provider(self, ledger: Ledger) -> None:
         """And only that, in order of consumers."""
         await commit(ledger, *UNITS)
         stored = replace(OTHER, generation=1)
-        expected = [Holding(stored, {HOST_1: {VCPU: 2}}), Holding(OF_INSTANCE, {HOST_1: {VCPU: 1}})]
-        assert await ledger.holders(HOST_1) == sorted(expected, key=lambda one: one.consumer.uuid)
-        of_second = Holding(stored, {HOST_2: {VCPU: 1, MEMORY_MB: 64}})
-        assert await ledger.holders(HOST_2) == [of_second]
-        assert await ledger.holders("unknown") == []
+        expected = [
+            ConsumerAllocations(stored, {HOST_1: {VCPU: 2}}),
+            ConsumerAllocations(OF_INSTANCE, {HOST_1: {VCPU: 1}}),
+        ]
+        assert await ledger.provider_consumers(HOST_1) == sorted(
+            expected, key=lambda one: one.consumer.uuid
+        )
+        of_second = ConsumerAllocations(stored, {HOST_2: {VCPU: 1, MEMORY_MB: 64}})
+        assert await ledger.provider_consumers(HOST_2) == [of_second]
+        assert await ledger.provider_consumers("unknown") == []
 
     async def test_projects_and_users_have_their_own(self, ledger: Ledger) -> None:
         """All of a project, or one user's in it, whichever door they came by."""
         await commit(ledger, *UNITS)
-        ours = [holding.consumer.uuid for holding in await ledger.project_holdings("project-1")]
+        ours = [holding.consumer.uuid for holding in await ledger.project_consumers("project-1")]
         assert ours == sorted([INSTANCE.uuid, OTHER.uuid])
         for user_id, uuid in (("user-1", INSTANCE.uuid), ('user "2"', OTHER.uuid)):
-            (found,) = await ledger.project_holdings("project-1", user_id)
-            assert found == await ledger.holding(uuid)
-        assert await ledger.project_holdings("project-1", "user-2") == []
-        assert await ledger.project_holdings("project-2") == []
+            (found,) = await ledger.project_consumers("project-1", user_id)
+            assert found == await ledger.consumer_allocations(uuid)
+        assert await ledger.project_consumers("project-1", "user-2") == []
+        assert await ledger.project_consumers("project-2") == []
 
     async def test_a_consumer_that_nobody_told_of_belongs_to_nobody(self, ledger: Ledger) -> None:
         """A claim may come without an instance."""
         await commit(ledger, *make_fleet(1), (make_take(3),))
         consumer = Consumer(make_uuid("instance", 3), "", "", generation=1)
-        assert await ledger.holding(consumer.uuid) == Holding(consumer, {HOST_1: {VCPU: 1}})
-        assert await ledger.project_holdings("") == []
+        assert await ledger.consumer_allocations(consumer.uuid) == ConsumerAllocations(
+            consumer, {HOST_1: {VCPU: 1}}
+        )
+        assert await ledger.project_consumers("") == []

@@ -8,7 +8,7 @@ from dataclasses import replace
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.quota import UNLIMITED, Excess, Footprint, Quota
 from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Committed, Put, Remove, Unit, Within
+from berth.domain.ledger.write import Committed, Put, QuotaCheck, Remove, Unit
 from berth.domain.zones.zone import Errand, ErrandStage
 from berth.ports.ledger import Ledger
 from berth.testing.builders import make_flavor, make_fleet, make_instance, make_take
@@ -25,8 +25,8 @@ _AT_ONCE = 12
 
 def _limits(
     instances: int = UNLIMITED, vcpus: int = UNLIMITED, memory_mb: int = UNLIMITED
-) -> Within:
-    return Within(_PROJECT, Footprint(instances, vcpus, memory_mb))
+) -> QuotaCheck:
+    return QuotaCheck(_PROJECT, Footprint(instances, vcpus, memory_mb))
 
 
 async def _footprint(ledger: Ledger) -> tuple[int, ...]:
@@ -44,7 +44,7 @@ def _errand(number: int, vcpus: int, *, is_old: bool = False) -> Errand:
 
 
 class LimitTests(LedgerFixtures):
-    """What `Within` refuses, and what `project_footprint` tells."""
+    """What `QuotaCheck` refuses, and what `project_footprint` tells."""
 
     async def test_a_project_gets_what_it_may_and_no_more(self, ledger: Ledger) -> None:
         """The unit that would go above is refused with what it asked for, and leaves no trace."""
@@ -70,7 +70,7 @@ class LimitTests(LedgerFixtures):
         await commit(ledger, (Put(replace(errand, stage=ErrandStage.WITHDRAWING)),))
         assert await _footprint(ledger) == (1, 1, 512)
         await commit(ledger, (Put(_errand(3, vcpus=1)), within))
-        await commit(ledger, (Remove(Kind.ERRAND, _errand(3, vcpus=1).instance_uuid),))
+        await commit(ledger, (Remove(Kind.REMOTE_INSTANCE, _errand(3, vcpus=1).instance_uuid),))
         await commit(ledger, (Put(_sized(4, vcpus=1)), within))
         assert await _footprint(ledger) == (2, 2, 1_024)
 

@@ -13,13 +13,13 @@ from berth.domain.ledger.change import Usage
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import (
     Add,
-    Cause,
+    ConsumerUpdate,
     Free,
     Put,
     Reallocate,
     Rejected,
+    RejectionCause,
     Remove,
-    Share,
     Take,
 )
 from berth.ports.ledger import Ledger
@@ -45,7 +45,7 @@ async def generation_of(ledger: Ledger, provider_uuid: str = HOST_1) -> int:
     return provider.generation
 
 
-def put(*shares: Share) -> tuple[Reallocate]:
+def put(*shares: ConsumerUpdate) -> tuple[Reallocate]:
     """Return the unit that gives consumers their shares."""
     return (Reallocate(shares),)
 
@@ -90,10 +90,10 @@ class ReallocationTests(LedgerFixtures):
             assert refusal.conflict
             assert not refusal.stale
             found = (refusal.cause, refusal.subject, refusal.actual)
-            assert found == (Cause.CONSUMER_GENERATION, uuid, 1)
+            assert found == (RejectionCause.CONSUMER_GENERATION, uuid, 1)
         refusal = await refused(ledger, put(make_share(3, seen=1, on_1=1)))
         found = (refusal.cause, refusal.subject, refusal.actual)
-        assert found == (Cause.CONSUMER_GENERATION, make_consumer(3).uuid, None)
+        assert found == (RejectionCause.CONSUMER_GENERATION, make_consumer(3).uuid, None)
         assert await holds(ledger, 1) == {}
         for _ in range(2):
             await commit(ledger, put(replace(make_share(2, on_1=5), is_checked=False)))
@@ -262,7 +262,7 @@ class ReallocationTests(LedgerFixtures):
         await commit(ledger, (Free(uuid),))
         refusal = await refused(ledger, (Free(uuid, must_hold=True),))
         assert refusal.conflict
-        assert (refusal.cause, refusal.subject) == (Cause.NOT_HELD, uuid)
+        assert (refusal.cause, refusal.subject) == (RejectionCause.NOT_HELD, uuid)
 
     @pytest.mark.parametrize("write", [Put, Add])
     async def test_consumers_are_saved_by_nothing_else(

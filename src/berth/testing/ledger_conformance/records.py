@@ -23,7 +23,7 @@ from berth.domain.inventory.resources import (
     Trait,
 )
 from berth.domain.ledger.record import RECORD_TYPES, Kind, PendingRequest, Record, key_of
-from berth.domain.ledger.write import Add, Committed, Free, Put, Remove, Seen
+from berth.domain.ledger.write import Add, Committed, Free, Heartbeats, Put, Remove
 from berth.domain.zones.zone import Errand, ErrandStage, Zone
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.testing.builders import (
@@ -65,7 +65,7 @@ PLAIN: list[Record] = [
 
 
 class RecordTests(LedgerFixtures):
-    """What `Add`, `Put`, `Remove` and `Seen` do, and how records are read."""
+    """What `Add`, `Put`, `Remove` and `Heartbeats` do, and how records are read."""
 
     @pytest.mark.parametrize("record", PLAIN, ids=lambda record: type(record).__name__)
     async def test_a_record_is_read_as_it_was_put(self, ledger: Ledger, record: Record) -> None:
@@ -220,7 +220,7 @@ class RecordTests(LedgerFixtures):
     async def test_heartbeats_are_kept_to_the_last_digit(self, ledger: Ledger) -> None:
         """A heartbeat sets when known services were last seen; unknown hosts are passed over."""
         at_s = 1_700_000_000.1234567
-        await commit(ledger, *make_fleet(2), (Seen(("host-1", "host-9"), at_s),))
+        await commit(ledger, *make_fleet(2), (Heartbeats(("host-1", "host-9"), at_s),))
         first, second = await ledger.all(Service)
         assert first == make_service(1, last_seen_s=at_s)
         assert second == make_service(2)
@@ -228,9 +228,9 @@ class RecordTests(LedgerFixtures):
     async def test_the_later_of_put_and_heartbeat_counts(self, ledger: Ledger) -> None:
         """A put after a heartbeat says when the service was seen, and the other way round."""
         service = make_service(1, last_seen_s=10.0)
-        await commit(ledger, (Put(service),), (Seen(("host-1",), 20.0),), (Put(service),))
+        await commit(ledger, (Put(service),), (Heartbeats(("host-1",), 20.0),), (Put(service),))
         assert await ledger.get(Service, "host-1") == service
-        await commit(ledger, (Put(service), Seen(("host-1",), 30.0)))
+        await commit(ledger, (Put(service), Heartbeats(("host-1",), 30.0)))
         assert await ledger.get(Service, "host-1") == replace(service, last_seen_s=30.0)
 
     # --- lists ---

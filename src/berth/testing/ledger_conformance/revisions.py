@@ -7,7 +7,15 @@ from dataclasses import replace
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Add, Cause, Committed, Free, Reallocate, Remove, Revise
+from berth.domain.ledger.write import (
+    Add,
+    Committed,
+    Free,
+    Reallocate,
+    RejectionCause,
+    Remove,
+    ReplaceProvider,
+)
 from berth.ports.ledger import Ledger
 from berth.testing.builders import (
     make_consumer,
@@ -35,7 +43,7 @@ def stocked(**totals: int) -> Provider:
 
 
 class RevisionTests(LedgerFixtures):
-    """What `Revise` does."""
+    """What `ReplaceProvider` does."""
 
     async def test_a_provider_is_replaced_and_its_generation_grows(self, ledger: Ledger) -> None:
         """All of it is replaced, but for what is used."""
@@ -53,7 +61,7 @@ class RevisionTests(LedgerFixtures):
             generation=77,
             used={VCPU: 5},
         )
-        version = await commit(ledger, (Revise(revised, generation=1),))
+        version = await commit(ledger, (ReplaceProvider(revised, generation=1),))
         expected = replace(revised, generation=2, used={VCPU: 1, "CUSTOM_X": 0})
         assert await ledger.get(Provider, HOST_1) == expected
         assert [one.event for one in await ledger.changes(version - 1)] == [expected]
@@ -61,41 +69,47 @@ class RevisionTests(LedgerFixtures):
     async def test_the_generation_grows_as_it_is_told(self, ledger: Ledger) -> None:
         """A rename raises nothing; without a generation whatever there is will do."""
         await commit(ledger, *make_fleet(1))
-        await commit(ledger, (Revise(replace(PROVIDER, name="other"), raises=0),))
+        await commit(ledger, (ReplaceProvider(replace(PROVIDER, name="other"), raises=0),))
         assert await generation_of(ledger) == 0
-        await commit(ledger, (Revise(PROVIDER),), (Revise(PROVIDER, generation=1),))
+        await commit(
+            ledger, (ReplaceProvider(PROVIDER),), (ReplaceProvider(PROVIDER, generation=1),)
+        )
         assert await generation_of(ledger) == 2
 
     async def test_another_generation_is_refused(self, ledger: Ledger) -> None:
         """Claims count, also those of the same batch; the refusal tells the generation."""
         await commit(ledger, *make_fleet(1))
-        first, second = await ledger.commit([(make_take(1),), (Revise(PROVIDER, generation=0),)])
+        first, second = await ledger.commit(
+            [(make_take(1),), (ReplaceProvider(PROVIDER, generation=0),)]
+        )
         assert isinstance(first, Committed)
-        late = await refused(ledger, (Revise(PROVIDER, generation=2),))
+        late = await refused(ledger, (ReplaceProvider(PROVIDER, generation=2),))
         for refusal in (as_refused(second), late):
             assert refusal.conflict
             assert not refusal.stale
             found = (refusal.cause, refusal.subject, refusal.actual)
-            assert found == (Cause.GENERATION, HOST_1, 1)
-        await commit(ledger, (Revise(PROVIDER, generation=1),))
+            assert found == (RejectionCause.GENERATION, HOST_1, 1)
+        await commit(ledger, (ReplaceProvider(PROVIDER, generation=1),))
 
     async def test_what_is_not_there_is_not_made(self, ledger: Ledger) -> None:
         """Who has it removed meanwhile is told so."""
-        refusal = await refused(ledger, (Revise(PROVIDER),))
+        refusal = await refused(ledger, (ReplaceProvider(PROVIDER),))
         assert refusal.conflict
-        assert (refusal.cause, refusal.subject) == (Cause.MISSING, HOST_1)
+        assert (refusal.cause, refusal.subject) == (RejectionCause.MISSING, HOST_1)
         await commit(ledger, (Add(PROVIDER),), (Remove(Kind.PROVIDER, HOST_1),))
-        assert (await refused(ledger, (Revise(PROVIDER, generation=0),))).cause is Cause.MISSING
+        assert (
+            await refused(ledger, (ReplaceProvider(PROVIDER, generation=0),))
+        ).cause is RejectionCause.MISSING
 
     async def test_a_class_in_use_is_not_left_out(self, ledger: Ledger) -> None:
         """The refusal names those in use; freed, they may go."""
         amounts = {VCPU: 1, MEMORY_MB: 64}
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=amounts)))
-        refusal = await refused(ledger, (Revise(stocked(DISK_GB=1)),))
+        refusal = await refused(ledger, (ReplaceProvider(stocked(DISK_GB=1)),))
         assert refusal.conflict
-        assert (refusal.cause, refusal.subject) == (Cause.IN_USE, HOST_1)
+        assert (refusal.cause, refusal.subject) == (RejectionCause.IN_USE, HOST_1)
         assert sorted(refusal.names) == [MEMORY_MB, VCPU]
-        await commit(ledger, (Free(make_consumer(1).uuid), Revise(stocked(DISK_GB=1))))
+        await commit(ledger, (Free(make_consumer(1).uuid), ReplaceProvider(stocked(DISK_GB=1))))
         provider = await ledger.get(Provider, HOST_1)
         assert provider is not None
         assert provider.inventories == {DISK_GB: Inventory(1)}
@@ -103,7 +117,7 @@ class RevisionTests(LedgerFixtures):
     async def test_less_than_is_used_may_be_there(self, ledger: Ledger) -> None:
         """An inventory may shrink below what is used, even to nothing."""
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=4)))
-        await commit(ledger, (Revise(stocked(VCPU=0)),))
+        await commit(ledger, (ReplaceProvider(stocked(VCPU=0)),))
         provider = await ledger.get(Provider, HOST_1)
         assert provider is not None
         assert (provider.used, provider.inventories) == ({VCPU: 4}, {VCPU: Inventory(0)})
@@ -115,15 +129,15 @@ class RevisionTests(LedgerFixtures):
         both = replace(child, inventories={VCPU: Inventory(8)})
         share = replace(make_share(1, seen=1), allocations={child.uuid: {VCPU: 4}})
         unit = (
-            Revise(both, generation=0),
+            ReplaceProvider(both, generation=0),
             Reallocate((share,)),
-            Revise(both),
-            Revise(stocked(DISK_GB=1), generation=1),
+            ReplaceProvider(both),
+            ReplaceProvider(stocked(DISK_GB=1), generation=1),
         )
         short = replace(share, allocations={child.uuid: {VCPU: 9}})
         before = await ledger.snapshot(0.0)
         assert (await refused(ledger, (unit[0], Reallocate((short,)), *unit[2:]))).shortages
-        assert (await refused(ledger, (unit[0], *unit[2:]))).cause is Cause.IN_USE
+        assert (await refused(ledger, (unit[0], *unit[2:]))).cause is RejectionCause.IN_USE
         assert await ledger.snapshot(0.0) == before
         await commit(ledger, unit)
         found = {one.uuid: one for one in await ledger.all(Provider)}
@@ -137,10 +151,10 @@ class RevisionTests(LedgerFixtures):
             await commit(ledger, put(make_share(number, on_1=1)))
             await commit(ledger, (Free(make_consumer(number).uuid),))
         assert await generation_of(ledger) == 3
-        await commit(ledger, (Revise(replace(PROVIDER, inventories={}), raises=0),))
+        await commit(ledger, (ReplaceProvider(replace(PROVIDER, inventories={}), raises=0),))
         assert await generation_of(ledger) == 3
-        await commit(ledger, (Revise(PROVIDER, generation=3),))
+        await commit(ledger, (ReplaceProvider(PROVIDER, generation=3),))
         await commit(ledger, put(make_share(1, on_1={DISK_GB: 1})))
         assert await generation_of(ledger) == 5
-        await commit(ledger, (Revise(stocked(DISK_GB=5), generation=5, raises=0),))
+        await commit(ledger, (ReplaceProvider(stocked(DISK_GB=5), generation=5, raises=0),))
         assert await generation_of(ledger) == 5

@@ -14,16 +14,16 @@ from berth.domain.ledger.change import Change, Usage
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import (
     Add,
-    Cause,
     Committed,
     Free,
     Guard,
-    HandOver,
+    Heartbeats,
     Put,
     Rejected,
+    RejectionCause,
     Remove,
-    Seen,
     Take,
+    TransferAllocations,
     Unit,
 )
 from berth.testing.builders import (
@@ -47,18 +47,18 @@ VM_1 = make_uuid("instance", 1)
 
 def judged(*units: Unit) -> WorkingSet:
     """Return books in which units were committed and written down."""
-    books = WorkingSet()
-    for outcome in apply_units(books, units):
+    working_set = WorkingSet()
+    for outcome in apply_units(working_set, units):
         assert isinstance(outcome, Committed)
-    books.settle()
-    return books
+    working_set.settle()
+    return working_set
 
 
 def test_a_batch_names_all_that_it_needs() -> None:
     """Claims need keys, consumers and providers; guarded writes the records they guard."""
     units: list[Unit] = [
         (make_take(1), Put(make_instance(1)), Put(make_decision(1))),
-        (Free("c-2"), Seen(("host-1",), 1.0), Add(make_flavor(7)), Guard("g", 1)),
+        (Free("c-2"), Heartbeats(("host-1",), 1.0), Add(make_flavor(7)), Guard("g", 1)),
         (Remove(Kind.PROVIDER, "p-3"), Remove(Kind.INSTANCE, "c-4"), Put(make_host(1))),
     ]
     assert required_keys(units) == RequiredKeys(
@@ -78,64 +78,76 @@ def test_a_batch_names_all_that_it_needs() -> None:
 def test_a_hand_over_needs_both_consumers_with_their_records() -> None:
     """What the giver holds names the providers, which the store knows alone."""
     taker = make_moving_consumer(1)
-    assert required_keys([(HandOver(VM_1, taker), Put(make_migration(1)))]) == RequiredKeys(
-        records={Kind.CONSUMER: {VM_1, taker.uuid}}, consumers={VM_1, taker.uuid}
-    )
+    assert required_keys(
+        [(TransferAllocations(VM_1, taker), Put(make_migration(1)))]
+    ) == RequiredKeys(records={Kind.CONSUMER: {VM_1, taker.uuid}}, consumers={VM_1, taker.uuid})
 
 
 def test_a_refused_hand_over_leaves_nothing_to_write_down() -> None:
     """Of several in a unit the earlier ones are undone, too, with what was taken in between."""
-    books = judged(*make_fleet(1, vcpus=2), (make_take(1),))
+    working_set = judged(*make_fleet(1, vcpus=2), (make_take(1),))
     taker, other = make_moving_consumer(1), make_moving_consumer(2)
     again = Take(Claim("again", (make_allocation(1),)))
-    unit: Unit = (HandOver(VM_1, taker), again, HandOver(VM_1, other), HandOver(VM_1, taker))
-    held = dict(books.held)
-    (outcome,) = apply_units(books, [unit])
-    assert outcome == Rejected(
-        conflict=f"consumer {VM_1!r} holds nothing", cause=Cause.NOT_HELD, subject=VM_1
+    unit: Unit = (
+        TransferAllocations(VM_1, taker),
+        again,
+        TransferAllocations(VM_1, other),
+        TransferAllocations(VM_1, taker),
     )
-    assert books.dirt == ChangeSet()
-    assert (books.held, books.consumers, books.rooms[HOST_1].used[VCPU]) == (held, {}, 1)
-    (outcome,) = apply_units(books, [unit[:3]])
+    held = dict(working_set.held)
+    (outcome,) = apply_units(working_set, [unit])
+    assert outcome == Rejected(
+        conflict=f"consumer {VM_1!r} holds nothing", cause=RejectionCause.NOT_HELD, subject=VM_1
+    )
+    assert working_set.change_set == ChangeSet()
+    assert (working_set.held, working_set.consumers, working_set.capacities[HOST_1].used[VCPU]) == (
+        held,
+        {},
+        1,
+    )
+    (outcome,) = apply_units(working_set, [unit[:3]])
     assert isinstance(outcome, Committed)
-    dirt = books.settle()
-    assert list(dirt.freed) == [VM_1]
-    assert list(dirt.taken) == [taker.uuid, VM_1, other.uuid]
-    assert {uuid for uuid, holding in books.held.items() if holding} == {taker.uuid, other.uuid}
+    change_set = working_set.settle()
+    assert list(change_set.freed) == [VM_1]
+    assert list(change_set.taken) == [taker.uuid, VM_1, other.uuid]
+    assert {uuid for uuid, holding in working_set.held.items() if holding} == {
+        taker.uuid,
+        other.uuid,
+    }
 
 
 def test_a_refused_unit_leaves_nothing_to_write_down() -> None:
     """The books after a refusal are the books before it, and so is what is dirty."""
-    books = judged(*make_fleet(1, vcpus=1), (make_take(1),))
+    working_set = judged(*make_fleet(1, vcpus=1), (make_take(1),))
     unit: Unit = (
         Free(VM_1),
         Put(make_provider(1, vcpus=9)),
         Put(make_service(1)),
         Remove(Kind.HOST, HOST_1),
-        Seen(("host-1",), 5.0),
+        Heartbeats(("host-1",), 5.0),
         make_take(2, amounts={VCPU: 10}),
     )
-    room, held = books.rooms[HOST_1], dict(books.held)
-    (outcome,) = apply_units(books, [unit])
+    capacity, held = working_set.capacities[HOST_1], dict(working_set.held)
+    (outcome,) = apply_units(working_set, [unit])
     assert isinstance(outcome, Rejected)
-    assert books.dirt == ChangeSet()
-    assert books.rooms[HOST_1] is room
-    assert room.used[VCPU] == 1
-    assert books.held == held
-    assert (Kind.HOST, HOST_1) in books.revisions
+    assert working_set.change_set == ChangeSet()
+    assert working_set.capacities[HOST_1] is capacity
+    assert capacity.used[VCPU] == 1
+    assert working_set.held == held
+    assert (Kind.HOST, HOST_1) in working_set.revisions
 
 
 def test_what_is_spent_is_netted_over_the_batch() -> None:
     """A batch that takes and frees writes down the difference, and the last holding."""
-    books = judged(*make_fleet(1), (make_take(1, amounts={VCPU: 4}),))
-    apply_units(books, [(Free(VM_1),), (make_take(2, amounts={VCPU: 3}),)])
-    dirt = books.settle()
-    assert books.spent(dirt) == [(HOST_1, VCPU, -1, 3)]
-    assert list(dirt.freed) == [VM_1]
-    assert list(dirt.taken) == [make_uuid("instance", 2)]
-    assert dirt.claimed == {"claim-2": 4}
+    working_set = judged(*make_fleet(1), (make_take(1, amounts={VCPU: 4}),))
+    apply_units(working_set, [(Free(VM_1),), (make_take(2, amounts={VCPU: 3}),)])
+    change_set = working_set.settle()
+    assert working_set.spent(change_set) == [(HOST_1, VCPU, -1, 3)]
+    assert list(change_set.freed) == [VM_1]
+    assert list(change_set.taken) == [make_uuid("instance", 2)]
+    assert change_set.claimed == {"claim-2": 4}
     zeros = {MEMORY_MB: 0, DISK_GB: 0}
-    assert dirt.changes == [
+    assert change_set.changes == [
         Change(3, Usage(HOST_1, {VCPU: 0, **zeros}, 1)),
         Change(4, Usage(HOST_1, {VCPU: 3, **zeros}, 2)),
     ]
@@ -143,11 +155,11 @@ def test_what_is_spent_is_netted_over_the_batch() -> None:
 
 def test_a_later_put_takes_the_place_of_a_heartbeat() -> None:
     """Of a heartbeat and a put of the same service only the later is written down."""
-    books = judged((Put(make_service(1)),))
-    apply_units(books, [(Seen(("host-1",), 5.0),), (Put(make_service(1)),)])
-    assert books.settle().seen == {}
-    apply_units(books, [(Put(make_service(1)),), (Seen(("host-1",), 5.0),)])
-    assert books.settle().seen == {"host-1": 5.0}
+    working_set = judged((Put(make_service(1)),))
+    apply_units(working_set, [(Heartbeats(("host-1",), 5.0),), (Put(make_service(1)),)])
+    assert working_set.settle().seen == {}
+    apply_units(working_set, [(Put(make_service(1)),), (Heartbeats(("host-1",), 5.0),)])
+    assert working_set.settle().seen == {"host-1": 5.0}
 
 
 def test_a_claim_on_one_provider_may_take_all_that_is_left() -> None:

@@ -7,7 +7,7 @@ import pytest
 from berth.adapters.ledger.engine.codec import decode_event, decode_json, encode, encode_event
 from berth.domain.compute.decision import Placement, ScoredHost
 from berth.domain.errors import LedgerError
-from berth.domain.ledger.change import Alive, Gone, Usage
+from berth.domain.ledger.change import HostsAlive, RecordRemoved, Usage
 from berth.domain.ledger.record import Kind
 from berth.domain.revising import revised
 from berth.testing.builders import make_decision, make_instance
@@ -17,8 +17,8 @@ def test_events_are_read_as_they_were_written() -> None:
     """Each kind of event that is no record comes back whole."""
     for kind, event in (
         ("usage", Usage("p", {"VCPU": 1})),
-        ("alive", Alive(("h",), 1.5)),
-        ("gone", Gone(Kind.HOST, "h")),
+        ("alive", HostsAlive(("h",), 1.5)),
+        ("gone", RecordRemoved(Kind.HOST, "h")),
     ):
         assert decode_event(kind, encode_event(event)) == event
 
@@ -28,11 +28,11 @@ def test_what_json_cannot_hold_is_refused() -> None:
     with pytest.raises(LedgerError, match="str"):
         encode("\ud800")
     for seconds in (float("nan"), float("inf")):
-        with pytest.raises(LedgerError, match="Alive"):
-            encode_event(Alive(("h",), seconds))
+        with pytest.raises(LedgerError, match="HostsAlive"):
+            encode_event(HostsAlive(("h",), seconds))
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+@pytest.state.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 def test_no_number_of_a_decision_is_lost(bad: float) -> None:
     """A score that is no number is refused wherever it stands: alone, first or last in a list."""
     scored = ScoredHost("h", "h", 1.0, ("W",), (1.0, 2.0), (1.0,), (1.0,))
@@ -65,5 +65,5 @@ def test_what_cannot_be_read_is_told() -> None:
 
 def test_what_only_a_newer_berth_keeps_is_passed_over() -> None:
     """Followers would not keep it anyhow, and its version is in the feed all the same."""
-    assert decode_event("comet", "{}") == Alive((), 0.0)
-    assert decode_event("gone", '{"kind": "comet", "key": "k"}') == Alive((), 0.0)
+    assert decode_event("comet", "{}") == HostsAlive((), 0.0)
+    assert decode_event("gone", '{"kind": "comet", "key": "k"}') == HostsAlive((), 0.0)

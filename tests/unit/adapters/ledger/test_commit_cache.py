@@ -8,20 +8,29 @@ from berth.adapters.ledger.sql.row_batch import row_batch_of
 from berth.adapters.ledger.wal.commit_cache import CommitCache, CommitNotice
 from berth.domain.ledger.change import Change
 from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Put, Remove, Seen, Unit
+from berth.domain.ledger.write import Heartbeats, Put, Remove, Unit
 from berth.testing.builders import make_decision, make_flavor, make_instance, make_service
 
 VM_1 = make_instance(1)
 
 
-def batch(books: WorkingSet, *units: Unit, epoch: int = 1, waits: bool = True) -> CommitNotice:
+def batch(
+    working_set: WorkingSet, *units: Unit, epoch: int = 1, waits: bool = True
+) -> CommitNotice:
     """Return the news of a batch, that waits to be posted or was written at once."""
-    before = books.version
-    apply_units(books, units)
-    dirt = books.settle()
-    page = row_batch_of(books, dirt, at_s=0.0, first=before + 1)
-    posted = 0 if waits else books.version
-    return CommitNotice(epoch, before, books.version, posted, dirt.changes, page if waits else None)
+    before = working_set.version
+    apply_units(working_set, units)
+    change_set = working_set.settle()
+    batch = row_batch_of(working_set, change_set, at_s=0.0, first=before + 1)
+    checkpointed = 0 if waits else working_set.version
+    return CommitNotice(
+        epoch,
+        before,
+        working_set.version,
+        checkpointed,
+        change_set.changes,
+        batch if waits else None,
+    )
 
 
 def versions(changes: list[Change] | None) -> list[int] | None:
@@ -31,9 +40,9 @@ def versions(changes: list[Change] | None) -> list[int] | None:
 
 def test_changes_are_told_from_any_version_on() -> None:
     """Batches are joined, and limits count versions."""
-    books, recent = WorkingSet(), CommitCache()
-    recent.hear(batch(books, (Put(make_flavor(1)),), (Put(make_flavor(2)),)))
-    recent.hear(batch(books, (Put(make_flavor(3)),)))
+    working_set, recent = WorkingSet(), CommitCache()
+    recent.add(batch(working_set, (Put(make_flavor(1)),), (Put(make_flavor(2)),)))
+    recent.add(batch(working_set, (Put(make_flavor(3)),)))
     assert versions(recent.changes(0, 1000)) == [1, 2, 3]
     assert versions(recent.changes(1, 1)) == [2]
     assert versions(recent.changes(2, 1000)) == [3]
@@ -42,83 +51,83 @@ def test_changes_are_told_from_any_version_on() -> None:
 
 def test_what_others_wrote_in_between_is_not_known() -> None:
     """News of another epoch begin anew: whoever is behind them has to read the file."""
-    books, recent = WorkingSet(), CommitCache()
-    recent.hear(batch(books, (Put(make_flavor(1)),)))
-    books.version = 4
-    recent.hear(batch(books, (Put(make_flavor(2)),), epoch=2))
+    working_set, recent = WorkingSet(), CommitCache()
+    recent.add(batch(working_set, (Put(make_flavor(1)),)))
+    working_set.version = 4
+    recent.add(batch(working_set, (Put(make_flavor(2)),), epoch=2))
     assert recent.changes(1, 1000) is None
     assert versions(recent.changes(4, 1000)) == [5]
 
 
 def test_very_old_changes_are_forgotten() -> None:
     """A follower far behind reads the file; the newest batch is kept, however large."""
-    books, recent = WorkingSet(), CommitCache()
-    recent.hear(batch(books, (Put(make_flavor(1)),)))
-    recent.hear(batch(books, *[(Put(make_flavor(2)),)] * 1100))
+    working_set, recent = WorkingSet(), CommitCache()
+    recent.add(batch(working_set, (Put(make_flavor(1)),)))
+    recent.add(batch(working_set, *[(Put(make_flavor(2)),)] * 1100))
     assert recent.changes(0, 10_000) is None
     assert len(recent.changes(1, 10_000) or ()) == 1100
 
 
 def test_records_are_found_until_they_are_posted() -> None:
     """What a page holds counts over the table, and what was removed is not there."""
-    books, recent = WorkingSet(), CommitCache()
-    recent.hear(batch(books, (Put(VM_1), Put(make_decision(1))), (Put(make_decision(2)),)))
-    recent.hear(batch(books, (Remove(Kind.DECISION, "req-2"),)))
+    working_set, recent = WorkingSet(), CommitCache()
+    recent.add(batch(working_set, (Put(VM_1), Put(make_decision(1))), (Put(make_decision(2)),)))
+    recent.add(batch(working_set, (Remove(Kind.DECISION, "req-2"),)))
     assert recent.get(Kind.INSTANCE, VM_1.uuid, None, 0) == replace(VM_1, revision=1)
     assert recent.get(Kind.DECISION, "req-1", None, 0) == make_decision(1)
     assert recent.get(Kind.DECISION, "req-2", make_decision(2), 0) is None
     assert recent.get(Kind.DECISION, "req-3", make_decision(3), 0) == make_decision(3)
-    recent.hear(CommitNotice(1, books.version, books.version, books.version))
+    recent.add(CommitNotice(1, working_set.version, working_set.version, working_set.version))
     assert recent.get(Kind.INSTANCE, VM_1.uuid, None, 0) is None
 
 
 def test_heartbeats_count_over_the_stored_service() -> None:
     """A service keeps what is stored of it, but for its last heartbeat."""
-    books, recent = WorkingSet(), CommitCache()
-    recent.hear(batch(books, (Put(make_service(1)),), waits=False))
+    working_set, recent = WorkingSet(), CommitCache()
+    recent.add(batch(working_set, (Put(make_service(1)),), waits=False))
     stored = make_service(1)
     assert recent.get(Kind.SERVICE, stored.host, stored, 0) == stored
-    recent.hear(batch(books, (Seen((stored.host,), 5.5),)))
+    recent.add(batch(working_set, (Heartbeats((stored.host,), 5.5),)))
     assert recent.get(Kind.SERVICE, stored.host, stored, 0) == replace(stored, last_seen_s=5.5)
 
 
 def test_pages_that_are_in_the_tables_by_now_do_not_count_over_them() -> None:
     """The tables may be ahead of the news: what they hold then is newer than any page."""
-    books, recent = WorkingSet(), CommitCache()
-    recent.hear(batch(books, (Put(VM_1),)))
-    recent.hear(batch(books, (Put(make_service(1)),), waits=False))
-    recent.hear(batch(books, (Seen((make_service(1).host,), 5.5),)))
+    working_set, recent = WorkingSet(), CommitCache()
+    recent.add(batch(working_set, (Put(VM_1),)))
+    recent.add(batch(working_set, (Put(make_service(1)),), waits=False))
+    recent.add(batch(working_set, (Heartbeats((make_service(1).host,), 5.5),)))
     newer, service = replace(VM_1, name="newer", revision=2), make_service(1, last_seen_s=9.0)
-    assert recent.get(Kind.INSTANCE, VM_1.uuid, newer, books.version) == newer
-    assert recent.get(Kind.INSTANCE, VM_1.uuid, None, books.version) is None
-    assert recent.get(Kind.SERVICE, service.host, service, books.version) == service
+    assert recent.get(Kind.INSTANCE, VM_1.uuid, newer, working_set.version) == newer
+    assert recent.get(Kind.INSTANCE, VM_1.uuid, None, working_set.version) is None
+    assert recent.get(Kind.SERVICE, service.host, service, working_set.version) == service
 
 
 def test_pages_that_were_looked_into_are_forgotten_when_they_are_posted() -> None:
     """Only what came after stays, so that memory does not grow with the ledger."""
-    books, recent = WorkingSet(), CommitCache()
-    recent.hear(batch(books, (Put(VM_1),)))
-    recent.hear(batch(books, (Put(make_decision(1)),)))
+    working_set, recent = WorkingSet(), CommitCache()
+    recent.add(batch(working_set, (Put(VM_1),)))
+    recent.add(batch(working_set, (Put(make_decision(1)),)))
     assert recent.get(Kind.INSTANCE, VM_1.uuid, None, 0) is not None
-    recent.hear(CommitNotice(1, books.version, books.version, 1))
+    recent.add(CommitNotice(1, working_set.version, working_set.version, 1))
     assert recent.get(Kind.INSTANCE, VM_1.uuid, None, 0) is None
     assert recent.get(Kind.DECISION, "req-1", None, 0) == make_decision(1)
 
 
 def test_a_batch_that_changed_nothing_leaves_no_gap() -> None:
     """Refusals have no version, so what follows joins what came before."""
-    books, recent = WorkingSet(), CommitCache()
-    recent.hear(batch(books, (Put(make_flavor(1)),)))
-    recent.hear(CommitNotice(1, books.version, books.version, 0))
-    recent.hear(batch(books, (Put(make_flavor(2)),)))
+    working_set, recent = WorkingSet(), CommitCache()
+    recent.add(batch(working_set, (Put(make_flavor(1)),)))
+    recent.add(CommitNotice(1, working_set.version, working_set.version, 0))
+    recent.add(batch(working_set, (Put(make_flavor(2)),)))
     assert versions(recent.changes(0, 1000)) == [1, 2]
 
 
 def test_a_page_that_was_posted_with_its_batch_is_not_kept() -> None:
     """Whether the news begin an epoch or not; the table has what it holds."""
-    books, recent = WorkingSet(), CommitCache()
+    working_set, recent = WorkingSet(), CommitCache()
     for number, epoch in ((1, 1), (2, 1), (3, 2)):
-        news = batch(books, (Put(make_decision(number)),), epoch=epoch)
-        recent.hear(replace(news, posted=news.version))
+        news = batch(working_set, (Put(make_decision(number)),), epoch=epoch)
+        recent.add(replace(news, checkpointed=news.version))
         assert recent.get(Kind.DECISION, f"req-{number}", None, 0) is None
         assert versions(recent.changes(news.before, 1000)) == [number]

@@ -21,7 +21,7 @@ from berth.domain.compute.instance import Instance
 from berth.domain.errors import LedgerError
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Committed, Free, Guard, Put, Remove, Seen, Unit
+from berth.domain.ledger.write import Committed, Free, Guard, Heartbeats, Put, Remove, Unit
 from berth.testing.builders import (
     make_decision,
     make_fleet,
@@ -38,22 +38,22 @@ VM_1 = make_instance(1)
 
 def written(*units: Unit, before: tuple[Unit, ...] = ()) -> RowBatch:
     """Return what units write down after others were written down before."""
-    books = WorkingSet()
-    apply_units(books, before)
-    books.settle()
-    first = books.version + 1
-    assert all(isinstance(outcome, Committed) for outcome in apply_units(books, units))
-    return row_batch_of(books, books.settle(), at_s=1000.0, first=first)
+    working_set = WorkingSet()
+    apply_units(working_set, before)
+    working_set.settle()
+    first = working_set.version + 1
+    assert all(isinstance(outcome, Committed) for outcome in apply_units(working_set, units))
+    return row_batch_of(working_set, working_set.settle(), at_s=1000.0, first=first)
 
 
 def test_rows_have_a_value_for_each_column_of_their_table() -> None:
     """In the order of the columns, as they are written by position."""
-    sheets = written(*make_fleet(), (make_take(1), Guard("g", 9), Put(VM_1), Put(make_decision(1))))
-    for name, rows in [*sheets.upserts.items(), *sheets.inserts.items()]:
+    batch = written(*make_fleet(), (make_take(1), Guard("g", 9), Put(VM_1), Put(make_decision(1))))
+    for name, rows in [*batch.upserts.items(), *batch.inserts.items()]:
         assert rows
         assert {len(row) for row in rows} == {len(schema.metadata.tables[name].columns)}
     columns = [column.name for column in schema.instances.columns]
-    row = dict(zip(columns, sheets.upserts[schema.instances.name][0], strict=True))
+    row = dict(zip(columns, batch.upserts[schema.instances.name][0], strict=True))
     assert row["uuid"] == VM_1.uuid
     assert row["status"] == "BUILD"
     assert row["is_live"] is True
@@ -63,9 +63,9 @@ def test_rows_have_a_value_for_each_column_of_their_table() -> None:
 
 def test_a_record_and_what_the_feed_tells_of_it_are_the_same_text() -> None:
     """It is encoded once; the feed numbers the changes of a version from 0."""
-    sheets = written((make_take(1), Put(VM_1), Put(make_decision(1))), before=(*make_fleet(),))
-    (stored,) = sheets.upserts[schema.instances.name]
-    told, used = sheets.inserts[CHANGES]
+    batch = written((make_take(1), Put(VM_1), Put(make_decision(1))), before=(*make_fleet(),))
+    (stored,) = batch.upserts[schema.instances.name]
+    told, used = batch.inserts[CHANGES]
     assert told[:3] == (2, 0, "instance")
     assert told[3] is stored[-1]
     assert used[:3] == (2, 1, "usage")
@@ -75,53 +75,53 @@ def test_a_record_and_what_the_feed_tells_of_it_are_the_same_text() -> None:
 def test_every_state_is_told_and_only_the_last_is_stored() -> None:
     """An instance that changes twice in a batch has one row and two changes."""
     again = replace(VM_1, name="again", revision=1)
-    sheets = written((Put(VM_1),), (Put(again),))
-    (stored,) = sheets.upserts[schema.instances.name]
-    first, last = sheets.inserts[CHANGES]
+    batch = written((Put(VM_1),), (Put(again),))
+    (stored,) = batch.upserts[schema.instances.name]
+    first, last = batch.inserts[CHANGES]
     assert last[3] == stored[-1]
     assert first[3] != last[3]
-    assert sheets.born == {VM_1.uuid}
+    assert batch.born == {VM_1.uuid}
 
 
 def test_what_is_taken_and_freed_in_one_batch_is_not_inserted() -> None:
     """Freeing comes first when it is written down, so no row may come after it."""
-    sheets = written((make_take(1),), (Free(VM_1.uuid),), before=(*make_fleet(),))
-    assert sheets.inserts[ALLOCATIONS] == []
-    assert sheets.freed == [VM_1.uuid]
-    assert sheets.spent == [(HOST_1, VCPU, 0, 0)]
-    assert sheets.generations == [1]
-    assert sheets.inserts[CLAIM_KEYS] == [("claim-1", 2, 1000.0)]
+    batch = written((make_take(1),), (Free(VM_1.uuid),), before=(*make_fleet(),))
+    assert batch.inserts[ALLOCATIONS] == []
+    assert batch.freed == [VM_1.uuid]
+    assert batch.spent == [(HOST_1, VCPU, 0, 0)]
+    assert batch.generations == [1]
+    assert batch.inserts[CLAIM_KEYS] == [("claim-1", 2, 1000.0)]
 
 
 def test_a_provider_is_written_with_what_is_used_at_the_end() -> None:
     """Its inventories are replaced as a whole, also by a claim that comes after it."""
-    sheets = written(*make_fleet(), (make_take(1),))
-    used = {row[1]: row[-2:] for row in sheets.inserts[INVENTORIES]}
+    batch = written(*make_fleet(), (make_take(1),))
+    used = {row[1]: row[-2:] for row in batch.inserts[INVENTORIES]}
     assert used[VCPU] == (1, 1)
-    assert sheets.emptied == [HOST_1]
-    assert sheets.spent == []
+    assert batch.emptied == [HOST_1]
+    assert batch.spent == []
 
 
 def test_what_was_put_and_removed_is_removed() -> None:
     """It may have been there before the batch."""
-    sheets = written((Put(make_decision(1)),), (Remove(Kind.DECISION, "req-1"),))
-    assert sheets.removed == {Kind.DECISION: ["req-1"]}
-    assert not sheets.upserts
+    batch = written((Put(make_decision(1)),), (Remove(Kind.DECISION, "req-1"),))
+    assert batch.removed == {Kind.DECISION: ["req-1"]}
+    assert not batch.upserts
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.state.parametrize("bad", [math.nan, math.inf])
 def test_no_heartbeat_is_written_that_could_not_be_read(bad: float) -> None:
     """Every snapshot would fail on it for ever."""
     with pytest.raises(LedgerError):
-        written((Seen(("host-1",), bad),), before=((Put(make_service(1)),),))
+        written((Heartbeats(("host-1",), bad),), before=((Put(make_service(1)),),))
     with pytest.raises(LedgerError):
         written((Put(make_service(1, last_seen_s=bad)),))
 
 
 def test_capacity_is_written_beside_what_it_is_made_of() -> None:
     """SQL checks it again, and knows no ratios."""
-    sheets = written((Put(make_provider(1, vcpus=9)),))
+    batch = written((Put(make_provider(1, vcpus=9)),))
     columns = [column.name for column in schema.inventories.columns]
-    rows = [dict(zip(columns, row, strict=True)) for row in sheets.inserts[INVENTORIES]]
+    rows = [dict(zip(columns, row, strict=True)) for row in batch.inserts[INVENTORIES]]
     (vcpus,) = [row for row in rows if row["resource_class"] == VCPU]
     assert (vcpus["total"], vcpus["capacity"], vcpus["used"]) == (9, 9, 0)

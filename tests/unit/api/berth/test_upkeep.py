@@ -6,7 +6,7 @@ import pytest
 
 from berth.domain.compute.host import Service
 from berth.domain.compute.migration import Migration, Stage
-from berth.domain.ledger.write import Committed, HandOver, Put, Take
+from berth.domain.ledger.write import Committed, Put, Take, TransferAllocations
 from berth.testing.builders import make_claim, make_migration, make_moving_consumer, make_uuid
 from tests.unit.api.cloud import Stack
 
@@ -55,7 +55,7 @@ async def left_behind(stack: Stack) -> Migration:
     claim = replace(claim, allocations=(replace(allocation, provider_uuid=host["uuid"]),))
     service = await stack.ledger.get(Service, "host-0")
     assert service is not None
-    moving = HandOver(make_uuid("instance", 3), make_moving_consumer())
+    moving = TransferAllocations(make_uuid("instance", 3), make_moving_consumer())
     (done,) = await stack.ledger.commit(
         [(Take(claim), moving, Put(left), Put(replace(service, forced_down=True)))]
     )

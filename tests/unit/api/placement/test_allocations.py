@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from berth.adapters.ledger.memory import MemoryLedger
-from berth.domain.inventory.allocation import Holding
-from berth.domain.ledger.write import Reallocate, Share
+from berth.domain.inventory.allocation import ConsumerAllocations
+from berth.domain.ledger.write import ConsumerUpdate, Reallocate
 from berth.services.replica.follower import Follower
 from tests.unit.api.placement.world import Json, World, claim, consumer, parts_on, refusal
 
@@ -257,12 +257,12 @@ class BusyLedger(MemoryLedger):
     left = 0
     follower: Follower | None = None
 
-    async def holding(self, consumer_uuid: str) -> Holding | None:
+    async def consumer_allocations(self, consumer_uuid: str) -> ConsumerAllocations | None:
         """Read what is old by the time it is returned."""
         found = await super().holding(consumer_uuid)
         if self.left and found is not None and self.follower is not None:
             self.left -= 1
-            share = Share(found.consumer, found.allocations, is_checked=False)
+            share = ConsumerUpdate(found.consumer, found.allocations, is_checked=False)
             await self.commit([(Reallocate((share,)),)])
             await self.follower.catch_up()
         return found

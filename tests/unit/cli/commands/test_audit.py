@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from berth.domain.ledger.discrepancy import (
-    Audited,
     AuditReport,
+    AuditScope,
     Discrepancy,
     DiscrepancyCode,
-    Mend,
-    Mended,
+    Repair,
+    RepairOutcome,
 )
 from berth.domain.ledger.record import Kind
 from tests.unit.cli.cloud import Cloud
@@ -27,12 +27,12 @@ ORPHAN = Discrepancy(
     advice="`berth audit --fix` frees it",
     host="h1",
     lost={"VCPU": 2},
-    mend=Mend.FREE,
+    mend=Repair.FREE,
 )
-CLEAN = AuditReport(9, 1.0, Audited(3, 3, 2, 0, 2, 0), (), {})
+CLEAN = AuditReport(9, 1.0, AuditScope(3, 3, 2, 0, 2, 0), (), {})
 FOUND = replace(CLEAN, discrepancies=(ORPHAN,), lost={"VCPU": 2}, others_total=4)
 MENDED = replace(
-    CLEAN, discrepancies=(replace(ORPHAN, outcome=Mended("freed VCPU 2 in version 10", 10)),)
+    CLEAN, discrepancies=(replace(ORPHAN, outcome=RepairOutcome("freed VCPU 2 in version 10", 10)),)
 )
 HALF = replace(MENDED, discrepancies=(*MENDED.discrepancies, ORPHAN), is_cut=True)
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from berth.domain.compute.host import HostNotice
-from berth.domain.ledger.discrepancy import Audited, AuditReport
+from berth.domain.ledger.discrepancy import AuditReport, AuditScope
 from tests.unit.cli.cloud import Cloud
 from tests.unit.cli.conftest import Run
 
@@ -86,7 +86,7 @@ def test_what_agents_have_mended_is_no_fault(run: Run, cloud: Cloud) -> None:
     """It is told with its time, and the audit ends with 0; one host can be asked for."""
     note = HostNotice("orphaned_allocation", "i-1", "instance i-1 was deleted; freed VCPU 1", 0.0)
     report = replace(
-        AuditReport(9, 1.0, Audited(3, 3, 2, 0, 2, 0), (), {}), mended_by_agents={"h1": (note,)}
+        AuditReport(9, 1.0, AuditScope(3, 3, 2, 0, 2, 0), (), {}), mended_by_agents={"h1": (note,)}
     )
     cloud.fixed["GET", "/berth/v1/audit"] = (200, msgspec.to_builtins(report))
     ended = run("audit", "--host", "h1")

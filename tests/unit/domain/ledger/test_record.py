@@ -36,7 +36,7 @@ RECORDS: dict[Kind, tuple[Record, str]] = {
     Kind.ACTION: (make_action(3), f"{make_uuid('instance', 1)} req-3"),
     Kind.QUOTA: (Quota("p", instances=3), "p"),
     Kind.ZONE: (Zone(7, "west", "http://west"), "7"),
-    Kind.ERRAND: (Errand("i", 7, ErrandStage.THERE, "p", "u", "r", "req"), "i"),
+    Kind.REMOTE_INSTANCE: (Errand("i", 7, ErrandStage.THERE, "p", "u", "r", "req"), "i"),
     Kind.DECISION: (Decision("req-1", Verdict.PLACED, "p", "h", "d", 0, 0, 0.0, 0), "req-1"),
 }
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.request import Request
-from berth.domain.ledger.change import Gone
+from berth.domain.ledger.change import RecordRemoved
 from berth.domain.ledger.record import Kind
 from berth.scheduling.filters import fits_resources, in_tenant_aggregate, in_zone_aggregate
 from berth.scheduling.rules.dedicated_aggregates import (
@@ -61,5 +61,5 @@ def test_an_engine_notices_an_aggregate_without_hosts() -> None:
     assert is_placed(hosts)
     apply_event(hosts, BOTH)
     assert not is_placed(hosts)
-    apply_event(hosts, Gone(Kind.AGGREGATE, "7"))
+    apply_event(hosts, RecordRemoved(Kind.AGGREGATE, "7"))
     assert is_placed(hosts)

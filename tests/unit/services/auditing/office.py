@@ -3,7 +3,7 @@
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.ledger.discrepancy import AuditAges, AuditReport, Discrepancy, DiscrepancyCode
-from berth.domain.ledger.write import Put, Seen
+from berth.domain.ledger.write import Heartbeats, Put
 from berth.domain.revising import revised
 from berth.ports.ledger import Ledger
 from berth.services.auditing import Auditing
@@ -64,7 +64,7 @@ class Office:
     async def beat(self) -> None:
         """Have the agents of all hosts be alive now."""
         names = tuple(service.host for service in await self.ledger.all(Service))
-        await self.ledger.write(Seen(names, self.desk.clock.now_s()))
+        await self.ledger.write(Heartbeats(names, self.desk.clock.now_s()))
         await self.desk.follower.catch_up()
 
     async def get(self, uuid: str) -> Instance:

@@ -5,7 +5,7 @@ import pytest
 from berth.domain.compute.instance import Status, Task
 from berth.domain.compute.migration import Stage
 from berth.domain.ledger.discrepancy import DiscrepancyCode
-from berth.domain.ledger.write import HandOver, Put, Reallocate
+from berth.domain.ledger.write import Put, Reallocate, TransferAllocations
 from berth.domain.revising import revised
 from berth.testing.builders import (
     make_instance,
@@ -77,7 +77,7 @@ async def test_what_an_ended_move_holds_is_freed() -> None:
     vm = await office.place()
     await office.ledger.write(
         Put(revised(make_migration(7), stage=Stage.CONFIRMED)),
-        HandOver(vm.uuid, make_moving_consumer(7)),
+        TransferAllocations(vm.uuid, make_moving_consumer(7)),
         make_take(1, amounts=FULL),
     )
     await office.write_instance(vm, host="host-1", node="host-1")
@@ -86,7 +86,7 @@ async def test_what_an_ended_move_holds_is_freed() -> None:
     assert found.key == make_uuid("migration", 7)
     assert "the move 7 of" in found.text
     assert found.is_mended
-    assert await office.ledger.holding(vm.uuid) is not None
+    assert await office.ledger.consumer_allocations(vm.uuid) is not None
 
 
 async def test_nobody_knows_how_old_a_stranger_is() -> None:

@@ -8,7 +8,7 @@ from berth.domain.compute.instance import Fault, Instance, Status, Task
 from berth.domain.compute.migration import Migration, MoveKind, Place, Stage
 from berth.domain.ledger.discrepancy import DiscrepancyCode
 from berth.domain.ledger.record import Kind, PendingRequest
-from berth.domain.ledger.write import Free, HandOver, Put, Remove
+from berth.domain.ledger.write import Free, Put, Remove, TransferAllocations
 from berth.domain.revising import revised
 from berth.testing.builders import (
     make_flavor,
@@ -39,7 +39,7 @@ async def moving(office: Office, stage: Stage, **changes: object) -> tuple[Insta
         updated_at_s=now_s,
     )
     await office.ledger.write(
-        HandOver(vm.uuid, make_moving_consumer()),
+        TransferAllocations(vm.uuid, make_moving_consumer()),
         make_take(1, on=3 - here, amounts=FULL),
         Put(migration),
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from berth.domain.compute.instance import Status
-from berth.domain.inventory.allocation import Allocation, Holding
+from berth.domain.inventory.allocation import Allocation, ConsumerAllocations
 from berth.domain.ledger.change import Snapshot
 from berth.domain.ledger.write import Free, Put, Take
 from berth.domain.revising import revised
@@ -82,7 +82,7 @@ async def test_a_host_that_never_stands_still_gives_no_false_alarm() -> None:
         await busy.happen()
     holders = office.ledger.holders
 
-    async def then_more(provider_uuid: str) -> list[Holding]:
+    async def then_more(provider_uuid: str) -> list[ConsumerAllocations]:
         found = await holders(provider_uuid)
         await busy.happen()
         await office.desk.follower.catch_up()

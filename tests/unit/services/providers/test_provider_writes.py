@@ -9,7 +9,16 @@ from berth.domain.errors import ConflictError
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import StandardNames
 from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Add, Cause, Guard, Outcome, Put, Rejected, Remove, Unit
+from berth.domain.ledger.write import (
+    Add,
+    Guard,
+    Outcome,
+    Put,
+    Rejected,
+    RejectionCause,
+    Remove,
+    Unit,
+)
 from berth.services.providers.provider_writes import Revised, Revising, save_decided, stored
 from berth.services.providers.refusals import RefusedError, Why
 from berth.services.replica.follower import Follower
@@ -78,12 +87,12 @@ async def test_somebody_must_give_up_at_last() -> None:
 @pytest.mark.parametrize(
     ("cause", "why"),
     [
-        (Cause.MISSING, Why.NO_PROVIDER),
-        (Cause.GENERATION, Why.GENERATION),
-        (Cause.IN_USE, Why.INVENTORY_IN_USE),
+        (RejectionCause.MISSING, Why.NO_PROVIDER),
+        (RejectionCause.GENERATION, Why.GENERATION),
+        (RejectionCause.IN_USE, Why.INVENTORY_IN_USE),
     ],
 )
-async def test_a_refusal_with_a_cause_is_told_at_once(cause: Cause, why: Why) -> None:
+async def test_a_refusal_with_a_cause_is_told_at_once(cause: RejectionCause, why: Why) -> None:
     """With whom it is about."""
     refusal = Rejected(conflict="no", cause=cause, subject="p", names=("VCPU",))
     with pytest.raises(RefusedError) as raised:

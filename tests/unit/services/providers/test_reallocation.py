@@ -9,7 +9,7 @@ from berth.domain.errors import ConflictError
 from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.domain.ledger.write import Put, Share
+from berth.domain.ledger.write import ConsumerUpdate, Put
 from berth.services.providers.reallocation import AllocationRefusedError, AllocationRule
 from berth.testing.builders import make_provider, make_uuid
 from tests.unit.services.placement_desk import PlacementDesk, dump, share
@@ -36,7 +36,7 @@ async def desk() -> PlacementDesk:
     return desk
 
 
-async def refusal(desk: PlacementDesk, *shares: Share) -> AllocationRefusedError:
+async def refusal(desk: PlacementDesk, *shares: ConsumerUpdate) -> AllocationRefusedError:
     """Return why shares are refused, and check that nothing was changed by it."""
     before = await dump(desk.ledger)
     with pytest.raises(AllocationRefusedError) as refused:
@@ -161,5 +161,5 @@ async def test_many_claims_of_one_provider_at_once() -> None:
     for one in (desk, second):
         provider = await one.provider()
         assert (provider.used[VCPU], provider.generation) == (200, 200)
-    assert len(await desk.ledger.holders(HOST)) == 200
+    assert len(await desk.ledger.provider_consumers(HOST)) == 200
     assert (await refusal(desk, share(200))).rule is AllocationRule.CAPACITY

@@ -9,7 +9,16 @@ import pytest
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, ResourceClass
 from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Add, Guard, Put, Reallocate, Remove, Revise, Share, Unit
+from berth.domain.ledger.write import (
+    Add,
+    ConsumerUpdate,
+    Guard,
+    Put,
+    Reallocate,
+    Remove,
+    ReplaceProvider,
+    Unit,
+)
 from berth.services.providers.provider_writes import class_guard
 from berth.services.providers.reallocation import AllocationRefusedError, AllocationRule
 from berth.services.providers.refusals import RefusedError, Why
@@ -38,7 +47,9 @@ async def desk() -> PlacementDesk:
     return desk
 
 
-def moved(number: int, host: Mapping[str, int], part: Mapping[str, int], seen: int = 1) -> Share:
+def moved(
+    number: int, host: Mapping[str, int], part: Mapping[str, int], seen: int = 1
+) -> ConsumerUpdate:
     """Return what a consumer holds of the host and of the part."""
     both = {HOST: host, PART: part}
     return replace(
@@ -76,7 +87,7 @@ async def test_generations_are_raised_step_by_step(desk: PlacementDesk) -> None:
 
 
 async def refusal(
-    desk: PlacementDesk, wanted: Inventories, shares: Sequence[Share] = MOVED
+    desk: PlacementDesk, wanted: Inventories, shares: Sequence[ConsumerUpdate] = MOVED
 ) -> Exception:
     """Return why a reshape is refused, and check that nothing of it happened."""
     before = await dump(desk.ledger)
@@ -122,7 +133,7 @@ async def test_inventories_that_cannot_be(
     ],
 )
 async def test_allocations_that_cannot_be(
-    desk: PlacementDesk, shares: Sequence[Share], rule: AllocationRule
+    desk: PlacementDesk, shares: Sequence[ConsumerUpdate], rule: AllocationRule
 ) -> None:
     """After the inventories of the first step, and told as for any other claim."""
     error = await refusal(desk, TO_PART, shares)
@@ -150,7 +161,7 @@ async def test_any_step_that_fails_undoes_those_before(desk: PlacementDesk, plac
     await desk.reshaping.reshape(TO_PART, MOVED)
     desk.ledger.before_commit = None
     (unit,) = units
-    steps = [write for write in unit if isinstance(write, Revise | Reallocate)]
+    steps = [write for write in unit if isinstance(write, ReplaceProvider | Reallocate)]
     assert len(steps) == 5
     fresh = PlacementDesk()
     host = Provider(HOST, "host", None, 0, inventories(VCPU=8, DISK_GB=100))

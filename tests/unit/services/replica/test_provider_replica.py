@@ -2,7 +2,7 @@
 
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import VCPU, Inventory, ResourceClass, StandardNames, Trait
-from berth.domain.ledger.change import Alive, Change, Gone, Snapshot, Usage
+from berth.domain.ledger.change import Change, HostsAlive, RecordRemoved, Snapshot, Usage
 from berth.domain.ledger.record import Kind
 from berth.services.replica.provider_replica import ProviderReplica
 
@@ -38,7 +38,7 @@ def test_events_are_taken_in() -> None:
             Change(1, ResourceClass("CUSTOM_A", 1)),
             Change(1, Trait("CUSTOM_B", 1)),
             Change(2, Usage("u", {VCPU: 3}, 5)),
-            Change(3, Alive((), 0.0)),
+            Change(3, HostsAlive((), 0.0)),
         ]
     )
     row = replica.table.row_of("u")
@@ -49,10 +49,10 @@ def test_events_are_taken_in() -> None:
     assert replica.vocabulary.is_trait("CUSTOM_B")
     replica.apply(
         [
-            Change(4, Gone(Kind.PROVIDER, "u")),
-            Change(4, Gone(Kind.RESOURCE_CLASS, "CUSTOM_A")),
-            Change(4, Gone(Kind.TRAIT, "CUSTOM_B")),
-            Change(4, Gone(Kind.HOST, "u")),
+            Change(4, RecordRemoved(Kind.PROVIDER, "u")),
+            Change(4, RecordRemoved(Kind.RESOURCE_CLASS, "CUSTOM_A")),
+            Change(4, RecordRemoved(Kind.TRAIT, "CUSTOM_B")),
+            Change(4, RecordRemoved(Kind.HOST, "u")),
         ]
     )
     assert replica.table.row_of("u") is None

@@ -6,7 +6,7 @@ import pytest
 
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.inventory.resources import VCPU
-from berth.domain.ledger.change import Alive, Change, Gone, Snapshot, Usage
+from berth.domain.ledger.change import Change, HostsAlive, RecordRemoved, Snapshot, Usage
 from berth.domain.ledger.record import Kind, Record
 from berth.services.replica.replica import Hold, Replica
 from berth.tables.host.feed import resident_of
@@ -66,7 +66,9 @@ def replica() -> Replica:
     return replica
 
 
-def tell(replica: Replica, version: int, *events: Record | Usage | Alive | Gone) -> None:
+def tell(
+    replica: Replica, version: int, *events: Record | Usage | HostsAlive | RecordRemoved
+) -> None:
     """Apply one version with these events."""
     replica.apply([Change(version, event) for event in events])
 
@@ -240,7 +242,7 @@ def test_settling_what_the_feed_has_passed_ends_the_hold(replica: Replica) -> No
 def test_a_hold_outlives_the_removal_of_its_host(replica: Replica) -> None:
     """While the host is away nothing counts; when it is back the hold counts again."""
     replica.hold(HOLD)
-    tell(replica, 6, Gone(Kind.HOST, HOST_1), Gone(Kind.PROVIDER, HOST_1))
+    tell(replica, 6, RecordRemoved(Kind.HOST, HOST_1), RecordRemoved(Kind.PROVIDER, HOST_1))
     assert replica.held == 1
     tell(replica, 7, make_provider(1), make_host(1))
     assert counts(replica) == (3, 1, 1)
@@ -253,7 +255,7 @@ def test_a_hold_outlives_the_removal_of_its_host(replica: Replica) -> None:
 def test_a_hold_released_while_its_host_is_away_is_gone(replica: Replica) -> None:
     """The host comes back empty."""
     replica.hold(HOLD)
-    tell(replica, 6, Gone(Kind.HOST, HOST_1), Gone(Kind.PROVIDER, HOST_1))
+    tell(replica, 6, RecordRemoved(Kind.HOST, HOST_1), RecordRemoved(Kind.PROVIDER, HOST_1))
     replica.release(VM)
     tell(replica, 7, make_provider(1), make_host(1))
     assert counts(replica) == (0, 0, 0)
@@ -273,6 +275,6 @@ def test_flavors_and_pending_requests_follow_the_feed(replica: Replica) -> None:
     tell(replica, 6, make_flavor(1), make_pending_request(1))
     assert (list(replica.flavors), list(replica.pending)) == (["1"], ["req-1"])
     assert replica.pending_came.is_set()
-    tell(replica, 7, Gone(Kind.FLAVOR, "1"), Gone(Kind.PENDING_REQUEST, "req-1"))
+    tell(replica, 7, RecordRemoved(Kind.FLAVOR, "1"), RecordRemoved(Kind.PENDING_REQUEST, "req-1"))
     assert (replica.flavors, replica.pending) == ({}, {})
     assert replica.hosts.version == 7

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from berth.domain.compute.instance import Fault, Instance, Status, Task
-from berth.domain.ledger.change import Change, Event, Gone, Snapshot
+from berth.domain.ledger.change import Change, Event, RecordRemoved, Snapshot
 from berth.domain.ledger.record import Kind
 from berth.services.telemetry.change_notifications import ChangeNotifications
 from berth.testing.builders import make_flavor, make_host, make_instance, make_service
@@ -70,7 +70,7 @@ def test_hosts_are_told_when_they_change() -> None:
     """Agents that report the same again are no news, nor are heartbeats."""
     host = make_host()
     changed = replace(host, hypervisor_version=2)
-    gone = Gone(Kind.HOST, host.uuid)
+    gone = RecordRemoved(Kind.HOST, host.uuid)
     notices = following(host, host, changed, gone, gone, make_flavor(), make_service())
     assert notices.events == ["host.create", "host.update", "host.delete"]
 

@@ -9,7 +9,7 @@ from berth.domain.compute.instance import Instance
 from berth.domain.compute.quota import Footprint
 from berth.domain.compute.request import Request
 from berth.domain.errors import UnavailableError
-from berth.domain.ledger.write import Within
+from berth.domain.ledger.write import QuotaCheck
 from berth.domain.zones.offer import OnGone
 from berth.domain.zones.zone import Errand, Zone, ZoneInfo
 from berth.domain.zones.zone_orders import (
@@ -217,10 +217,10 @@ class House:
         )
         self.near.houses[self.name] = self
 
-    def within(self, project_id: str) -> Within | None:
+    def within(self, project_id: str) -> QuotaCheck | None:
         """Return what keeps a project within its limits."""
         limits = self.limits.get(project_id)
-        return None if limits is None else Within(project_id, limits)
+        return None if limits is None else QuotaCheck(project_id, limits)
 
     def active(self) -> Sequence[Zone]:
         """Return the children that may be asked."""

@@ -88,7 +88,7 @@ async def test_they_are_deleted_by_now() -> None:
     first = await root.desk.instances.create(ORDER)
     stop()
     for errand in await root.desk.ledger.all(Errand):
-        await root.desk.ledger.write(Remove(Kind.ERRAND, errand.instance_uuid))
+        await root.desk.ledger.write(Remove(Kind.REMOTE_INSTANCE, errand.instance_uuid))
     assert uuids(await root.desk.instances.create(ORDER)) == uuids(first)
     await check_nothing_new(root)
 
@@ -102,7 +102,7 @@ async def test_each_by_itself(*, is_deleted: bool) -> None:
     await take_up(root)
     if is_deleted:
         for errand in await root.desk.ledger.all(Errand):
-            await root.desk.ledger.write(Remove(Kind.ERRAND, errand.instance_uuid))
+            await root.desk.ledger.write(Remove(Kind.REMOTE_INSTANCE, errand.instance_uuid))
     assert uuids(await root.desk.instances.create(order)) == uuids(first)
     await check_nothing_new(root)
 

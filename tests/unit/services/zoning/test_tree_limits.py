@@ -6,7 +6,7 @@ import pytest
 
 from berth.domain.compute.decision import Verdict
 from berth.domain.compute.quota import UNLIMITED, Footprint, QuotaExceededError
-from berth.domain.ledger.write import Within
+from berth.domain.ledger.write import QuotaCheck
 from berth.services.requests.commands import PlaceOrder
 from tests.unit.services.wiring import order_of
 from tests.unit.services.zoning.delegation.test_tree_placement import live
@@ -17,7 +17,7 @@ def order(count: int, number: int, *, limit: int) -> PlaceOrder:
     """Return an order of a project that may have so many instances; their uuids are its own."""
     request = request_of(count, request_id=f"req-{number}")
     uuids = tuple(f"{index:08}-{number:04}-4000-8000-000000000000" for index in range(count))
-    within = Within("p", Footprint(limit, UNLIMITED, UNLIMITED))
+    within = QuotaCheck("p", Footprint(limit, UNLIMITED, UNLIMITED))
     return replace(order_of(replace(request, instance_uuids=uuids)), within=within)
 
 

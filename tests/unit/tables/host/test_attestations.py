@@ -3,7 +3,7 @@
 import numpy as np
 
 from berth.domain.compute.host import Attestation
-from berth.domain.ledger.change import Gone
+from berth.domain.ledger.change import RecordRemoved
 from berth.domain.ledger.record import Kind
 from berth.tables.host.attestations import Attestations
 from berth.tables.host.feed import apply_event, table_of
@@ -56,8 +56,8 @@ def test_the_table_follows_services_and_hosts() -> None:
     assert hosts.journal.since("service", before) == [1]
     assert hosts.attestations.has("trusted", here, NOW_S).tolist() == [False]
     apply_event(hosts, box.service)
-    apply_event(hosts, Gone(Kind.SERVICE, "a"))
+    apply_event(hosts, RecordRemoved(Kind.SERVICE, "a"))
     assert hosts.attestations.has("trusted", here, NOW_S).tolist() == [False]
     apply_event(hosts, box.service)
-    apply_event(hosts, Gone(Kind.HOST, box.host.uuid))
+    apply_event(hosts, RecordRemoved(Kind.HOST, box.host.uuid))
     assert hosts.attestations.has("trusted", here, NOW_S).tolist() == [False]

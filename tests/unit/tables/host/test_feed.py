@@ -8,7 +8,7 @@ import pytest
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.instance import Status, Task
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
-from berth.domain.ledger.change import Alive, Gone, Usage
+from berth.domain.ledger.change import HostsAlive, RecordRemoved, Usage
 from berth.domain.ledger.record import Kind
 from berth.tables.host.feed import apply_event, table_of
 from berth.tables.host.hosts import HostTable
@@ -55,7 +55,7 @@ def test_usage_and_heartbeats_are_taken_as_told(hosts: HostTable) -> None:
     """Both are absolute, not differences."""
     apply_event(hosts, Usage("a/a", {"VCPU": 5, "MEMORY_MB": 64}))
     apply_event(hosts, Usage("a/a", {"VCPU": 5}))
-    apply_event(hosts, Alive(("a",), 99.0))
+    apply_event(hosts, HostsAlive(("a",), 99.0))
     assert hosts.used(0) == {"VCPU": 5}
     assert hosts.last_seen_s[0] == 99.0
 
@@ -89,7 +89,7 @@ def test_an_instance_may_come_before_its_host(hosts: HostTable) -> None:
     late = Box("late")
     for uuid in ("x", "y", "z"):
         apply_event(hosts, resident(uuid, late, group_uuid="g"))
-    apply_event(hosts, Gone(Kind.INSTANCE, "y"))
+    apply_event(hosts, RecordRemoved(Kind.INSTANCE, "y"))
     apply_event(hosts, replace(resident("z", late), status=Status.DELETED))
     apply_event(hosts, late.host)
     assert hosts.occupants.on_row(1) == {"x"}
@@ -99,15 +99,15 @@ def test_an_instance_may_come_before_its_host(hosts: HostTable) -> None:
 @pytest.mark.parametrize(
     "gone",
     [
-        Gone(Kind.INSTANCE, "i"),
-        Gone(Kind.AGGREGATE, "1"),
-        Gone(Kind.SERVER_GROUP, "g"),
-        Gone(Kind.SERVICE, "a"),
-        Gone(Kind.PROVIDER, "a/a"),
-        Gone(Kind.HOST, "a/a"),
+        RecordRemoved(Kind.INSTANCE, "i"),
+        RecordRemoved(Kind.AGGREGATE, "1"),
+        RecordRemoved(Kind.SERVER_GROUP, "g"),
+        RecordRemoved(Kind.SERVICE, "a"),
+        RecordRemoved(Kind.PROVIDER, "a/a"),
+        RecordRemoved(Kind.HOST, "a/a"),
     ],
 )
-def test_what_is_gone_is_forgotten(hosts: HostTable, gone: Gone) -> None:
+def test_what_is_gone_is_forgotten(hosts: HostTable, gone: RecordRemoved) -> None:
     """The table is as one that never had it, and a second time is no error."""
     apply_event(hosts, gone)
     apply_event(hosts, gone)
@@ -125,5 +125,5 @@ def test_kinds_that_no_rule_reads_change_nothing(hosts: HostTable) -> None:
     """Flavors are resolved before a request comes here."""
     before, step = dump(hosts), hosts.journal.step
     apply_event(hosts, Flavor("1", "f", 1, 1))
-    apply_event(hosts, Gone(Kind.FLAVOR, "1"))
+    apply_event(hosts, RecordRemoved(Kind.FLAVOR, "1"))
     assert (dump(hosts), hosts.journal.step) == (before, step)

@@ -31,25 +31,25 @@ from berth.domain.compute.instance import Instance
 from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
-from berth.domain.ledger.change import Alive, Gone
-from berth.domain.ledger.record import KINDS, UNTOLD_KINDS, Kind, key_of
+from berth.domain.ledger.change import HostsAlive, RecordRemoved
+from berth.domain.ledger.record import KINDS, KINDS_NOT_IN_FEED, Kind, key_of
 from berth.domain.ledger.write import (
     Add,
-    Cause,
     Committed,
     Free,
     Guard,
-    HandOver,
+    Heartbeats,
     Outcome,
     Put,
+    QuotaCheck,
     Reallocate,
     Rejected,
+    RejectionCause,
     Remove,
-    Revise,
-    Seen,
+    ReplaceProvider,
     Take,
+    TransferAllocations,
     Unit,
-    Within,
     Write,
 )
 from berth.domain.revising import revised
@@ -58,126 +58,126 @@ from berth.domain.zones.zone import Errand
 
 def required_keys(units: Iterable[Unit]) -> RequiredKeys:
     """Name every key that judging these units needs."""
-    needs = RequiredKeys()
+    required = RequiredKeys()
     for unit in units:
         for write in unit:
-            _NEEDS[type(write)](needs, write)
-    return needs
+            _KEY_COLLECTORS[type(write)](required, write)
+    return required
 
 
-def apply_units(books: WorkingSet, units: Iterable[Unit]) -> list[Outcome]:
+def apply_units(working_set: WorkingSet, units: Iterable[Unit]) -> list[Outcome]:
     """Decide each unit, in order, and keep the books accordingly."""
-    return [commit_at_once(books, unit) or apply_unit(books, unit) for unit in units]
+    return [commit_at_once(working_set, unit) or apply_unit(working_set, unit) for unit in units]
 
 
-def _need_claim(needs: RequiredKeys, take: Take) -> None:
-    needs.claim_keys.add(take.claim.key)
+def _require_claim(required: RequiredKeys, take: Take) -> None:
+    required.claim_keys.add(take.claim.key)
     for allocation in take.claim.allocations:
-        needs.consumers.add(allocation.consumer_uuid)
-        needs.providers.add(allocation.provider_uuid)
+        required.consumers.add(allocation.consumer_uuid)
+        required.providers.add(allocation.provider_uuid)
 
 
-def _need_put(needs: RequiredKeys, write: Put) -> None:
+def _require_put(required: RequiredKeys, write: Put) -> None:
     record = write.record
     if isinstance(record, Instance):
-        needs.record(Kind.INSTANCE, record.uuid)
+        required.record(Kind.INSTANCE, record.uuid)
     elif isinstance(record, Provider):
-        needs.providers.add(record.uuid)
+        required.providers.add(record.uuid)
 
 
-def _need_add(needs: RequiredKeys, write: Add) -> None:
+def _require_add(required: RequiredKeys, write: Add) -> None:
     record = write.record
     if isinstance(record, Provider):
-        needs.providers.add(record.uuid)
+        required.providers.add(record.uuid)
     else:
-        needs.record(KINDS[type(record)], key_of(record))
+        required.record(KINDS[type(record)], key_of(record))
 
 
-def _need_removal(needs: RequiredKeys, write: Remove) -> None:
+def _require_removal(required: RequiredKeys, write: Remove) -> None:
     kind, key = write.kind, write.key
     if kind is Kind.PROVIDER:
-        needs.providers.add(key)
-        needs.record(Kind.HOST, key)
+        required.providers.add(key)
+        required.record(Kind.HOST, key)
         return
-    needs.record(kind, key)
+    required.record(kind, key)
     if kind is Kind.INSTANCE:
-        needs.consumers.add(key)
+        required.consumers.add(key)
 
 
-def _need_consumer(needs: RequiredKeys, write: Free) -> None:
-    needs.consumers.add(write.consumer_uuid)
-    needs.record(Kind.CONSUMER, write.consumer_uuid)
+def _require_consumer(required: RequiredKeys, write: Free) -> None:
+    required.consumers.add(write.consumer_uuid)
+    required.record(Kind.CONSUMER, write.consumer_uuid)
 
 
-def _need_both(needs: RequiredKeys, write: HandOver) -> None:
+def _require_both_consumers(required: RequiredKeys, write: TransferAllocations) -> None:
     for uuid in (write.consumer_uuid, write.to.uuid):
-        needs.consumers.add(uuid)
-        needs.record(Kind.CONSUMER, uuid)
+        required.consumers.add(uuid)
+        required.record(Kind.CONSUMER, uuid)
 
 
-def _need_shares(needs: RequiredKeys, write: Reallocate) -> None:
+def _require_shares(required: RequiredKeys, write: Reallocate) -> None:
     for share in write.shares:
-        needs.consumers.add(share.consumer.uuid)
-        needs.record(Kind.CONSUMER, share.consumer.uuid)
-        needs.providers.update(share.allocations)
+        required.consumers.add(share.consumer.uuid)
+        required.record(Kind.CONSUMER, share.consumer.uuid)
+        required.providers.update(share.allocations)
 
 
-def _need_revised(needs: RequiredKeys, write: Revise) -> None:
-    needs.providers.add(write.record.uuid)
+def _require_revised(required: RequiredKeys, write: ReplaceProvider) -> None:
+    required.providers.add(write.record.uuid)
 
 
-def _need_services(needs: RequiredKeys, write: Seen) -> None:
+def _require_services(required: RequiredKeys, write: Heartbeats) -> None:
     for host in write.hosts:
-        needs.record(Kind.SERVICE, host)
+        required.record(Kind.SERVICE, host)
 
 
-def _need_guard(needs: RequiredKeys, write: Guard) -> None:
-    needs.claim_keys.add(exclusive_guard_key(write.name))
-    needs.claim_keys.add(shared_guard_key(write.name))
+def _require_guard(required: RequiredKeys, write: Guard) -> None:
+    required.claim_keys.add(exclusive_guard_key(write.name))
+    required.claim_keys.add(shared_guard_key(write.name))
 
 
-def _need_count(needs: RequiredKeys, write: Within) -> None:
-    needs.projects.add(write.project_id)
+def _require_count(required: RequiredKeys, write: QuotaCheck) -> None:
+    required.projects.add(write.project_id)
 
 
-_NEEDS: Final[Mapping[type[Write], Callable[[RequiredKeys, Any], None]]] = {
-    Take: _need_claim,
-    Put: _need_put,
-    Add: _need_add,
-    Remove: _need_removal,
-    Free: _need_consumer,
-    HandOver: _need_both,
-    Seen: _need_services,
-    Guard: _need_guard,
-    Revise: _need_revised,
-    Reallocate: _need_shares,
-    Within: _need_count,
+_KEY_COLLECTORS: Final[Mapping[type[Write], Callable[[RequiredKeys, Any], None]]] = {
+    Take: _require_claim,
+    Put: _require_put,
+    Add: _require_add,
+    Remove: _require_removal,
+    Free: _require_consumer,
+    TransferAllocations: _require_both_consumers,
+    Heartbeats: _require_services,
+    Guard: _require_guard,
+    ReplaceProvider: _require_revised,
+    Reallocate: _require_shares,
+    QuotaCheck: _require_count,
 }
 
 
-def apply_unit(books: WorkingSet, unit: Unit) -> Outcome:
+def apply_unit(working_set: WorkingSet, unit: Unit) -> Outcome:
     """Judge one unit write by write, undoing all of it should one be refused."""
-    earlier = _judge_keys(books, unit)
+    earlier = _check_claim_keys(working_set, unit)
     if earlier is not None:
         return earlier
-    draft = UnitTransaction(books, unit)
+    tx = UnitTransaction(working_set, unit)
     for write in unit:
-        refusal = _DEEDS[type(write)](draft, write)
+        refusal = _HANDLERS[type(write)](tx, write)
         if refusal is not None:
-            draft.undo()
+            tx.undo()
             return refusal
-    return draft.commit()
+    return tx.commit()
 
 
-def _judge_keys(books: WorkingSet, unit: Unit) -> Outcome | None:
+def _check_claim_keys(working_set: WorkingSet, unit: Unit) -> Outcome | None:
     keys = [write.claim.key for write in unit if type(write) is Take]
     if not keys:
         return None
-    version = books.claimed.get(keys[0])
+    version = working_set.claimed.get(keys[0])
     if len(keys) > 1:
         if len(set(keys)) < len(keys):
             return Rejected(conflict=f"two claims of one unit share the key {keys[0]!r}")
-        if any(books.claimed.get(key) != version for key in keys):
+        if any(working_set.claimed.get(key) != version for key in keys):
             return Rejected(conflict="some claims of the unit were committed before in another")
     return None if version is None else Committed(version, repeated=True)
 
@@ -186,167 +186,175 @@ def _conflict(kind: Kind, key: str, why: str) -> Rejected:
     return Rejected(conflict=f"{kind} {key!r} {why}")
 
 
-def _is_there(books: WorkingSet, kind: Kind, key: str) -> bool:
-    return key in books.rooms if kind is Kind.PROVIDER else (kind, key) in books.revisions
+def _exists(working_set: WorkingSet, kind: Kind, key: str) -> bool:
+    return (
+        key in working_set.capacities
+        if kind is Kind.PROVIDER
+        else (kind, key) in working_set.revisions
+    )
 
 
 # --- records ---
 
-_NOT_DIRECTLY: Final = "follows from what it holds, and is not saved or removed by itself"
+_DERIVED_ONLY: Final = "follows from what it holds, and is not saved or removed by itself"
 
 
-def _add(draft: UnitTransaction, write: Add) -> Rejected | None:
+def _add(tx: UnitTransaction, write: Add) -> Rejected | None:
     record = write.record
     kind, key = KINDS[type(record)], key_of(record)
-    if _is_there(draft.books, kind, key):
+    if _exists(tx.working_set, kind, key):
         return _conflict(kind, key, "exists already")
-    return _put(draft, write)
+    return _put(tx, write)
 
 
-def _put(draft: UnitTransaction, write: Put | Add) -> Rejected | None:
+def _put(tx: UnitTransaction, write: Put | Add) -> Rejected | None:
     record = write.record
     if isinstance(record, Instance):
-        return _put_instance(draft, record)
+        return _put_instance(tx, record)
     if isinstance(record, Provider):
-        _put_provider(draft, record)
+        _put_provider(tx, record)
         return None
-    books, kind, key = draft.books, KINDS[type(record)], key_of(record)
+    working_set, kind, key = tx.working_set, KINDS[type(record)], key_of(record)
     if isinstance(record, Consumer):
-        return _conflict(kind, key, _NOT_DIRECTLY)
+        return _conflict(kind, key, _DERIVED_ONLY)
     ref = (kind, key)
-    draft.set(books.revisions, ref, 1)
+    tx.set(working_set.revisions, ref, 1)
     if kind is Kind.SERVICE:
-        draft.drop(books.dirt.seen, key)
-    draft.set(books.dirt.puts, ref, record)
-    if kind not in UNTOLD_KINDS:
-        draft.tell(record)
-    if isinstance(record, Errand) and books.counted:
-        count_in_unit(draft, record)
+        tx.drop(working_set.change_set.seen, key)
+    tx.set(working_set.change_set.puts, ref, record)
+    if kind not in KINDS_NOT_IN_FEED:
+        tx.tell(record)
+    if isinstance(record, Errand) and working_set.counted:
+        count_in_unit(tx, record)
     return None
 
 
-def _put_instance(draft: UnitTransaction, instance: Instance) -> Rejected | None:
-    books, ref = draft.books, (Kind.INSTANCE, instance.uuid)
-    revision = books.revisions.get(ref, 0)
+def _put_instance(tx: UnitTransaction, instance: Instance) -> Rejected | None:
+    working_set, ref = tx.working_set, (Kind.INSTANCE, instance.uuid)
+    revision = working_set.revisions.get(ref, 0)
     if instance.revision != revision:
         why = f"is at revision {revision}, not {instance.revision}; read it again"
         return _conflict(*ref, why)
-    if not revision and ref not in books.dirt.puts:
-        draft.set(books.dirt.born, instance.uuid, None)
+    if not revision and ref not in working_set.change_set.puts:
+        tx.set(working_set.change_set.born, instance.uuid, None)
     stored = revised(instance, revision=revision + 1)
-    draft.set(books.revisions, ref, revision + 1)
-    draft.set(books.dirt.puts, ref, stored)
-    draft.tell(stored)
-    if books.counted:
-        count_in_unit(draft, stored)
+    tx.set(working_set.revisions, ref, revision + 1)
+    tx.set(working_set.change_set.puts, ref, stored)
+    tx.tell(stored)
+    if working_set.counted:
+        count_in_unit(tx, stored)
     return None
 
 
-def _put_provider(draft: UnitTransaction, provider: Provider) -> None:
-    books = draft.books
-    room = books.rooms.get(provider.uuid)
-    used: Mapping[str, int] = {} if room is None else room.used
-    generation = provider.generation if room is None else room.generation + 1
+def _put_provider(tx: UnitTransaction, provider: Provider) -> None:
+    working_set = tx.working_set
+    capacity = working_set.capacities.get(provider.uuid)
+    used: Mapping[str, int] = {} if capacity is None else capacity.used
+    generation = provider.generation if capacity is None else capacity.generation + 1
     forgotten = {name: Inventory(total=0) for name, amount in used.items() if amount}
-    _store(draft, replace(provider, inventories=forgotten | dict(provider.inventories)), generation)
+    _store(tx, replace(provider, inventories=forgotten | dict(provider.inventories)), generation)
 
 
-def _revise(draft: UnitTransaction, write: Revise) -> Rejected | None:
-    provider, room = write.record, draft.books.rooms.get(write.record.uuid)
+def _revise(tx: UnitTransaction, write: ReplaceProvider) -> Rejected | None:
+    provider, capacity = write.record, tx.working_set.capacities.get(write.record.uuid)
     uuid = provider.uuid
-    if room is None:
+    if capacity is None:
         return replace(
-            _conflict(Kind.PROVIDER, uuid, "is not there"), cause=Cause.MISSING, subject=uuid
+            _conflict(Kind.PROVIDER, uuid, "is not there"),
+            cause=RejectionCause.MISSING,
+            subject=uuid,
         )
-    actual = room.generation
+    actual = capacity.generation
     if write.generation not in {None, actual}:
         why = f"is at generation {actual}, not {write.generation}; read it again"
         refusal = _conflict(Kind.PROVIDER, uuid, why)
-        return replace(refusal, cause=Cause.GENERATION, subject=uuid, actual=actual)
-    left_out = [name for name, amount in room.used.items() if amount]
+        return replace(refusal, cause=RejectionCause.GENERATION, subject=uuid, actual=actual)
+    left_out = [name for name, amount in capacity.used.items() if amount]
     left_out = [name for name in left_out if name not in provider.inventories]
     if left_out:
         refusal = _conflict(Kind.PROVIDER, uuid, f"has {', '.join(left_out)} in use")
         names = tuple(left_out)
-        return replace(refusal, cause=Cause.IN_USE, subject=uuid, actual=actual, names=names)
-    _store(draft, provider, actual + write.raises)
+        return replace(
+            refusal, cause=RejectionCause.IN_USE, subject=uuid, actual=actual, names=names
+        )
+    _store(tx, provider, actual + write.raises)
     return None
 
 
-def _store(draft: UnitTransaction, provider: Provider, generation: int) -> None:
+def _store(tx: UnitTransaction, provider: Provider, generation: int) -> None:
     """Store a provider, with what is used of it left as it is."""
-    books, inventories = draft.books, provider.inventories
-    room = books.rooms.get(provider.uuid)
-    used: Mapping[str, int] = {} if room is None else room.used
+    working_set, inventories = tx.working_set, provider.inventories
+    capacity = working_set.capacities.get(provider.uuid)
+    used: Mapping[str, int] = {} if capacity is None else capacity.used
     stored = replace(
         provider,
         generation=generation,
         used={name: used.get(name, 0) for name in inventories},
     )
     limits = {name: InventoryLimits.of(inventory) for name, inventory in inventories.items()}
-    draft.set(books.rooms, provider.uuid, ProviderCapacity(generation, limits, stored.used))
-    draft.set(books.dirt.puts, (Kind.PROVIDER, provider.uuid), stored)
-    draft.tell(stored)
+    tx.set(working_set.capacities, provider.uuid, ProviderCapacity(generation, limits, stored.used))
+    tx.set(working_set.change_set.puts, (Kind.PROVIDER, provider.uuid), stored)
+    tx.tell(stored)
 
 
-def _remove(draft: UnitTransaction, write: Remove) -> Rejected | None:
-    books, kind, key = draft.books, write.kind, write.key
+def _remove(tx: UnitTransaction, write: Remove) -> Rejected | None:
+    working_set, kind, key = tx.working_set, write.kind, write.key
     if kind is Kind.CONSUMER:
-        return _conflict(kind, key, _NOT_DIRECTLY)
-    if not _is_there(books, kind, key):
+        return _conflict(kind, key, _DERIVED_ONLY)
+    if not _exists(working_set, kind, key):
         return _conflict(kind, key, "is not there")
     if kind is Kind.PROVIDER:
-        if any(books.rooms[key].used.values()):
+        if any(working_set.capacities[key].used.values()):
             return _conflict(kind, key, "has allocations; free them first")
-        if (Kind.HOST, key) in books.revisions and Remove(Kind.HOST, key) not in draft.unit:
+        if (Kind.HOST, key) in working_set.revisions and Remove(Kind.HOST, key) not in tx.unit:
             return _conflict(kind, key, "belongs to a host; remove that first or with it")
-        draft.drop(books.rooms, key)
+        tx.drop(working_set.capacities, key)
     else:
-        if kind is Kind.INSTANCE and books.held.get(key):
+        if kind is Kind.INSTANCE and working_set.held.get(key):
             return _conflict(kind, key, "holds allocations; free them first")
-        draft.drop(books.revisions, (kind, key))
-        if kind in {Kind.INSTANCE, Kind.ERRAND} and books.counted:
-            uncount_in_unit(draft, key, is_errand=kind is Kind.ERRAND)
+        tx.drop(working_set.revisions, (kind, key))
+        if kind in {Kind.INSTANCE, Kind.REMOTE_INSTANCE} and working_set.counted:
+            uncount_in_unit(tx, key, is_errand=kind is Kind.REMOTE_INSTANCE)
     if kind is Kind.SERVICE:
-        draft.drop(books.dirt.seen, key)
-    draft.set(books.dirt.puts, (kind, key), None)
-    if kind not in UNTOLD_KINDS:
-        draft.tell(Gone(kind, key))
+        tx.drop(working_set.change_set.seen, key)
+    tx.set(working_set.change_set.puts, (kind, key), None)
+    if kind not in KINDS_NOT_IN_FEED:
+        tx.tell(RecordRemoved(kind, key))
     return None
 
 
-def _guard(draft: UnitTransaction, guard: Guard) -> Rejected | None:
-    claimed, is_shared = draft.books.claimed, guard.is_shared
+def _guard(tx: UnitTransaction, guard: Guard) -> Rejected | None:
+    claimed, is_shared = tx.working_set.claimed, guard.is_shared
     key, shared = exclusive_guard_key(guard.name), shared_guard_key(guard.name)
     newest = claimed.get(key, 0) if is_shared else max(claimed.get(key, 0), claimed.get(shared, 0))
     if newest > guard.seen:
         why = f"{guard.name} changed in version {newest}, after {guard.seen}"
         return Rejected(conflict=f"{why}; read it again", stale=True)
     used = shared if is_shared else key
-    draft.set(claimed, used, draft.version)
-    draft.set(draft.books.dirt.guarded, used, draft.version)
+    tx.set(claimed, used, tx.version)
+    tx.set(tx.working_set.change_set.guarded, used, tx.version)
     return None
 
 
-def _see(draft: UnitTransaction, seen: Seen) -> None:
-    books = draft.books
-    known = tuple(host for host in seen.hosts if (Kind.SERVICE, host) in books.revisions)
+def _record_heartbeats(tx: UnitTransaction, seen: Heartbeats) -> None:
+    working_set = tx.working_set
+    known = tuple(host for host in seen.hosts if (Kind.SERVICE, host) in working_set.revisions)
     for host in known:
-        draft.set(books.dirt.seen, host, seen.at_s)
+        tx.set(working_set.change_set.seen, host, seen.at_s)
     if known:
-        draft.tell(Alive(known, seen.at_s))
+        tx.tell(HostsAlive(known, seen.at_s))
 
 
-_DEEDS: Final[Mapping[type[Write], Callable[[UnitTransaction, Any], Rejected | None]]] = {
+_HANDLERS: Final[Mapping[type[Write], Callable[[UnitTransaction, Any], Rejected | None]]] = {
     Take: take,
     Put: _put,
     Add: _add,
     Remove: _remove,
     Free: free,
-    HandOver: hand_over,
-    Seen: _see,
+    TransferAllocations: hand_over,
+    Heartbeats: _record_heartbeats,
     Guard: _guard,
-    Revise: _revise,
+    ReplaceProvider: _revise,
     Reallocate: reallocate,
-    Within: within,
+    QuotaCheck: within,
 }

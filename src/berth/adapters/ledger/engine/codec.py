@@ -13,16 +13,20 @@ from berth.domain.compute.decision import Decision, Placement
 from berth.domain.compute.host import Service
 from berth.domain.errors import LedgerError
 from berth.domain.inventory.provider import Provider
-from berth.domain.ledger.change import Alive, Change, Event, Gone, Usage
+from berth.domain.ledger.change import Change, Event, HostsAlive, RecordRemoved, Usage
 from berth.domain.ledger.record import KINDS, RECORD_TYPES, Record
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
-_NEWS: Final[dict[str, type[Event]]] = {"usage": Usage, "alive": Alive, "gone": Gone}
+_NON_RECORDS: Final[dict[str, type[Event]]] = {
+    "usage": Usage,
+    "alive": HostsAlive,
+    "gone": RecordRemoved,
+}
 _EVENT_TYPES: Final[dict[str, type[Event]]] = {
     **{str(kind): noun for kind, noun in RECORD_TYPES.items()},
-    **_NEWS,
+    **_NON_RECORDS,
 }
 _EVENT_KINDS: Final[dict[type[Event], str]] = {noun: kind for kind, noun in _EVENT_TYPES.items()}
 
@@ -34,7 +38,7 @@ class _AnyGone(msgspec.Struct):
 
 
 _GONE: Final = "gone"
-_NOTHING: Final = Alive((), 0.0)
+_NOTHING: Final = HostsAlive((), 0.0)
 
 _NULL: Final = "null"
 
@@ -138,27 +142,27 @@ class BatchEncoder:
         return known
 
 
-class _Form(NamedTuple):
+class _StructLayout(NamedTuple):
     """How to read all fields of a noun, and what is written as it, field by field."""
 
     read: Callable[[object], tuple[Any, ...]]
     text: Callable[..., msgspec.Struct]
 
 
-def _form_of(noun: type[Any]) -> _Form:
+def _layout_of(noun: type[Any]) -> _StructLayout:
     names = [field.name for field in fields(noun)]
     text = msgspec.defstruct(noun.__name__, [(name, Any) for name in names], gc=False)
-    return _Form(attrgetter(*names), text)
+    return _StructLayout(attrgetter(*names), text)
 
 
 def _index(noun: type[Any], name: str) -> int:
     return [field.name for field in fields(noun)].index(name)
 
 
-_DECISION: Final = _form_of(Decision)
+_DECISION: Final = _layout_of(Decision)
 _FILTERS: Final = _index(Decision, "filters")
 _PLACEMENTS: Final = _index(Decision, "placements")
-_PLACEMENT: Final = _form_of(Placement)
+_PLACEMENT: Final = _layout_of(Placement)
 _CHOSEN: Final = _index(Placement, "chosen")
 _RUNNERS_UP: Final = _index(Placement, "runners_up")
 

@@ -9,7 +9,7 @@ from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration
 from berth.domain.errors import FeedGapError
-from berth.domain.inventory.allocation import INSTANCE_TYPE, Consumer, Holding
+from berth.domain.inventory.allocation import INSTANCE_TYPE, Consumer, ConsumerAllocations
 from berth.domain.ledger.record import KINDS, Kind, Record, key_of
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
@@ -159,12 +159,14 @@ def derived_consumer(uuid: str, owner: InstanceOwner | None) -> Consumer:
     )
 
 
-def group_holdings(rows: Iterable[tuple[Consumer, str, Mapping[str, int]]]) -> list[Holding]:
+def group_holdings(
+    rows: Iterable[tuple[Consumer, str, Mapping[str, int]]],
+) -> list[ConsumerAllocations]:
     """Gather allocations, each with consumer and provider, by consumer and in order of both."""
     holdings: dict[str, tuple[Consumer, dict[str, Mapping[str, int]]]] = {}
     for consumer, provider, amounts in sorted(rows, key=_consumer_and_provider):
         holdings.setdefault(consumer.uuid, (consumer, {}))[1][provider] = amounts
-    return [Holding(*holding) for holding in holdings.values()]
+    return [ConsumerAllocations(*holding) for holding in holdings.values()]
 
 
 def _consumer_and_provider(row: tuple[Consumer, str, Mapping[str, int]]) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from berth.domain.compute.quota import (
     footprint_of,
     sum_of,
 )
-from berth.domain.ledger.write import Rejected, Within
+from berth.domain.ledger.write import QuotaCheck, Rejected
 from berth.domain.zones.zone import Errand, footprint_below
 
 CountedRow = tuple[str, str, int, int]
@@ -27,7 +27,9 @@ CountedRow = tuple[str, str, int, int]
 REMOTE_KEY_PREFIX: Final = "errand "
 
 
-def start_counting(books: WorkingSet, projects: Iterable[str], rows: Iterable[CountedRow]) -> None:
+def start_counting(
+    working_set: WorkingSet, projects: Iterable[str], rows: Iterable[CountedRow]
+) -> None:
     """Count the instances of projects from now on.
 
     Args:
@@ -36,23 +38,23 @@ def start_counting(books: WorkingSet, projects: Iterable[str], rows: Iterable[Co
         rows: all of their instances that are not deleted, and those that are elsewhere.
     """
     for project in projects:
-        books.counted[project] = {}
+        working_set.counted[project] = {}
     for project, key, vcpus, memory_mb in rows:
-        books.counted[project][key] = Footprint(1, vcpus, memory_mb)
+        working_set.counted[project][key] = Footprint(1, vcpus, memory_mb)
     for project in projects:
-        counted = books.counted[project]
+        counted = working_set.counted[project]
         uuids = {key.removeprefix(REMOTE_KEY_PREFIX) for key in counted}
-        books.sums[project] = sum_of(_counts(counted, uuid) for uuid in uuids)
+        working_set.sums[project] = sum_of(_counts(counted, uuid) for uuid in uuids)
 
 
 def _counts(counted: Mapping[str, Footprint], uuid: str) -> Footprint:
     """Return what an instance counts for, wherever it is."""
-    return counted.get(uuid) or counted.get(f"{ERRAND}{uuid}") or NO_FOOTPRINT
+    return counted.get(uuid) or counted.get(f"{REMOTE_KEY_PREFIX}{uuid}") or NO_FOOTPRINT
 
 
-def count_instance(books: WorkingSet, instance: Instance) -> None:
+def count_instance(working_set: WorkingSet, instance: Instance) -> None:
     """Count an instance as it is now, in a unit that will not be undone."""
-    counted, uuid = books.counted.get(instance.project_id), instance.uuid
+    counted, uuid = working_set.counted.get(instance.project_id), instance.uuid
     if counted is None:
         return
     before, now = _counts(counted, uuid), footprint_of(instance)
@@ -60,54 +62,52 @@ def count_instance(books: WorkingSet, instance: Instance) -> None:
         counted.pop(uuid, None)
     else:
         counted[uuid] = now
-    total = books.sums[instance.project_id].plus(before, times=-1)
-    books.sums[instance.project_id] = total.plus(_counts(counted, uuid))
+    total = working_set.sums[instance.project_id].plus(before, times=-1)
+    working_set.sums[instance.project_id] = total.plus(_counts(counted, uuid))
 
 
-def count_in_unit(draft: UnitTransaction, record: Instance | Errand) -> None:
+def count_in_unit(tx: UnitTransaction, record: Instance | Errand) -> None:
     """Count an instance as it is to be, for as long as the unit stands."""
     if isinstance(record, Errand):
         uuid = record.instance_uuid
-        _recount(draft, record.project_id, uuid, f"{ERRAND}{uuid}", footprint_below(record))
+        _recount(tx, record.project_id, uuid, f"{REMOTE_KEY_PREFIX}{uuid}", footprint_below(record))
     else:
-        _recount(draft, record.project_id, record.uuid, record.uuid, footprint_of(record))
+        _recount(tx, record.project_id, record.uuid, record.uuid, footprint_of(record))
 
 
-def uncount_in_unit(draft: UnitTransaction, uuid: str, *, is_errand: bool) -> None:
+def uncount_in_unit(tx: UnitTransaction, uuid: str, *, is_errand: bool) -> None:
     """Count no more what is removed of an instance: its record, or its errand."""
-    key = f"{ERRAND}{uuid}" if is_errand else uuid
-    for project, counted in draft.books.counted.items():
+    key = f"{REMOTE_KEY_PREFIX}{uuid}" if is_errand else uuid
+    for project, counted in tx.working_set.counted.items():
         if key in counted:
-            _recount(draft, project, uuid, key, None)
+            _recount(tx, project, uuid, key, None)
 
 
-def _recount(
-    draft: UnitTransaction, project: str, uuid: str, key: str, now: Footprint | None
-) -> None:
-    books = draft.books
-    counted = books.counted.get(project)
+def _recount(tx: UnitTransaction, project: str, uuid: str, key: str, now: Footprint | None) -> None:
+    working_set = tx.working_set
+    counted = working_set.counted.get(project)
     if counted is None:
         return
     before = _counts(counted, uuid)
     if now is None:
-        draft.drop(counted, key)
+        tx.drop(counted, key)
     else:
-        draft.set(counted, key, now)
-    total = books.sums[project]
-    draft.counted.setdefault(project, total)
-    draft.set(books.sums, project, total.plus(before, times=-1).plus(_counts(counted, uuid)))
+        tx.set(counted, key, now)
+    total = working_set.sums[project]
+    tx.counted.setdefault(project, total)
+    tx.set(working_set.sums, project, total.plus(before, times=-1).plus(_counts(counted, uuid)))
 
 
-def within(draft: UnitTransaction, write: Within) -> Rejected | None:
+def within(tx: UnitTransaction, write: QuotaCheck) -> Rejected | None:
     """Refuse what makes a project's instances come to more than they may."""
-    after = draft.books.sums[write.project_id]
-    before = draft.counted.get(write.project_id, after)
+    after = tx.working_set.sums[write.project_id]
+    before = tx.counted.get(write.project_id, after)
     excess = excess_of(before, after, write.limits)
     if not excess:
         return None
-    return Rejected(conflict=_told(write.project_id, excess), excess=excess)
+    return Rejected(conflict=_describe_excess(write.project_id, excess), excess=excess)
 
 
-def _told(project_id: str, excess: Iterable[Excess]) -> str:
+def _describe_excess(project_id: str, excess: Iterable[Excess]) -> str:
     more = ", ".join(f"{one.used} + {one.asked} {one.name} of {one.limit}" for one in excess)
     return f"project {project_id!r} would have more than it may: {more}"

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 from berth.domain.compute.quota import Footprint
 from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.resources import Inventory
-from berth.domain.ledger.change import Alive, Change, Event, Usage
+from berth.domain.ledger.change import Change, Event, HostsAlive, Usage
 from berth.domain.ledger.record import Kind, Record
 from berth.domain.ledger.write import Committed, Unit
 
@@ -119,7 +119,7 @@ class ChangeSet:
     """Records saved, as they are to be stored; None for a removed one. Last state only."""
     born: dict[str, None] = field(default_factory=dict[str, None])
     """Instances that were not there before, those among them that went again too."""
-    drawn: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
+    used_before: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
     """What was used before the batch of each provider that it drew on, or gave back to."""
     freed: dict[str, None] = field(default_factory=dict[str, None])
     """Consumers whose stored allocations are to be deleted."""
@@ -147,7 +147,7 @@ class WorkingSet:
     version: int = 0
     claimed: dict[str, int] = field(default_factory=dict[str, int])
     revisions: dict[Ref, int] = field(default_factory=dict[Ref, int])
-    rooms: dict[str, ProviderCapacity] = field(default_factory=dict[str, ProviderCapacity])
+    capacities: dict[str, ProviderCapacity] = field(default_factory=dict[str, ProviderCapacity])
     held: dict[str, HeldAmounts] = field(default_factory=dict[str, HeldAmounts])
     consumers: dict[str, Consumer] = field(default_factory=dict[str, Consumer])
     counted: dict[str, dict[str, Footprint]] = field(
@@ -156,9 +156,9 @@ class WorkingSet:
     """What each instance of a project counts for, by project: of those that were asked about."""
     sums: dict[str, Footprint] = field(default_factory=dict[str, Footprint])
     """What that comes to, for the same projects."""
-    dirt: ChangeSet = field(default_factory=ChangeSet)
+    change_set: ChangeSet = field(default_factory=ChangeSet)
 
-    def spent(self, dirt: ChangeSet) -> list[tuple[str, str, int, int]]:
+    def spent(self, change_set: ChangeSet) -> list[tuple[str, str, int, int]]:
         """Return how much more is used than before a batch: (provider, class, difference, used).
 
         What did not change is left out, but for one class of a provider of which nothing did: its
@@ -166,11 +166,11 @@ class WorkingSet:
         what is used of them is stored as it is.
         """
         rows: list[tuple[str, str, int, int]] = []
-        puts, rooms = dirt.puts, self.rooms
-        for uuid, before in dirt.drawn.items():
+        puts, capacities = change_set.puts, self.capacities
+        for uuid, before in change_set.used_before.items():
             if (Kind.PROVIDER, uuid) in puts:
                 continue
-            count, now = len(rows), rooms[uuid].used
+            count, now = len(rows), capacities[uuid].used
             for name, used in now.items():
                 if used != (was := before.get(name, 0)):
                     rows.append((uuid, name, used - was, used))
@@ -180,22 +180,22 @@ class WorkingSet:
 
     def generations(self, spent: Iterable[tuple[str, str, int, int]]) -> list[int]:
         """Return the generation of the provider of each row that `spent` returned."""
-        rooms = self.rooms
-        return [rooms[row[0]].generation for row in spent]
+        capacities = self.capacities
+        return [capacities[row[0]].generation for row in spent]
 
     def settle(self) -> ChangeSet:
         """Hand over what the batch has done and start clean."""
-        dirt, self.dirt = self.dirt, ChangeSet()
-        return dirt
+        change_set, self.change_set = self.change_set, ChangeSet()
+        return change_set
 
 
 class UnitTransaction:
     """One unit on its way into the books; what it does can be undone until it is committed."""
 
-    __slots__ = ("_events", "_raised", "_touched", "_undo", "books", "counted", "unit")
+    __slots__ = ("_events", "_raised", "_touched", "_undo", "working_set", "counted", "unit")
 
-    def __init__(self, books: WorkingSet, unit: Unit) -> None:
-        self.books = books
+    def __init__(self, working_set: WorkingSet, unit: Unit) -> None:
+        self.working_set = working_set
         self.unit = unit
         self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
         self._events: list[Event] = []
@@ -207,7 +207,7 @@ class UnitTransaction:
     @property
     def version(self) -> int:
         """The version that the unit will have if it is committed."""
-        return self.books.version + 1
+        return self.working_set.version + 1
 
     def set(self, mapping: dict[K, V], key: K, value: V) -> None:
         """Set an entry, for as long as the unit stands."""
@@ -230,23 +230,26 @@ class UnitTransaction:
 
         `raises` says whether its generation is to grow, which it does once in a unit.
         """
-        room, drawn = self.books.rooms[provider_uuid], self.books.dirt.drawn
+        capacity, used_before = (
+            self.working_set.capacities[provider_uuid],
+            self.working_set.change_set.used_before,
+        )
         if provider_uuid not in self._touched:
-            self._touched[provider_uuid] = (room, room.used, room.generation)
-            if provider_uuid not in drawn:
-                self.set(drawn, provider_uuid, room.used)
-        used = dict(room.used)
+            self._touched[provider_uuid] = (capacity, capacity.used, capacity.generation)
+            if provider_uuid not in used_before:
+                self.set(used_before, provider_uuid, capacity.used)
+        used = dict(capacity.used)
         for name, amount in amounts.items():
             used[name] += amount
-        room.used = used
+        capacity.used = used
         if raises and amounts and provider_uuid not in self._raised:
             self._raised.add(provider_uuid)
-            room.generation += 1
+            capacity.generation += 1
 
     def undo(self) -> None:
         """Take back all that the unit did."""
-        for room, used, generation in self._touched.values():
-            room.used, room.generation = used, generation
+        for capacity, used, generation in self._touched.values():
+            capacity.used, capacity.generation = used, generation
         for mapping, key, old in reversed(self._undo):
             if old is _MISSING:
                 del mapping[key]
@@ -257,20 +260,20 @@ class UnitTransaction:
         """Give the unit its version and its changes.
 
         Usage comes last, once for each provider. A unit that changes nothing which a follower
-        keeps is told of by an `Alive` without hosts, so that every version is in the feed.
+        keeps is told of by an `HostsAlive` without hosts, so that every version is in the feed.
         """
-        books = self.books
-        rooms = books.rooms
+        working_set = self.working_set
+        capacities = working_set.capacities
         events = self._events
         for uuid in self._touched:
-            room = rooms.get(uuid)
-            if room is not None:
-                events.append(Usage(uuid, room.used, room.generation))
-        version = books.version = books.version + 1
-        changes = books.dirt.changes
+            capacity = capacities.get(uuid)
+            if capacity is not None:
+                events.append(Usage(uuid, capacity.used, capacity.generation))
+        version = working_set.version = working_set.version + 1
+        changes = working_set.change_set.changes
         changes.extend([Change(version, event) for event in events or (NO_CHANGE,)])
         return Committed(version)
 
 
-NO_CHANGE: Final = Alive(hosts=(), at_s=0.0)
+NO_CHANGE: Final = HostsAlive(hosts=(), at_s=0.0)
 """What the feed tells of a version that changed nothing which followers keep."""

@@ -55,7 +55,9 @@ class RowBatch:
     generations: list[int] = field(default_factory=list[int])
 
 
-def row_batch_of(books: WorkingSet, dirt: ChangeSet, *, at_s: float, first: int) -> RowBatch:
+def row_batch_of(
+    working_set: WorkingSet, change_set: ChangeSet, *, at_s: float, first: int
+) -> RowBatch:
     """Write what a batch did as rows.
 
     Args:
@@ -64,24 +66,26 @@ def row_batch_of(books: WorkingSet, dirt: ChangeSet, *, at_s: float, first: int)
         at_s: the time that claim keys bear.
         first: the oldest version of the batch.
     """
-    sheets = RowBatch(first, books.version)
-    bodies = _write_records(sheets, books, dirt)
-    sheets.born = set(dirt.born)
-    sheets.spent = books.spent(dirt)
-    sheets.generations = books.generations(sheets.spent)
-    sheets.freed = list(dirt.freed)
-    if dirt.guarded:
-        sheets.upserts[CLAIM_KEYS] = [(k, v, at_s) for k, v in dirt.guarded.items()]
-    if dirt.taken:
-        sheets.inserts[ALLOCATIONS] = _allocations(books, dirt)
-    if dirt.claimed:
-        sheets.inserts[CLAIM_KEYS] = [(k, v, at_s) for k, v in dirt.claimed.items()]
-    sheets.inserts[CHANGES] = _changes(dirt, bodies)
-    sheets.seen = [(host, encode(at_s)) for host, at_s in dirt.seen.items()]
-    return sheets
+    batch = RowBatch(first, working_set.version)
+    bodies = _write_records(batch, working_set, change_set)
+    batch.born = set(change_set.born)
+    batch.spent = working_set.spent(change_set)
+    batch.generations = working_set.generations(batch.spent)
+    batch.freed = list(change_set.freed)
+    if change_set.guarded:
+        batch.upserts[CLAIM_KEYS] = [(k, v, at_s) for k, v in change_set.guarded.items()]
+    if change_set.taken:
+        batch.inserts[ALLOCATIONS] = _allocations(working_set, change_set)
+    if change_set.claimed:
+        batch.inserts[CLAIM_KEYS] = [(k, v, at_s) for k, v in change_set.claimed.items()]
+    batch.inserts[CHANGES] = _changes(change_set, bodies)
+    batch.seen = [(host, encode(at_s)) for host, at_s in change_set.seen.items()]
+    return batch
 
 
-def _write_records(sheets: RowBatch, books: WorkingSet, dirt: ChangeSet) -> dict[int, str]:
+def _write_records(
+    batch: RowBatch, working_set: WorkingSet, change_set: ChangeSet
+) -> dict[int, str]:
     """Write the rows of records; return their bodies by the id of the record.
 
     A record is encoded once, although it is stored and told to the feed too.
@@ -89,32 +93,32 @@ def _write_records(sheets: RowBatch, books: WorkingSet, dirt: ChangeSet) -> dict
     write = BatchEncoder().encode_event
     bodies: dict[int, str] = {}
     rows_of: dict[Kind, list[Row]] = {}
-    for (kind, key), record in dirt.puts.items():
+    for (kind, key), record in change_set.puts.items():
         if record is None:
-            sheets.removed.setdefault(kind, []).append(key)
+            batch.removed.setdefault(kind, []).append(key)
             continue
         body = bodies[id(record)] = write(record)
         row = (*_COLUMNS[kind](record), body)
         if kind in rows_of:
             rows_of[kind].append(row)
         else:
-            rows_of[kind] = sheets.upserts[_TABLES[kind]] = [row]
-    if Kind.PROVIDER in rows_of or Kind.PROVIDER in sheets.removed:
-        _write_inventories(sheets, books, dirt)
+            rows_of[kind] = batch.upserts[_TABLES[kind]] = [row]
+    if Kind.PROVIDER in rows_of or Kind.PROVIDER in batch.removed:
+        _write_inventories(batch, working_set, change_set)
     return bodies
 
 
-def _write_inventories(sheets: RowBatch, books: WorkingSet, dirt: ChangeSet) -> None:
-    for (kind, key), record in dirt.puts.items():
+def _write_inventories(batch: RowBatch, working_set: WorkingSet, change_set: ChangeSet) -> None:
+    for (kind, key), record in change_set.puts.items():
         if kind is Kind.PROVIDER:
-            sheets.emptied.append(key)
+            batch.emptied.append(key)
             if isinstance(record, Provider):
-                rows = sheets.inserts.setdefault(INVENTORIES, [])
-                rows.extend(_inventories(books, record))
+                rows = batch.inserts.setdefault(INVENTORIES, [])
+                rows.extend(_inventories(working_set, record))
 
 
-def _inventories(books: WorkingSet, provider: Provider) -> list[Row]:
-    room = books.rooms[provider.uuid]
+def _inventories(working_set: WorkingSet, provider: Provider) -> list[Row]:
+    capacity = working_set.capacities[provider.uuid]
     return [
         (
             provider.uuid,
@@ -126,25 +130,25 @@ def _inventories(books: WorkingSet, provider: Provider) -> list[Row]:
             inventory.step_size,
             inventory.allocation_ratio,
             inventory.capacity,
-            room.used[name],
-            room.generation,
+            capacity.used[name],
+            capacity.generation,
         )
         for name, inventory in provider.inventories.items()
     ]
 
 
-def _allocations(books: WorkingSet, dirt: ChangeSet) -> list[Row]:
+def _allocations(working_set: WorkingSet, change_set: ChangeSet) -> list[Row]:
     return [
         (consumer, provider, encode(amounts))
-        for consumer in dirt.taken
-        for provider, amounts in books.held.get(consumer, {}).items()
+        for consumer in change_set.taken
+        for provider, amounts in working_set.held.get(consumer, {}).items()
     ]
 
 
-def _changes(dirt: ChangeSet, bodies: Mapping[int, str]) -> list[Row]:
+def _changes(change_set: ChangeSet, bodies: Mapping[int, str]) -> list[Row]:
     rows: list[Row] = []
     version = seq = 0
-    for change in dirt.changes:
+    for change in change_set.changes:
         seq = seq + 1 if change.version == version else 0
         version, event = change.version, change.event
         body = bodies.get(id(event)) or encode_event(event)
@@ -230,5 +234,5 @@ _COLUMNS: Final[Mapping[Kind, Callable[[Any], Row]]] = {
     Kind.ACTION: attrgetter("key", "instance_uuid", "started_at_s"),
     Kind.QUOTA: _quota_columns,
     Kind.ZONE: _zone_columns,
-    Kind.ERRAND: attrgetter("instance_uuid", "project_id", "reservation_id", "request_id"),
+    Kind.REMOTE_INSTANCE: attrgetter("instance_uuid", "project_id", "reservation_id", "request_id"),
 }

@@ -302,7 +302,7 @@ RECORD_TABLES: Final[dict[Kind, Table]] = {
     Kind.ACTION: actions,
     Kind.QUOTA: quotas,
     Kind.ZONE: zones,
-    Kind.ERRAND: errands,
+    Kind.REMOTE_INSTANCE: errands,
 }
 
 KIND_OF_TABLE: Final = {table.name: kind for kind, table in RECORD_TABLES.items()}

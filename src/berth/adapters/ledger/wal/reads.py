@@ -45,7 +45,7 @@ from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Footprint, Quota, sum_of
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import LedgerError, NotFoundError
-from berth.domain.inventory.allocation import Allocation, Consumer, Holding
+from berth.domain.inventory.allocation import Allocation, Consumer, ConsumerAllocations
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import ResourceClass, Trait
 from berth.domain.ledger.change import Change, Snapshot
@@ -73,7 +73,7 @@ class LedgerHead(NamedTuple):
 
     version: int
     feed_floor: int
-    posted: int
+    checkpointed: int
 
 
 def read_head(queries: Queries) -> Read[LedgerHead]:
@@ -167,7 +167,7 @@ def read_allocations(queries: Queries, **by: str | None) -> Read[list[Allocation
     return [Allocation(consumer, provider, amounts) for (consumer, provider), amounts in rows]
 
 
-def read_holdings(queries: Queries, by: HoldingsBy, key: str) -> Read[list[Holding]]:
+def read_holdings(queries: Queries, by: HoldingsBy, key: str) -> Read[list[ConsumerAllocations]]:
     """Read who holds what: of a consumer, of a provider, or by consumers of a project."""
     statement = queries.holdings(by)
     text = yield statement, statement.bind(key=key)
@@ -192,7 +192,7 @@ def read_snapshot(queries: Queries, now_s: float) -> Read[Snapshot]:
     """Read the whole live state as of one version."""
     head = yield from read_head(queries)
     return Snapshot(
-        version=head.posted,
+        version=head.checkpointed,
         now_s=now_s,
         hosts=tuple((yield from read_all(queries, Host))),
         providers=tuple((yield from read_all(queries, Provider))),
@@ -243,12 +243,14 @@ def read_changes(queries: Queries, after: int, limit: int) -> Read[list[Change]]
     until = after + limit
     statement = queries.changes()
     # While pages are posted step by step, their changes stand in the table and in the daybook.
-    of_table = statement.bind(after=after, until=min(until, head.posted))
+    of_table = statement.bind(after=after, until=min(until, head.checkpointed))
     changes = decode_changes((yield statement, of_table))
-    if min(until, head.version) > head.posted:
-        statement = queries.pages()
-        pages = decode_json(list[tuple[str]], (yield statement, statement.bind(after=after)))
-        for (digits,) in pages:
+    if min(until, head.version) > head.checkpointed:
+        statement = queries.logged_batches()
+        logged_batches = decode_json(
+            list[tuple[str]], (yield statement, statement.bind(after=after))
+        )
+        for (digits,) in logged_batches:
             rows = unpack_batch(bytes.fromhex(digits)).inserts[CHANGES]
             changes += changes_of(row for row in rows if after < cast("int", row[0]) <= until)
     return changes
@@ -275,28 +277,28 @@ class SqlReads(ABC):
         self._queries = queries
 
     @abstractmethod
-    async def _ask(self, read: Read[T]) -> T:
+    async def _read(self, read: Read[T]) -> T:
         """Answer a read's questions, when all that was committed before is in the tables."""
 
     # --- Records ---
 
     async def instances(self, query: InstanceQuery) -> list[Instance]:
         """Return the instances that match, newest first."""
-        return await self._ask(read_instances(self._queries, query))
+        return await self._read(read_instances(self._queries, query))
 
     async def migrations(self, query: MigrationQuery) -> list[Migration]:
         """Return the migrations that match, newest first."""
-        return await self._ask(read_migrations(self._queries, query))
+        return await self._read(read_migrations(self._queries, query))
 
     async def actions(self, instance_uuid: str) -> list[Action]:
         """Return what was asked of an instance, newest first."""
-        return await self._ask(read_actions(self._queries, instance_uuid))
+        return await self._read(read_actions(self._queries, instance_uuid))
 
     async def errands(
         self, *, project_id: str | None = None, reservation_id: str | None = None
     ) -> list[Errand]:
         """Return what was sent to child zones, in order of the instances' uuids."""
-        return await self._ask(
+        return await self._read(
             read_errands(self._queries, project_id=project_id, reservation_id=reservation_id)
         )
 
@@ -304,7 +306,7 @@ class SqlReads(ABC):
         self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
     ) -> list[Allocation]:
         """Return what is allocated, in order of consumer and provider."""
-        return await self._ask(
+        return await self._read(
             read_allocations(
                 self._queries, consumer_uuid=consumer_uuid, provider_uuid=provider_uuid
             )
@@ -312,27 +314,29 @@ class SqlReads(ABC):
 
     async def status_counts(self) -> Mapping[str, int]:
         """Return how many instances have each status, those that are deleted left out."""
-        return await self._ask(read_status_counts(self._queries))
+        return await self._read(read_status_counts(self._queries))
 
     # --- Holdings ---
 
-    async def holding(self, consumer_uuid: str) -> Holding | None:
+    async def consumer_allocations(self, consumer_uuid: str) -> ConsumerAllocations | None:
         """Return a consumer with all that it holds; None when it holds nothing."""
         found = await self._holdings("consumer_uuid", consumer_uuid)
         return found[0] if found else None
 
-    async def holders(self, provider_uuid: str) -> list[Holding]:
+    async def provider_consumers(self, provider_uuid: str) -> list[ConsumerAllocations]:
         """Return who holds something of a provider, and only that, in order of consumers."""
         return await self._holdings("provider_uuid", provider_uuid)
 
-    async def project_holdings(self, project_id: str, user_id: str | None = None) -> list[Holding]:
+    async def project_consumers(
+        self, project_id: str, user_id: str | None = None
+    ) -> list[ConsumerAllocations]:
         """Return all that consumers of a project hold, or those of one user in it."""
         found = await self._holdings("project_id", project_id)
         return [one for one in found if user_id in {None, one.consumer.user_id}]
 
     async def project_footprint(self, project_id: str) -> Footprint:
         """Return what all instances of a project come to that are not deleted."""
-        return await self._ask(read_footprint(self._queries, project_id))
+        return await self._read(read_footprint(self._queries, project_id))
 
-    async def _holdings(self, by: HoldingsBy, key: str) -> list[Holding]:
-        return await self._ask(read_holdings(self._queries, by, key))
+    async def _holdings(self, by: HoldingsBy, key: str) -> list[ConsumerAllocations]:
+        return await self._read(read_holdings(self._queries, by, key))

@@ -10,8 +10,8 @@ from berth.api.placement.finding import provider_of
 from berth.api.placement.refusing import concurrent, no_provider_found
 from berth.api.placement.shapes import is_uuid
 from berth.api.placement.views.allocations import consumer_view, provider_allocations_view
-from berth.domain.inventory.allocation import Consumer, Holding
-from berth.domain.ledger.write import Share
+from berth.domain.inventory.allocation import Consumer, ConsumerAllocations
+from berth.domain.ledger.write import ConsumerUpdate
 from berth.services.providers.reallocation import AllocationRefusedError, AllocationRule
 from berth.tables.provider.providers import ProviderTable
 
@@ -41,7 +41,7 @@ async def list_provider_allocations(ask: Ask) -> Reply:
     sentence = twice.message.rpartition(": ")[2]
     missing = PlacementError(404, f"Resource provider '{uuid}' not found: {sentence}")
     provider = await provider_of(ask, missing)
-    holdings = await ask.parts.ledger.holders(uuid)
+    holdings = await ask.parts.ledger.provider_consumers(uuid)
     view = provider_allocations_view(holdings, uuid, provider.generation, ask.minor)
     newest_s = max((one.consumer.updated_at_s for one in holdings), default=0.0)
     return json_reply(view, modified_s=newest_s or None)
@@ -84,7 +84,7 @@ def consumer_key(text: str) -> str:
     return str(UUID(text)) if is_uuid(text) else text
 
 
-def shares_of(ask: Ask, data: Mapping[str, Mapping[str, Any]]) -> tuple[Share, ...]:
+def shares_of(ask: Ask, data: Mapping[str, Mapping[str, Any]]) -> tuple[ConsumerUpdate, ...]:
     """Read what several consumers are to hold, by their uuids.
 
     Raises:
@@ -96,11 +96,11 @@ def shares_of(ask: Ask, data: Mapping[str, Mapping[str, Any]]) -> tuple[Share, .
     return shares
 
 
-def share_of(ask: Ask, uuid: str, data: Mapping[str, Any]) -> Share:
+def share_of(ask: Ask, uuid: str, data: Mapping[str, Any]) -> ConsumerUpdate:
     """Read what one consumer is to hold, in any of the forms that a body may have."""
     minor = ask.minor
     now_s = ask.parts.clock.now_s()
-    return Share(
+    return ConsumerUpdate(
         Consumer(
             uuid,
             project_id=data.get("project_id", _NOBODY),
@@ -149,7 +149,7 @@ def _allocations(data: Any, minor: int) -> dict[str, Mapping[str, int]]:  # noqa
     return {uuid: one["resources"] for uuid, one in data.items()}
 
 
-async def _held(ask: Ask, uuid: str) -> tuple[Holding | None, dict[str, int]]:
+async def _held(ask: Ask, uuid: str) -> tuple[ConsumerAllocations | None, dict[str, int]]:
     """Read what a consumer holds, and generations of the providers from no later.
 
     A client that has an old generation and writes is refused; one with a new generation and old
@@ -158,7 +158,7 @@ async def _held(ask: Ask, uuid: str) -> tuple[Holding | None, dict[str, int]]:
     parts = ask.parts
     await parts.follower.catch_up()
     version = parts.follower.version
-    holding = await parts.ledger.holding(uuid)
+    holding = await parts.ledger.consumer_allocations(uuid)
     for _ in range(_READS_MAX):
         held = () if holding is None else holding.allocations.keys()
         seen = _generations(parts.replica.table, held)
@@ -167,7 +167,7 @@ async def _held(ask: Ask, uuid: str) -> tuple[Holding | None, dict[str, int]]:
         # Somebody writes meanwhile: what is read from now on is no older than the table.
         await parts.follower.catch_up()
         seen = _generations(parts.replica.table, held)
-        holding = await parts.ledger.holding(uuid)
+        holding = await parts.ledger.consumer_allocations(uuid)
         if holding is None or holding.allocations.keys() <= seen.keys():
             return holding, seen
     raise concurrent()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from berth.domain.inventory.allocation import Consumer, Holding
+from berth.domain.inventory.allocation import Consumer, ConsumerAllocations
 
 UNKNOWN_TYPE = "unknown"
 """What consumers are called whose type nobody has told."""
@@ -14,7 +14,7 @@ _SHOWS_TYPE = 38
 
 
 def consumer_view(
-    holding: Holding | None, generations: Mapping[str, int], minor: int
+    holding: ConsumerAllocations | None, generations: Mapping[str, int], minor: int
 ) -> dict[str, Any]:
     """Write what a consumer holds; of one that holds nothing there is nothing else to tell.
 
@@ -33,7 +33,7 @@ def consumer_view(
 
 
 def provider_allocations_view(
-    holdings: Iterable[Holding], uuid: str, generation: int, minor: int
+    holdings: Iterable[ConsumerAllocations], uuid: str, generation: int, minor: int
 ) -> dict[str, Any]:
     """Write who holds what of a provider.
 

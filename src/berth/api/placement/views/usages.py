@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from berth.api.placement.views.allocations import type_of
-from berth.domain.inventory.allocation import Holding
+from berth.domain.inventory.allocation import ConsumerAllocations
 
 ALL_TYPES = "all"
 
@@ -12,7 +12,7 @@ _COUNT = "consumer_count"
 _Order = Callable[[Iterable[str]], list[str]]
 
 
-def usages_of_project(holdings: Iterable[Holding], order: _Order) -> dict[str, Any]:
+def usages_of_project(holdings: Iterable[ConsumerAllocations], order: _Order) -> dict[str, Any]:
     """Write what a project uses, by resource class.
 
     Args:
@@ -23,7 +23,7 @@ def usages_of_project(holdings: Iterable[Holding], order: _Order) -> dict[str, A
 
 
 def usages_by_type(
-    holdings: Iterable[Holding], wanted: str | None, order: _Order
+    holdings: Iterable[ConsumerAllocations], wanted: str | None, order: _Order
 ) -> dict[str, Any]:
     """Write what a project uses, by type of consumer, with how many there are of each.
 
@@ -33,7 +33,7 @@ def usages_by_type(
             together, and None tells of each.
         order: puts resource classes in order.
     """
-    groups: dict[str, list[Holding]] = {}
+    groups: dict[str, list[ConsumerAllocations]] = {}
     for holding in holdings:
         kind = ALL_TYPES if wanted == ALL_TYPES else type_of(holding.consumer)
         if wanted in (None, kind):
@@ -42,7 +42,7 @@ def usages_by_type(
     return {"usages": told}
 
 
-def _sums(holdings: Iterable[Holding], order: _Order) -> dict[str, int]:
+def _sums(holdings: Iterable[ConsumerAllocations], order: _Order) -> dict[str, int]:
     sums: dict[str, int] = {}
     for holding in holdings:
         for amounts in holding.allocations.values():

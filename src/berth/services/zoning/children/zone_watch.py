@@ -8,7 +8,7 @@ from random import Random
 from typing import Final
 
 from berth.domain.errors import BerthError
-from berth.domain.ledger.change import Change, Gone, Snapshot
+from berth.domain.ledger.change import Change, RecordRemoved, Snapshot
 from berth.domain.ledger.record import Kind
 from berth.domain.zones.zone import Zone, ZoneInfo
 from berth.ports.clock import Clock
@@ -108,7 +108,7 @@ class ZoneWatch:
                     self._sights.pop(zone.zone_id, None)
                 case Zone():
                     self._put(change.event)
-                case Gone(Kind.ZONE, key):
+                case RecordRemoved(Kind.ZONE, key):
                     self._sights.pop(int(key), None)
                 case _:
                     pass

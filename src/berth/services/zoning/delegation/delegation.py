@@ -11,7 +11,7 @@ from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import ConflictError, UnavailableError
 from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Guard, Put, Rejected, Remove, Within, Write
+from berth.domain.ledger.write import Guard, Put, QuotaCheck, Rejected, Remove, Write
 from berth.domain.zones.offer import OfferFlaw
 from berth.domain.zones.zone import Errand, ErrandStage, Zone
 from berth.domain.zones.zone_orders import BuildItem, BuildOrder, ReleaseOrder, Withdrawal
@@ -76,7 +76,7 @@ class Sending:
         telemetry: Telemetry,
         zone: str,
         timeout_s: float,
-        limits: Callable[[str], Within | None] | None = None,
+        limits: Callable[[str], QuotaCheck | None] | None = None,
     ) -> None:
         self._ledger = ledger
         self._zone_of = zone_of
@@ -180,7 +180,7 @@ class Sending:
 
     async def _forget(self, uuid: str) -> None:
         try:
-            await save(self._ledger, Remove(Kind.ERRAND, uuid))
+            await save(self._ledger, Remove(Kind.REMOTE_INSTANCE, uuid))
         except ConflictError:
             return  # another one was faster to remove it
 
@@ -231,7 +231,7 @@ class Sending:
         writes: list[Write] = [
             Put(replace(one, stage=ErrandStage.THERE))
             if one.instance_uuid in there
-            else Remove(Kind.ERRAND, one.instance_uuid)
+            else Remove(Kind.REMOTE_INSTANCE, one.instance_uuid)
             for one in errands
         ]
         for write in writes:
@@ -261,7 +261,7 @@ class Sending:
             elif uuid in earlier:
                 writes.append(Put(earlier[uuid]))
             else:
-                writes.append(Remove(Kind.ERRAND, uuid))
+                writes.append(Remove(Kind.REMOTE_INSTANCE, uuid))
         if writes:
             await save(self._ledger, *writes)
 

@@ -11,7 +11,7 @@ from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.quota import QuotaExceededError
 from berth.domain.compute.request import Destination, Request
 from berth.domain.errors import ConflictError
-from berth.domain.ledger.write import Within
+from berth.domain.ledger.write import QuotaCheck
 from berth.domain.zones.offer import (
     ChildTerms,
     HostTerms,
@@ -83,7 +83,7 @@ class Building:
         clock: Clock,
         on_gone: OnGone = OnGone.TAKE,
         holders: Builder | None = None,
-        limits: Callable[[str], Within | None] | None = None,
+        limits: Callable[[str], QuotaCheck | None] | None = None,
     ) -> None:
         self._ledger = ledger
         self._replica = replica

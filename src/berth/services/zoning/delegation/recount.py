@@ -137,7 +137,7 @@ def _is_open(errand: Errand) -> bool:
 def _change(errand: Errand, server: ServerBelow | None) -> Write | None:
     """Return what an answer changes; nothing while the child is at it."""
     if errand.counts_as is None:
-        return Remove(Kind.ERRAND, errand.instance_uuid) if server is None else None
+        return Remove(Kind.REMOTE_INSTANCE, errand.instance_uuid) if server is None else None
     if server is None or server.is_resizing:
         return None
     if any(one > most for one, most in zip(server.size, errand.counts_as, strict=True)):

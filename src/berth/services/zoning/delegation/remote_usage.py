@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import ConflictError
-from berth.domain.ledger.write import Guard, Put, Rejected, Within, Write
+from berth.domain.ledger.write import Guard, Put, QuotaCheck, Rejected, Write
 from berth.domain.zones.zone import Errand
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
@@ -57,7 +57,7 @@ class CountingBelow:
         clock: Clock,
         *,
         asking_s: float,
-        limits: Callable[[str], Within | None] | None = None,
+        limits: Callable[[str], QuotaCheck | None] | None = None,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
@@ -152,7 +152,7 @@ class CountingBelow:
         self,
         errand: Errand,
         change: Callable[[Errand], Errand | None],
-        within: Within | None = None,
+        within: QuotaCheck | None = None,
     ) -> None:
         """Change what a server counts for, by what it counts for now."""
         uuid = errand.instance_uuid

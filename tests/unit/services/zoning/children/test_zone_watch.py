@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from berth.domain.errors import UnavailableError
-from berth.domain.ledger.change import Change, Gone, Snapshot
+from berth.domain.ledger.change import Change, RecordRemoved, Snapshot
 from berth.domain.ledger.record import Kind
 from berth.domain.zones.zone import Zone, ZoneInfo
 from berth.lab.kernel import VirtualClock
@@ -128,7 +128,7 @@ def test_records_are_followed(*, is_enabled: bool) -> None:
     """As operators change them."""
     world = World()
     world.watch.apply(
-        [Change(2, replace(EAST, is_enabled=is_enabled)), Change(3, Gone(Kind.ZONE, "1"))]
+        [Change(2, replace(EAST, is_enabled=is_enabled)), Change(3, RecordRemoved(Kind.ZONE, "1"))]
     )
     assert world.names == (["east"] if is_enabled else [])
     assert world.watch.zone_of(1) is None

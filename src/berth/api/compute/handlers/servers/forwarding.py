@@ -236,7 +236,7 @@ async def _forget(call: Call, errand: Errand) -> None:
     if errand.stage is not ErrandStage.THERE:
         return
     try:
-        await save(call.parts.ledger, Remove(Kind.ERRAND, errand.instance_uuid))
+        await save(call.parts.ledger, Remove(Kind.REMOTE_INSTANCE, errand.instance_uuid))
     except ConflictError:
         return  # somebody else was faster
 
