@@ -30,7 +30,13 @@ from berth.domain.compute.request import Request, instance_uuid_of
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.domain.zones.offer import HostTerms, OfferKey, OfferTerms
 from berth.domain.zones.zone import Zone
-from berth.domain.zones.zone_orders import OFFER_BYTES, Offers, ReleaseOrder, SelectOrder, Surplus
+from berth.domain.zones.zone_orders import (
+    OFFER_BYTES,
+    Offers,
+    ReleaseOrder,
+    SelectOrder,
+    UnusedOffers,
+)
 from berth.lab.zone_process import ZoneProcess
 from berth.lab.zone_tree import ZoneTree, made_tree, tree_of
 from berth.services.crypto.sealing import Sealer
@@ -211,7 +217,7 @@ async def _select(
     took_ms = (time.perf_counter() - begun_s) * 1e3
     if len(offers.weights) != instances:
         raise BenchError(f"{len(offers.weights)} offers for {instances} instances at {zone.name}")
-    release = ReleaseOrder(_NAME, surplus=(Surplus(offers.select_id),))
+    release = ReleaseOrder(_NAME, surplus=(UnusedOffers(offers.select_id),))
     await children.release(record, release, timeout_s=_ASK_S)
     return took_ms
 

@@ -14,7 +14,7 @@ from berth.domain.hardware.guest_topology import (
     CpuPolicy,
     GuestCell,
     GuestTopology,
-    PageWish,
+    PageSizeClass,
     ThreadPolicy,
 )
 from berth.domain.hardware.numa import NumaCell
@@ -83,7 +83,11 @@ def _memory_fits(
     if wish is None:
         have_kb = free_kb if pinned else total_kb
         return wanted_kb <= have_kb[sizes[0]] and wanted_kb % sizes[0] == 0
-    wishes = {PageWish.SMALL: sizes[:1], PageWish.LARGE: sizes[1:], PageWish.ANY: sizes}
+    wishes = {
+        PageSizeClass.SMALL: sizes[:1],
+        PageSizeClass.LARGE: sizes[1:],
+        PageSizeClass.ANY: sizes,
+    }
     allowed = [wish] if isinstance(wish, int) else wishes[wish]
     return any(
         size in free_kb and wanted_kb <= free_kb[size] and wanted_kb % size == 0 for size in allowed

@@ -14,7 +14,7 @@ from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.assignment import Assignment
-from berth.domain.hardware.guest_topology import CpuPolicy, PageWish, ThreadPolicy
+from berth.domain.hardware.guest_topology import CpuPolicy, PageSizeClass, ThreadPolicy
 from berth.domain.hardware.pci import aliases_of
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import MEMORY_MB, PCPU, VCPU, Inventory
@@ -189,7 +189,7 @@ def _check_pages(wish: object, size_kb: int | None) -> None:
     if isinstance(wish, int):
         assert size_kb == wish
     else:
-        assert (size_kb is None) == (not isinstance(wish, PageWish))
+        assert (size_kb is None) == (not isinstance(wish, PageSizeClass))
 
 
 def _check_threads(

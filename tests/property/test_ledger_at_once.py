@@ -11,7 +11,7 @@ from berth.adapters.ledger.engine.working_set import UnitTransaction, WorkingSet
 from berth.domain.inventory.allocation import Allocation, Claim
 from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from berth.domain.ledger.write import Committed, Free, Put, Take, Unit, Write
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.testing.builders import (
     make_decision,
     make_fleet,
@@ -38,7 +38,7 @@ _takes = st.builds(
 )
 _puts = st.one_of(
     st.builds(
-        lambda number, revision: Put(revised(make_instance(number), revision=revision)),
+        lambda number, revision: Put(fast_replace(make_instance(number), revision=revision)),
         _numbers,
         st.integers(0, 2),
     ),
@@ -62,10 +62,10 @@ _units: st.SearchStrategy[Unit] = st.lists(_writes, max_size=3).map(tuple)
 
 def fleet() -> WorkingSet:
     """Return books of two small hosts."""
-    books = WorkingSet()
-    apply_units(books, make_fleet(2, vcpus=4))
-    books.settle()
-    return books
+    working_set = WorkingSet()
+    apply_units(working_set, make_fleet(2, vcpus=4))
+    working_set.settle()
+    return working_set
 
 
 @given(st.lists(_units, max_size=8))
@@ -75,17 +75,17 @@ def test_units_come_to_the_same_at_once_and_write_by_write(units: list[Unit]) ->
     assert apply_units(quick, units) == [apply_unit(slow, unit) for unit in units]
     assert quick == slow
     for name in ("puts", "born", "drawn", "taken", "freed", "claimed"):
-        assert list(getattr(quick.dirt, name)) == list(getattr(slow.dirt, name))
+        assert list(getattr(quick.change_set, name)) == list(getattr(slow.change_set, name))
 
 
 @given(st.lists(_units, max_size=4), _units)
 def test_what_is_not_committed_at_once_leaves_no_trace(before: list[Unit], unit: Unit) -> None:
     """The books are as they were, so that the unit can be judged write by write."""
-    books = fleet()
-    apply_units(books, before)
-    expected = copy.deepcopy(books)
-    if commit_at_once(books, unit) is None:
-        assert books == expected
+    working_set = fleet()
+    apply_units(working_set, before)
+    expected = copy.deepcopy(working_set)
+    if commit_at_once(working_set, unit) is None:
+        assert working_set == expected
 
 
 def test_a_placement_is_committed_at_once() -> None:
@@ -94,8 +94,8 @@ def test_a_placement_is_committed_at_once() -> None:
         Claim("c", (Allocation(make_uuid("instance", 1), make_uuid("host", 1), {VCPU: 1}),))
     )
     unit: Unit = (take, Put(make_instance(1)), Put(make_decision(1)))
-    books = fleet()
-    version = books.version + 1
-    assert commit_at_once(books, unit) == Committed(version)
-    assert commit_at_once(books, unit) is None
-    assert UnitTransaction(books, unit).version == version + 1
+    working_set = fleet()
+    version = working_set.version + 1
+    assert commit_at_once(working_set, unit) == Committed(version)
+    assert commit_at_once(working_set, unit) is None
+    assert UnitTransaction(working_set, unit).version == version + 1

@@ -18,7 +18,7 @@ from berth.domain.inventory.allocation import Allocation, ConsumerAllocations
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import Kind, Record
 from berth.domain.ledger.write import Outcome, Unit
-from berth.domain.zones.zone import Errand
+from berth.domain.zones.zone import RemoteInstance
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 from berth.scheduling.evaluation.policy import Policy
 from tests.simulation.books import Books
@@ -159,12 +159,14 @@ class Line:
         await self._ask()
         return await self._ledger.actions(instance_uuid)
 
-    async def errands(
+    async def remote_instances(
         self, *, project_id: str | None = None, reservation_id: str | None = None
-    ) -> list[Errand]:
+    ) -> list[RemoteInstance]:
         """See `Records.errands`."""
         await self._ask()
-        return await self._ledger.errands(project_id=project_id, reservation_id=reservation_id)
+        return await self._ledger.remote_instances(
+            project_id=project_id, reservation_id=reservation_id
+        )
 
     async def allocations(
         self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None

@@ -9,7 +9,7 @@ from typing import Any, Final
 from berth.domain.compute import lifecycle
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance_action import Caller
-from berth.domain.compute.lifecycle import Step
+from berth.domain.compute.lifecycle import Transition
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from berth.services.servers.moves import Target
 from tests.simulation.actors import delete, draw_order, place
@@ -49,7 +49,7 @@ async def act(world: World, uuid: str, rng: Random, ask: Ask) -> bool:
     return True
 
 
-def _begin(uuid: str, step: Step) -> Ask:
+def _begin(uuid: str, step: Transition) -> Ask:
     return lambda process, caller: process.operations.begin(uuid, step, caller)
 
 

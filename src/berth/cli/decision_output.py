@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from berth.cli.output import print_line, print_table
 from berth.domain.compute.decision import (
-    OVER_TREE,
+    ZONE_AWARE_DRIVER,
     Counterfactual,
     Decision,
     FilterCount,
@@ -22,7 +22,7 @@ _RUNNERS_UP_OF = 1
 def print_decision(decision: Decision) -> None:
     """Print the record of a decision, or one that was only tried out."""
     print_line(f"Request {decision.request_id}: {decision.verdict}", style="bold")
-    if decision.driver == OVER_TREE:
+    if decision.driver == ZONE_AWARE_DRIVER:
         _print_over_tree(decision)
         return
     print_line(

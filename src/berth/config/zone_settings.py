@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from berth.domain.errors import InvalidInputError
-from berth.domain.zones.offer import OnGone
+from berth.domain.zones.offer import LapsedHoldAction
 from berth.domain.zones.zone import check_zone_name
 
 _Seconds = Annotated[float, Meta(gt=0, le=86_400)]
@@ -44,7 +44,7 @@ class ZoneSettings:
     """How long an offer may be used, whether its room is held or not."""
     held_share_max: Annotated[float, Meta(ge=0, le=1)] = 0.5
     """How much of what is free may be held for one parent."""
-    on_gone: OnGone = OnGone.TAKE
+    on_gone: LapsedHoldAction = LapsedHoldAction.TAKE
     """What becomes of an offer whose hold has ended: `take`, `other` or `refuse`."""
     select_timeout_s: Annotated[float, Meta(gt=0, le=60)] = 2.0
     """How long a select over the tree may take; children that are later are left out."""

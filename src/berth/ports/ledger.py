@@ -12,7 +12,7 @@ from berth.domain.inventory.allocation import Allocation, ConsumerAllocations
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import Kind, Record
 from berth.domain.ledger.write import Outcome, Unit
-from berth.domain.zones.zone import Errand
+from berth.domain.zones.zone import RemoteInstance
 
 R = TypeVar("R", bound=Record)
 
@@ -113,9 +113,9 @@ class RecordReader(Protocol):
         """Return what was asked of an instance, newest first, beside its creation."""
         ...
 
-    async def errands(
+    async def remote_instances(
         self, *, project_id: str | None = None, reservation_id: str | None = None
-    ) -> list[Errand]:
+    ) -> list[RemoteInstance]:
         """Return what was sent to child zones (of a project, by a reservation; None means any).
 
         In order of the instances' uuids.

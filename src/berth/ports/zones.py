@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from berth.domain.errors import UnavailableError
-from berth.domain.zones.zone import Errand, Zone, ZoneInfo
+from berth.domain.zones.zone import RemoteInstance, Zone, ZoneInfo
 from berth.domain.zones.zone_orders import (
     BuildOrder,
     BuildOutcome,
     Offers,
     ReleaseOrder,
+    RemoteServer,
     SelectOrder,
-    ServerBelow,
 )
 
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
@@ -58,7 +58,9 @@ class ChildZones(Protocol):
         """
         ...
 
-    async def server(self, zone: Zone, errand: Errand, *, timeout_s: float) -> ServerBelow | None:
+    async def server(
+        self, zone: Zone, errand: RemoteInstance, *, timeout_s: float
+    ) -> RemoteServer | None:
         """Ask what has become of a server, for its owner; None when the zone has none."""
         ...
 

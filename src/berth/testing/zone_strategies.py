@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from berth.domain.zones.zone import Errand, ErrandStage, Zone
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
 from berth.testing.value_strategies import counts, names, seconds, texts, uuids
 
 _SIZES = st.tuples(counts, counts)
@@ -25,13 +25,13 @@ def zones() -> st.SearchStrategy[Zone]:
     )
 
 
-def errands() -> st.SearchStrategy[Errand]:
+def remote_instances() -> st.SearchStrategy[RemoteInstance]:
     """Draw an instance that was sent to a child."""
     return st.builds(
-        Errand,
+        RemoteInstance,
         instance_uuid=uuids,
         zone_id=st.integers(1, 2**31),
-        stage=st.sampled_from(ErrandStage),
+        stage=st.sampled_from(RemoteInstanceStage),
         project_id=texts,
         user_id=texts,
         reservation_id=texts,

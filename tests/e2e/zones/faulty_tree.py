@@ -16,7 +16,7 @@ from berth.adapters.ledger import open_ledger
 from berth.adapters.virt.fake import FakeHost
 from berth.domain.errors import UnavailableError
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.domain.zones.zone import ErrandStage, Zone
+from berth.domain.zones.zone import RemoteInstanceStage, Zone
 from berth.lab.zone_books import faults_of, read_books
 from berth.lab.zone_process import ZoneProcess, ZoneSpec
 from berth.lab.zone_tree import ZoneTree, made_tree
@@ -247,17 +247,17 @@ class FaultyTree:
         self.zones.wait_until_active(WITHIN_S)
 
 
-def errands_of(one: ZoneProcess) -> list[ErrandStage]:
+def errands_of(one: ZoneProcess) -> list[RemoteInstanceStage]:
     """Read how far the instances are that a zone has sent to its children, from its ledger.
 
     Those of a child that was removed are kept until it is added again.
     """
 
-    async def read() -> list[ErrandStage]:
+    async def read() -> list[RemoteInstanceStage]:
         ledger = await open_ledger(f"sqlite:///{one.folder / 'data' / 'berth.sqlite'}")
         try:
             removed = {zone.zone_id for zone in await ledger.all(Zone) if zone.is_removed}
-            errands = await ledger.errands()
+            errands = await ledger.remote_instances()
             return [one.stage for one in errands if one.zone_id not in removed]
         finally:
             await ledger.close()

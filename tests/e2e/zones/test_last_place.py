@@ -17,7 +17,7 @@ from berth.config.zone_keys import ZoneKeyFile
 from berth.domain.compute.request import Request, instance_uuid_of
 from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import Zone
-from berth.domain.zones.zone_orders import ReleaseOrder, SelectOrder, Surplus
+from berth.domain.zones.zone_orders import ReleaseOrder, SelectOrder, UnusedOffers
 from berth.services.zoning.messages.assertions import StatementWriter
 from berth.services.zoning.messages.child_client import AskingChildren
 from berth.testing.builders import make_flavor
@@ -51,7 +51,7 @@ async def offers(children: AskingChildren, zone: RunningZone, name: str, number:
     order = SelectOrder(request, name, time.time() + ASK_S)
     found = await children.select(record, order, timeout_s=ASK_S)
     await asyncio.sleep(0.2)
-    release = ReleaseOrder("p", surplus=(Surplus(found.select_id),))
+    release = ReleaseOrder("p", surplus=(UnusedOffers(found.select_id),))
     await children.release(record, release, timeout_s=ASK_S)
     return len(found.weights)
 

@@ -8,7 +8,13 @@ from rich.console import Console
 
 from berth.cli.demo.replay_view import progress_bar
 from berth.cli.demo.zone_demo_view import show_report
-from berth.domain.compute.decision import OVER_TREE, Decision, ScoredHost, Verdict, ZoneCount
+from berth.domain.compute.decision import (
+    ZONE_AWARE_DRIVER,
+    Decision,
+    ScoredHost,
+    Verdict,
+    ZoneCount,
+)
 from berth.lab.zone_report import (
     Explained,
     Listed,
@@ -42,7 +48,7 @@ REPORT = ZoneReport(
             Verdict.PLACED,
             "",
             "",
-            OVER_TREE,
+            ZONE_AWARE_DRIVER,
             0,
             0,
             0.0,

@@ -6,7 +6,7 @@ import pytest
 
 from berth.config.settings import read_settings
 from berth.domain.errors import InvalidInputError
-from berth.domain.zones.offer import OnGone
+from berth.domain.zones.offer import LapsedHoldAction
 
 
 def test_nothing_is_a_zone_by_itself() -> None:
@@ -14,7 +14,7 @@ def test_nothing_is_a_zone_by_itself() -> None:
     zones = read_settings(None, {}, {}).zones
     assert not zones.is_on
     assert (zones.offer_hold_s, zones.held_share_max, zones.attempts_max) == (10.0, 0.5, 3)
-    assert (zones.select_timeout_s, zones.on_gone) == (2.0, OnGone.TAKE)
+    assert (zones.select_timeout_s, zones.on_gone) == (2.0, LapsedHoldAction.TAKE)
 
 
 def test_a_zone_from_a_file(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_zone_from_a_file(tmp_path: Path) -> None:
     assert zones.key_file == tmp_path / "keys"
     assert zones.values_by_name == {"hypervisor": ("kvm", "qemu"), "os": ("linux",)}
     assert zones.told_capabilities == ("free.VCPU",)
-    assert (zones.on_gone, zones.offer_hold_s) == (OnGone.REFUSE, 0.0)
+    assert (zones.on_gone, zones.offer_hold_s) == (LapsedHoldAction.REFUSE, 0.0)
 
 
 def test_a_zone_from_the_environment() -> None:

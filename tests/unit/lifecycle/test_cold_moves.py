@@ -7,7 +7,7 @@ import pytest
 from berth.adapters.virt.fake import FakeHost, Faults
 from berth.domain.compute import lifecycle
 from berth.domain.compute.instance import Instance, Status
-from berth.domain.compute.lifecycle import Step
+from berth.domain.compute.lifecycle import Transition
 from berth.domain.compute.migration import MoveKind
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InstanceStateError, InvalidInputError
@@ -191,7 +191,9 @@ async def test_a_move_that_fails_on_one_host_goes_to_the_next() -> None:
 @pytest.mark.parametrize(
     ("step", "error"), [(lifecycle.RESIZE, InvalidInputError), (lifecycle.CONFIRM, None)]
 )
-async def test_what_makes_no_sense_is_refused(step: Step, error: type[Exception] | None) -> None:
+async def test_what_makes_no_sense_is_refused(
+    step: Transition, error: type[Exception] | None
+) -> None:
     """The same flavor, a smaller disk, a confirmation of nothing."""
     town = await open_town()
     vm = await town.create()

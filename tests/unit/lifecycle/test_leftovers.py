@@ -8,7 +8,7 @@ from berth.domain.compute import lifecycle
 from berth.domain.compute.host import HostAudit, Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.ledger.write import Free, Put
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.testing.builders import make_uuid
 from tests.unit.lifecycle.town import DOWN_S, Town, caller, open_town
 
@@ -51,7 +51,7 @@ async def test_disks_whose_address_was_lost_are_deleted(monkeypatch: pytest.Monk
     town = await open_town()
     vm = await stored_in_vain(town, monkeypatch)
     await town.ledger.write(
-        Free(vm.uuid), Put(revised(vm, status=Status.DELETED, task=None, action=None))
+        Free(vm.uuid), Put(fast_replace(vm, status=Status.DELETED, task=None, action=None))
     )
     await town.restart(town.fakes)
     await town.work(LONG_S)
@@ -136,6 +136,6 @@ async def test_files_of_a_guest_that_comes_here_again_stay() -> None:
     await files_of(town, vm.uuid, other)
     await town.desk.clock.sleep(LONG_S)
     now = await town.get(vm.uuid)
-    await town.ledger.write(Put(revised(now, task=Task.MIGRATING)))
+    await town.ledger.write(Put(fast_replace(now, task=Task.MIGRATING)))
     await town.work(700.0)
     assert town.machines[other].files

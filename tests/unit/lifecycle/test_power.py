@@ -8,7 +8,7 @@ from berth.adapters.virt.fake import FakeHost, Faults
 from berth.domain.compute import lifecycle
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Status, Task
-from berth.domain.compute.lifecycle import Step
+from berth.domain.compute.lifecycle import Transition
 from berth.domain.errors import InstanceLockedError, InstanceStateError
 from berth.domain.ledger.write import Put
 from berth.services.servers.moves import Target
@@ -29,7 +29,7 @@ STEPS = [
 
 @pytest.mark.parametrize(("steps", "status", "power"), STEPS)
 async def test_a_step_changes_guest_and_record(
-    steps: tuple[Step, ...], status: Status, power: str
+    steps: tuple[Transition, ...], status: Status, power: str
 ) -> None:
     """Each is done by the agent, and leaves its line in the history."""
     town = await open_town()
@@ -51,7 +51,7 @@ async def test_a_step_changes_guest_and_record(
 @pytest.mark.parametrize(
     "step", [lifecycle.START, lifecycle.UNPAUSE, lifecycle.RESUME, lifecycle.SHELVE_OFFLOAD]
 )
-async def test_a_step_that_does_not_fit_is_refused(step: Step) -> None:
+async def test_a_step_that_does_not_fit_is_refused(step: Transition) -> None:
     """An active instance cannot be started; the error says what it is."""
     town = await open_town()
     vm = await town.create()

@@ -8,7 +8,7 @@ import pytest
 from berth.adapters.virt.fake import FakeGuest
 from berth.domain.compute import lifecycle
 from berth.domain.compute.instance import Instance, Status
-from berth.domain.compute.lifecycle import Step
+from berth.domain.compute.lifecycle import Transition
 from berth.domain.ledger.write import Put
 from berth.ports.virt import Power
 from berth.testing.builders import make_uuid
@@ -122,7 +122,7 @@ async def test_a_guest_that_should_be_off_is_stopped(power: Power) -> None:
 
 
 @pytest.mark.parametrize("step", [None, lifecycle.PAUSE])
-async def test_a_guest_that_its_host_has_suspended_is_suspended(step: Step | None) -> None:
+async def test_a_guest_that_its_host_has_suspended_is_suspended(step: Transition | None) -> None:
     """It does not run, and can be resumed; what its host resumes is active again."""
     town = await open_town()
     vm = await town.create()

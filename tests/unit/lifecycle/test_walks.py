@@ -16,7 +16,7 @@ from berth.domain.compute import lifecycle
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status
-from berth.domain.compute.lifecycle import Step
+from berth.domain.compute.lifecycle import Transition
 from berth.domain.compute.request import Request, instance_uuid_of
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import ConflictError, InstanceStateError, InvalidInputError, NotFoundError
@@ -38,7 +38,7 @@ _VERBS: Final = (
     "spawn", "stop", "destroy", "resize", "take_in", "hand_over", "offer_disks", "fetch_disks",
     "store_disks", "drop_stored", "guests", "suspend", "resume", "pause", "unpause", "reset",
 )  # fmt: skip
-_SIMPLE: Final[Mapping[str, Step]] = {
+_SIMPLE: Final[Mapping[str, Transition]] = {
     "start": lifecycle.START,
     "stop": lifecycle.STOP,
     "reboot hard": lifecycle.REBOOT_HARD,

@@ -40,7 +40,7 @@ from berth.domain.inventory.resources import ResourceClass, Trait
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import RECORD_TYPES, Kind, PendingRequest, Record
 from berth.domain.ledger.write import Outcome, QuotaCheck, Unit
-from berth.domain.zones.zone import Errand, Zone, footprint_below
+from berth.domain.zones.zone import RemoteInstance, Zone, remote_footprint
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 R = TypeVar("R", bound=Record)
@@ -95,8 +95,8 @@ class MemoryLedger:
         for instance in self._all_instances():
             if instance.project_id in projects and (counts := footprint_of(instance)):
                 yield instance.project_id, instance.uuid, counts.vcpus, counts.memory_mb
-        for errand in self._all(Errand):
-            if errand.project_id in projects and (counts := footprint_below(errand)):
+        for errand in self._all(RemoteInstance):
+            if errand.project_id in projects and (counts := remote_footprint(errand)):
                 key = f"{REMOTE_KEY_PREFIX}{errand.instance_uuid}"
                 yield errand.project_id, key, counts.vcpus, counts.memory_mb
 
@@ -208,14 +208,14 @@ class MemoryLedger:
         found = [one for one in self._all(Action) if one.instance_uuid == instance_uuid]
         return sorted(found, key=started_last, reverse=True)
 
-    async def errands(
+    async def remote_instances(
         self, *, project_id: str | None = None, reservation_id: str | None = None
-    ) -> list[Errand]:
+    ) -> list[RemoteInstance]:
         """Return what was sent to child zones, in order of the instances' uuids."""
         self._check_open()
         return in_key_order(
             one
-            for one in self._all(Errand)
+            for one in self._all(RemoteInstance)
             if project_id in {None, one.project_id} and reservation_id in {None, one.reservation_id}
         )
 

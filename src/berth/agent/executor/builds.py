@@ -12,7 +12,7 @@ from berth.domain.errors import DriverError
 from berth.domain.inventory.allocation import Claim
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, Free, Put, Take, Unit
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.ports.virt import Verb
 from berth.services.servers.moves import ended, going_on
 from berth.services.servers.teardown import deletion, departure
@@ -25,7 +25,7 @@ async def build(bench: Bench, instance: Instance) -> Result:
     except BuildError as error:
         return await _failed(bench, instance, error)
     now_s = bench.clock.now_s()
-    built = revised(
+    built = fast_replace(
         instance,
         status=Status.ACTIVE,
         task=None,
@@ -231,7 +231,7 @@ async def drop_disks(bench: Bench, instance: Instance) -> Result | None:
     except BuildError as error:
         raise DriverError(str(error)) from error  # the instance is built, and this is tried again
     await bench.driver.drop_stored(instance.disks)
-    return Result((Put(revised(instance, disks=None, updated_at_s=bench.clock.now_s())),))
+    return Result((Put(fast_replace(instance, disks=None, updated_at_s=bench.clock.now_s())),))
 
 
 def _stays(

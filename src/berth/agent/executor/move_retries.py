@@ -12,7 +12,7 @@ from berth.domain.compute.migration import Migration, MoveKind
 from berth.domain.compute.request import Request
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.domain.ledger.write import Add, Put, Unit, Write
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.services.servers.moves import (
     AWAITING,
     OPERATIONS,
@@ -44,7 +44,7 @@ async def go_on(
     now_s = bench.clock.now_s()
     request = _next_request(instance, failed)
     fault = _told(instance, failed)
-    here = revised(instance, status=failed.was, migration_uuid=None, fault=fault)
+    here = fast_replace(instance, status=failed.was, migration_uuid=None, fault=fault)
     told: list[Write] = []
     if here.action is not None and event is not None:
         action = replace(here.action, events=(*here.action.events, event))

@@ -15,7 +15,7 @@ from berth.domain.compute.lifecycle import (
     STOP,
     SUSPEND,
     UNPAUSE,
-    Step,
+    Transition,
 )
 from berth.domain.errors import DriverError
 from berth.ports.virt import Power
@@ -58,7 +58,7 @@ async def _resume(bench: Bench, instance: Instance) -> None:
     await bench.driver.resume(instance.uuid)
 
 
-_DEEDS: Final[Mapping[Task, tuple[Step, _Deed]]] = {
+_DEEDS: Final[Mapping[Task, tuple[Transition, _Deed]]] = {
     step.task: (step, deed)
     for step, deed in (
         (START, _start),

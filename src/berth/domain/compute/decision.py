@@ -9,7 +9,7 @@ from berth.domain.errors import BerthError
 from berth.domain.hardware.assignment import Assignment
 from berth.domain.open_name import OpenName
 
-OVER_TREE = "zone_aware"
+ZONE_AWARE_DRIVER = "zone_aware"
 """What records of decisions over a tree of zones name as their driver; they name no placements.
 
 Each zone keeps its own records of what it has chosen for its part.

@@ -13,7 +13,7 @@ _HARD_REBOOT: Final = frozenset(
 _SHELVABLE: Final = frozenset({Status.ACTIVE, Status.SHUTOFF, Status.PAUSED, Status.SUSPENDED})
 
 
-class Step(NamedTuple):
+class Transition(NamedTuple):
     """What an action needs and does.
 
     Attributes:
@@ -29,33 +29,33 @@ class Step(NamedTuple):
     ends: Status | None = None
 
 
-START: Final = Step("start", frozenset({Status.SHUTOFF}), Task.POWERING_ON, Status.ACTIVE)
-STOP: Final = Step(
+START: Final = Transition("start", frozenset({Status.SHUTOFF}), Task.POWERING_ON, Status.ACTIVE)
+STOP: Final = Transition(
     "stop", frozenset({Status.ACTIVE, Status.ERROR}), Task.POWERING_OFF, Status.SHUTOFF
 )
-REBOOT_SOFT: Final = Step("reboot", _RUNS, Task.REBOOTING, Status.ACTIVE)
-REBOOT_HARD: Final = Step("reboot", _HARD_REBOOT, Task.REBOOTING_HARD, Status.ACTIVE)
-PAUSE: Final = Step("pause", _RUNS, Task.PAUSING, Status.PAUSED)
-UNPAUSE: Final = Step("unpause", frozenset({Status.PAUSED}), Task.UNPAUSING, Status.ACTIVE)
-SUSPEND: Final = Step("suspend", _RUNS, Task.SUSPENDING, Status.SUSPENDED)
-RESUME: Final = Step("resume", frozenset({Status.SUSPENDED}), Task.RESUMING, Status.ACTIVE)
-REBUILD: Final = Step("rebuild", _OFF_OR_ON | {Status.ERROR}, Task.REBUILDING)
-RESIZE: Final = Step("resize", _OFF_OR_ON, Task.RESIZE_PREP)
-MIGRATE: Final = Step("migrate", _OFF_OR_ON, Task.RESIZE_PREP)
-CONFIRM: Final = Step("confirmResize", frozenset({Status.RESIZED}), Task.RESIZE_MIGRATED)
-REVERT: Final = Step("revertResize", frozenset({Status.RESIZED}), Task.RESIZE_REVERTING)
-LIVE_MIGRATE: Final = Step(
+REBOOT_SOFT: Final = Transition("reboot", _RUNS, Task.REBOOTING, Status.ACTIVE)
+REBOOT_HARD: Final = Transition("reboot", _HARD_REBOOT, Task.REBOOTING_HARD, Status.ACTIVE)
+PAUSE: Final = Transition("pause", _RUNS, Task.PAUSING, Status.PAUSED)
+UNPAUSE: Final = Transition("unpause", frozenset({Status.PAUSED}), Task.UNPAUSING, Status.ACTIVE)
+SUSPEND: Final = Transition("suspend", _RUNS, Task.SUSPENDING, Status.SUSPENDED)
+RESUME: Final = Transition("resume", frozenset({Status.SUSPENDED}), Task.RESUMING, Status.ACTIVE)
+REBUILD: Final = Transition("rebuild", _OFF_OR_ON | {Status.ERROR}, Task.REBUILDING)
+RESIZE: Final = Transition("resize", _OFF_OR_ON, Task.RESIZE_PREP)
+MIGRATE: Final = Transition("migrate", _OFF_OR_ON, Task.RESIZE_PREP)
+CONFIRM: Final = Transition("confirmResize", frozenset({Status.RESIZED}), Task.RESIZE_MIGRATED)
+REVERT: Final = Transition("revertResize", frozenset({Status.RESIZED}), Task.RESIZE_REVERTING)
+LIVE_MIGRATE: Final = Transition(
     "live-migration", frozenset({Status.ACTIVE, Status.PAUSED}), Task.MIGRATING
 )
-EVACUATE: Final = Step("evacuate", _OFF_OR_ON | {Status.ERROR}, Task.REBUILDING)
-SHELVE: Final = Step("shelve", _SHELVABLE, Task.SHELVING, Status.SHELVED)
-SHELVE_OFFLOAD: Final = Step(
+EVACUATE: Final = Transition("evacuate", _OFF_OR_ON | {Status.ERROR}, Task.REBUILDING)
+SHELVE: Final = Transition("shelve", _SHELVABLE, Task.SHELVING, Status.SHELVED)
+SHELVE_OFFLOAD: Final = Transition(
     "shelveOffload",
     frozenset({Status.SHELVED}),
     Task.SHELVING_OFFLOADING,
     Status.SHELVED_OFFLOADED,
 )
-UNSHELVE: Final = Step(
+UNSHELVE: Final = Transition(
     "unshelve",
     frozenset({Status.SHELVED, Status.SHELVED_OFFLOADED}),
     Task.UNSHELVING,

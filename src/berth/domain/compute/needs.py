@@ -10,7 +10,7 @@ from berth.domain.hardware.guest_topology import CpuPolicy, GuestTopology, Threa
 from berth.domain.hardware.hw_specs import (
     HYPERTHREADING,
     SOCKET_AFFINITY,
-    Specs,
+    HardwareSpecs,
     asked_cpus,
     device_policy,
     pmem_classes,
@@ -18,8 +18,8 @@ from berth.domain.hardware.hw_specs import (
 )
 from berth.domain.hardware.pci import DeviceNeed, NumaPolicy, device_needs
 from berth.domain.inventory.resource_group import (
-    GroupDraft,
     ResourceGroup,
+    ResourceGroupBuilder,
     is_isolated,
     read_groups,
 )
@@ -83,7 +83,7 @@ def needs_of(flavor: Flavor, image_traits: Mapping[str, str] | None = None) -> N
         MEMORY_MB: flavor.memory_mb,
         DISK_GB: math.ceil(disk_mb / _MB_PER_GB),
     }
-    unsuffixed = GroupDraft(amounts=amounts)
+    unsuffixed = ResourceGroupBuilder(amounts=amounts)
     groups = read_groups(flavor.extra_specs, unsuffixed)
     for key, value in (image_traits or {}).items():
         unsuffixed.add_trait(key, key.removeprefix("trait:"), value)
@@ -116,7 +116,7 @@ def with_hardware(needs: Needs, flavor: Flavor, image: Image | None) -> Needs:
         InvalidInputError: an extra spec or image property that cannot be read or contradicts.
     """
     properties: Mapping[str, str] = image.properties if image else {}
-    specs = Specs(flavor.extra_specs, properties, flavor.vcpus, flavor.memory_mb)
+    specs = HardwareSpecs(flavor.extra_specs, properties, flavor.vcpus, flavor.memory_mb)
     topology = topology_of(specs)
     policy = device_policy(specs)
     devices = device_needs(flavor.extra_specs, policy)

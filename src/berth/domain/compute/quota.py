@@ -78,7 +78,7 @@ class Limits(NamedTuple):
         """The limits that all instances of a project have in common."""
         return Footprint(self.instances, self.vcpus, self.memory_mb)
 
-    def but_for(self, quota: Quota | None) -> Self:
+    def overridden_by(self, quota: Quota | None) -> Self:
         """Return the limits with what a quota says in their place."""
         if quota is None:
             return self

@@ -30,7 +30,7 @@ class ThreadPolicy(StrEnum):
     """One thread of a core, whose other threads stay idle."""
 
 
-class PageWish(StrEnum):
+class PageSizeClass(StrEnum):
     """A page size that is asked for by its kind."""
 
     SMALL = "small"
@@ -40,7 +40,7 @@ class PageWish(StrEnum):
     ANY = "any"
 
 
-PageSize = int | PageWish | None
+PageSize = int | PageSizeClass | None
 """A size in kB, a kind of size, or None for no wish: then memory may be overcommitted."""
 
 

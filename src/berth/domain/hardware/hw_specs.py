@@ -20,7 +20,7 @@ from berth.domain.hardware.guest_topology import (
     GuestCell,
     GuestTopology,
     PageSize,
-    PageWish,
+    PageSizeClass,
     ThreadPolicy,
     cells_of,
     check_size,
@@ -49,7 +49,7 @@ _E = TypeVar("_E", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
-class Specs:
+class HardwareSpecs:
     """Where wishes are read from: extra specs of a flavor, properties of an image, and sizes."""
 
     extra_specs: Mapping[str, str]
@@ -82,7 +82,7 @@ class Specs:
         return (f"hw_{name}", image) if image else (f"hw:{name}", flavor)
 
 
-def topology_of(specs: Specs) -> GuestTopology | None:
+def topology_of(specs: HardwareSpecs) -> GuestTopology | None:
     """Return the topology that flavor and image ask for, None when they ask for none.
 
     There is one when cells, a page size, persistent memory, or dedicated CPUs are asked for.
@@ -119,7 +119,7 @@ def topology_of(specs: Specs) -> GuestTopology | None:
     )
 
 
-def device_policy(specs: Specs) -> NumaPolicy | None:
+def device_policy(specs: HardwareSpecs) -> NumaPolicy | None:
     """Return how near devices have to be, as flavor or image say for all of them.
 
     Raises:
@@ -187,11 +187,11 @@ def emulator_policy(text: str, key: str) -> str:
     return text
 
 
-def _emulator_policy(specs: Specs) -> str:
+def _emulator_policy(specs: HardwareSpecs) -> str:
     return emulator_policy(specs.extra_specs.get(EMULATOR, ""), EMULATOR)
 
 
-def _policy(specs: Specs, *, isolates: bool) -> CpuPolicy:
+def _policy(specs: HardwareSpecs, *, isolates: bool) -> CpuPolicy:
     """Return the CPU policy that flavor and image agree on, or that PCPU amounts stand for."""
     of_flavor, of_image = specs.both("cpu_policy")
     flavor = choice(CpuPolicy, of_flavor, "hw:cpu_policy")
@@ -227,7 +227,7 @@ def asked_cpus(extra_specs: Mapping[str, str]) -> dict[str, int]:
     return asked
 
 
-def _threads(specs: Specs) -> ThreadPolicy | None:
+def _threads(specs: HardwareSpecs) -> ThreadPolicy | None:
     """Return the thread policy that flavor and image agree on, or that a trait stands for."""
     of_flavor, of_image = specs.both("cpu_thread_policy")
     flavor = choice(ThreadPolicy, of_flavor, "hw:cpu_thread_policy")
@@ -244,12 +244,12 @@ def _threads(specs: Specs) -> ThreadPolicy | None:
     return policy or stands_for.get(trait)
 
 
-def _wants_threads(specs: Specs) -> bool:
+def _wants_threads(specs: HardwareSpecs) -> bool:
     is_dedicated = CpuPolicy.DEDICATED in specs.both("cpu_policy")
     return is_dedicated and ThreadPolicy.REQUIRE in specs.both("cpu_thread_policy")
 
 
-def _threads_trait(specs: Specs) -> str:
+def _threads_trait(specs: HardwareSpecs) -> str:
     for key, value in specs.extra_specs.items():
         if _THREADS_TRAIT.fullmatch(key):
             return value
@@ -263,7 +263,7 @@ def _mask(text: str, key: str, vcpus: int) -> frozenset[int]:
     return parse_cpus(whole + text, key)
 
 
-def _dedicated_mask(specs: Specs) -> frozenset[int] | None:
+def _dedicated_mask(specs: HardwareSpecs) -> frozenset[int] | None:
     text = specs.extra_specs.get(_DEDICATED_MASK)
     if not text:
         return None
@@ -275,7 +275,7 @@ def _dedicated_mask(specs: Specs) -> frozenset[int] | None:
     return cpus
 
 
-def _realtime_cpus(specs: Specs) -> frozenset[int] | None:
+def _realtime_cpus(specs: HardwareSpecs) -> frozenset[int] | None:
     if not _is_true(specs.extra_specs.get("hw:cpu_realtime", "")):
         return None
     flavor, image = specs.both("cpu_realtime_mask")
@@ -292,7 +292,7 @@ def _realtime_cpus(specs: Specs) -> frozenset[int] | None:
 
 
 def _check_policy(
-    specs: Specs,
+    specs: HardwareSpecs,
     policy: CpuPolicy,
     *,
     isolates: bool,
@@ -318,7 +318,7 @@ def _check_policy(
             raise InvalidInputError(key, "needs hw:cpu_policy=dedicated or mixed")
 
 
-def _nodes(specs: Specs) -> int:
+def _nodes(specs: HardwareSpecs) -> int:
     flavor, image = specs.both("numa_nodes")
     if flavor and image:
         raise InvalidInputError("hw_numa_nodes", "the flavor says it already; remove one of both")
@@ -342,12 +342,12 @@ def whole_number(text: str, key: str, *, least: int, most: int) -> int:
     return int(digits)
 
 
-def _page_size(specs: Specs) -> PageSize:
+def _page_size(specs: HardwareSpecs) -> PageSize:
     flavor, image = specs.both("mem_page_size")
     size = read_size(flavor, "hw:mem_page_size")
     if not image:
         return size
-    if size not in (PageWish.ANY, PageWish.LARGE):
+    if size not in (PageSizeClass.ANY, PageSizeClass.LARGE):
         reason = "an image may only name a size where the flavor says 'large' or 'any'"
         raise InvalidInputError("hw_mem_page_size", reason)
     return read_size(image, "hw_mem_page_size")
@@ -361,8 +361,8 @@ def read_size(text: str, key: str) -> PageSize:
     """
     if not text:
         return None
-    if text in tuple(PageWish):
-        return PageWish(text)
+    if text in tuple(PageSizeClass):
+        return PageSizeClass(text)
     if text.isascii() and text.isdigit():
         return whole_number(text, key, least=1, most=AMOUNT_MAX)
     found = _BYTES.fullmatch(text)
@@ -374,7 +374,7 @@ def read_size(text: str, key: str) -> PageSize:
     raise InvalidInputError(key, reason)
 
 
-def _check_locked(specs: Specs) -> None:
+def _check_locked(specs: HardwareSpecs) -> None:
     flavor, image = specs.both("locked_memory")
     if flavor and image and _is_true(flavor) != _is_true(image):
         raise InvalidInputError("hw_locked_memory", "the flavor says otherwise; remove one of both")
@@ -382,7 +382,7 @@ def _check_locked(specs: Specs) -> None:
         raise InvalidInputError("hw:locked_memory", "needs hw:mem_page_size")
 
 
-def _cells(specs: Specs, count: int, own: frozenset[int]) -> tuple[GuestCell, ...]:
+def _cells(specs: HardwareSpecs, count: int, own: frozenset[int]) -> tuple[GuestCell, ...]:
     cpu_key, cpu_texts = specs.parts("numa_cpus")
     memory_key, memory_texts = specs.parts("numa_mem")
     if not cpu_texts and not memory_texts:

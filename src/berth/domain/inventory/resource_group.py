@@ -33,7 +33,7 @@ class ResourceGroup:
 
 
 @dataclass(slots=True)
-class GroupDraft:
+class ResourceGroupBuilder:
     """A group while its extra specs are read one by one."""
 
     suffix: str = ""
@@ -69,7 +69,9 @@ class GroupDraft:
         )
 
 
-def read_groups(specs: Mapping[str, str], unsuffixed: GroupDraft) -> tuple[ResourceGroup, ...]:
+def read_groups(
+    specs: Mapping[str, str], unsuffixed: ResourceGroupBuilder
+) -> tuple[ResourceGroup, ...]:
     """Read the groups of a flavor's extra specs; other keys are left alone.
 
     Args:
@@ -88,7 +90,7 @@ def read_groups(specs: Mapping[str, str], unsuffixed: GroupDraft) -> tuple[Resou
         if found is None:
             continue
         kind, suffix, name = found.groups()
-        draft = drafts.setdefault(suffix, GroupDraft(suffix))
+        draft = drafts.setdefault(suffix, ResourceGroupBuilder(suffix))
         if kind == "trait":
             draft.add_trait(key, name, value)
         else:
@@ -98,7 +100,7 @@ def read_groups(specs: Mapping[str, str], unsuffixed: GroupDraft) -> tuple[Resou
     return tuple(_suffixed(drafts))
 
 
-def _suffixed(drafts: Mapping[str, GroupDraft]) -> Iterator[ResourceGroup]:
+def _suffixed(drafts: Mapping[str, ResourceGroupBuilder]) -> Iterator[ResourceGroup]:
     for suffix in sorted(drafts.keys() - {""}):
         group = drafts[suffix].group()
         if group.amounts:

@@ -19,7 +19,7 @@ from berth.domain.compute.server_group import ServerGroup
 from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import ResourceClass, Trait
-from berth.domain.zones.zone import Errand, Zone
+from berth.domain.zones.zone import RemoteInstance, Zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ Record = (
     | Action
     | Quota
     | Zone
-    | Errand
+    | RemoteInstance
 )
 
 
@@ -103,7 +103,7 @@ RECORD_TYPES: dict[Kind, type[Record]] = {
     Kind.ACTION: Action,
     Kind.QUOTA: Quota,
     Kind.ZONE: Zone,
-    Kind.REMOTE_INSTANCE: Errand,
+    Kind.REMOTE_INSTANCE: RemoteInstance,
 }
 
 KINDS_NOT_IN_FEED = frozenset({Kind.DECISION, Kind.ACTION, Kind.REMOTE_INSTANCE})
@@ -147,5 +147,5 @@ _KEYS: Final[Mapping[type[Record], Callable[[Any], str]]] = {
     Action: attrgetter("key"),
     Quota: attrgetter("project_id"),
     Zone: _zone_key,
-    Errand: attrgetter("instance_uuid"),
+    RemoteInstance: attrgetter("instance_uuid"),
 }

@@ -73,7 +73,7 @@ class OfferTerms:
     where: HostTerms | ChildTerms
 
 
-class OnGone(StrEnum):
+class LapsedHoldAction(StrEnum):
     """What a zone does with an offer that it holds no room for any more."""
 
     TAKE = "take"
@@ -84,7 +84,7 @@ class OnGone(StrEnum):
     """Leave it to the parent, which has other offers."""
 
 
-class OfferFlaw(StrEnum):
+class OfferRefusalReason(StrEnum):
     """Why an offer is refused, for programs."""
 
     UNREADABLE = "unreadable"
@@ -103,16 +103,16 @@ class OfferFlaw(StrEnum):
     """A zone below did not answer, so the instance may be there, or come there yet."""
 
 
-_TEXTS: dict[OfferFlaw, str] = {
-    OfferFlaw.UNREADABLE: "it was not sealed by this zone, or not as it is now",
-    OfferFlaw.OTHER_ZONE: "another zone has made it",
-    OfferFlaw.OTHER_AUDIENCE: "it was made for another parent",
-    OfferFlaw.OTHER_REQUEST: "it was made for another request",
-    OfferFlaw.EXPIRED: "it has expired",
-    OfferFlaw.USED: "another instance has used it",
-    OfferFlaw.WITHDRAWN: "its instance was released before",
-    OfferFlaw.GONE: "its room is not free any more",
-    OfferFlaw.UNSETTLED: "a zone below did not say what came of it",
+_TEXTS: dict[OfferRefusalReason, str] = {
+    OfferRefusalReason.UNREADABLE: "it was not sealed by this zone, or not as it is now",
+    OfferRefusalReason.OTHER_ZONE: "another zone has made it",
+    OfferRefusalReason.OTHER_AUDIENCE: "it was made for another parent",
+    OfferRefusalReason.OTHER_REQUEST: "it was made for another request",
+    OfferRefusalReason.EXPIRED: "it has expired",
+    OfferRefusalReason.USED: "another instance has used it",
+    OfferRefusalReason.WITHDRAWN: "its instance was released before",
+    OfferRefusalReason.GONE: "its room is not free any more",
+    OfferRefusalReason.UNSETTLED: "a zone below did not say what came of it",
 }
 
 
@@ -123,6 +123,6 @@ class OfferRefusedError(BerthError):
         flaw: why.
     """
 
-    def __init__(self, flaw: OfferFlaw) -> None:
+    def __init__(self, flaw: OfferRefusalReason) -> None:
         super().__init__(f"the offer is refused: {_TEXTS[flaw]}; take the next one, or select anew")
         self.flaw = flaw

@@ -79,7 +79,7 @@ class ZoneInfo:
     )
 
 
-class ErrandStage(StrEnum):
+class RemoteInstanceStage(StrEnum):
     """How far an instance has come that was sent to a child zone."""
 
     SENDING = "sending"
@@ -91,7 +91,7 @@ class ErrandStage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class RemoteInstance:
     """An instance that a child zone has, or may have; requests about it go there.
 
     `sent_ms` is when it was sent from the zone that was asked, in milliseconds of Unix time.
@@ -104,7 +104,7 @@ class Errand:
 
     instance_uuid: str
     zone_id: int
-    stage: ErrandStage
+    stage: RemoteInstanceStage
     project_id: str
     user_id: str
     reservation_id: str
@@ -118,8 +118,8 @@ class Errand:
     asking_until_s: float = 0.0
 
 
-def footprint_below(errand: Errand) -> Footprint | None:
+def remote_footprint(errand: RemoteInstance) -> Footprint | None:
     """Return what an instance counts for that a child zone has; None while it is taken back."""
-    if errand.counts_as is None or errand.stage is ErrandStage.WITHDRAWING:
+    if errand.counts_as is None or errand.stage is RemoteInstanceStage.WITHDRAWING:
         return None
     return Footprint(1, *errand.counts_as)

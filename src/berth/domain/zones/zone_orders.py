@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import ServerGroup
-from berth.domain.zones.offer import OfferFlaw
+from berth.domain.zones.offer import OfferRefusalReason
 
 OFFER_BYTES = 512
 """Size of an offer where nobody asks for another: four layers of zones fit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Surplus:
+class UnusedOffers:
     """The offers of a select beyond its first `keep`: those that nobody will use."""
 
     select_id: bytes
@@ -35,7 +35,7 @@ class SelectOrder:
     blob_bytes: int = OFFER_BYTES
     group: ServerGroup | None = None
     hold: bool = True
-    surplus: tuple[Surplus, ...] = ()
+    surplus: tuple[UnusedOffers, ...] = ()
     marks: tuple[bytes, ...] = ()
 
 
@@ -84,11 +84,11 @@ class BuildOutcome:
     """What came of one item: it is being built, or its offer was refused and nothing was done."""
 
     instance_uuid: str
-    flaw: OfferFlaw | None = None
+    flaw: OfferRefusalReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ServerBelow:
+class RemoteServer:
     """A server as a child shows it: its virtual CPUs and MiB, and whether they may yet change."""
 
     size: tuple[int, int]
@@ -113,7 +113,7 @@ class ReleaseOrder:
     """
 
     audience: str
-    surplus: tuple[Surplus, ...] = ()
+    surplus: tuple[UnusedOffers, ...] = ()
     withdrawn: tuple[Withdrawal, ...] = ()
     project_id: str = ""
     keeps_built: bool = False

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from berth.domain.hardware.assignment import CellShare
-from berth.domain.hardware.guest_topology import GuestCell, PageWish
+from berth.domain.hardware.guest_topology import GuestCell, PageSizeClass
 from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from berth.scheduling.hardware.cell_demand import CellDemand
 from berth.scheduling.hardware.cell_masks import UNBOUND
@@ -68,9 +68,9 @@ def allowed_pages(cell: FreeCell, demand: CellDemand) -> list[tuple[int, int]]:
     wish, smallest_kb = demand.page_size, cell.shape.smallest_kb
     if isinstance(wish, int):
         return [pages for pages in cell.pages_kb if pages[0] == wish]
-    if wish is PageWish.SMALL:
+    if wish is PageSizeClass.SMALL:
         return [pages for pages in cell.pages_kb if pages[0] == smallest_kb]
-    if wish is PageWish.LARGE:
+    if wish is PageSizeClass.LARGE:
         return [pages for pages in cell.pages_kb if pages[0] != smallest_kb]
     return list(cell.pages_kb)
 

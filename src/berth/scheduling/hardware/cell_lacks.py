@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from berth.domain.hardware.guest_topology import PageWish, ThreadPolicy
+from berth.domain.hardware.guest_topology import PageSizeClass, ThreadPolicy
 from berth.scheduling.hardware.cell_demand import CellDemand
 from berth.scheduling.hardware.cell_fit import Ratios, allowed_pages, floats, free_kb, page_size
 from berth.scheduling.hardware.pinning import pin
@@ -45,7 +45,7 @@ def _memory(cell: FreeCell, demand: CellDemand) -> Lack:
             return Lack(min(short_kb / max(wanted_kb, 1), 1.0), f"{_in_mb(short_kb)} more {noun}")
         return Lack(1.0, f"memory in whole pages of {cell.shape.smallest_kb:,} kB")
     wish = demand.page_size
-    said = f"{wish} pages" if isinstance(wish, PageWish) else f"pages of {wish:,} kB"
+    said = f"{wish} pages" if isinstance(wish, PageSizeClass) else f"pages of {wish:,} kB"
     pages = allowed_pages(cell, demand)
     if not pages:
         return Lack(1.0, said)

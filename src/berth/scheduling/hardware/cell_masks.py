@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from berth.domain.hardware.guest_topology import PageWish, ThreadPolicy
+from berth.domain.hardware.guest_topology import PageSizeClass, ThreadPolicy
 from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from berth.scheduling.hardware.cell_demand import CellDemand
 from berth.scheduling.hardware.matching import is_matchable
@@ -116,9 +116,9 @@ def _pages_fit(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
         if wanted_kb % size_kb or (isinstance(wish, int) and size_kb != wish):
             continue
         enough = column[at] >= wanted_kb
-        if wish is PageWish.LARGE:
+        if wish is PageSizeClass.LARGE:
             enough &= smallest_kb != size_kb
-        if wish is PageWish.SMALL:
+        if wish is PageSizeClass.SMALL:
             enough &= smallest_kb == size_kb
         fits |= enough
     return fits

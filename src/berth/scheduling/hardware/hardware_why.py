@@ -4,7 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from berth.domain.compute.decision import Relaxation
-from berth.domain.hardware.guest_topology import GuestCell, GuestTopology, PageWish, ThreadPolicy
+from berth.domain.hardware.guest_topology import (
+    GuestCell,
+    GuestTopology,
+    PageSizeClass,
+    ThreadPolicy,
+)
 from berth.domain.hardware.pci import NumaPolicy
 from berth.scheduling.hardware.cell_demand import demands_of
 from berth.scheduling.hardware.cell_fit import Ratios, fit_cell
@@ -148,7 +153,10 @@ def _amounts(topology: GuestTopology) -> Iterator[_Amount]:
     yield "dedicated CPUs", "fewer dedicated CPUs", fewer_dedicated, max(dedicated - 1, 0), 1
     yield "shared CPUs", "fewer shared CPUs", fewer_shared, max(shared - 1, 0), 1
     step = -(-topology.page_size // _KB_PER_MB) if isinstance(topology.page_size, int) else 1
-    if isinstance(topology.page_size, PageWish) and topology.page_size is not PageWish.SMALL:
+    if (
+        isinstance(topology.page_size, PageSizeClass)
+        and topology.page_size is not PageSizeClass.SMALL
+    ):
         step = 2  # megabytes: the size of the smallest huge pages that are in use
     yield "memory", "MB less memory", less_memory, max(memory_mb - step, 0), step
 

@@ -26,9 +26,10 @@ from berth.domain.hardware.assignment import taken
 from berth.domain.inventory.allocation import Allocation, Claim
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Committed, Guard, Outcome, Put, Remove, Take, Write
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
+from berth.ports.observer import NO_OBSERVER, Observer
 from berth.scheduling.rules.rule import resident_of
 from berth.services.decisions.decisions import Deciding
 from berth.services.decisions.device_locks import HardwareTurns, hosts_with_choices
@@ -58,16 +59,19 @@ _ASSIGNMENT_OF = attrgetter("assignment")
 class Placing:
     """Places requests. Several schedulers may do so at once on one ledger.
 
-    Attributes:
-        tracker: who knows which hosts' instances are in doubt; to be set before the first order,
-            where agents cast.
-        overtaken: told whenever an order turns out to have been decided elsewhere.
+    Args:
+        ledger: where claims are committed.
+        follower: keeps the replica up to date with the ledger.
+        replica: the host table that decisions read.
+        deciding: makes the decisions.
+        clock: the source of the time in records.
+        attempts_max: the number of plans for one order, when each loses its claim.
+        tracker: knows which hosts' instances are in doubt, or None when agents do not cast them.
+        overtaken: called when an order turns out to have been decided by another scheduler.
+        observer: receives the stages of each order.
     """
 
-    tracker: InstanceTracker | None = None
-    overtaken: Callable[[], None] | None = None
-
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one part each
         self,
         *,
         ledger: Ledger,
@@ -76,6 +80,9 @@ class Placing:
         deciding: Deciding,
         clock: Clock,
         attempts_max: int = 5,
+        tracker: InstanceTracker | None = None,
+        overtaken: Callable[[], None] | None = None,
+        observer: Observer = NO_OBSERVER,
     ) -> None:
         self._ledger = ledger
         self._follower = follower
@@ -83,6 +90,9 @@ class Placing:
         self._deciding = deciding
         self._clock = clock
         self._attempts_max = attempts_max
+        self._tracker = tracker
+        self._overtaken = overtaken
+        self._observer = observer
         self._at_work: dict[str, asyncio.Event | None] = {}
         """Requests that are being placed; with an event once somebody waits for one to be done."""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -101,6 +111,13 @@ class Placing:
             UnavailableError: the ledger cannot be reached, or only a newer Berth knows the
                 operation; place the same order again.
         """
+        with self._observer.place(order.request, len(order.instances)) as report:
+            decision = await self._place_once(order)
+            report(decision)
+        return decision
+
+    async def _place_once(self, order: PlaceOrder) -> Decision:
+        """Place an order unless that was done before; then return the decision of that time."""
         request_id = order.request.request_id
         if order.request.operation not in AWAITING:
             raise UnavailableError(
@@ -154,7 +171,7 @@ class Placing:
         while True:
             if guard is not None:
                 await self._follower.catch_up()
-            tracker = self.tracker
+            tracker = self._tracker
             if tracker is None or not tracker.is_in_doubt:
                 decision = self._deciding.decide(order.request, attempt=attempt)
             else:
@@ -196,6 +213,14 @@ class Placing:
         return self._replica.hosts is not hosts or hosts.journal.step != step
 
     async def _claim(self, order: PlaceOrder, decision: Decision, guard: str | None) -> Outcome:
+        with self._observer.claim(decision) as report:
+            outcome = await self._hold_and_commit(order, decision, guard)
+            report(outcome)
+        return outcome
+
+    async def _hold_and_commit(
+        self, order: PlaceOrder, decision: Decision, guard: str | None
+    ) -> Outcome:
         """Hold what was decided and have it committed.
 
         When the outcome stays unknown the holds are let go too: nobody would ever end them. If
@@ -225,7 +250,7 @@ class Placing:
 
     async def _claim_writes(self, order: PlaceOrder, decision: Decision) -> list[Write]:
         if not is_move(order.request):
-            return _claim_writes(order, decision)
+            return _new_instance_writes(order, decision)
         number = await self._ledger.next_id(Kind.MIGRATION)
         return start_of_move(order.request, order.instances[0], decision, number)
 
@@ -267,14 +292,16 @@ class Placing:
             unit.append(Remove(Kind.PENDING_REQUEST, order.request.request_id))
         if order.within is not None:
             unit.append(order.within)
-        (outcome,) = await self._ledger.commit([tuple(unit)])
-        check_excess(outcome)
+        with self._observer.commit(order.request, decision) as report:
+            (outcome,) = await self._ledger.commit([tuple(unit)])
+            check_excess(outcome)
+            report(outcome)
         return outcome
 
     async def _first_decision(self, mine: Decision) -> Decision:
         """Return what was decided when another scheduler, or an earlier try, was there first."""
-        if self.overtaken is not None:
-            self.overtaken()
+        if self._overtaken is not None:
+            self._overtaken()
         stored = await self._ledger.get(Decision, mine.request_id)
         if stored is None:
             # Not decided, so an instance changed under us: its owner deleted it, say.
@@ -308,7 +335,7 @@ def _hold_of(placement: Placement, decision: Decision, request: Request) -> Hold
     return Hold(resident, placement.provider_uuid, decision.amounts)
 
 
-def _claim_writes(order: PlaceOrder, decision: Decision) -> list[Write]:
+def _new_instance_writes(order: PlaceOrder, decision: Decision) -> list[Write]:
     """Return the claim, and the instances with their hosts."""
     instances = {instance.uuid: instance for instance in order.instances}
     allocations: list[Allocation] = []
@@ -359,7 +386,7 @@ def _refused(
 
 def _placed(instance: Instance, placement: Placement, decision: Decision) -> Instance:
     is_unshelved = instance.status is Status.SHELVED_OFFLOADED
-    return revised(
+    return fast_replace(
         instance,
         status=instance.status if is_unshelved else Status.BUILD,
         task=Task.UNSHELVING if is_unshelved else Task.SPAWNING,

@@ -8,7 +8,7 @@ from berth.domain.compute import lifecycle
 from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.instance_action import Caller
-from berth.domain.compute.lifecycle import Step
+from berth.domain.compute.lifecycle import Transition
 from berth.domain.errors import (
     ConflictError,
     InstanceLockedError,
@@ -60,7 +60,9 @@ def check_resize(instance: Instance, flavor: Flavor) -> None:
         check_size(flavor, instance.image)
 
 
-def check_state(instance: Instance, step: Step, caller: Caller, *, any_task: bool = False) -> None:
+def check_state(
+    instance: Instance, step: Transition, caller: Caller, *, any_task: bool = False
+) -> None:
     """Refuse what an instance is in no state for.
 
     Args:

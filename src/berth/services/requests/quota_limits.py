@@ -12,7 +12,7 @@ from berth.domain.compute.instance import Instance
 from berth.domain.compute.quota import CLASS_DEFAULT, UNLIMITED, Excess, Limits, QuotaExceededError
 from berth.domain.compute.request import Request
 from berth.domain.ledger.write import Outcome, QuotaCheck, Rejected
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.replica.replica import Replica
 from berth.services.requests.remote_members import members_below
@@ -36,11 +36,11 @@ class Limiting:
     @property
     def defaults(self) -> Limits:
         """What holds for a project that has no quota of its own."""
-        return self._own_defaults.but_for(self._replica.quotas.get(CLASS_DEFAULT))
+        return self._own_defaults.overridden_by(self._replica.quotas.get(CLASS_DEFAULT))
 
     def of_project(self, project_id: str) -> Limits:
         """Return what a project may have at most."""
-        return self.defaults.but_for(self._replica.quotas.get(project_id))
+        return self.defaults.overridden_by(self._replica.quotas.get(project_id))
 
     def within(self, project_id: str) -> QuotaCheck | None:
         """Return what keeps a unit within a project's limits; None when it has none."""
@@ -82,7 +82,7 @@ def resizing(instance: Instance, to: Flavor) -> Instance:
     """Return an instance that counts for the larger of its own size and another."""
     flavor = instance.flavor
     larger = max(flavor.vcpus, to.vcpus), max(flavor.memory_mb, to.memory_mb)
-    return revised(instance, counts_as=larger)
+    return fast_replace(instance, counts_as=larger)
 
 
 def check_excess(outcome: Outcome) -> None:

@@ -8,7 +8,7 @@ from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Put, Remove, Unit
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save_guarded
 from berth.services.replica.follower import Follower
@@ -79,7 +79,7 @@ class Quotas:
 
         async def read() -> Unit:
             old = await self._ledger.get(Quota, project_id) or Quota(project_id)
-            return (Put(revised(old, **limits)),)
+            return (Put(fast_replace(old, **limits)),)
 
         await save_guarded(self._ledger, f"quota {project_id}", read)
         return await self.of_project(project_id)

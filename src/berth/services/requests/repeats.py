@@ -7,10 +7,10 @@ is there, and the decision for ever.
 from collections.abc import Collection
 from typing import Final
 
-from berth.domain.compute.decision import OVER_TREE, Decision, Verdict
+from berth.domain.compute.decision import ZONE_AWARE_DRIVER, Decision, Verdict
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import COUNT_MAX, instance_uuid_of, reservation_id_of
-from berth.domain.zones.zone import Errand
+from berth.domain.zones.zone import RemoteInstance
 from berth.ports.ledger import Ledger
 from berth.services.requests.acceptance import request_id_of_one
 
@@ -24,7 +24,10 @@ async def may_be_repeat(ledger: Ledger, request_id: str, *, one_by_one: bool) ->
         UnavailableError: the ledger cannot be reached.
     """
     first = instance_uuid_of(request_id, _FIRST)
-    if await ledger.get(Instance, first) is not None or await ledger.get(Errand, first) is not None:
+    if (
+        await ledger.get(Instance, first) is not None
+        or await ledger.get(RemoteInstance, first) is not None
+    ):
         return True
     decided = request_id_of_one(request_id, _FIRST) if one_by_one else request_id
     return await ledger.get(Decision, decided) is not None
@@ -50,7 +53,7 @@ async def sent_below(
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
-    errands = await ledger.errands(
+    errands = await ledger.remote_instances(
         project_id=project_id, reservation_id=reservation_id_of(request_id)
     )
     sent = {one.instance_uuid for one in errands}
@@ -71,5 +74,5 @@ async def sent_below(
 
 
 def _is_over_tree(decision: Decision, project_id: str) -> bool:
-    is_placed = decision.driver == OVER_TREE and decision.verdict is Verdict.PLACED
+    is_placed = decision.driver == ZONE_AWARE_DRIVER and decision.verdict is Verdict.PLACED
     return is_placed and decision.project_id == project_id

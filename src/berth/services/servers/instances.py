@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from berth.domain.compute.decision import OVER_TREE, Decision
+from berth.domain.compute.decision import ZONE_AWARE_DRIVER, Decision
 from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status, Task
@@ -381,6 +381,6 @@ def _is_about(decision: Decision, request: Request) -> bool:
         return False
     if decision.refusal is not None:
         return decision.refusal.asked == len(request.instance_uuids)
-    if decision.driver == OVER_TREE:
+    if decision.driver == ZONE_AWARE_DRIVER:
         return True  # it names no places, as each zone knows its own alone
     return {one.instance_uuid for one in decision.placements} == set(request.instance_uuids)

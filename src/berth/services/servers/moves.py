@@ -20,7 +20,7 @@ from berth.domain.hardware.assignment import taken
 from berth.domain.inventory.allocation import INSTANCE_TYPE, Allocation, Claim, Consumer
 from berth.domain.ledger.write import Add, Free, Put, Take, TransferAllocations, Write
 from berth.domain.named_uuid import named_uuid
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.scheduling.rules.rule import resident_of
 from berth.services.replica.replica import Hold
 from berth.tables.host.hosts import HostTable
@@ -250,9 +250,9 @@ def ended(
         event: the last step of the action.
         changes: further fields of the instance.
     """
-    done = revised(instance, task=None, action=None, updated_at_s=now_s, **changes)
+    done = fast_replace(instance, task=None, action=None, updated_at_s=now_s, **changes)
     if done.counts_as is not None and done.migration_uuid is None:
-        done = revised(done, counts_as=None)  # it has one size again
+        done = fast_replace(done, counts_as=None)  # it has one size again
     action = instance.action
     if action is None:
         return [Put(done)]
@@ -266,9 +266,12 @@ def going_on(
     """Return what keeps one step of an action that goes on; see `ended`."""
     action = instance.action
     if action is None or event is None:
-        return [Put(revised(instance, updated_at_s=now_s, **changes))]
+        return [Put(fast_replace(instance, updated_at_s=now_s, **changes))]
     further = replace(action, events=(*action.events, event))
-    return [Put(revised(instance, action=further, updated_at_s=now_s, **changes)), Put(further)]
+    return [
+        Put(fast_replace(instance, action=further, updated_at_s=now_s, **changes)),
+        Put(further),
+    ]
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.instance_action import Action, Caller
-from berth.domain.compute.lifecycle import Step
+from berth.domain.compute.lifecycle import Transition
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.compute.request import Operation
 from berth.domain.errors import (
@@ -24,7 +24,7 @@ from berth.domain.errors import (
 )
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, Committed, Free, Put, Write
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.replica.replica import Replica
@@ -76,7 +76,7 @@ class Operations:
         self._resizes_in_place = resizes_in_place
         self._limiting = limiting or Limiting(replica)
 
-    async def begin(self, uuid: str, step: Step, caller: Caller) -> Instance:
+    async def begin(self, uuid: str, step: Transition, caller: Caller) -> Instance:
         """Have the agent of the instance's host do one step: start, stop, pause and the like.
 
         Raises:
@@ -105,7 +105,7 @@ class Operations:
 
         async def change(instance: Instance) -> Sequence[Write]:
             check_size(instance.flavor, image)
-            return [Put(revised(instance, task=Task.REBUILDING, image=image, **fields))]
+            return [Put(fast_replace(instance, task=Task.REBUILDING, image=image, **fields))]
 
         return await self._begin(uuid, lifecycle.REBUILD, caller, change)
 
@@ -304,7 +304,7 @@ class Operations:
     async def _begin(
         self,
         uuid: str,
-        step: Step,
+        step: Transition,
         caller: Caller,
         change: _Change,
         *,
@@ -349,7 +349,7 @@ class Operations:
         return [Put(replace(instance, task=AWAITING[operation])), Add(pending)]
 
     async def _settle(
-        self, uuid: str, step: Step, caller: Caller, service_down_time_s: float
+        self, uuid: str, step: Transition, caller: Caller, service_down_time_s: float
     ) -> Instance:
         async def change(instance: Instance) -> Sequence[Write]:
             migration = await self._migration(instance)

@@ -11,7 +11,7 @@ from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.errors import ConflictError
 from berth.domain.ledger.write import Free, Put, TransferAllocations, Unit, Write
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.services.servers.moves import holder_of_move, taken_back
 
 _DELETED: Final = "The instance was deleted."
@@ -50,7 +50,7 @@ def deletion(instance: Instance, migration: Migration | None, now_s: float) -> U
         ConflictError: only a newer Berth knows its move.
     """
     _check_known(migration)
-    gone = revised(
+    gone = fast_replace(
         instance,
         status=Status.DELETED,
         task=None,
@@ -102,7 +102,7 @@ def without_move(
         ConflictError: it is in the midst of another one by now, or of one that only a newer Berth
             knows; or its guest would be lost.
     """
-    stays = revised(instance, migration_uuid=None, counts_as=None)
+    stays = fast_replace(instance, migration_uuid=None, counts_as=None)
     if instance.migration_uuid is None:
         return stays, ()
     if migration is None or migration.uuid != instance.migration_uuid:
@@ -112,7 +112,7 @@ def without_move(
         _check_guest(migration)
     source = migration.source
     if migration.stage is Stage.RETURNING and source.host != instance.host:
-        back = revised(
+        back = fast_replace(
             stays,
             host=source.host,
             node=source.node,

@@ -9,7 +9,7 @@ from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.quota import UNLIMITED, Excess, Footprint, Quota
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Committed, Put, QuotaCheck, Remove, Unit
-from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.ledger import Ledger
 from berth.testing.builders import make_flavor, make_fleet, make_instance, make_take
 from berth.testing.ledger_conformance.fixtures import (
@@ -37,10 +37,12 @@ def _sized(number: int, vcpus: int, memory_mb: int = 512) -> Instance:
     return replace(make_instance(number), flavor=make_flavor(vcpus=vcpus, memory_mb=memory_mb))
 
 
-def _errand(number: int, vcpus: int, *, is_old: bool = False) -> Errand:
+def _errand(number: int, vcpus: int, *, is_old: bool = False) -> RemoteInstance:
     uuid = make_instance(number).uuid
     counts_as = None if is_old else (vcpus, 512)
-    return Errand(uuid, 1, ErrandStage.THERE, _PROJECT, "u", "r-1", "req-1", counts_as=counts_as)
+    return RemoteInstance(
+        uuid, 1, RemoteInstanceStage.THERE, _PROJECT, "u", "r-1", "req-1", counts_as=counts_as
+    )
 
 
 class LimitTests(LedgerFixtures):
@@ -67,7 +69,7 @@ class LimitTests(LedgerFixtures):
         await commit(ledger, (Put(_sized(2, vcpus=1)), within))
         refusal = await refused(ledger, (Put(_errand(3, vcpus=1)), within))
         assert refusal.excess == (Excess("instances", asked=1, used=2, limit=2),)
-        await commit(ledger, (Put(replace(errand, stage=ErrandStage.WITHDRAWING)),))
+        await commit(ledger, (Put(replace(errand, stage=RemoteInstanceStage.WITHDRAWING)),))
         assert await _footprint(ledger) == (1, 1, 512)
         await commit(ledger, (Put(_errand(3, vcpus=1)), within))
         await commit(ledger, (Remove(Kind.REMOTE_INSTANCE, _errand(3, vcpus=1).instance_uuid),))

@@ -24,7 +24,7 @@ from berth.domain.inventory.resources import (
 )
 from berth.domain.ledger.record import RECORD_TYPES, Kind, PendingRequest, Record, key_of
 from berth.domain.ledger.write import Add, Committed, Free, Heartbeats, Put, Remove
-from berth.domain.zones.zone import Errand, ErrandStage, Zone
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.testing.builders import (
     CREATED_AT_S,
@@ -59,7 +59,9 @@ PLAIN: list[Record] = [
     make_action(1),
     Quota("project-1", instances=3),
     Zone(1, "west", "http://west"),
-    Errand(make_uuid("instance", 1), 1, ErrandStage.THERE, "p", "u", "r-1", "req-1"),
+    RemoteInstance(
+        make_uuid("instance", 1), 1, RemoteInstanceStage.THERE, "p", "u", "r-1", "req-1"
+    ),
 ]
 """A record of every kind that the ledger keeps just as it is given."""
 
@@ -89,14 +91,22 @@ class RecordTests(LedgerFixtures):
     async def test_errands_are_found_by_project_and_reservation(self, ledger: Ledger) -> None:
         """What was sent to child zones is found by who owns it, by its request, or by both."""
         mine, later, theirs = [
-            Errand(make_uuid("instance", index), 1, ErrandStage.THERE, project, "u", group, "req")
+            RemoteInstance(
+                make_uuid("instance", index),
+                1,
+                RemoteInstanceStage.THERE,
+                project,
+                "u",
+                group,
+                "req",
+            )
             for index, project, group in ((1, "p", "r-1"), (2, "p", "r-2"), (3, "q", "r-1"))
         ]
         await commit(ledger, (Put(theirs),), (Put(later),), (Put(mine),))
-        assert await ledger.errands() == [mine, later, theirs]
-        assert await ledger.errands(project_id="p") == [mine, later]
-        assert await ledger.errands(reservation_id="r-1") == [mine, theirs]
-        assert await ledger.errands(project_id="q", reservation_id="r-2") == []
+        assert await ledger.remote_instances() == [mine, later, theirs]
+        assert await ledger.remote_instances(project_id="p") == [mine, later]
+        assert await ledger.remote_instances(reservation_id="r-1") == [mine, theirs]
+        assert await ledger.remote_instances(project_id="q", reservation_id="r-2") == []
 
     async def test_put_replaces(self, ledger: Ledger) -> None:
         """Putting a record that exists replaces it, also within one commit."""

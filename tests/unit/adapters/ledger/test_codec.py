@@ -9,7 +9,7 @@ from berth.domain.compute.decision import Placement, ScoredHost
 from berth.domain.errors import LedgerError
 from berth.domain.ledger.change import HostsAlive, RecordRemoved, Usage
 from berth.domain.ledger.record import Kind
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.testing.builders import make_decision, make_instance
 
 
@@ -32,7 +32,7 @@ def test_what_json_cannot_hold_is_refused() -> None:
             encode_event(HostsAlive(("h",), seconds))
 
 
-@pytest.state.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 def test_no_number_of_a_decision_is_lost(bad: float) -> None:
     """A score that is no number is refused wherever it stands: alone, first or last in a list."""
     scored = ScoredHost("h", "h", 1.0, ("W",), (1.0, 2.0), (1.0,), (1.0,))
@@ -49,7 +49,7 @@ def test_no_number_of_a_decision_is_lost(bad: float) -> None:
 def test_what_only_looks_like_damage_is_stored() -> None:
     """The keys of free mappings may have the names of fields, and hold nothing."""
     extra = {"created_at_s": None, "list": [None], "text": '"created_at_s":null'}
-    instance = revised(make_instance(1), extra=extra)
+    instance = fast_replace(make_instance(1), extra=extra)
     assert decode_event("instance", encode_event(instance)) == instance
 
 

@@ -36,7 +36,7 @@ from berth.domain.ledger.write import (
     TransferAllocations,
     Unit,
 )
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.testing.builders import (
     make_action,
     make_decision,
@@ -89,7 +89,9 @@ def test_a_page_has_the_text_of_an_instance_once() -> None:
     """What the feed tells of it is found again in its row; a state in between stands alone."""
     working_set = fleet()
     between = make_instance(1, host="host-1")
-    batch = entered(working_set, (Put(between),), (Put(revised(between, name="last", revision=1)),))
+    batch = entered(
+        working_set, (Put(between),), (Put(fast_replace(between, name="last", revision=1)),)
+    )
     raw = zlib.decompress(pack_batch(batch))
     assert raw.count(b'"name":"last"') == 1
     assert raw.count(f'"name":"{between.name}"'.encode()) == 1
@@ -112,7 +114,7 @@ def test_a_damaged_page_is_told() -> None:
             unpack_batch(damaged)
 
 
-@pytest.state.parametrize(
+@pytest.mark.parametrize(
     ("unit", "expected"),
     [
         (PLACED, True),
@@ -143,7 +145,7 @@ def test_only_the_lives_of_instances_wait(unit: Unit, expected: bool) -> None:
 def test_pages_come_to_the_last_state_of_everything() -> None:
     """What came and went leaves only what undoes it, and rows are counted once."""
     working_set = fleet()
-    moved = revised(make_instance(1, host="host-1"), name="renamed", revision=1)
+    moved = fast_replace(make_instance(1, host="host-1"), name="renamed", revision=1)
     pages = [
         entered(working_set, PLACED, (Put(make_pending_request(2)),)),
         entered(working_set, (Put(moved),), (Remove(Kind.PENDING_REQUEST, "req-2"),)),

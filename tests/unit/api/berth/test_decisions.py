@@ -2,7 +2,13 @@
 
 import msgspec
 
-from berth.domain.compute.decision import OVER_TREE, Decision, TriedDecision, Verdict, ZoneCount
+from berth.domain.compute.decision import (
+    ZONE_AWARE_DRIVER,
+    Decision,
+    TriedDecision,
+    Verdict,
+    ZoneCount,
+)
 from berth.domain.compute.host import Host
 from berth.domain.ledger.write import Put
 from tests.unit.api.cloud import Answer, Json, Stack
@@ -49,7 +55,17 @@ async def test_an_owner_does_not_see_which_zones_have_it(stack: Stack) -> None:
     """They are the operator's, as hosts are."""
     zones = (ZoneCount("west", 2), ZoneCount("root", 1))
     decision = Decision(
-        "req-1", Verdict.PLACED, "", "", OVER_TREE, 0, 0, 0.0, 0, project_id="bob", zones=zones
+        "req-1",
+        Verdict.PLACED,
+        "",
+        "",
+        ZONE_AWARE_DRIVER,
+        0,
+        0,
+        0.0,
+        0,
+        project_id="bob",
+        zones=zones,
     )
     await stack.ledger.commit([(Put(decision),)])
     shown = (await stack.ask("GET", f"{PATH}/req-1", token="bob")).body

@@ -9,7 +9,7 @@ from berth.api.codec import encode
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Put
-from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.zones import ForwardedAnswer
 from tests.unit.api.cloud import Json
 from tests.unit.api.zones.tree import Net, ZoneStack
@@ -124,27 +124,29 @@ async def test_a_deleted_server_is_forgotten(net: Net, root: ZoneStack, far: str
     assert stored is not None
     assert stored.task is Task.DELETING
     before = (await root.ledger.project_footprint("p")).instances
-    assert before == len(await root.ledger.errands(project_id="p")) - 1
+    assert before == len(await root.ledger.remote_instances(project_id="p")) - 1
     await deep.ledger.commit([(Put(replace(stored, status=Status.DELETED, task=None)),)])
     gone = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")
     assert gone.status == 404
     assert far in gone.body["itemNotFound"]["message"]
     for name in ("root", "east"):
-        assert await net.zones[name].ledger.get(Errand, far) is None
+        assert await net.zones[name].ledger.get(RemoteInstance, far) is None
 
 
 async def test_a_server_on_its_way_is_not_forgotten(net: Net, root: ZoneStack) -> None:
     """A child that does not know yet what was sent to it may get it later."""
-    await errand(root, UUID, ErrandStage.SENDING)
+    await errand(root, UUID, RemoteInstanceStage.SENDING)
     answer = await root.ask("GET", f"/v2.1/servers/{UUID}", token="u:p")
     assert answer.status == 404
     assert net.seen
-    assert await root.ledger.get(Errand, UUID) is not None
+    assert await root.ledger.get(RemoteInstance, UUID) is not None
 
 
-async def errand(root: ZoneStack, uuid: str, stage: ErrandStage = ErrandStage.THERE) -> None:
+async def errand(
+    root: ZoneStack, uuid: str, stage: RemoteInstanceStage = RemoteInstanceStage.THERE
+) -> None:
     """Have something be in west for the tenant."""
-    sent = Errand(uuid, 1, stage, "p", "u", "r-1", "req-1")
+    sent = RemoteInstance(uuid, 1, stage, "p", "u", "r-1", "req-1")
     await root.ledger.commit([(Put(sent),)])
 
 
@@ -206,7 +208,7 @@ async def test_a_child_that_is_disabled_takes_back_what_it_has(
     await root.ask("PUT", "/zones/2", {"zone": {"is_enabled": False}})
     await root.follower.catch_up()
     root.house.children = [one.zone for one in root.watch.states().values()]
-    sent = await root.ledger.get(Errand, far)
+    sent = await root.ledger.get(RemoteInstance, far)
     assert sent is not None
     settled = await root.house.sending.settle([sent], keeps_built=False)
     assert settled.back == {far}
@@ -237,9 +239,9 @@ async def test_a_server_that_is_taken_back_is_in_no_list(
     net: Net, root: ZoneStack, far: str
 ) -> None:
     """Nobody wants it, so its child is not asked for it."""
-    sent = await root.ledger.get(Errand, far)
+    sent = await root.ledger.get(RemoteInstance, far)
     assert sent is not None
-    await root.ledger.commit([(Put(replace(sent, stage=ErrandStage.WITHDRAWING)),)])
+    await root.ledger.commit([(Put(replace(sent, stage=RemoteInstanceStage.WITHDRAWING)),)])
     net.seen.clear()
     listed = await root.ask("GET", "/v2.1/servers", token="u:p")
     assert listed.body["servers"] == []

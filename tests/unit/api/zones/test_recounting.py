@@ -7,7 +7,7 @@ import pytest
 
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.ledger.write import Free, Put
-from berth.domain.zones.zone import Errand
+from berth.domain.zones.zone import RemoteInstance
 from berth.ports.zones import ForwardedAnswer
 from berth.services.zoning.delegation.recount import Recounting
 from berth.testing.builders import make_flavor
@@ -46,9 +46,9 @@ async def is_gone(zone: ZoneStack, uuid: str) -> None:
     await zone.ledger.commit([(Put(gone), Free(uuid))])
 
 
-async def errand_of(zone: ZoneStack, uuid: str) -> Errand | None:
+async def errand_of(zone: ZoneStack, uuid: str) -> RemoteInstance | None:
     """Return what is known of a server that is below."""
-    return await zone.ledger.get(Errand, uuid)
+    return await zone.ledger.get(RemoteInstance, uuid)
 
 
 @pytest.mark.parametrize("size", [SMALL, BIG])

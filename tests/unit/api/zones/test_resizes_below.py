@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.domain.zones.zone import Errand
+from berth.domain.zones.zone import RemoteInstance
 from berth.ports.zones import ForwardedAnswer
 from tests.unit.api.zones.resizing import BIG, SMALL, act, counted, resize
 from tests.unit.api.zones.tree import Net, ZoneStack
@@ -58,7 +58,7 @@ async def test_the_end_of_a_resize(
     net.lies["east", "POST"] = ForwardedAnswer(204 if end == "confirmResize" else 202, {}, b"")
     assert await act(root, far, {end: None}) in {202, 204}
     assert await counted(root) == size
-    errand = await root.ledger.get(Errand, far)
+    errand = await root.ledger.get(RemoteInstance, far)
     assert errand is not None
     assert errand.resize == (size, size)
 
@@ -111,7 +111,7 @@ async def test_a_resize_that_is_refused_undoes_no_other(
     assert await resize(root, far) == 202
     assert statuses == [409, 409]
     assert await counted(root) == BIG
-    errand = await root.ledger.get(Errand, far)
+    errand = await root.ledger.get(RemoteInstance, far)
     assert errand is not None
     assert errand.resize == (SMALL, BIG)
 

@@ -7,7 +7,7 @@ from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.ledger.write import Put
-from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.domain.zones.zone_orders import SelectOrder
 from berth.ports.zones import STATEMENT_HEADER
 from berth.services.zoning.messages.message_parts import GroupMessage, RequestMessage
@@ -312,7 +312,7 @@ async def test_a_body_of_a_client_is_no_build(west: ZoneStack) -> None:
 async def test_instances_of_other_projects_are_left_alone(west: ZoneStack) -> None:
     """A release for one tenant touches no other one's instances, here or below."""
     theirs = await west.server(token="v:q")
-    sent = Errand(UUID, 1, ErrandStage.THERE, "q", "v", "r-1", "req-1")
+    sent = RemoteInstance(UUID, 1, RemoteInstanceStage.THERE, "q", "v", "r-1", "req-1")
     await west.ledger.commit([(Put(sent),)])
     body = encode({"withdrawn": [{"uuid": uuid, "sent_ms": 10} for uuid in (theirs, UUID)]})
     answer = await west.stated("POST", RELEASE, body)
@@ -321,19 +321,19 @@ async def test_instances_of_other_projects_are_left_alone(west: ZoneStack) -> No
     assert stored is not None
     assert stored.task is not None
     assert stored.task.value != "deleting"
-    assert await west.ledger.get(Errand, UUID) == sent
+    assert await west.ledger.get(RemoteInstance, UUID) == sent
     assert await west.ledger.get(Instance, UUID) is None
 
 
 async def test_an_errand_of_another_project_is_not_taken(net: Net) -> None:
     """A build below under another tenant's uuid is refused, and their instance is still found."""
     east = net.zones["east"]
-    sent = Errand(UUID, 1, ErrandStage.THERE, "q", "v", "r-1", "req-1")
+    sent = RemoteInstance(UUID, 1, RemoteInstanceStage.THERE, "q", "v", "r-1", "req-1")
     await east.ledger.commit([(Put(sent),)])
     offers = await offers_of(east)
     answer = await east.stated("POST", BUILD, build_message(offers))
     assert answer.body["instances"] == [{"uuid": UUID, "flaw": "used"}]
-    assert await east.ledger.get(Errand, UUID) == sent
+    assert await east.ledger.get(RemoteInstance, UUID) == sent
 
 
 async def test_groups_of_other_projects_are_not_joined(west: ZoneStack) -> None:

@@ -8,7 +8,7 @@ import pytest
 from berth.api.codec import encode
 from berth.api.compute.handlers.servers import tree_lists
 from berth.domain.compute.instance import Instance
-from berth.domain.zones.zone import Errand
+from berth.domain.zones.zone import RemoteInstance
 from berth.ports.zones import STATEMENT_HEADER, ForwardedAnswer
 from tests.unit.api.cloud import Json
 from tests.unit.api.zones.tree import Net, ZoneStack, open_ring
@@ -107,7 +107,7 @@ async def test_a_list_does_not_go_round_in_a_ring(names: tuple[str, ...]) -> Non
     try:
         made = [(zone, await make(zone, 6)) for zone in net.zones.values()]
         for zone, reservation in made:
-            assert await zone.ledger.errands(project_id="p")
+            assert await zone.ledger.remote_instances(project_id="p")
             mine = {one["id"] for one in await listed(zone, f"reservation_id={reservation}")}
             assert len(mine) == 6
             net.seen.clear()
@@ -321,7 +321,7 @@ async def test_a_child_cannot_add_servers_to_a_list(net: Net, root: ZoneStack) -
 
 async def sorted_out(net: Net) -> tuple[str, str, str]:
     """Return instances of p in west, of p in the other child, and of q in west."""
-    errands = await net.zones["root"].ledger.all(Errand)
+    errands = await net.zones["root"].ledger.all(RemoteInstance)
     by = {(one.project_id, one.zone_id): one.instance_uuid for one in errands}
     return by["p", 1], by["p", 2], by["q", 1]
 
@@ -362,7 +362,9 @@ async def test_a_child_cannot_keep_a_list_from_ending(net: Net, root: ZoneStack)
 async def test_a_child_cannot_have_a_page_come_again(net: Net, root: ZoneStack) -> None:
     """One that answers each page with the server that it comes after."""
     await make(root, 8)
-    west_own = next(one.instance_uuid for one in await root.ledger.all(Errand) if one.zone_id == 1)
+    west_own = next(
+        one.instance_uuid for one in await root.ledger.all(RemoteInstance) if one.zone_id == 1
+    )
     links = [{"rel": "next", "href": "http://west/"}]
     said = {"servers": [{"id": west_own, "tenant_id": "p"}], "servers_links": links}
     net.lies["west", "GET"] = ForwardedAnswer(200, {}, encode(said))

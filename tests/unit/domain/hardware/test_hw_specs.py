@@ -13,7 +13,7 @@ from berth.domain.hardware.guest_topology import (
     GuestCell,
     GuestTopology,
     PageSize,
-    PageWish,
+    PageSizeClass,
     ThreadPolicy,
 )
 from berth.domain.hardware.pci import DeviceNeed, NumaPolicy
@@ -169,9 +169,9 @@ def test_cells_that_are_named_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("text", "size"),
     [
-        ("small", PageWish.SMALL),
-        ("large", PageWish.LARGE),
-        ("any", PageWish.ANY),
+        ("small", PageSizeClass.SMALL),
+        ("large", PageSizeClass.LARGE),
+        ("any", PageSizeClass.ANY),
         ("4", 4),
         ("2048", 2048),
         ("2MB", 2048),

@@ -15,7 +15,7 @@ from berth.domain.ledger.record import (
     key_of,
     kind_of,
 )
-from berth.domain.zones.zone import Errand, ErrandStage, Zone
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
 from berth.testing.builders import make_action, make_migration, make_uuid
 from berth.testing.fleets import Box, asking, resident, zone
 
@@ -36,7 +36,10 @@ RECORDS: dict[Kind, tuple[Record, str]] = {
     Kind.ACTION: (make_action(3), f"{make_uuid('instance', 1)} req-3"),
     Kind.QUOTA: (Quota("p", instances=3), "p"),
     Kind.ZONE: (Zone(7, "west", "http://west"), "7"),
-    Kind.REMOTE_INSTANCE: (Errand("i", 7, ErrandStage.THERE, "p", "u", "r", "req"), "i"),
+    Kind.REMOTE_INSTANCE: (
+        RemoteInstance("i", 7, RemoteInstanceStage.THERE, "p", "u", "r", "req"),
+        "i",
+    ),
     Kind.DECISION: (Decision("req-1", Verdict.PLACED, "p", "h", "d", 0, 0, 0.0, 0), "req-1"),
 }
 

@@ -4,7 +4,7 @@ from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.ledger.discrepancy import AuditAges, AuditReport, Discrepancy, DiscrepancyCode
 from berth.domain.ledger.write import Heartbeats, Put
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.ports.ledger import Ledger
 from berth.services.auditing import Auditing
 from berth.testing.builders import make_request
@@ -75,7 +75,7 @@ class Office:
 
     async def write_instance(self, instance: Instance, **changes: object) -> None:
         """Save an instance with some fields changed."""
-        await self.ledger.write(Put(revised(instance, **changes)))
+        await self.ledger.write(Put(fast_replace(instance, **changes)))
 
 
 async def open_office(hosts: int = 2, vcpus: int = 16) -> Office:

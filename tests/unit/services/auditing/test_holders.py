@@ -6,7 +6,7 @@ from berth.domain.compute.instance import Status, Task
 from berth.domain.compute.migration import Stage
 from berth.domain.ledger.discrepancy import DiscrepancyCode
 from berth.domain.ledger.write import Put, Reallocate, TransferAllocations
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.testing.builders import (
     make_instance,
     make_migration,
@@ -76,7 +76,7 @@ async def test_what_an_ended_move_holds_is_freed() -> None:
     office = await open_office()
     vm = await office.place()
     await office.ledger.write(
-        Put(revised(make_migration(7), stage=Stage.CONFIRMED)),
+        Put(fast_replace(make_migration(7), stage=Stage.CONFIRMED)),
         TransferAllocations(vm.uuid, make_moving_consumer(7)),
         make_take(1, amounts=FULL),
     )
@@ -104,7 +104,7 @@ async def test_nobody_knows_how_old_a_stranger_is() -> None:
 async def test_consumers_of_the_placement_api_are_others() -> None:
     """They are listed apart and never touched, whatever type they have."""
     office = await open_office()
-    move = revised(make_share(2, on_1=1), consumer=make_moving_consumer(2))
+    move = fast_replace(make_share(2, on_1=1), consumer=make_moving_consumer(2))
     await office.ledger.write(Reallocate((make_share(1, on_1=2), move)))
     report = await office.audit(mends=True)
     assert (report.discrepancies, report.others_total) == ((), 2)
@@ -124,8 +124,8 @@ async def test_a_race_loses_nothing() -> None:
     async def be_faster(_: object) -> None:
         office.ledger.before_commit = None
         share = make_share(1, seen=1, on_1=3)
-        consumer = revised(share.consumer, uuid=vm.uuid)
-        await office.ledger.write(Reallocate((revised(share, consumer=consumer),)))
+        consumer = fast_replace(share.consumer, uuid=vm.uuid)
+        await office.ledger.write(Reallocate((fast_replace(share, consumer=consumer),)))
 
     office.ledger.before_commit = be_faster
     report = await office.audit(mends=True)

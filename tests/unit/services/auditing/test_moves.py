@@ -9,7 +9,7 @@ from berth.domain.compute.migration import Migration, MoveKind, Place, Stage
 from berth.domain.ledger.discrepancy import DiscrepancyCode
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.domain.ledger.write import Free, Put, Remove, TransferAllocations
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.testing.builders import (
     make_flavor,
     make_migration,
@@ -30,7 +30,7 @@ async def moving(office: Office, stage: Stage, **changes: object) -> tuple[Insta
     here = int((vm.host or "").removeprefix("host-"))
     other = f"host-{3 - here}"
     now_s = office.desk.clock.now_s()
-    migration = revised(
+    migration = fast_replace(
         make_migration(),
         kind=MoveKind.COLD,
         stage=stage,

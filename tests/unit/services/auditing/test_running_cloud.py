@@ -6,7 +6,7 @@ from berth.domain.compute.instance import Status
 from berth.domain.inventory.allocation import Allocation, ConsumerAllocations
 from berth.domain.ledger.change import Snapshot
 from berth.domain.ledger.write import Free, Put, Take
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 from berth.services.auditing import auditing
 from berth.testing.builders import make_claim, make_request, make_take
 from tests.unit.services.auditing.office import FULL, Office, open_office
@@ -29,7 +29,7 @@ class Busy:
         await office.desk.placing.place(order_of(request))
         if self.number > 2:
             old = await office.get(make_request(self.number - 2).instance_uuids[0])
-            gone = Put(revised(old, status=Status.DELETED, task=None))
+            gone = Put(fast_replace(old, status=Status.DELETED, task=None))
             await office.ledger.write(Free(old.uuid), gone)
 
     def watch(self) -> None:

@@ -10,16 +10,16 @@ from berth.domain.compute.quota import Footprint
 from berth.domain.compute.request import Request
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import QuotaCheck
-from berth.domain.zones.offer import OnGone
-from berth.domain.zones.zone import Errand, Zone, ZoneInfo
+from berth.domain.zones.offer import LapsedHoldAction
+from berth.domain.zones.zone import RemoteInstance, Zone, ZoneInfo
 from berth.domain.zones.zone_orders import (
     BuildItem,
     BuildOrder,
     BuildOutcome,
     Offers,
     ReleaseOrder,
+    RemoteServer,
     SelectOrder,
-    ServerBelow,
     Withdrawal,
 )
 from berth.lab.kernel import VirtualClock
@@ -95,7 +95,7 @@ class House:
     desk: Desk
     near: "NearZones"
     children: list[Zone] = field(default_factory=list[Zone])
-    on_gone: OnGone = OnGone.TAKE
+    on_gone: LapsedHoldAction = LapsedHoldAction.TAKE
     scheduler: str = "one"
     holder: bytes = b"schedule"
     bus: Bus | None = None
@@ -282,15 +282,17 @@ class NearZones:
         self._answer(zone)
         return kept
 
-    async def server(self, zone: Zone, errand: Errand, *, timeout_s: float) -> ServerBelow | None:
+    async def server(
+        self, zone: Zone, errand: RemoteInstance, *, timeout_s: float
+    ) -> RemoteServer | None:
         """Look into the house, and into those below it."""
         house = self._reach(zone, "server")
         self._answer(zone)
         found = await house.desk.ledger.get(Instance, errand.instance_uuid)
         if found is not None:
             size = found.flavor.vcpus, found.flavor.memory_mb
-            return ServerBelow(size, is_resizing=False)
-        further = await house.desk.ledger.get(Errand, errand.instance_uuid)
+            return RemoteServer(size, is_resizing=False)
+        further = await house.desk.ledger.get(RemoteInstance, errand.instance_uuid)
         for child in house.children:
             if further is not None and child.zone_id == further.zone_id:
                 return await self.server(child, further, timeout_s=timeout_s)

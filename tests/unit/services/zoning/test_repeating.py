@@ -10,7 +10,7 @@ from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import instance_uuid_of
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.domain.ledger.write import Remove
-from berth.domain.zones.zone import Errand
+from berth.domain.zones.zone import RemoteInstance
 from berth.services.requests.commands import PLACE, PlaceOrder
 from berth.services.servers.instances import Accepted, Order
 from tests.unit.services.zoning.houses import House, open_tree
@@ -51,7 +51,7 @@ async def check_nothing_new(root: House) -> None:
     """Check that a repeat has left nothing here but what was there."""
     assert await root.desk.ledger.all(PendingRequest) == []
     here = {one.uuid for one in await root.desk.ledger.all(Instance)}
-    assert here.isdisjoint(one.instance_uuid for one in await root.desk.ledger.all(Errand))
+    assert here.isdisjoint(one.instance_uuid for one in await root.desk.ledger.all(RemoteInstance))
 
 
 @pytest.mark.parametrize("has_scheduler", [True, False])
@@ -65,7 +65,7 @@ async def test_the_answer_is_the_same(*, has_scheduler: bool) -> None:
     again = await root.desk.instances.create(ORDER)
     assert (uuids(again), again.reservation_id) == (uuids(first), first.reservation_id)
     assert again.decision == first.decision
-    assert len(await root.desk.ledger.all(Errand)) == ORDER.count
+    assert len(await root.desk.ledger.all(RemoteInstance)) == ORDER.count
     await check_nothing_new(root)
 
 
@@ -76,7 +76,7 @@ async def test_some_are_here() -> None:
     stop = serve(root)
     first = await root.desk.instances.create(order)
     stop()
-    assert 0 < len(await root.desk.ledger.all(Errand)) < order.count
+    assert 0 < len(await root.desk.ledger.all(RemoteInstance)) < order.count
     assert uuids(await root.desk.instances.create(order)) == uuids(first)
     await check_nothing_new(root)
 
@@ -87,7 +87,7 @@ async def test_they_are_deleted_by_now() -> None:
     stop = serve(root)
     first = await root.desk.instances.create(ORDER)
     stop()
-    for errand in await root.desk.ledger.all(Errand):
+    for errand in await root.desk.ledger.all(RemoteInstance):
         await root.desk.ledger.write(Remove(Kind.REMOTE_INSTANCE, errand.instance_uuid))
     assert uuids(await root.desk.instances.create(ORDER)) == uuids(first)
     await check_nothing_new(root)
@@ -101,7 +101,7 @@ async def test_each_by_itself(*, is_deleted: bool) -> None:
     first = await root.desk.instances.create(order)
     await take_up(root)
     if is_deleted:
-        for errand in await root.desk.ledger.all(Errand):
+        for errand in await root.desk.ledger.all(RemoteInstance):
             await root.desk.ledger.write(Remove(Kind.REMOTE_INSTANCE, errand.instance_uuid))
     assert uuids(await root.desk.instances.create(order)) == uuids(first)
     await check_nothing_new(root)
@@ -125,4 +125,4 @@ async def test_what_is_new_is_made() -> None:
     await root.desk.instances.create(ORDER)
     made = await root.desk.instances.create(replace(ORDER, request_id="req-2"))
     assert uuids(made) == [instance_uuid_of("req-2", index) for index in range(ORDER.count)]
-    assert len(await root.desk.ledger.all(Errand)) == 2 * ORDER.count
+    assert len(await root.desk.ledger.all(RemoteInstance)) == 2 * ORDER.count

@@ -21,7 +21,7 @@ from berth.domain.errors import BerthError, NotFoundError, UnavailableError
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, Put
-from berth.domain.zones.zone import Errand, ErrandStage, Zone
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
 from berth.domain.zones.zone_orders import (
     BuildOrder,
     BuildOutcome,
@@ -239,7 +239,7 @@ class Walk:
                     else:
                         self.deleted.add(uuid)
                 return
-            errand = await house.desk.ledger.get(Errand, uuid)
+            errand = await house.desk.ledger.get(RemoteInstance, uuid)
             if errand is None:
                 return
             name = house.children[errand.zone_id - 1].name
@@ -280,7 +280,9 @@ class Walk:
         homes: dict[str, list[str]] = {}
         for name, house in self.roads.houses.items():
             assert await house.desk.ledger.all(PendingRequest) == []
-            assert {one.stage for one in await house.desk.ledger.all(Errand)} <= {ErrandStage.THERE}
+            assert {one.stage for one in await house.desk.ledger.all(RemoteInstance)} <= {
+                RemoteInstanceStage.THERE
+            }
             assert len(house.held) == 0
             here = [one for one in await house.desk.ledger.all(Instance) if is_live(one)]
             held = await house.desk.ledger.allocations()
@@ -314,7 +316,7 @@ class Walk:
         """Return the zone to which requests about an instance are led, as errands say."""
         while True:
             house = self.house(name)
-            errand = await house.desk.ledger.get(Errand, uuid)
+            errand = await house.desk.ledger.get(RemoteInstance, uuid)
             if errand is None:
                 here = await house.desk.ledger.get(Instance, uuid)
                 return None if here is None else name

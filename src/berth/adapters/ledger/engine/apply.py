@@ -2,7 +2,7 @@
 
 An adapter that commits a batch of units
 
-1. asks `required_keys` which keys judging it needs, and loads these into a `WorkingSet`;
+1. asks `required_keys` which keys judging it needs and loads these into a `WorkingSet`;
 2. calls `apply_units`, which decides unit by unit, in order, and keeps the books as if each committed
    unit had been written at once;
 3. writes down what `WorkingSet.dirt` says, in one transaction with what it loaded.
@@ -52,8 +52,8 @@ from berth.domain.ledger.write import (
     Unit,
     Write,
 )
-from berth.domain.revising import revised
-from berth.domain.zones.zone import Errand
+from berth.domain.revising import fast_replace
+from berth.domain.zones.zone import RemoteInstance
 
 
 def required_keys(units: Iterable[Unit]) -> RequiredKeys:
@@ -224,7 +224,7 @@ def _put(tx: UnitTransaction, write: Put | Add) -> Rejected | None:
     tx.set(working_set.change_set.puts, ref, record)
     if kind not in KINDS_NOT_IN_FEED:
         tx.tell(record)
-    if isinstance(record, Errand) and working_set.counted:
+    if isinstance(record, RemoteInstance) and working_set.counted:
         count_in_unit(tx, record)
     return None
 
@@ -237,7 +237,7 @@ def _put_instance(tx: UnitTransaction, instance: Instance) -> Rejected | None:
         return _conflict(*ref, why)
     if not revision and ref not in working_set.change_set.puts:
         tx.set(working_set.change_set.born, instance.uuid, None)
-    stored = revised(instance, revision=revision + 1)
+    stored = fast_replace(instance, revision=revision + 1)
     tx.set(working_set.revisions, ref, revision + 1)
     tx.set(working_set.change_set.puts, ref, stored)
     tx.tell(stored)

@@ -13,32 +13,32 @@ from berth.domain.inventory.allocation import Allocation, Claim
 from berth.domain.ledger.change import Change, Usage
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Committed, Put, Take, Unit
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 
 Parts = tuple[Claim | None, dict[Ref, Instance | Decision]]
 """A unit's claim, if it has one, and what it puts."""
 
 
-def commit_at_once(books: WorkingSet, unit: Unit) -> Committed | None:
+def commit_at_once(working_set: WorkingSet, unit: Unit) -> Committed | None:
     """Commit a unit that can be, and keep the books accordingly; None leaves them as they are."""
-    parts = _parts_of(books, unit)
+    parts = _parts_of(working_set, unit)
     if parts is None:
         return None
     claim, puts = parts
     usage: Usage | None = None
     if claim is not None:
-        allocation = _only_one(books, claim)
+        allocation = _only_one(working_set, claim)
         if allocation is None:
             return None
-        usage = _take(books, claim.key, allocation)
-    version = books.version = books.version + 1
-    changes, count = books.dirt.changes, len(books.dirt.changes)
+        usage = _take(working_set, claim.key, allocation)
+    version = working_set.version = working_set.version + 1
+    changes, count = working_set.change_set.changes, len(working_set.change_set.changes)
     for ref, record in puts.items():
         if type(record) is Instance:
-            changes.append(Change(version, _put_instance(books, ref, record)))
+            changes.append(Change(version, _put_instance(working_set, ref, record)))
         else:
-            books.revisions[ref] = 1
-            books.dirt.puts[ref] = record
+            working_set.revisions[ref] = 1
+            working_set.change_set.puts[ref] = record
     if usage is not None:
         changes.append(Change(version, usage))
     if len(changes) == count:
@@ -46,7 +46,7 @@ def commit_at_once(books: WorkingSet, unit: Unit) -> Committed | None:
     return Committed(version)
 
 
-def _parts_of(books: WorkingSet, unit: Unit) -> Parts | None:
+def _parts_of(working_set: WorkingSet, unit: Unit) -> Parts | None:
     """Take a unit apart; None when some of it is of another kind, or may be refused."""
     claim: Claim | None = None
     puts: dict[Ref, Instance | Decision] = {}
@@ -55,7 +55,7 @@ def _parts_of(books: WorkingSet, unit: Unit) -> Parts | None:
             record = write.record
             if type(record) is Instance:
                 ref = (Kind.INSTANCE, record.uuid)
-                if books.revisions.get(ref, 0) != record.revision:
+                if working_set.revisions.get(ref, 0) != record.revision:
                     return None
             elif type(record) is Decision:
                 ref = (Kind.DECISION, record.request_id)
@@ -71,42 +71,42 @@ def _parts_of(books: WorkingSet, unit: Unit) -> Parts | None:
     return claim, puts
 
 
-def _only_one(books: WorkingSet, claim: Claim) -> Allocation | None:
+def _only_one(working_set: WorkingSet, claim: Claim) -> Allocation | None:
     """Return the only allocation of a new claim, if there is room for it."""
-    if len(claim.allocations) != 1 or claim.key in books.claimed:
+    if len(claim.allocations) != 1 or claim.key in working_set.claimed:
         return None
     allocation = claim.allocations[0]
-    if books.held.get(allocation.consumer_uuid) or not allocation.amounts:
+    if working_set.held.get(allocation.consumer_uuid) or not allocation.amounts:
         return None
-    room = books.rooms.get(allocation.provider_uuid)
-    return None if room is None or not room.fits(allocation.amounts) else allocation
+    capacity = working_set.capacities.get(allocation.provider_uuid)
+    return None if capacity is None or not capacity.fits(allocation.amounts) else allocation
 
 
-def _take(books: WorkingSet, key: str, allocation: Allocation) -> Usage:
+def _take(working_set: WorkingSet, key: str, allocation: Allocation) -> Usage:
     """Take what is allocated, for the next version."""
-    dirt, version = books.dirt, books.version + 1
+    change_set, version = working_set.change_set, working_set.version + 1
     consumer, provider = allocation.consumer_uuid, allocation.provider_uuid
-    room = books.rooms[provider]
-    dirt.drawn.setdefault(provider, room.used)
-    used = dict(room.used)
+    capacity = working_set.capacities[provider]
+    change_set.used_before.setdefault(provider, capacity.used)
+    used = dict(capacity.used)
     for name, amount in allocation.amounts.items():
         used[name] += amount
-    room.used = used
-    room.generation += 1
-    books.held[consumer] = {provider: dict(allocation.amounts)}
-    dirt.taken[consumer] = None
-    books.claimed[key] = version
-    dirt.claimed[key] = version
-    return Usage(provider, used, room.generation)
+    capacity.used = used
+    capacity.generation += 1
+    working_set.held[consumer] = {provider: dict(allocation.amounts)}
+    change_set.taken[consumer] = None
+    working_set.claimed[key] = version
+    change_set.claimed[key] = version
+    return Usage(provider, used, capacity.generation)
 
 
-def _put_instance(books: WorkingSet, ref: Ref, instance: Instance) -> Instance:
-    dirt, revision = books.dirt, instance.revision + 1
-    if revision == 1 and ref not in dirt.puts:
-        dirt.born[instance.uuid] = None
-    stored = revised(instance, revision=revision)
-    books.revisions[ref] = revision
-    dirt.puts[ref] = stored
-    if books.counted:
-        count_instance(books, stored)
+def _put_instance(working_set: WorkingSet, ref: Ref, instance: Instance) -> Instance:
+    change_set, revision = working_set.change_set, instance.revision + 1
+    if revision == 1 and ref not in change_set.puts:
+        change_set.born[instance.uuid] = None
+    stored = fast_replace(instance, revision=revision)
+    working_set.revisions[ref] = revision
+    change_set.puts[ref] = stored
+    if working_set.counted:
+        count_instance(working_set, stored)
     return stored

@@ -11,7 +11,7 @@ from berth.adapters.ledger.engine.working_set import (
 from berth.domain.inventory.allocation import INSTANCE_TYPE, Allocation, Shortage, ShortageRule
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Free, Rejected, RejectionCause, Take, TransferAllocations
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 
 
 def take(tx: UnitTransaction, write: Take) -> Rejected | None:
@@ -54,7 +54,7 @@ def shortages_of(
     """Find what is short: first amounts that no one may ask for, then sums above the room.
 
     Args:
-        books: as they stand.
+        working_set: as it stands.
         allocations: what is to be taken, all together.
         before: by provider and class, an amount in use that may be reached again, though it is
             above the capacity.
@@ -131,7 +131,7 @@ def hand_over(tx: UnitTransaction, write: TransferAllocations) -> Rejected | Non
     tx.set(working_set.held, taker, holding)
     tx.set(working_set.change_set.taken, taker, None)
     if write.to.consumer_type != INSTANCE_TYPE:
-        consumer = revised(write.to, generation=1)
+        consumer = fast_replace(write.to, generation=1)
         tx.set(working_set.consumers, taker, consumer)
         tx.set(working_set.change_set.puts, (Kind.CONSUMER, taker), consumer)
     return None

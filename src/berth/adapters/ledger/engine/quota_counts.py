@@ -19,7 +19,7 @@ from berth.domain.compute.quota import (
     sum_of,
 )
 from berth.domain.ledger.write import QuotaCheck, Rejected
-from berth.domain.zones.zone import Errand, footprint_below
+from berth.domain.zones.zone import RemoteInstance, remote_footprint
 
 CountedRow = tuple[str, str, int, int]
 """Project, instance or `REMOTE_KEY_PREFIX` with one, virtual CPUs, MiB of memory."""
@@ -33,7 +33,7 @@ def start_counting(
     """Count the instances of projects from now on.
 
     Args:
-        books: without any of them.
+        working_set: without any of them.
         projects: which.
         rows: all of their instances that are not deleted, and those that are elsewhere.
     """
@@ -66,11 +66,13 @@ def count_instance(working_set: WorkingSet, instance: Instance) -> None:
     working_set.sums[instance.project_id] = total.plus(_counts(counted, uuid))
 
 
-def count_in_unit(tx: UnitTransaction, record: Instance | Errand) -> None:
+def count_in_unit(tx: UnitTransaction, record: Instance | RemoteInstance) -> None:
     """Count an instance as it is to be, for as long as the unit stands."""
-    if isinstance(record, Errand):
+    if isinstance(record, RemoteInstance):
         uuid = record.instance_uuid
-        _recount(tx, record.project_id, uuid, f"{REMOTE_KEY_PREFIX}{uuid}", footprint_below(record))
+        _recount(
+            tx, record.project_id, uuid, f"{REMOTE_KEY_PREFIX}{uuid}", remote_footprint(record)
+        )
     else:
         _recount(tx, record.project_id, record.uuid, record.uuid, footprint_of(record))
 

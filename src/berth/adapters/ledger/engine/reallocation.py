@@ -11,7 +11,7 @@ from berth.adapters.ledger.engine.working_set import UnitTransaction, WorkingSet
 from berth.domain.inventory.allocation import INSTANCE_TYPE, Allocation
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import ConsumerUpdate, Reallocate, Rejected, RejectionCause
-from berth.domain.revising import revised
+from berth.domain.revising import fast_replace
 
 DERIVED_GENERATION: Final = 1
 """Generation of a consumer that holds something and has no record."""
@@ -92,6 +92,6 @@ def _hold(
         changes["created_at_s"] = stored.created_at_s
     if share.keeps_type and actual is not None:
         changes["consumer_type"] = INSTANCE_TYPE if stored is None else stored.consumer_type
-    consumer = revised(share.consumer, **changes)
+    consumer = fast_replace(share.consumer, **changes)
     tx.set(working_set.consumers, uuid, consumer)
     tx.set(working_set.change_set.puts, (Kind.CONSUMER, uuid), consumer)

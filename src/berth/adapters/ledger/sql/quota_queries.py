@@ -7,8 +7,8 @@ written by a Berth that does not know them, the body tells.
 from functools import cache
 from typing import Final
 
+from berth.adapters.ledger.engine.quota_counts import REMOTE_KEY_PREFIX
 from berth.adapters.ledger.sql.queries import DialectName, Statement
-from berth.domain.zones.zone import ErrandStage
 
 _NAMES: Final = ("vcpus", "memory_mb")
 _FROM_BODY: Final[dict[DialectName, str]] = {
@@ -71,7 +71,7 @@ def _counting(dialect: DialectName, is_asked: str, only: str = "") -> str:
     here = f"SELECT project_id, uuid AS item_key, {_sizes(dialect)} FROM instances"  # noqa: S608
     vcpus, memory_mb = (_BELOW[dialect].format(at=at) for at in range(len(_NAMES)))
     below = (
-        f"SELECT project_id, '{ERRAND}' || instance_uuid AS item_key, {vcpus} AS vcpus,"  # noqa: S608
+        f"SELECT project_id, '{REMOTE_KEY_PREFIX}' || instance_uuid AS item_key, {vcpus} AS vcpus,"  # noqa: S608
         f" {memory_mb} AS memory_mb FROM errands"
         f" WHERE project_id {is_asked} AND {vcpus} IS NOT NULL"
         f" AND {_STAGE[dialect]} <> '{ErrandStage.WITHDRAWING}'{only}"

@@ -50,7 +50,7 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import ResourceClass, Trait
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import PendingRequest, Record
-from berth.domain.zones.zone import Errand, Zone
+from berth.domain.zones.zone import RemoteInstance, Zone
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 T = TypeVar("T")
@@ -150,11 +150,11 @@ def read_actions(queries: Queries, instance_uuid: str) -> Read[list[Action]]:
     return sorted(found, key=started_last, reverse=True)
 
 
-def read_errands(queries: Queries, **by: str | None) -> Read[list[Errand]]:
+def read_errands(queries: Queries, **by: str | None) -> Read[list[RemoteInstance]]:
     """Read what was sent to child zones, where the columns named equal."""
     asked = {name: key for name, key in by.items() if key is not None}
     statement = errands_statement(queries.dialect, tuple(asked))
-    return in_key_order(decode_records(Errand, (yield statement, statement.bind(**asked))))
+    return in_key_order(decode_records(RemoteInstance, (yield statement, statement.bind(**asked))))
 
 
 def read_allocations(queries: Queries, **by: str | None) -> Read[list[Allocation]]:
@@ -294,9 +294,9 @@ class SqlReads(ABC):
         """Return what was asked of an instance, newest first."""
         return await self._read(read_actions(self._queries, instance_uuid))
 
-    async def errands(
+    async def remote_instances(
         self, *, project_id: str | None = None, reservation_id: str | None = None
-    ) -> list[Errand]:
+    ) -> list[RemoteInstance]:
         """Return what was sent to child zones, in order of the instances' uuids."""
         return await self._read(
             read_errands(self._queries, project_id=project_id, reservation_id=reservation_id)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from berth.domain.compute.decision import (
-    OVER_TREE,
+    ZONE_AWARE_DRIVER,
     Decision,
     Refusal,
     RefusalCode,
@@ -17,7 +17,7 @@ from berth.domain.compute.instance import Fault, Instance, Status, Task
 from berth.domain.errors import ConflictError, NotFoundError
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Committed, Put, Remove, Write
-from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.servers.moves import NO_VALID_HOST
@@ -110,9 +110,11 @@ class JourneyEnds:
 
     async def _end(self, journey: Journey, decision: Decision, writes: Iterable[Write]) -> Decision:
         gone = Remove(Kind.PENDING_REQUEST, journey.request.request_id)
-        errands = [await self._ledger.get(Errand, uuid) for uuid in sorted(journey.lost)]
+        errands = [await self._ledger.get(RemoteInstance, uuid) for uuid in sorted(journey.lost)]
         later = (
-            Put(replace(one, stage=ErrandStage.WITHDRAWING)) for one in errands if one is not None
+            Put(replace(one, stage=RemoteInstanceStage.WITHDRAWING))
+            for one in errands
+            if one is not None
         )
         (outcome,) = await self._ledger.commit([(*writes, *later, Put(decision), gone)])
         if isinstance(outcome, Committed):
@@ -128,7 +130,7 @@ class JourneyEnds:
             verdict=verdict,
             policy_name="",
             policy_hash="",
-            driver=OVER_TREE,
+            driver=ZONE_AWARE_DRIVER,
             seed=0,
             table_version=0,
             decided_at_s=self._clock.now_s(),
@@ -141,9 +143,9 @@ class JourneyEnds:
 
         Those that are there, or not, are noted in the journey; it goes on having lost the others.
         """
-        errands: list[Errand] = []
+        errands: list[RemoteInstance] = []
         for uuid in sorted(uuids):
-            errand = await self._ledger.get(Errand, uuid)
+            errand = await self._ledger.get(RemoteInstance, uuid)
             journey.there.pop(uuid, None)
             if errand is None:
                 journey.lost.discard(uuid)

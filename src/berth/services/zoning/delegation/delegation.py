@@ -12,8 +12,8 @@ from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import ConflictError, UnavailableError
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Guard, Put, QuotaCheck, Rejected, Remove, Write
-from berth.domain.zones.offer import OfferFlaw
-from berth.domain.zones.zone import Errand, ErrandStage, Zone
+from berth.domain.zones.offer import OfferRefusalReason
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
 from berth.domain.zones.zone_orders import BuildItem, BuildOrder, ReleaseOrder, Withdrawal
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
@@ -23,7 +23,7 @@ from berth.services.providers.guarded_saves import save
 from berth.services.zoning.offers.group_homes import home_guard, home_of, is_together
 from berth.services.zoning.offers.selection import abroad
 
-Flaws = Mapping[str, OfferFlaw | None]
+Flaws = Mapping[str, OfferRefusalReason | None]
 """Why each instance was refused, by uuid; None for those that are there."""
 
 
@@ -102,7 +102,7 @@ class Sending:
         parcels: Sequence[Parcel],
         *,
         withdrawn: Withdrawn | None = None,
-        earlier: Mapping[str, Errand] | None = None,
+        earlier: Mapping[str, RemoteInstance] | None = None,
     ) -> Flaws:
         """Have a child build instances; tell of each what came of it.
 
@@ -121,7 +121,7 @@ class Sending:
         """
         zone = self._zone_of(zone_id)
         if zone is None:
-            return dict.fromkeys((one.instance.uuid for one in parcels), OfferFlaw.GONE)
+            return dict.fromkeys((one.instance.uuid for one in parcels), OfferRefusalReason.GONE)
         unit: list[Write] = [Put(self._errand(one, zone_id)) for one in parcels]
         within = None if self._limits is None else self._limits(request.project_id)
         if within is not None:
@@ -130,13 +130,15 @@ class Sending:
             seen = await self._ledger.version()
             stored = await self._ledger.get(ServerGroup, group.uuid)
             if home_of(stored) not in {None, zone_id}:
-                return dict.fromkeys((one.instance.uuid for one in parcels), OfferFlaw.GONE)
+                return dict.fromkeys(
+                    (one.instance.uuid for one in parcels), OfferRefusalReason.GONE
+                )
             unit.append(Guard(home_guard(group.uuid), seen, is_shared=True))
         (outcome,) = await self._ledger.commit([tuple(unit)])
         if isinstance(outcome, Rejected):
             # More than the project may have here, or its group has just gone to another zone; the
             # parent learns no more than that it is gone.
-            return dict.fromkeys((one.instance.uuid for one in parcels), OfferFlaw.GONE)
+            return dict.fromkeys((one.instance.uuid for one in parcels), OfferRefusalReason.GONE)
         marked = frozenset[str]() if withdrawn is None else await withdrawn(parcels)
         left: list[Parcel] = []
         for one in parcels:
@@ -144,7 +146,9 @@ class Sending:
                 left.append(one)
             elif await self._is_latest(one):
                 await self._forget(one.instance.uuid)
-        flaws: dict[str, OfferFlaw | None] = dict.fromkeys(marked, OfferFlaw.WITHDRAWN)
+        flaws: dict[str, OfferRefusalReason | None] = dict.fromkeys(
+            marked, OfferRefusalReason.WITHDRAWN
+        )
         if left:
             told = await self._send(request, group, zone, left)
             if withdrawn is not None:
@@ -155,7 +159,7 @@ class Sending:
 
     async def _is_latest(self, parcel: Parcel) -> bool:
         """Tell whether an instance was not sent again meanwhile, by whoever has sent it here."""
-        errand = await self._ledger.get(Errand, parcel.instance.uuid)
+        errand = await self._ledger.get(RemoteInstance, parcel.instance.uuid)
         return errand is None or errand.sent_ms <= parcel.sent_ms
 
     async def _send(
@@ -171,12 +175,12 @@ class Sending:
         try:
             outcomes = await self._children.build(zone, order, timeout_s=self._timeout_s)
         except NotAskedError:
-            return dict.fromkeys(uuids, OfferFlaw.GONE)
+            return dict.fromkeys(uuids, OfferRefusalReason.GONE)
         except UnavailableError:
             # The errands stay: whoever asks for these instances is sent on, until a release.
-            return dict.fromkeys(uuids, OfferFlaw.UNSETTLED)
+            return dict.fromkeys(uuids, OfferRefusalReason.UNSETTLED)
         told = {one.instance_uuid: one.flaw for one in outcomes}
-        return {uuid: told.get(uuid, OfferFlaw.UNSETTLED) for uuid in uuids}
+        return {uuid: told.get(uuid, OfferRefusalReason.UNSETTLED) for uuid in uuids}
 
     async def _forget(self, uuid: str) -> None:
         try:
@@ -184,7 +188,7 @@ class Sending:
         except ConflictError:
             return  # another one was faster to remove it
 
-    async def settle(self, errands: Sequence[Errand], *, keeps_built: bool) -> Settled:
+    async def settle(self, errands: Sequence[RemoteInstance], *, keeps_built: bool) -> Settled:
         """Find out what came of instances that were sent, so that none of them is built any more.
 
         What is not there loses its errand.
@@ -196,7 +200,7 @@ class Sending:
         Raises:
             UnavailableError: the ledger here cannot be reached.
         """
-        by_zone: dict[int, list[Errand]] = {}
+        by_zone: dict[int, list[RemoteInstance]] = {}
         for one in errands:
             by_zone.setdefault(one.zone_id, []).append(one)
         found = await asyncio.gather(
@@ -210,7 +214,7 @@ class Sending:
         return Settled(there, back)
 
     async def _settle(
-        self, zone_id: int, errands: Sequence[Errand], *, keeps_built: bool
+        self, zone_id: int, errands: Sequence[RemoteInstance], *, keeps_built: bool
     ) -> Settled:
         zone, uuids = self._zone_of(zone_id), frozenset(one.instance_uuid for one in errands)
         if zone is None:
@@ -229,7 +233,7 @@ class Sending:
             return _UNSETTLED
         there = told & uuids
         writes: list[Write] = [
-            Put(replace(one, stage=ErrandStage.THERE))
+            Put(replace(one, stage=RemoteInstanceStage.THERE))
             if one.instance_uuid in there
             else Remove(Kind.REMOTE_INSTANCE, one.instance_uuid)
             for one in errands
@@ -246,7 +250,7 @@ class Sending:
         parcels: Sequence[Parcel],
         zone_id: int,
         flaws: Flaws,
-        earlier: Mapping[str, Errand],
+        earlier: Mapping[str, RemoteInstance],
     ) -> None:
         """Write down which instances are there, and forget those that the child has refused."""
         writes: list[Write] = []
@@ -255,8 +259,8 @@ class Sending:
             flaw = flaws[uuid]
             if flaw is None:
                 errand = self._errand(one, zone_id)
-                writes.append(Put(replace(errand, stage=ErrandStage.THERE)))
-            elif flaw is OfferFlaw.UNSETTLED:
+                writes.append(Put(replace(errand, stage=RemoteInstanceStage.THERE)))
+            elif flaw is OfferRefusalReason.UNSETTLED:
                 continue  # a release has to name what was sent last
             elif uuid in earlier:
                 writes.append(Put(earlier[uuid]))
@@ -265,12 +269,12 @@ class Sending:
         if writes:
             await save(self._ledger, *writes)
 
-    def _errand(self, parcel: Parcel, zone_id: int) -> Errand:
+    def _errand(self, parcel: Parcel, zone_id: int) -> RemoteInstance:
         instance, now_s = parcel.instance, self._clock.now_s()
-        return Errand(
+        return RemoteInstance(
             instance_uuid=instance.uuid,
             zone_id=zone_id,
-            stage=ErrandStage.SENDING,
+            stage=RemoteInstanceStage.SENDING,
             project_id=instance.project_id,
             user_id=instance.user_id,
             reservation_id=instance.reservation_id,

@@ -15,13 +15,13 @@ from berth.domain.ledger.write import QuotaCheck
 from berth.domain.zones.offer import (
     ChildTerms,
     HostTerms,
-    OfferFlaw,
+    LapsedHoldAction,
     OfferKey,
+    OfferRefusalReason,
     OfferRefusedError,
     OfferTerms,
-    OnGone,
 )
-from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.domain.zones.zone_orders import BuildItem, BuildOrder, BuildOutcome
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
@@ -40,8 +40,8 @@ class Builder(Protocol):
     """Whoever has offers built by the scheduler that holds their room."""
 
     async def build(
-        self, order: HeldOrder, here: Callable[[HeldOrder], Awaitable[OfferFlaw | None]]
-    ) -> OfferFlaw | None:
+        self, order: HeldOrder, here: Callable[[HeldOrder], Awaitable[OfferRefusalReason | None]]
+    ) -> OfferRefusalReason | None:
         """See `Holders.build`."""
         ...
 
@@ -81,7 +81,7 @@ class Building:
         homes: GroupHomes,
         sending: Sending,
         clock: Clock,
-        on_gone: OnGone = OnGone.TAKE,
+        on_gone: LapsedHoldAction = LapsedHoldAction.TAKE,
         holders: Builder | None = None,
         limits: Callable[[str], QuotaCheck | None] | None = None,
     ) -> None:
@@ -106,7 +106,7 @@ class Building:
             InvalidInputError: flavor or image hold a spec that cannot be read.
             UnavailableError: the ledger cannot be reached; what was built is not known.
         """
-        flaws: dict[str, OfferFlaw | None] = {}
+        flaws: dict[str, OfferRefusalReason | None] = {}
         here: list[_Opened] = []
         below: dict[int, list[_Opened]] = {}
         digest, now_s = digest_of(order.request), self._clock.now_s()
@@ -129,7 +129,7 @@ class Building:
             # Where its group is since the offers were made, it may go to that zone alone.
             elsewhere = [one for one in here if home]
             elsewhere += chain(*(some for zone_id, some in below.items() if zone_id != home))
-            flaws.update((one.item.instance.uuid, OfferFlaw.GONE) for one in elsewhere)
+            flaws.update((one.item.instance.uuid, OfferRefusalReason.GONE) for one in elsewhere)
             here = [] if home else here
             below = {zone_id: some for zone_id, some in below.items() if zone_id == home}
         found = await asyncio.gather(
@@ -142,7 +142,7 @@ class Building:
 
     async def _build_here(
         self, request: Request, one: _Opened
-    ) -> Sequence[tuple[str, OfferFlaw | None]]:
+    ) -> Sequence[tuple[str, OfferRefusalReason | None]]:
         where = one.terms.where
         assert isinstance(where, HostTerms)  # noqa: S101 - as `build` told them apart
         instance = one.item.instance
@@ -153,7 +153,7 @@ class Building:
             flaw = await self._holders.build(order, self.build_held)
         return [(instance.uuid, flaw)]
 
-    async def build_held(self, order: HeldOrder) -> OfferFlaw | None:
+    async def build_held(self, order: HeldOrder) -> OfferRefusalReason | None:
         """Make a claim of one offer in this process, as `build_here` does."""
         key, where = order.key, order.where
         return await self.build_here(
@@ -168,7 +168,7 @@ class Building:
         where: HostTerms,
         *,
         sent_ms: int,
-    ) -> OfferFlaw | None:
+    ) -> OfferRefusalReason | None:
         """Make a claim of one offer of this zone's own hosts; return why not, or None.
 
         Raises:
@@ -177,16 +177,20 @@ class Building:
         """
         order = self._order(request, instance, key, where)
         if order is None:
-            return OfferFlaw.GONE
+            return OfferRefusalReason.GONE
         try:
             decision = await self._place(order, sent_ms)
         except ConflictError:
             return await self._why(instance, key)
         except QuotaExceededError:
-            return OfferFlaw.GONE  # which is all that the parent learns of it
+            return OfferRefusalReason.GONE  # which is all that the parent learns of it
         if decision.verdict is Verdict.REFUSED:
-            return OfferFlaw.GONE
-        return None if decision.placements[0].instance_uuid == instance.uuid else OfferFlaw.USED
+            return OfferRefusalReason.GONE
+        return (
+            None
+            if decision.placements[0].instance_uuid == instance.uuid
+            else OfferRefusalReason.USED
+        )
 
     async def _place(self, order: PlaceOrder, sent_ms: int) -> Decision:
         """Place an order, in the place of a mark that was left before it was sent, too."""
@@ -212,10 +216,10 @@ class Building:
         offered = self._held.offered(place)
         held = self._held.take(place)
         row = self._replica.hosts.row_of(where.provider_uuid)
-        if row is None or (held is None and self._on_gone is OnGone.REFUSE):
+        if row is None or (held is None and self._on_gone is LapsedHoldAction.REFUSE):
             return None
         host, node, _ = self._replica.hosts.identity(row)
-        is_bound = held is not None or self._on_gone is OnGone.TAKE
+        is_bound = held is not None or self._on_gone is LapsedHoldAction.TAKE
         wanted = replace(
             request,
             request_id=key.claim_key,
@@ -226,26 +230,26 @@ class Building:
         within = None if self._limits is None else self._limits(instance.project_id)
         return PlaceOrder(wanted, (instance,), offer=True, offered=offered, within=within)
 
-    async def _why(self, instance: Instance, key: OfferKey) -> OfferFlaw | None:
+    async def _why(self, instance: Instance, key: OfferKey) -> OfferRefusalReason | None:
         """Tell why an instance could not be saved: it is there already, or was released before."""
         stored = await self._ledger.get(Instance, instance.uuid)
         if stored is None or stored.status is Status.DELETED:
-            return OfferFlaw.WITHDRAWN
+            return OfferRefusalReason.WITHDRAWN
         decision = await self._ledger.get(Decision, key.claim_key)
         placed = () if decision is None else decision.placements
         is_same = any(one.instance_uuid == instance.uuid for one in placed)
-        return None if is_same else OfferFlaw.USED
+        return None if is_same else OfferRefusalReason.USED
 
     async def _build_below(
         self, order: BuildOrder, zone_id: int, some: Sequence[_Opened]
-    ) -> Sequence[tuple[str, OfferFlaw | None]]:
-        flaws: dict[str, OfferFlaw | None] = {}
+    ) -> Sequence[tuple[str, OfferRefusalReason | None]]:
+        flaws: dict[str, OfferRefusalReason | None] = {}
         parcels: list[Parcel] = []
-        earlier: dict[str, Errand] = {}
+        earlier: dict[str, RemoteInstance] = {}
         for one in some:
             parcel = Parcel(one.item.instance, _inner_blob(one), one.item.sent_ms)
             uuid = parcel.instance.uuid
-            errand = await self._ledger.get(Errand, uuid)
+            errand = await self._ledger.get(RemoteInstance, uuid)
             flaw = await self._flaw_of(parcel, zone_id, errand)
             if flaw is not None:
                 flaws[uuid] = flaw
@@ -263,25 +267,25 @@ class Building:
                 earlier=earlier,
             )
         for uuid, errand in earlier.items():
-            if flaws[uuid] is not None and errand.stage is not ErrandStage.THERE:
-                flaws[uuid] = OfferFlaw.UNSETTLED  # what was sent first may have it there
+            if flaws[uuid] is not None and errand.stage is not RemoteInstanceStage.THERE:
+                flaws[uuid] = OfferRefusalReason.UNSETTLED  # what was sent first may have it there
         return list(flaws.items())
 
     async def _flaw_of(
-        self, parcel: Parcel, zone_id: int, errand: Errand | None
-    ) -> OfferFlaw | None:
+        self, parcel: Parcel, zone_id: int, errand: RemoteInstance | None
+    ) -> OfferRefusalReason | None:
         """Tell why an instance is not to be passed on, before its errand takes another's place.
 
         It is in another child, or another project's; or the order comes late, and the instance was
         sent again since.
         """
         if errand is not None and errand.project_id != parcel.instance.project_id:
-            return OfferFlaw.USED
+            return OfferRefusalReason.USED
         is_late = errand is not None and errand.sent_ms > parcel.sent_ms
         if is_late or await self._is_past(parcel):
-            return OfferFlaw.WITHDRAWN
+            return OfferRefusalReason.WITHDRAWN
         is_elsewhere = errand is not None and errand.zone_id != zone_id
-        return OfferFlaw.USED if is_elsewhere else None
+        return OfferRefusalReason.USED if is_elsewhere else None
 
     async def _withdrawn(self, parcels: Sequence[Parcel]) -> frozenset[str]:
         """Tell which were released here since they were sent, and are not to be passed on."""

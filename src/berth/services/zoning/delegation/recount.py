@@ -16,8 +16,8 @@ from berth.domain.compute.instance import Instance
 from berth.domain.errors import BerthError, UnavailableError
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Committed, Guard, Put, Remove, Write
-from berth.domain.zones.zone import Errand, ErrandStage, Zone
-from berth.domain.zones.zone_orders import ServerBelow
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
+from berth.domain.zones.zone_orders import RemoteServer
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
@@ -63,7 +63,7 @@ class Recounting:
         self._clock = clock
         self._telemetry = telemetry
         self._timeout_s = timeout_s
-        self._open: Mapping[str, Errand] = {}
+        self._open: Mapping[str, RemoteInstance] = {}
         self._seen = 0
         self._last: dict[int, str] = {}
 
@@ -83,7 +83,9 @@ class Recounting:
             UnavailableError: the ledger cannot be reached.
         """
         seen = await self._ledger.version()
-        found = {one.instance_uuid: one for one in await self._ledger.errands() if _is_open(one)}
+        found = {
+            one.instance_uuid: one for one in await self._ledger.remote_instances() if _is_open(one)
+        }
         due = [one for uuid, one in found.items() if self._open.get(uuid) == one]
         before, self._open, self._seen = self._seen, found, seen
         some = [
@@ -94,7 +96,7 @@ class Recounting:
         if sum(counts):
             self._telemetry.event("zone_instances_recounted", instances=sum(counts))
 
-    def _turn(self, zone_id: int, theirs: Sequence[Errand]) -> Sequence[Errand]:
+    def _turn(self, zone_id: int, theirs: Sequence[RemoteInstance]) -> Sequence[RemoteInstance]:
         """Return whose turn it is at a child, which is asked for so many at most."""
         last = self._last.get(zone_id, "")
         after = [one for one in theirs if one.instance_uuid > last]
@@ -103,7 +105,7 @@ class Recounting:
         self._last[zone_id] = turn[-1].instance_uuid
         return turn
 
-    async def _ask_for(self, errands: Sequence[Errand], seen: int) -> int:
+    async def _ask_for(self, errands: Sequence[RemoteInstance], seen: int) -> int:
         """Ask one child, and return how many servers count for less now."""
         zone, count = self._zone_of(errands[0].zone_id), 0
         if zone is None:
@@ -123,18 +125,18 @@ class Recounting:
                 count += isinstance(outcome, Committed)
         return count
 
-    async def _stands_here(self, errand: Errand) -> bool:
+    async def _stands_here(self, errand: RemoteInstance) -> bool:
         """Tell whether its request has not come to its end; whoever ends that ends the errand."""
         return await self._ledger.get(Instance, errand.instance_uuid) is not None
 
 
-def _is_open(errand: Errand) -> bool:
+def _is_open(errand: RemoteInstance) -> bool:
     """Tell whether a server was deleted, or resized, and what became of that is not known."""
-    is_there = errand.stage is ErrandStage.THERE
+    is_there = errand.stage is RemoteInstanceStage.THERE
     return is_there and (errand.counts_as is None or errand.resize is not None)
 
 
-def _change(errand: Errand, server: ServerBelow | None) -> Write | None:
+def _change(errand: RemoteInstance, server: RemoteServer | None) -> Write | None:
     """Return what an answer changes; nothing while the child is at it."""
     if errand.counts_as is None:
         return Remove(Kind.REMOTE_INSTANCE, errand.instance_uuid) if server is None else None

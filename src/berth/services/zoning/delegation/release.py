@@ -7,8 +7,8 @@ from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import ConflictError, NotFoundError, UnavailableError
 from berth.domain.ledger.write import Put
-from berth.domain.zones.zone import Errand
-from berth.domain.zones.zone_orders import ReleaseOrder, Surplus, Withdrawal
+from berth.domain.zones.zone import RemoteInstance
+from berth.domain.zones.zone_orders import ReleaseOrder, UnusedOffers, Withdrawal
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save
@@ -30,7 +30,7 @@ class Deletes(Protocol):
 class Releases(Protocol):
     """Whoever has made offers."""
 
-    async def release(self, surplus: Sequence[Surplus], audience: str) -> None:
+    async def release(self, surplus: Sequence[UnusedOffers], audience: str) -> None:
         """See `LettingGo.release`."""
         ...
 
@@ -88,10 +88,10 @@ class Releasing:
         self, order: ReleaseOrder, withdrawn: Iterable[Withdrawal]
     ) -> tuple[set[str], set[str]]:
         """Take back what was passed on; return the uuids that stay there, and those of others."""
-        errands: list[Errand] = []
+        errands: list[RemoteInstance] = []
         foreign: set[str] = set()
         for one in withdrawn:
-            errand = await self._ledger.get(Errand, one.instance_uuid)
+            errand = await self._ledger.get(RemoteInstance, one.instance_uuid)
             if errand is not None and errand.project_id == order.project_id:
                 errands.append(errand)
             elif errand is not None:

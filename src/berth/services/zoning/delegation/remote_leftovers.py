@@ -13,21 +13,21 @@ from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import ConflictError
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Put
-from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save
 from berth.services.zoning.delegation.release import withdrawn_ms
 
 
-async def withdrawals(ledger: Ledger, instance_uuids: Iterable[str]) -> Sequence[Errand]:
+async def withdrawals(ledger: Ledger, instance_uuids: Iterable[str]) -> Sequence[RemoteInstance]:
     """Return the errands of a request that ends without its instances, as they are to be then.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
-    found: list[Errand] = []
+    found: list[RemoteInstance] = []
     for uuid in instance_uuids:
-        errand = await ledger.get(Errand, uuid)
+        errand = await ledger.get(RemoteInstance, uuid)
         if errand is not None:
             found.append(_withdrawn(errand))
     return found
@@ -58,7 +58,7 @@ class Leftovers:
             UnavailableError: the ledger cannot be reached.
         """
         # In this order: what is pending when its errand is read may have ended well meanwhile.
-        errands = await self._ledger.errands()
+        errands = await self._ledger.remote_instances()
         pending = await self._ledger.all(PendingRequest)
         on_the_way = {uuid for one in pending for uuid in one.request.instance_uuids}
         wanted: set[str] = set()
@@ -66,7 +66,7 @@ class Leftovers:
         withdrawing: set[str] = set()
         for errand in errands:
             uuid = errand.instance_uuid
-            if errand.stage is ErrandStage.WITHDRAWING:
+            if errand.stage is RemoteInstanceStage.WITHDRAWING:
                 withdrawing.add(uuid)
                 continue
             if uuid in on_the_way:
@@ -75,14 +75,14 @@ class Leftovers:
                 wanted.add(uuid)
                 continue
             stored = await self._ledger.get(Instance, uuid)
-            if stored is None and errand.stage is ErrandStage.THERE:
+            if stored is None and errand.stage is RemoteInstanceStage.THERE:
                 wanted.add(uuid)  # for good: nothing of it stands here that could be deleted
             elif stored is not None and _is_unwanted(errand, stored):
                 found |= await self._withdraw(errand)
         self._wanted = frozenset(wanted)
         return Found(frozenset(found), frozenset(withdrawing))
 
-    async def _withdraw(self, errand: Errand) -> set[str]:
+    async def _withdraw(self, errand: RemoteInstance) -> set[str]:
         try:
             await save(self._ledger, Put(_withdrawn(errand)))
         except ConflictError:
@@ -90,11 +90,11 @@ class Leftovers:
         return {errand.instance_uuid}
 
 
-def _withdrawn(errand: Errand) -> Errand:
-    return replace(errand, stage=ErrandStage.WITHDRAWING)
+def _withdrawn(errand: RemoteInstance) -> RemoteInstance:
+    return replace(errand, stage=RemoteInstanceStage.WITHDRAWING)
 
 
-def _is_unwanted(errand: Errand, stored: Instance) -> bool:
+def _is_unwanted(errand: RemoteInstance, stored: Instance) -> bool:
     """Tell whether an instance was deleted here, or released by a parent since it was sent on."""
     if stored.status is not Status.DELETED:
         return False

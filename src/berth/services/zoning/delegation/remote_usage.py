@@ -13,7 +13,7 @@ from typing import NamedTuple
 from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import ConflictError
 from berth.domain.ledger.write import Guard, Put, QuotaCheck, Rejected, Write
-from berth.domain.zones.zone import Errand
+from berth.domain.zones.zone import RemoteInstance
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.requests.quota_limits import check_excess
@@ -33,7 +33,7 @@ class Begun(NamedTuple):
     `before` is the errand as it was, `to` the size that was asked for, None for an end.
     """
 
-    before: Errand
+    before: RemoteInstance
     to: _Size | None
 
 
@@ -64,7 +64,7 @@ class CountingBelow:
         self._asking_s = asking_s
         self._limits = limits
 
-    async def begin(self, errand: Errand, to: Flavor | None) -> Begun | None:
+    async def begin(self, errand: RemoteInstance, to: Flavor | None) -> Begun | None:
         """Have a server count for what it may come to, before its child is asked.
 
         Args:
@@ -82,7 +82,7 @@ class CountingBelow:
         within = None if self._limits is None or to is None else self._limits(errand.project_id)
         begun: list[Begun] = []
 
-        def begin(stored: Errand) -> Errand | None:
+        def begin(stored: RemoteInstance) -> RemoteInstance | None:
             begun.clear()
             if stored.counts_as is None:
                 return None
@@ -106,7 +106,7 @@ class CountingBelow:
         """
         before, new = begun.before, begun.to
 
-        def take(stored: Errand) -> Errand | None:
+        def take(stored: RemoteInstance) -> RemoteInstance | None:
             if stored.counts_as is None or before.counts_as is None or new is None:
                 return None
             old = before.counts_as if before.resize is None else _larger(*before.resize)
@@ -120,7 +120,7 @@ class CountingBelow:
         It stays open, with that size alone, until the child shows the server in it.
         """
 
-        def end(stored: Errand) -> Errand | None:
+        def end(stored: RemoteInstance) -> RemoteInstance | None:
             if stored.counts_as is None or stored.resize is None:
                 return _done(stored, stored.counts_as, stored.resize)
             size = stored.resize[0 if is_reverted else 1]
@@ -131,7 +131,7 @@ class CountingBelow:
     async def undo(self, begun: Begun) -> None:
         """Have a server count as before, as its child was not asked, or has refused."""
 
-        def undo(stored: Errand) -> Errand | None:
+        def undo(stored: RemoteInstance) -> RemoteInstance | None:
             if stored.counts_as is None:
                 return None
             return _done(stored, begun.before.counts_as, begun.before.resize)
@@ -142,7 +142,7 @@ class CountingBelow:
         """Have a server count for all that it may come to, as its child's answer is lost."""
         await self._change(begun.before, lambda one: _done(one, one.counts_as, _any_of(one)))
 
-    async def count_no_more(self, errand: Errand) -> None:
+    async def count_no_more(self, errand: RemoteInstance) -> None:
         """Have a server that is deleted count no more."""
         await self._change(
             errand, lambda one: None if one.counts_as is None else _done(one, None, None)
@@ -150,15 +150,15 @@ class CountingBelow:
 
     async def _change(
         self,
-        errand: Errand,
-        change: Callable[[Errand], Errand | None],
+        errand: RemoteInstance,
+        change: Callable[[RemoteInstance], RemoteInstance | None],
         within: QuotaCheck | None = None,
     ) -> None:
         """Change what a server counts for, by what it counts for now."""
         uuid = errand.instance_uuid
         for _ in range(_TRIES):
             seen = await self._ledger.version()
-            stored = await self._ledger.get(Errand, uuid)
+            stored = await self._ledger.get(RemoteInstance, uuid)
             changed = None if stored is None else change(stored)
             if changed is None:
                 return
@@ -171,12 +171,14 @@ class CountingBelow:
         raise ConflictError(f"what server {uuid} counts for is changed all the time; try again")
 
 
-def _done(stored: Errand, counts_as: _Size | None, resize: tuple[_Size, _Size] | None) -> Errand:
+def _done(
+    stored: RemoteInstance, counts_as: _Size | None, resize: tuple[_Size, _Size] | None
+) -> RemoteInstance:
     """Return an errand for which nobody is asked any more."""
     return replace(stored, counts_as=counts_as, resize=resize, asking_until_s=0.0)
 
 
-def _any_of(stored: Errand) -> tuple[_Size, _Size] | None:
+def _any_of(stored: RemoteInstance) -> tuple[_Size, _Size] | None:
     most = stored.counts_as
     return None if most is None or stored.resize is None else (most, most)
 

@@ -9,7 +9,7 @@ from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import BerthError, ConflictError
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Guard, Put, Rejected
-from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
@@ -143,8 +143,8 @@ class Journeys:
         """Find out how far a request is: by its instances here, and its errands."""
         journey = Journey(request, group, {one.uuid: one for one in instances})
         for uuid in request.instance_uuids:
-            errand = await self._ledger.get(Errand, uuid)
-            if errand is not None and errand.stage is ErrandStage.THERE:
+            errand = await self._ledger.get(RemoteInstance, uuid)
+            if errand is not None and errand.stage is RemoteInstanceStage.THERE:
                 journey.there[uuid] = errand.zone_id
                 journey.waiting.pop(uuid, None)
             elif errand is not None:

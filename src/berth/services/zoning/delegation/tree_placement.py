@@ -15,8 +15,8 @@ from berth.domain.compute.request import Destination, Operation, Request
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import ConflictError
 from berth.domain.ledger.record import PendingRequest
-from berth.domain.zones.offer import ChildTerms, HostTerms, OfferFlaw, OfferKey
-from berth.domain.zones.zone_orders import SelectOrder, Surplus
+from berth.domain.zones.offer import ChildTerms, HostTerms, OfferKey, OfferRefusalReason
+from berth.domain.zones.zone_orders import SelectOrder, UnusedOffers
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.replica.replica import Replica
@@ -309,7 +309,7 @@ class TreePlacing:
         )
         if flaw is None:
             journey.there[uuid] = 0
-        if flaw in {None, OfferFlaw.WITHDRAWN}:
+        if flaw in {None, OfferRefusalReason.WITHDRAWN}:
             del journey.waiting[uuid]
 
     async def _send(self, journey: Journey, zone_id: int, parcels: list[Parcel]) -> None:
@@ -318,7 +318,7 @@ class TreePlacing:
             if flaw is None:
                 journey.there[uuid] = zone_id
                 del journey.waiting[uuid]
-            elif flaw is OfferFlaw.UNSETTLED:
+            elif flaw is OfferRefusalReason.UNSETTLED:
                 journey.lost.add(uuid)
 
     async def _settle(self, journey: Journey) -> None:
@@ -352,7 +352,7 @@ class TreePlacing:
         return await self._selecting.select(order, without=without)
 
     async def _release(self, selection: Selection, *, keep: int = 0) -> None:
-        await self._selecting.release(Surplus(selection.select_id, keep), self._zone)
+        await self._selecting.release(UnusedOffers(selection.select_id, keep), self._zone)
 
     async def _group_of(self, request: Request) -> ServerGroup | None:
         uuid = request.group_uuid

@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from berth.domain.errors import BerthError
-from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.measures import ZONE_INSTANCES_UNWANTED
@@ -106,10 +106,10 @@ class TakingBack:
 
     async def _ask(self) -> None:
         """Ask each child once; a release is for one tenant."""
-        found: list[Errand] = []
+        found: list[RemoteInstance] = []
         for uuid in sorted(self._left):
-            errand = await self._ledger.get(Errand, uuid)
-            if errand is None or errand.stage is not ErrandStage.WITHDRAWING:
+            errand = await self._ledger.get(RemoteInstance, uuid)
+            if errand is None or errand.stage is not RemoteInstanceStage.WITHDRAWING:
                 self._left.discard(uuid)
             else:
                 found.append(errand)

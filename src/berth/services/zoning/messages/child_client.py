@@ -16,14 +16,14 @@ import msgspec
 from berth.domain.compute.request import Request
 from berth.domain.errors import BerthError, UnavailableError
 from berth.domain.zones.offer import SELECT_ID_BYTES
-from berth.domain.zones.zone import Errand, Zone, ZoneInfo
+from berth.domain.zones.zone import RemoteInstance, Zone, ZoneInfo
 from berth.domain.zones.zone_orders import (
     BuildOrder,
     BuildOutcome,
     Offers,
     ReleaseOrder,
+    RemoteServer,
     SelectOrder,
-    ServerBelow,
 )
 from berth.ports.clock import Clock
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest, ForwardsToZones
@@ -153,7 +153,9 @@ class AskingChildren:
             raise _odd(zone)
         return kept
 
-    async def server(self, zone: Zone, errand: Errand, *, timeout_s: float) -> ServerBelow | None:
+    async def server(
+        self, zone: Zone, errand: RemoteInstance, *, timeout_s: float
+    ) -> RemoteServer | None:
         """See `ChildZones.server`."""
         uuid = errand.instance_uuid
         asked = ForwardedRequest("GET", f"{BUILD_PATH}/{uuid}", _SHOWN, b"", _SERVER_BYTES)

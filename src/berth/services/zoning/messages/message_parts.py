@@ -8,7 +8,7 @@ from berth.domain.compute.request import COUNT_MAX, Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InvalidInputError
 from berth.domain.zones.offer import SELECT_ID_BYTES
-from berth.domain.zones.zone_orders import Surplus
+from berth.domain.zones.zone_orders import UnusedOffers
 from berth.services.crypto.base64url import raw_of, url_text_of
 from berth.services.zoning.messages.loop_tokens import MARK_BYTES
 
@@ -106,12 +106,12 @@ class SurplusMessage:
     keep: int = 0
 
     @classmethod
-    def of(cls, surplus: Surplus) -> "SurplusMessage":
+    def of(cls, surplus: UnusedOffers) -> "SurplusMessage":
         """Make one of such offers."""
         return cls(url_text_of(surplus.select_id), surplus.keep)
 
     @property
-    def surplus(self) -> Surplus:
+    def surplus(self) -> UnusedOffers:
         """The offers.
 
         Raises:
@@ -120,7 +120,7 @@ class SurplusMessage:
         select_id = bytes_of("select_id", self.select_id)
         check_range("select_id", len(select_id), SELECT_ID_BYTES, SELECT_ID_BYTES)
         check_range("keep", self.keep, 0, COUNT_MAX)
-        return Surplus(select_id, self.keep)
+        return UnusedOffers(select_id, self.keep)
 
 
 def bytes_of(name: str, text: str) -> bytes:

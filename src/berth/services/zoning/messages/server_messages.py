@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from berth.domain.zones.zone_orders import ServerBelow
+from berth.domain.zones.zone_orders import RemoteServer
 
 _RESIZING: Final = frozenset({"RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE"})
 
@@ -26,10 +26,10 @@ class ServerShown:
     flavor: FlavorShown
 
     @property
-    def below(self) -> ServerBelow:
+    def below(self) -> RemoteServer:
         """What it says."""
         size = self.flavor.vcpus, self.flavor.ram
-        return ServerBelow(size, is_resizing=self.status in _RESIZING)
+        return RemoteServer(size, is_resizing=self.status in _RESIZING)
 
 
 @dataclass(frozen=True, slots=True)

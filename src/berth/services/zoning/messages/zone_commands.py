@@ -5,14 +5,14 @@ from typing import Final
 
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Request
-from berth.domain.zones.offer import HostTerms, OfferFlaw, OfferKey
+from berth.domain.zones.offer import HostTerms, OfferKey, OfferRefusalReason
 from berth.domain.zones.zone_orders import (
     BuildOrder,
     BuildOutcome,
     Offers,
     ReleaseOrder,
     SelectOrder,
-    Surplus,
+    UnusedOffers,
 )
 from berth.ports.bus import Command
 
@@ -48,14 +48,14 @@ class HeldOrder:
 class HeldBuilt:
     """Why an offer was refused; None when its instance is being built."""
 
-    flaw: OfferFlaw | None = None
+    flaw: OfferRefusalReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LetGo:
     """Offers that a parent will not use, of whichever scheduler has made them."""
 
-    surplus: tuple[Surplus, ...]
+    surplus: tuple[UnusedOffers, ...]
     audience: str
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import COUNT_MAX, instance_uuid_of
-from berth.domain.zones.offer import BLOB_BYTES_MAX, BLOB_BYTES_MIN, OfferFlaw
+from berth.domain.zones.offer import BLOB_BYTES_MAX, BLOB_BYTES_MIN, OfferRefusalReason
 from berth.domain.zones.zone_orders import (
     OFFER_BYTES,
     BuildItem,
@@ -227,7 +227,7 @@ class OutcomeMessage:
     """What came of one instance; `flaw` is None when it is being built."""
 
     uuid: str
-    flaw: OfferFlaw | None = None
+    flaw: OfferRefusalReason | None = None
 
 
 @dataclass(frozen=True, slots=True)

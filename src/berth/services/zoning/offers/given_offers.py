@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from berth.domain.zones.zone import Zone
-from berth.domain.zones.zone_orders import Surplus
+from berth.domain.zones.zone_orders import UnusedOffers
 from berth.ports.clock import Clock
 
 
@@ -50,7 +50,7 @@ class GivenOffers:
         given = self._given.get(select_id)
         return None if given is None else given.audience
 
-    def let_go(self, surplus: Surplus) -> tuple[int, list[tuple[Zone, Surplus]]]:
+    def let_go(self, surplus: UnusedOffers) -> tuple[int, list[tuple[Zone, UnusedOffers]]]:
         """Give up the offers of a select beyond its first; what is told now is not told again.
 
         Returns:
@@ -67,8 +67,8 @@ class GivenOffers:
             del self._given[surplus.select_id]
         keeps = Counter(kept)
         children = (*zip(given.zones, given.select_ids, strict=True),)
-        below: list[tuple[Zone, Surplus]] = []
+        below: list[tuple[Zone, UnusedOffers]] = []
         for source in sorted({*given.sources[surplus.keep :]} - {0}):
             zone, select_id = children[source - 1]
-            below.append((zone, Surplus(select_id, keeps.get(source, 0))))
+            below.append((zone, UnusedOffers(select_id, keeps.get(source, 0))))
         return keeps.get(0, 0), below

@@ -8,7 +8,7 @@ from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import ConflictError
 from berth.domain.ledger.write import Committed, Guard, Put
 from berth.domain.zones.offer import ChildTerms, HostTerms
-from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.replica.replica import Replica
 
@@ -95,7 +95,7 @@ class GroupHomes:
         here = await self._ledger.instances(query)
         if any(_is_member(one) for one in here if one.uuid not in but):
             return True
-        below = await self._ledger.errands(project_id=group.project_id or None)
+        below = await self._ledger.remote_instances(project_id=group.project_id or None)
         return any(_may_be_member(one, group) for one in below)
 
 
@@ -109,9 +109,9 @@ def _is_member(instance: Instance) -> bool:
     return instance.host is not None or instance.task is Task.SCHEDULING
 
 
-def _may_be_member(errand: Errand, group: ServerGroup) -> bool:
+def _may_be_member(errand: RemoteInstance, group: ServerGroup) -> bool:
     """Tell whether a child has a member, as far as its owner has not deleted it."""
-    is_wanted = errand.stage is not ErrandStage.WITHDRAWING and errand.counts_as is not None
+    is_wanted = errand.stage is not RemoteInstanceStage.WITHDRAWING and errand.counts_as is not None
     return is_wanted and errand.group_uuid in {None, group.uuid}
 
 

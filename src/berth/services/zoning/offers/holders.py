@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 from berth.domain.errors import UnavailableError
-from berth.domain.zones.offer import OfferFlaw
-from berth.domain.zones.zone_orders import Surplus
+from berth.domain.zones.offer import OfferRefusalReason
+from berth.domain.zones.zone_orders import UnusedOffers
 from berth.ports.bus import Bus
 from berth.ports.telemetry import Telemetry
 from berth.services.zoning.messages.zone_commands import (
@@ -20,7 +20,7 @@ from berth.services.zoning.messages.zone_commands import (
     scheduler_name,
 )
 
-BuildsHere = Callable[[HeldOrder], Awaitable[OfferFlaw | None]]
+BuildsHere = Callable[[HeldOrder], Awaitable[OfferRefusalReason | None]]
 
 _TIMEOUT_S: Final = 5.0
 
@@ -28,7 +28,7 @@ _TIMEOUT_S: Final = 5.0
 class KnowsSelects(Protocol):
     """Whoever has made offers, and remembers for which selects."""
 
-    async def release(self, surplus: Surplus, audience: str) -> bool:
+    async def release(self, surplus: UnusedOffers, audience: str) -> bool:
         """See `Selecting.release`."""
         ...
 
@@ -47,7 +47,7 @@ class Holders:
         self._scheduler = scheduler
         self._timeout_s = timeout_s
 
-    async def build(self, order: HeldOrder, here: BuildsHere) -> OfferFlaw | None:
+    async def build(self, order: HeldOrder, here: BuildsHere) -> OfferRefusalReason | None:
         """Have an instance built where its room is held, or here when nobody is there any more.
 
         Args:
@@ -68,7 +68,7 @@ class Holders:
             # Gone, most likely. Should it only be slow, the claim's key lets one of the two
             # through, and both say the same; but a refusal here need not bind it.
             flaw = await here(order)
-            return OfferFlaw.UNSETTLED if flaw is OfferFlaw.GONE else flaw
+            return OfferRefusalReason.UNSETTLED if flaw is OfferRefusalReason.GONE else flaw
         return built.flaw
 
 
@@ -86,7 +86,7 @@ class LettingGo:
         self._bus = bus
         self._telemetry = telemetry
 
-    async def release(self, surplus: Sequence[Surplus], audience: str) -> None:
+    async def release(self, surplus: Sequence[UnusedOffers], audience: str) -> None:
         """Let go offers; holds that nobody can be told of end by themselves."""
         others = [one for one in surplus if not await self._selecting.release(one, audience)]
         if not others:

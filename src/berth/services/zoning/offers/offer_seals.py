@@ -15,8 +15,8 @@ from berth.domain.zones.offer import (
     BLOB_BYTES_MIN,
     ChildTerms,
     HostTerms,
-    OfferFlaw,
     OfferKey,
+    OfferRefusalReason,
     OfferRefusedError,
     OfferTerms,
 )
@@ -73,14 +73,14 @@ class OfferSeals:
         if BLOB_BYTES_MIN <= len(blob) <= BLOB_BYTES_MAX:
             content = self._sealer.unseal_bytes(_PURPOSE, blob)
         if content is None:
-            raise OfferRefusedError(OfferFlaw.UNREADABLE)
+            raise OfferRefusedError(OfferRefusalReason.UNREADABLE)
         form, kind, zone, whom, digest, select_id, place, ends_at_s = _HEAD.unpack_from(content)
         flaws = (
-            (form != _FORM, OfferFlaw.UNREADABLE),
-            (zone != self._zone, OfferFlaw.OTHER_ZONE),
-            (whom != _name_digest(audience), OfferFlaw.OTHER_AUDIENCE),
-            (digest != request_digest, OfferFlaw.OTHER_REQUEST),
-            (not now_s < ends_at_s, OfferFlaw.EXPIRED),
+            (form != _FORM, OfferRefusalReason.UNREADABLE),
+            (zone != self._zone, OfferRefusalReason.OTHER_ZONE),
+            (whom != _name_digest(audience), OfferRefusalReason.OTHER_AUDIENCE),
+            (digest != request_digest, OfferRefusalReason.OTHER_REQUEST),
+            (not now_s < ends_at_s, OfferRefusalReason.EXPIRED),
         )
         for is_so, flaw in flaws:
             if is_so:

@@ -11,7 +11,7 @@ from typing import Final
 
 from berth.domain.errors import BerthError
 from berth.domain.zones.zone import Zone
-from berth.domain.zones.zone_orders import ReleaseOrder, Surplus
+from berth.domain.zones.zone_orders import ReleaseOrder, UnusedOffers
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones
@@ -49,28 +49,28 @@ class ReleasesBelow:
         self._clock = clock
         self._telemetry = telemetry
         self._pause_s = pause_s
-        self._owed: dict[int, tuple[Zone, list[Surplus]]] = {}
+        self._owed: dict[int, tuple[Zone, list[UnusedOffers]]] = {}
         """By the number of the zone."""
         self._telling: asyncio.Task[None] | None = None
 
-    async def add(self, owed: Iterable[tuple[Zone, Surplus]]) -> None:
+    async def add(self, owed: Iterable[tuple[Zone, UnusedOffers]]) -> None:
         """Have children let go offers: soon, or with no pause before this returns."""
         for zone, surplus in owed:
             self._note(zone, (surplus,))
         if not self._pause_s:
             await self._tell()
 
-    def take(self, zone: Zone) -> tuple[Surplus, ...]:
+    def take(self, zone: Zone) -> tuple[UnusedOffers, ...]:
         """Return what a child is to let go; whoever takes it tells the child, or gives it back."""
         _, found = self._owed.pop(zone.zone_id, (zone, ()))
         return tuple(found)
 
-    def give_back(self, zone: Zone, some: Sequence[Surplus]) -> None:
+    def give_back(self, zone: Zone, some: Sequence[UnusedOffers]) -> None:
         """Take back what a child could not be told of; it is told soon."""
         if some:
             self._note(zone, some)
 
-    def _note(self, zone: Zone, some: Sequence[Surplus]) -> None:
+    def _note(self, zone: Zone, some: Sequence[UnusedOffers]) -> None:
         self._owed.setdefault(zone.zone_id, (zone, []))[1].extend(some)
         if self._pause_s and self._telling is None:
             self._telling = asyncio.create_task(self._tell_soon())
@@ -86,7 +86,7 @@ class ReleasesBelow:
         owed, self._owed = self._owed, {}
         await asyncio.gather(*(self._release(zone, some) for zone, some in owed.values()))
 
-    async def _release(self, zone: Zone, some: list[Surplus]) -> None:
+    async def _release(self, zone: Zone, some: list[UnusedOffers]) -> None:
         order = ReleaseOrder(self._zone, surplus=tuple(some))
         try:
             await self._children.release(zone, order, timeout_s=_TIMEOUT_S)

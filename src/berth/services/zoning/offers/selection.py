@@ -10,7 +10,7 @@ from berth.domain.compute.request import Request
 from berth.domain.errors import BerthError
 from berth.domain.zones.offer import SELECT_ID_BYTES, ChildTerms, HostTerms, OfferKey, OfferTerms
 from berth.domain.zones.zone import Zone
-from berth.domain.zones.zone_orders import Offers, SelectOrder, Surplus
+from berth.domain.zones.zone_orders import Offers, SelectOrder, UnusedOffers
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones
@@ -152,7 +152,7 @@ class Selecting:
             return Offers(_NOTHING)
         selection = await self.select(order)
         if selection.spares and order.hold:
-            surplus = Surplus(selection.select_id, len(selection.choices))
+            surplus = UnusedOffers(selection.select_id, len(selection.choices))
             task = asyncio.create_task(self.release(surplus, order.audience))
             self._releases.add(task)
             task.add_done_callback(self._releases.discard)
@@ -194,7 +194,7 @@ class Selecting:
         free = await self._homes.leave(group, but=uuids)
         if free is None:
             return selection
-        await self.release(Surplus(selection.select_id), order.audience)
+        await self.release(UnusedOffers(selection.select_id), order.audience)
         return await self._select(replace(order, group=free), without)
 
     async def _select(self, order: SelectOrder, without: Collection[int]) -> Selection:
@@ -331,7 +331,7 @@ class Selecting:
         host = mine.offers[place]
         return Choice(host.weight, HostTerms(host.provider_uuid, self._scheduler, place))
 
-    async def release(self, surplus: Surplus, audience: str) -> bool:
+    async def release(self, surplus: UnusedOffers, audience: str) -> bool:
         """Let go what is held for offers that are not used, here and below.
 
         A zone that cannot be told keeps its part until the holds end.

@@ -12,8 +12,8 @@ from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.write import Put
-from berth.domain.zones.offer import OfferFlaw, OfferKey, OnGone
-from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.offer import LapsedHoldAction, OfferKey, OfferRefusalReason
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.domain.zones.zone_orders import BuildOrder, BuildOutcome
 from tests.unit.services.zoning.houses import (
     House,
@@ -52,7 +52,7 @@ async def used(house: House) -> int:
     return total
 
 
-def flaws(outcomes: tuple[BuildOutcome, ...]) -> list[OfferFlaw | None]:
+def flaws(outcomes: tuple[BuildOutcome, ...]) -> list[OfferRefusalReason | None]:
     """Return why items were refused; None for those that are built."""
     return [one.flaw for one in outcomes]
 
@@ -105,10 +105,10 @@ async def test_errands_say_where_instances_are() -> None:
     instances = await built(root)
     for one in instances["deep"]:
         for house, number in (("root", 2), ("east", 1)):
-            errand = await root.near.houses[house].desk.ledger.get(Errand, one.uuid)
+            errand = await root.near.houses[house].desk.ledger.get(RemoteInstance, one.uuid)
             assert errand is not None
-            assert (errand.zone_id, errand.stage) == (number, ErrandStage.THERE)
-        assert await root.near.houses["deep"].desk.ledger.get(Errand, one.uuid) is None
+            assert (errand.zone_id, errand.stage) == (number, RemoteInstanceStage.THERE)
+        assert await root.near.houses["deep"].desk.ledger.get(RemoteInstance, one.uuid) is None
     assert instances["deep"]
 
 
@@ -135,12 +135,12 @@ async def test_an_offer_is_used_once() -> None:
     other = replace(request, instance_uuids=(second,))
     await root.building.build(build_order(one, offers.blobs[:1]))
     outcomes = await root.building.build(build_order(other, offers.blobs[:1]))
-    assert flaws(outcomes) == [OfferFlaw.USED]
+    assert flaws(outcomes) == [OfferRefusalReason.USED]
     assert await used(root) == 1
 
 
-@pytest.mark.parametrize("on_gone", list(OnGone))
-async def test_an_offer_whose_hold_has_ended(on_gone: OnGone) -> None:
+@pytest.mark.parametrize("on_gone", list(LapsedHoldAction))
+async def test_an_offer_whose_hold_has_ended(on_gone: LapsedHoldAction) -> None:
     """As long as there is room the settings decide; without room it is refused."""
     near = NearZones()
     zone = await open_house("zone", near, hosts=1, vcpus=1)
@@ -150,15 +150,17 @@ async def test_an_offer_whose_hold_has_ended(on_gone: OnGone) -> None:
     offers = await zone.selecting.offers(zone.select_order(request))
     zone.held.expire(zone.desk.clock.now_s() + 100)
     outcomes = await zone.building.build(build_order(request, offers.blobs))
-    assert flaws(outcomes) == [OfferFlaw.GONE if on_gone is OnGone.REFUSE else None]
-    assert await used(zone) == (on_gone is not OnGone.REFUSE)
+    assert flaws(outcomes) == [
+        OfferRefusalReason.GONE if on_gone is LapsedHoldAction.REFUSE else None
+    ]
+    assert await used(zone) == (on_gone is not LapsedHoldAction.REFUSE)
 
 
 async def test_another_host_is_taken_where_the_settings_say_so() -> None:
     """When the one that was offered is full by now."""
     near = NearZones()
     zone = await open_house("zone", near, hosts=2, vcpus=1)
-    zone.on_gone = OnGone.OTHER
+    zone.on_gone = LapsedHoldAction.OTHER
     zone.__post_init__()
     first, second = request_of(1), request_of(2)
     second = replace(second, request_id="req-2", instance_uuids=second.instance_uuids[1:])
@@ -187,16 +189,16 @@ async def test_only_for_the_parent_and_the_request() -> None:
     request = request_of(3)
     offers = await root.selecting.offers(root.select_order(request))
     elsewhere = build_order(request, offers.blobs, audience="other")
-    assert flaws(await root.building.build(elsewhere)) == [OfferFlaw.OTHER_AUDIENCE] * 3
+    assert flaws(await root.building.build(elsewhere)) == [OfferRefusalReason.OTHER_AUDIENCE] * 3
     bigger = replace(request, flavor=replace(request.flavor, vcpus=2))
     assert (
         flaws(await root.building.build(build_order(bigger, offers.blobs)))
-        == [OfferFlaw.OTHER_REQUEST] * 3
+        == [OfferRefusalReason.OTHER_REQUEST] * 3
     )
     await root.desk.clock.sleep(61)
     assert (
         flaws(await root.building.build(build_order(request, offers.blobs)))
-        == [OfferFlaw.EXPIRED] * 3
+        == [OfferRefusalReason.EXPIRED] * 3
     )
     assert await used(root) == 0
 
@@ -208,7 +210,7 @@ async def test_a_child_whose_answer_is_lost() -> None:
     offers = await root.selecting.offers(root.select_order(request))
     root.near.silent.add("deep")
     outcomes = await root.building.build(build_order(request, offers.blobs))
-    lost = [one.instance_uuid for one in outcomes if one.flaw is OfferFlaw.UNSETTLED]
+    lost = [one.instance_uuid for one in outcomes if one.flaw is OfferRefusalReason.UNSETTLED]
     there = [one.uuid for one in (await built(root))["deep"]]
     assert sorted(lost) == sorted(there)
     assert there
@@ -219,7 +221,7 @@ async def test_a_child_whose_answer_is_lost() -> None:
         instance = await deep.get(Instance, uuid)
         assert instance is not None
         assert instance.task is Task.DELETING
-        assert await root.desk.ledger.get(Errand, uuid) is None
+        assert await root.desk.ledger.get(RemoteInstance, uuid) is None
 
 
 async def test_what_was_released_is_not_built_late() -> None:
@@ -231,7 +233,7 @@ async def test_what_was_released_is_not_built_late() -> None:
     for house in root.near.houses.values():
         await house.releasing.release(withdrawal(*request.instance_uuids))
     outcomes = await root.building.build(build_order(request, offers.blobs))
-    assert flaws(outcomes) == [OfferFlaw.WITHDRAWN]
+    assert flaws(outcomes) == [OfferRefusalReason.WITHDRAWN]
     assert await used(root) == 0
 
 
@@ -243,7 +245,7 @@ async def test_a_child_that_is_not_a_child_any_more() -> None:
     root.children.clear()
     outcomes = await root.building.build(build_order(request, offers.blobs))
     assert flaws(outcomes).count(None) == 2
-    assert flaws(outcomes).count(OfferFlaw.GONE) == 26
+    assert flaws(outcomes).count(OfferRefusalReason.GONE) == 26
 
 
 async def test_members_of_a_group_are_kept_apart_by_the_zone_that_builds() -> None:
@@ -274,7 +276,7 @@ async def test_what_was_withdrawn_may_be_sent_anew() -> None:
     order = build_order(request, offers.blobs)
     await zone.releasing.release(withdrawal(*request.instance_uuids, sent_ms=1000))
     late = replace(order, items=(replace(order.items[0], sent_ms=1000),))
-    assert flaws(await zone.building.build(late)) == [OfferFlaw.WITHDRAWN]
+    assert flaws(await zone.building.build(late)) == [OfferRefusalReason.WITHDRAWN]
     anew = replace(order, items=(replace(order.items[0], sent_ms=1001),))
     assert flaws(await zone.building.build(anew)) == [None]
     assert await used(zone) == 1
@@ -306,9 +308,9 @@ async def test_what_was_released_is_not_passed_on_late() -> None:
     order = await late_below(root, request)
     uuids = request.instance_uuids
     assert await root.releasing.release(withdrawal(*uuids, sent_ms=1000)) == frozenset()
-    assert flaws(await root.building.build(order)) == [OfferFlaw.WITHDRAWN] * 3
+    assert flaws(await root.building.build(order)) == [OfferRefusalReason.WITHDRAWN] * 3
     assert not any((await built(root)).values())
-    assert await root.desk.ledger.errands() == []
+    assert await root.desk.ledger.remote_instances() == []
     anew = replace(order, items=tuple(replace(one, sent_ms=1001) for one in order.items))
     assert flaws(await root.building.build(anew)) == [None] * 3
 
@@ -325,9 +327,9 @@ async def test_an_order_that_comes_after_its_successor_changes_nothing(offset: f
     order = build_order(request, offers.blobs)
     anew = replace(order, items=tuple(replace(one, sent_ms=1001) for one in order.items))
     assert flaws(await root.building.build(anew)) == [None] * 2
-    before = await built(root), await root.desk.ledger.errands()
-    assert flaws(await root.building.build(late)) == [OfferFlaw.WITHDRAWN] * 2
-    assert (await built(root), await root.desk.ledger.errands()) == before
+    before = await built(root), await root.desk.ledger.remote_instances()
+    assert flaws(await root.building.build(late)) == [OfferRefusalReason.WITHDRAWN] * 2
+    assert (await built(root), await root.desk.ledger.remote_instances()) == before
 
 
 async def test_a_late_answer_does_not_end_what_was_sent_since() -> None:
@@ -343,12 +345,12 @@ async def test_a_late_answer_does_not_end_what_was_sent_since() -> None:
         assert await root.releasing.release(withdrawal(uuid, sent_ms=1000)) == frozenset()
         anew = replace(order, items=tuple(replace(one, sent_ms=1001) for one in order.items))
         assert flaws(await root.building.build(anew)) == [None]
-        return (BuildOutcome(uuid, OfferFlaw.GONE),)
+        return (BuildOutcome(uuid, OfferRefusalReason.GONE),)
 
     root.near.build = answer_late  # type: ignore[method-assign]
-    assert flaws(await root.building.build(order)) == [OfferFlaw.GONE]
-    (errand,) = await root.desk.ledger.errands()
-    assert (errand.instance_uuid, errand.stage) == (uuid, ErrandStage.THERE)
+    assert flaws(await root.building.build(order)) == [OfferRefusalReason.GONE]
+    (errand,) = await root.desk.ledger.remote_instances()
+    assert (errand.instance_uuid, errand.stage) == (uuid, RemoteInstanceStage.THERE)
     assert [one.uuid for some in (await built(root)).values() for one in some] == [uuid]
 
 
@@ -363,7 +365,7 @@ async def test_what_is_passed_on_during_its_release_is_settled() -> None:
 
     async def get(kind: type[object], key: str) -> object:
         found = await right(kind, key)  # type: ignore[type-var]
-        if kind is Errand and not passed:
+        if kind is RemoteInstance and not passed:
             passed.append(BuildOutcome(""))  # the build below comes just when this was read
             passed[:] = await root.building.build(order)
         return found
@@ -385,8 +387,8 @@ async def test_a_group_that_has_gone_elsewhere_since_the_offer() -> None:
     offers = await root.selecting.offers(order)
     await root.desk.ledger.write(Put(replace(group, zone_id=99)))
     (outcome,) = await root.building.build(replace(build_order(request, offers.blobs), group=group))
-    assert outcome.flaw is OfferFlaw.GONE
-    assert await root.desk.ledger.errands() == []
+    assert outcome.flaw is OfferRefusalReason.GONE
+    assert await root.desk.ledger.remote_instances() == []
 
 
 @pytest.mark.parametrize("other", ["west", "east"])
@@ -403,8 +405,10 @@ async def test_an_instance_that_is_there_is_not_built_by_another_offer(other: st
         replace(one, weight_offset=100.0 if one.name == other else 0.0) for one in root.children
     ]
     second = await root.selecting.offers(root.select_order(request))
-    assert flaws(await root.building.build(build_order(request, second.blobs))) == [OfferFlaw.USED]
-    errand = await root.desk.ledger.get(Errand, request.instance_uuids[0])
+    assert flaws(await root.building.build(build_order(request, second.blobs))) == [
+        OfferRefusalReason.USED
+    ]
+    errand = await root.desk.ledger.get(RemoteInstance, request.instance_uuids[0])
     assert errand is not None
-    assert (errand.zone_id, errand.stage) == (1, ErrandStage.THERE)
+    assert (errand.zone_id, errand.stage) == (1, RemoteInstanceStage.THERE)
     assert {name for name, some in (await built(root)).items() if some} == {"west"}

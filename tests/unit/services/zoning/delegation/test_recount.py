@@ -6,8 +6,8 @@ import pytest
 
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Put
-from berth.domain.zones.zone import Errand, Zone
-from berth.domain.zones.zone_orders import ServerBelow
+from berth.domain.zones.zone import RemoteInstance, Zone
+from berth.domain.zones.zone_orders import RemoteServer
 from berth.services.zoning.delegation.recount import PAUSE_S, Recounting
 from tests.unit.services.wiring import order_of, running
 from tests.unit.services.zoning.houses import House, open_tree, request_of
@@ -34,7 +34,7 @@ async def placed(count: int) -> tuple[House, Recounting]:
 
 async def have_resized(root: House) -> int:
     """Have all servers that were sent be resized, to the same size; return how many they are."""
-    errands = await root.desk.ledger.all(Errand)
+    errands = await root.desk.ledger.all(RemoteInstance)
     for one in errands:
         assert one.counts_as is not None
         resized = replace(one, resize=(one.counts_as, one.counts_as))
@@ -44,7 +44,7 @@ async def have_resized(root: House) -> int:
 
 async def still_open(root: House) -> int:
     """Return how many resizes are open."""
-    return sum(one.resize is not None for one in await root.desk.ledger.all(Errand))
+    return sum(one.resize is not None for one in await root.desk.ledger.all(RemoteInstance))
 
 
 async def test_nothing_is_asked_where_nothing_is_open() -> None:
@@ -85,9 +85,9 @@ async def test_many_are_asked_for_by_turns(monkeypatch: pytest.MonkeyPatch) -> N
     root, here = await placed(5)
     asked: list[str] = []
 
-    async def server(zone: Zone, errand: Errand, *, timeout_s: float) -> ServerBelow:
+    async def server(zone: Zone, errand: RemoteInstance, *, timeout_s: float) -> RemoteServer:
         asked.append(errand.instance_uuid)
-        return ServerBelow(SIZE, is_resizing=True)
+        return RemoteServer(SIZE, is_resizing=True)
 
     monkeypatch.setattr(root.near, "server", server)
     count = await have_resized(root)
@@ -112,6 +112,6 @@ async def test_what_could_not_be_read_is_read_at_the_next_look() -> None:
     assert "zone_recounting_failed" in root.desk.told.failed
 
 
-async def away(**which: object) -> list[Errand]:
+async def away(**which: object) -> list[RemoteInstance]:
     """Be away."""
     raise UnavailableError(str(which))

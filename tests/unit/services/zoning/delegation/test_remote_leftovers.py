@@ -11,7 +11,7 @@ from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.domain.ledger.write import Put, Remove
-from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.measures import ZONE_INSTANCES_UNWANTED
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.requests.commands import PlaceOrder, Places
@@ -40,7 +40,7 @@ async def root() -> AsyncIterator[House]:
     await dying.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert {one.stage for one in await errands(root)} == {ErrandStage.THERE}
+    assert {one.stage for one in await errands(root)} == {RemoteInstanceStage.THERE}
     yield root
     await root.desk.ledger.close()
 
@@ -70,9 +70,9 @@ async def delete(root: House, count: int = COUNT) -> None:
         await root.desk.instances.delete(uuid)
 
 
-async def errands(root: House) -> list[Errand]:
+async def remote_instances(root: House) -> list[RemoteInstance]:
     """Return what the root has sent."""
-    return await root.desk.ledger.all(Errand)
+    return await root.desk.ledger.all(RemoteInstance)
 
 
 async def below(root: House) -> list[str]:
@@ -112,7 +112,7 @@ async def test_some_are_deleted_before_another_scheduler_goes_on(root: House) ->
     assert await root.desk.ledger.all(PendingRequest) == []
     assert await below(root) == kept
     assert [(one.instance_uuid, one.stage) for one in await errands(root)] == [
-        (kept[0], ErrandStage.THERE)
+        (kept[0], RemoteInstanceStage.THERE)
     ]
 
 
@@ -187,8 +187,10 @@ async def test_what_is_left_later_is_taken_back_later(root: House) -> None:
     assert await below(root) == []
 
 
-@pytest.mark.parametrize("stage", [ErrandStage.THERE, ErrandStage.SENDING])
-async def test_what_is_wanted_or_under_way_is_left_alone(root: House, stage: ErrandStage) -> None:
+@pytest.mark.parametrize("stage", [RemoteInstanceStage.THERE, RemoteInstanceStage.SENDING])
+async def test_what_is_wanted_or_under_way_is_left_alone(
+    root: House, stage: RemoteInstanceStage
+) -> None:
     """Instances of pending requests, those that live here, and those that stand here no more."""
     leftovers = Leftovers(root.desk.ledger)
     await delete(root)
@@ -212,7 +214,7 @@ async def test_what_a_parent_has_released_since_it_was_sent(
 ) -> None:
     """Its mark stands here; what was sent after the mark is another thing."""
     sample = (await errands(root))[0]
-    sent = replace(sample, instance_uuid="x", stage=ErrandStage.SENDING, sent_ms=sent_ms)
+    sent = replace(sample, instance_uuid="x", stage=RemoteInstanceStage.SENDING, sent_ms=sent_ms)
     (instance,) = order_of(request_of(1)).instances
     mark = replace(
         instance, uuid="x", status=Status.DELETED, task=None, extra={"berth:withdrawn_ms": 5}

@@ -10,7 +10,7 @@ import pytest
 from berth.adapters.ledger import MemoryLedger
 from berth.domain.errors import ConflictError, UnavailableError
 from berth.domain.ledger.write import Put
-from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.lab.kernel import VirtualClock
 from berth.services.zoning.delegation.remote_usage import Begun, CountingBelow
 from berth.testing.builders import make_flavor
@@ -40,15 +40,17 @@ CLOCK = _Clock()
 async def counted(size: Size = SMALL) -> AsyncIterator[tuple[MemoryLedger, CountingBelow]]:
     """Open a ledger with a server that is below, and what is tested."""
     ledger = MemoryLedger()
-    errand = Errand(UUID, 1, ErrandStage.THERE, "p", "u", "r-1", "req-1", counts_as=size)
+    errand = RemoteInstance(
+        UUID, 1, RemoteInstanceStage.THERE, "p", "u", "r-1", "req-1", counts_as=size
+    )
     await ledger.commit([(Put(errand),)])
     yield ledger, CountingBelow(ledger, CLOCK, asking_s=ASKING_S)
     await ledger.close()
 
 
-async def errand_of(ledger: MemoryLedger) -> Errand:
+async def errand_of(ledger: MemoryLedger) -> RemoteInstance:
     """Return what is known of the server."""
-    found = await ledger.get(Errand, UUID)
+    found = await ledger.get(RemoteInstance, UUID)
     assert found is not None
     return found
 
@@ -224,7 +226,7 @@ async def test_one_that_is_forgotten_meanwhile_stays_forgotten() -> None:
         gone = Begun(replace(begun.before, instance_uuid="other"), begun.to)
         await counting.take(gone)
         await counting.undo(gone)
-        assert await ledger.get(Errand, "other") is None
+        assert await ledger.get(RemoteInstance, "other") is None
 
 
 async def test_the_ledger_may_be_away() -> None:

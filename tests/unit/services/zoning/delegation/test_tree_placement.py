@@ -12,8 +12,8 @@ from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import ConflictError, UnavailableError
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Put
-from berth.domain.zones.offer import OfferFlaw
-from berth.domain.zones.zone import Errand, ErrandStage, Zone
+from berth.domain.zones.offer import OfferRefusalReason
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
 from berth.domain.zones.zone_orders import BuildOrder, BuildOutcome, ReleaseOrder
 from berth.services.requests.commands import PlaceOrder
 from berth.services.zoning.delegation.sagas import Journeys
@@ -54,9 +54,9 @@ async def test_instances_go_to_the_best_places_of_the_tree() -> None:
     assert sorted(uuid for some in zones.values() for uuid in some) == list(request.instance_uuids)
     for uuid in request.instance_uuids:
         here = await root.desk.ledger.get(Instance, uuid)
-        errand = await root.desk.ledger.get(Errand, uuid)
+        errand = await root.desk.ledger.get(RemoteInstance, uuid)
         assert (here is None) == (errand is not None)
-        assert errand is None or errand.stage is ErrandStage.THERE
+        assert errand is None or errand.stage is RemoteInstanceStage.THERE
     assert not await is_pending(root, request)
     assert held(root) == 0
 
@@ -100,7 +100,7 @@ async def test_what_is_best_here_stays_here() -> None:
     decision = await root.tree.place(order_of(request_of(2)))
     assert [one.host for one in decision.placements] == ["host-1", "host-1"]
     assert held(root) == 0
-    assert await root.desk.ledger.get(Errand, request_of().instance_uuids[0]) is None
+    assert await root.desk.ledger.get(RemoteInstance, request_of().instance_uuids[0]) is None
 
 
 async def test_too_many_for_the_tree() -> None:
@@ -162,7 +162,7 @@ async def test_the_next_select_finds_the_room_of_the_one_before() -> None:
     async def refuse(zone: object, order: BuildOrder, *, timeout_s: float) -> object:
         if not refused:
             refused.extend(one.instance.uuid for one in order.items)
-            return tuple(BuildOutcome(uuid, OfferFlaw.GONE) for uuid in refused)
+            return tuple(BuildOutcome(uuid, OfferRefusalReason.GONE) for uuid in refused)
         return await right(zone, order, timeout_s=timeout_s)  # type: ignore[arg-type]
 
     root.near.build = refuse  # type: ignore[method-assign, assignment]
@@ -309,7 +309,9 @@ async def test_giving_up_is_written_down_before_anything_is_taken_back() -> None
 
     async def refuse(zone: Zone, order: BuildOrder, *, timeout_s: float) -> object:
         del zone, timeout_s
-        return tuple(BuildOutcome(one.instance.uuid, OfferFlaw.GONE) for one in order.items)
+        return tuple(
+            BuildOutcome(one.instance.uuid, OfferRefusalReason.GONE) for one in order.items
+        )
 
     async def look(zone: Zone, order: ReleaseOrder, *, timeout_s: float) -> frozenset[str]:
         if order.withdrawn and not order.keeps_built:
@@ -389,7 +391,7 @@ async def test_one_that_its_owner_deletes_meanwhile() -> None:
     root.children[:] = [replace(root.children[0], weight_offset=100.0)]
     await root.tree.place(order_of(request_of(1)))
     assert await live(root) == {}
-    assert await root.desk.ledger.get(Errand, uuid) is None
+    assert await root.desk.ledger.get(RemoteInstance, uuid) is None
 
 
 def _of_group(request: Request, group: ServerGroup) -> PlaceOrder:
@@ -441,7 +443,7 @@ async def test_a_group_whose_members_are_deleted_goes_where_there_is_room() -> N
     decision = await root.tree.place(_of_group(later, group))
     assert decision.verdict is Verdict.REFUSED
     root.children.append(east)
-    for errand in await root.desk.ledger.errands():
+    for errand in await root.desk.ledger.remote_instances():
         await root.desk.ledger.write(Put(replace(errand, counts_as=None)))
     root.children.pop()
     later = replace(later, request_id="req-3", instance_uuids=request_of(4).instance_uuids[3:])

@@ -6,7 +6,7 @@ from berth.domain.compute.decision import Verdict
 from berth.domain.compute.instance import Instance, Task
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Put
-from berth.domain.zones.zone import Errand, ErrandStage
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from tests.unit.services.wiring import order_of, running
 from tests.unit.services.zoning.houses import House, open_tree, request_of
 
@@ -32,9 +32,9 @@ async def failed() -> House:
     return root
 
 
-async def errands(root: House) -> list[Errand]:
+async def remote_instances(root: House) -> list[RemoteInstance]:
     """Return what the root has sent."""
-    return await root.desk.ledger.all(Errand)
+    return await root.desk.ledger.all(RemoteInstance)
 
 
 async def running_below(root: House) -> int:
@@ -52,7 +52,7 @@ async def test_they_are_taken_back_once_their_zone_answers() -> None:
     """Asked for again and again until then; nothing is left of them."""
     root = await failed()
     left = await errands(root)
-    assert {one.stage for one in left} == {ErrandStage.WITHDRAWING}
+    assert {one.stage for one in left} == {RemoteInstanceStage.WITHDRAWING}
     assert len(left) > 0
     async with running(root.taking_back.run):
         asked = len(root.near.asked)
@@ -83,7 +83,7 @@ async def test_what_is_wanted_is_left_alone() -> None:
     root.children[:] = [replace(root.children[0], weight_offset=100.0)]
     await root.tree.place(order_of(request_of(2)))
     there = await errands(root)
-    assert {one.stage for one in there} == {ErrandStage.THERE}
+    assert {one.stage for one in there} == {RemoteInstanceStage.THERE}
     async with running(root.taking_back.run):
         root.taking_back.note(one.instance_uuid for one in there)
         await root.desk.clock.sleep(LONG_S)
@@ -114,7 +114,9 @@ async def test_what_comes_meanwhile_does_not_wait() -> None:
     async with running(root.taking_back.run):
         await root.desk.clock.sleep(1.0)
         assert await errands(root) == []
-        sample = Errand("lost", 9, ErrandStage.WITHDRAWING, "p", "u", "r-1", "req-2")
+        sample = RemoteInstance(
+            "lost", 9, RemoteInstanceStage.WITHDRAWING, "p", "u", "r-1", "req-2"
+        )
         root.near.away.add("gone")
         await root.desk.ledger.commit([(Put(sample),)])
         root.taking_back.note(["lost"])

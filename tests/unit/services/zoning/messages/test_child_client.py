@@ -9,14 +9,14 @@ import pytest
 
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import UnavailableError
-from berth.domain.zones.offer import OfferFlaw
+from berth.domain.zones.offer import OfferRefusalReason
 from berth.domain.zones.zone import Zone, ZoneInfo
 from berth.domain.zones.zone_orders import (
     BuildOutcome,
     Offers,
     ReleaseOrder,
     SelectOrder,
-    Surplus,
+    UnusedOffers,
     Withdrawal,
 )
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest, NotAskedError
@@ -131,7 +131,7 @@ async def test_a_build_arrives_as_it_was_meant() -> None:
     """Each instance with its offer; the outcomes come in their order."""
     order = build_order(request_of(2), [b"a" * 300, b"b" * 300], audience="root")
     uuids = order.request.instance_uuids
-    outcomes = (BuildOutcome(uuids[0]), BuildOutcome(uuids[1], OfferFlaw.GONE))
+    outcomes = (BuildOutcome(uuids[0]), BuildOutcome(uuids[1], OfferRefusalReason.GONE))
     line = Line(OutcomesMessage.of("r-1", outcomes))
     assert await line.children.build(WEST, order, timeout_s=9.0) == outcomes
     message = msgspec.json.decode(line.sent("/v2.1/servers", ("p", "u", 9.0)), type=BuildMessage)
@@ -144,7 +144,11 @@ async def test_a_build_arrives_as_it_was_meant() -> None:
 async def test_a_release_arrives_as_it_was_meant() -> None:
     """What is kept comes back."""
     order = ReleaseOrder(
-        "root", (Surplus(SELECT_ID, 1),), (Withdrawal("i-1", 5), Withdrawal("i-2", 6)), "p", True
+        "root",
+        (UnusedOffers(SELECT_ID, 1),),
+        (Withdrawal("i-1", 5), Withdrawal("i-2", 6)),
+        "p",
+        True,
     )
     line = Line(KeptMessage(("i-2",)))
     assert await line.children.release(WEST, order, timeout_s=2.0) == {"i-2"}
@@ -159,7 +163,9 @@ async def test_answers_may_be_as_long_as_what_is_asked_for(count: int) -> None:
     line = Line(OffersMessage.of(offers))
     await line.children.select(WEST, select_order(count), timeout_s=1.0)
     order = build_order(request_of(count), [b"a" * 300] * count)
-    worst = tuple(BuildOutcome(uuid, OfferFlaw.GONE) for uuid in order.request.instance_uuids)
+    worst = tuple(
+        BuildOutcome(uuid, OfferRefusalReason.GONE) for uuid in order.request.instance_uuids
+    )
     built = Line(OutcomesMessage.of("r-1", worst))
     await built.children.build(WEST, order, timeout_s=1.0)
     for one in (line, built):

@@ -9,7 +9,7 @@ import pytest
 
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InvalidInputError
-from berth.domain.zones.offer import OfferFlaw
+from berth.domain.zones.offer import OfferRefusalReason
 from berth.domain.zones.zone_orders import (
     BuildItem,
     BuildOrder,
@@ -17,7 +17,7 @@ from berth.domain.zones.zone_orders import (
     Offers,
     ReleaseOrder,
     SelectOrder,
-    Surplus,
+    UnusedOffers,
     Withdrawal,
 )
 from berth.services.crypto.base64url import url_text_of
@@ -55,7 +55,7 @@ def test_a_select_arrives() -> None:
         700,
         GROUP,
         hold=False,
-        surplus=(Surplus(b"s" * 16, 3),),
+        surplus=(UnusedOffers(b"s" * 16, 3),),
         marks=(b"m" * MARK_BYTES,),
     )
     got = sent(SelectMessage.of(order, NOW_S)).order("root", 5000.0)
@@ -97,9 +97,9 @@ def test_offers_outcomes_and_releases_arrive() -> None:
     """As they were sent."""
     offers = Offers(b"s" * 16, (0.5, 0.25), (b"a" * 200, b"b" * 200))
     assert sent(OffersMessage.of(offers)).offers == offers
-    outcomes = (BuildOutcome("i"), BuildOutcome("j", OfferFlaw.GONE))
+    outcomes = (BuildOutcome("i"), BuildOutcome("j", OfferRefusalReason.GONE))
     assert sent(OutcomesMessage.of("r", outcomes)).outcomes == outcomes
-    order = ReleaseOrder("root", (Surplus(b"s" * 16, 3),), (Withdrawal("i", 7),), "p", True)
+    order = ReleaseOrder("root", (UnusedOffers(b"s" * 16, 3),), (Withdrawal("i", 7),), "p", True)
     assert sent(ReleaseMessage.of(order)).order("root", "p") == order
 
 

@@ -5,8 +5,14 @@ import asyncio
 import pytest
 
 from berth.adapters.bus.local import LocalBus
-from berth.domain.zones.offer import OfferFlaw, OnGone
-from berth.domain.zones.zone_orders import BuildOutcome, Offers, ReleaseOrder, SelectOrder, Surplus
+from berth.domain.zones.offer import LapsedHoldAction, OfferRefusalReason
+from berth.domain.zones.zone_orders import (
+    BuildOutcome,
+    Offers,
+    ReleaseOrder,
+    SelectOrder,
+    UnusedOffers,
+)
 from berth.services.zoning.messages.zone_commands import (
     BUILD,
     BUILD_HELD,
@@ -22,7 +28,7 @@ TIMEOUT_S = 5.0
 
 
 async def open_pair(
-    *, vcpus: int = 4, on_gone: OnGone = OnGone.TAKE
+    *, vcpus: int = 4, on_gone: LapsedHoldAction = LapsedHoldAction.TAKE
 ) -> tuple[House, House, LocalBus]:
     """Make a zone of one host and two schedulers, on one ledger and one bus."""
     near, bus = NearZones(), LocalBus(Told())
@@ -72,19 +78,19 @@ async def test_the_commands_reach_any_scheduler() -> None:
     assert released.kept == frozenset()
 
 
-@pytest.mark.parametrize("on_gone", [OnGone.TAKE, OnGone.REFUSE])
-async def test_a_scheduler_that_is_gone_took_its_holds_along(on_gone: OnGone) -> None:
+@pytest.mark.parametrize("on_gone", [LapsedHoldAction.TAKE, LapsedHoldAction.REFUSE])
+async def test_a_scheduler_that_is_gone_took_its_holds_along(on_gone: LapsedHoldAction) -> None:
     """Its offers are treated as those whose hold has ended."""
     first, second, _ = await open_pair(on_gone=on_gone)
     request = request_of(1)
     offers = await first.selecting.offers(first.select_order(request))
     (outcome,) = await second.building.build(build_order(request, offers.blobs))
-    assert outcome.flaw == (OfferFlaw.GONE if on_gone is OnGone.REFUSE else None)
+    assert outcome.flaw == (OfferRefusalReason.GONE if on_gone is LapsedHoldAction.REFUSE else None)
 
 
 async def test_a_scheduler_that_does_not_answer_may_still_build() -> None:
     """So what this one refuses is not said to be refused, unless it is known."""
-    first, second, bus = await open_pair(on_gone=OnGone.REFUSE)
+    first, second, bus = await open_pair(on_gone=LapsedHoldAction.REFUSE)
 
     async def break_down(order: HeldOrder) -> None:
         raise RuntimeError(order.key)
@@ -93,7 +99,7 @@ async def test_a_scheduler_that_does_not_answer_may_still_build() -> None:
     request = request_of(1)
     offers = await first.selecting.offers(first.select_order(request))
     (outcome,) = await second.building.build(build_order(request, offers.blobs))
-    assert outcome.flaw is OfferFlaw.UNSETTLED
+    assert outcome.flaw is OfferRefusalReason.UNSETTLED
 
 
 async def test_both_may_build_the_same_offer() -> None:
@@ -113,7 +119,7 @@ async def test_offers_are_let_go_whoever_has_made_them() -> None:
     first.serving.serve(bus)
     offers = await first.selecting.offers(first.select_order(request_of(3)))
     assert len(first.held) == 3
-    order = ReleaseOrder("client", surplus=(Surplus(offers.select_id, 1),))
+    order = ReleaseOrder("client", surplus=(UnusedOffers(offers.select_id, 1),))
     await second.releasing.release(order)
     await settled()
     assert len(first.held) == 1
@@ -125,7 +131,7 @@ async def test_a_stranger_lets_nothing_go() -> None:
     first.serving.serve(bus)
     second.serving.serve(bus)
     offers = await first.selecting.offers(first.select_order(request_of(2)))
-    order = ReleaseOrder("somebody", surplus=(Surplus(offers.select_id),))
+    order = ReleaseOrder("somebody", surplus=(UnusedOffers(offers.select_id),))
     await second.releasing.release(order)
     await settled()
     assert len(first.held) == 2

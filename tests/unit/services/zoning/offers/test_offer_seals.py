@@ -10,8 +10,8 @@ from berth.domain.zones.offer import (
     BLOB_BYTES_MIN,
     ChildTerms,
     HostTerms,
-    OfferFlaw,
     OfferKey,
+    OfferRefusalReason,
     OfferRefusedError,
     OfferTerms,
 )
@@ -60,7 +60,7 @@ def opened(
 
 def flaw_of(
     seal: OfferSeals, blob: bytes, *, audience: str = "root", now_s: float = 1.0
-) -> OfferFlaw:
+) -> OfferRefusalReason:
     """Return why a blob is refused."""
     with pytest.raises(OfferRefusedError) as refused:
         opened(seal, blob, audience=audience, now_s=now_s)
@@ -106,25 +106,25 @@ def test_equal_terms_give_different_blobs() -> None:
 def test_only_for_whom_and_for_what_it_was_made() -> None:
     """Each flaw by its name."""
     blob = seals().seal(LOCAL, blob_bytes=512)
-    assert flaw_of(seals(), blob, audience="other") is OfferFlaw.OTHER_AUDIENCE
-    assert flaw_of(seals(), blob, now_s=1000.0) is OfferFlaw.EXPIRED
-    assert flaw_of(seals(zone="south"), blob) is OfferFlaw.OTHER_ZONE
+    assert flaw_of(seals(), blob, audience="other") is OfferRefusalReason.OTHER_AUDIENCE
+    assert flaw_of(seals(), blob, now_s=1000.0) is OfferRefusalReason.EXPIRED
+    assert flaw_of(seals(zone="south"), blob) is OfferRefusalReason.OTHER_ZONE
     with pytest.raises(OfferRefusedError) as refused:
         seals().open(blob, audience="root", request_digest=b"e" * 16, now_s=1.0)
-    assert refused.value.flaw is OfferFlaw.OTHER_REQUEST
+    assert refused.value.flaw is OfferRefusalReason.OTHER_REQUEST
 
 
 def test_a_rotated_key_still_opens() -> None:
     """Until it is dropped."""
     blob = seals(1).seal(LOCAL, blob_bytes=512)
     assert opened(seals(2, 1), blob) == LOCAL
-    assert flaw_of(seals(2), blob) is OfferFlaw.UNREADABLE
+    assert flaw_of(seals(2), blob) is OfferRefusalReason.UNREADABLE
 
 
 @pytest.mark.parametrize("blob", [b"", b"\1", bytes(BLOB_BYTES_MIN), bytes(BLOB_BYTES_MAX + 1)])
 def test_anything_else_is_unreadable(blob: bytes) -> None:
     """Whatever somebody sends."""
-    assert flaw_of(seals(), blob) is OfferFlaw.UNREADABLE
+    assert flaw_of(seals(), blob) is OfferRefusalReason.UNREADABLE
 
 
 def test_no_changed_blob_is_taken() -> None:

@@ -4,16 +4,16 @@ import asyncio
 from dataclasses import dataclass, field
 
 from berth.domain.errors import UnavailableError
-from berth.domain.zones.zone import Errand, Zone, ZoneInfo
+from berth.domain.zones.zone import RemoteInstance, Zone, ZoneInfo
 from berth.domain.zones.zone_orders import (
     BuildOrder,
     BuildOutcome,
     Offers,
     ReleaseOrder,
+    RemoteServer,
     SelectOrder,
-    ServerBelow,
 )
-from berth.domain.zones.zone_orders import Surplus as Unused
+from berth.domain.zones.zone_orders import UnusedOffers as Unused
 from berth.lab.kernel import VirtualClock
 from berth.services.zoning.offers.releases_below import ReleasesBelow
 from tests.unit.services.wiring import Told
@@ -51,7 +51,9 @@ class Listening:
         self.heard.append((zone.name, order))
         return frozenset()
 
-    async def server(self, zone: Zone, errand: Errand, *, timeout_s: float) -> ServerBelow | None:
+    async def server(
+        self, zone: Zone, errand: RemoteInstance, *, timeout_s: float
+    ) -> RemoteServer | None:
         """See `ChildZones.server`."""
         raise AssertionError(zone, errand, timeout_s)
 

@@ -9,7 +9,7 @@ from berth.domain.compute.request import Destination
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.zones.offer import BLOB_BYTES_MIN, ChildTerms, HostTerms
 from berth.domain.zones.zone import Zone
-from berth.domain.zones.zone_orders import OFFER_BYTES, Offers, SelectOrder, Surplus
+from berth.domain.zones.zone_orders import OFFER_BYTES, Offers, SelectOrder, UnusedOffers
 from berth.lab.kernel import VirtualClock
 from berth.services.zoning.offers.offer_seals import LAYER_BYTES
 from berth.services.zoning.offers.selection import Selection
@@ -154,11 +154,11 @@ async def test_a_selection_is_released_in_the_whole_tree() -> None:
     root = await open_tree()
     order = root.select_order(request_of(40))
     selection = await root.selecting.select(order)
-    await root.selecting.release(Surplus(selection.select_id, keep=13), order.audience)
+    await root.selecting.release(UnusedOffers(selection.select_id, keep=13), order.audience)
     assert sum(held(root)) == 13
-    await root.selecting.release(Surplus(selection.select_id), "another parent")
+    await root.selecting.release(UnusedOffers(selection.select_id), "another parent")
     assert sum(held(root)) == 13
-    await root.selecting.release(Surplus(selection.select_id), order.audience)
+    await root.selecting.release(UnusedOffers(selection.select_id), order.audience)
     assert sum(held(root)) == 0
 
 
@@ -169,11 +169,11 @@ async def test_a_child_is_told_once_of_what_it_is_to_let_go() -> None:
     selection = await root.selecting.select(order)
     (best,) = selection.choices
     chosen = best.where.zone_id if isinstance(best.where, ChildTerms) else 0
-    await root.selecting.release(Surplus(selection.select_id, keep=1), order.audience)
+    await root.selecting.release(UnusedOffers(selection.select_id, keep=1), order.audience)
     told = [name for name, verb in root.near.asked if verb == "release"]
     names = {zone.name for zone in root.children if zone.zone_id != chosen}
     assert names <= set(told)
-    await root.selecting.release(Surplus(selection.select_id), order.audience)
+    await root.selecting.release(UnusedOffers(selection.select_id), order.audience)
     again = [name for name, verb in root.near.asked if verb == "release"][len(told) :]
     assert not names & set(again)
     assert sum(held(root)) == 0
@@ -185,9 +185,9 @@ async def test_a_child_that_was_away_is_told_with_the_rest() -> None:
     order = root.select_order(request_of(1))
     selection = await root.selecting.select(order)
     root.near.away |= {"west", "east"}
-    await root.selecting.release(Surplus(selection.select_id, keep=1), order.audience)
+    await root.selecting.release(UnusedOffers(selection.select_id, keep=1), order.audience)
     root.near.away.clear()
-    await root.selecting.release(Surplus(selection.select_id), order.audience)
+    await root.selecting.release(UnusedOffers(selection.select_id), order.audience)
     assert sum(held(root)) == 0
 
 
@@ -196,11 +196,11 @@ async def test_what_is_not_used_goes_along_with_the_next_select() -> None:
     root = await open_tree(gathers=True)
     order = root.select_order(request_of(40))
     first = await root.selecting.select(order)
-    await root.selecting.release(Surplus(first.select_id), order.audience)
+    await root.selecting.release(UnusedOffers(first.select_id), order.audience)
     assert sum(held(root)) == PLACES - 2
     second = await root.selecting.select(root.select_order(request_of(40, request_id="req-2")))
     assert len(second.choices) == sum(held(root)) == PLACES
-    await root.selecting.release(Surplus(second.select_id, keep=PLACES), order.audience)
+    await root.selecting.release(UnusedOffers(second.select_id, keep=PLACES), order.audience)
     assert {verb for _, verb in root.near.asked} == {"select"}
 
 
@@ -210,7 +210,7 @@ async def test_what_a_child_did_not_hear_goes_along_again() -> None:
     order = root.select_order(request_of(40))
     first = await root.selecting.select(order)
     root.near.away.add("west")
-    await root.selecting.release(Surplus(first.select_id), order.audience)
+    await root.selecting.release(UnusedOffers(first.select_id), order.audience)
     await root.selecting.select(replace(order, hold=False))
     assert held(root)[-1] == 8
     root.near.away.clear()

@@ -28,7 +28,7 @@ from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Remove
-from berth.domain.zones.zone import Errand, ErrandStage, Zone
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest, NotAskedError
 from berth.services.providers.guarded_saves import save
 from berth.services.zoning.delegation.release import withdrawn_ms
@@ -83,7 +83,7 @@ def _or_below(handler: _Handler) -> _Handler:
     return ask
 
 
-async def _forward_for(call: Call, errand: Errand) -> Answer:
+async def _forward_for(call: Call, errand: RemoteInstance) -> Answer:
     try:
         return await _forward(call, errand)
     except UnavailableError as error:
@@ -93,12 +93,12 @@ async def _forward_for(call: Call, errand: Errand) -> Answer:
         raise UnavailableError("a zone below did not do it; try again") from error
 
 
-async def _errand_of(call: Call) -> Errand | None:
+async def _errand_of(call: Call) -> RemoteInstance | None:
     """Return where a server has gone that the caller may see; None when it is nowhere."""
     uuid = call.key("server_id")
     if call.parts.zones is None or UUID.fullmatch(uuid) is None:
         return None
-    errand = await call.parts.ledger.get(Errand, uuid)
+    errand = await call.parts.ledger.get(RemoteInstance, uuid)
     if errand is None or call.project_id not in {None, errand.project_id}:
         return None
     stored = await call.parts.ledger.get(Instance, uuid)
@@ -107,7 +107,7 @@ async def _errand_of(call: Call) -> Errand | None:
     return errand
 
 
-async def _forward(call: Call, errand: Errand) -> Answer:
+async def _forward(call: Call, errand: RemoteInstance) -> Answer:
     zone = await _zone_of(call, errand)
     body, flavor = await body_below(call), await resized_to(call)
     if flavor is None and action_asked(call) not in _ENDS:
@@ -127,7 +127,7 @@ async def _forward(call: Call, errand: Errand) -> Answer:
 
 
 async def _ask_counted(
-    call: Call, zone: Zone, errand: Errand, body: bytes, flavor: Flavor | None
+    call: Call, zone: Zone, errand: RemoteInstance, body: bytes, flavor: Flavor | None
 ) -> ForwardedAnswer:
     """Have a server resized, or a resize ended, that counts for the larger size from before that.
 
@@ -157,7 +157,7 @@ async def _ask_counted(
     return answer
 
 
-async def _ask(call: Call, zone: Zone, errand: Errand, body: bytes) -> ForwardedAnswer:
+async def _ask(call: Call, zone: Zone, errand: RemoteInstance, body: bytes) -> ForwardedAnswer:
     is_owner = call.identity.project_id == errand.project_id
     user_id = call.identity.user_id if is_owner else errand.user_id
     try:
@@ -176,14 +176,14 @@ async def _ask(call: Call, zone: Zone, errand: Errand, body: bytes) -> Forwarded
         raise kind(text) from error
 
 
-async def _count_anew(call: Call, errand: Errand) -> None:
+async def _count_anew(call: Call, errand: RemoteInstance) -> None:
     """Have a server count no more that was just deleted; who looks when it is gone forgets it."""
     is_deletion = call.operation.path == _SERVER and _method(call) == "DELETE"
     if is_deletion or action_asked(call) == _FORCE_DELETE:
         await _parts(call).counting.count_no_more(errand)
 
 
-def _success(call: Call, zone: Zone, errand: Errand, answer: ForwardedAnswer) -> Answer:
+def _success(call: Call, zone: Zone, errand: RemoteInstance, answer: ForwardedAnswer) -> Answer:
     """Return a child's answer when it is about the server that was asked for."""
     uuid = errand.instance_uuid
     is_view = call.operation.path == _SERVER and _method(call) in _SHOWING
@@ -210,7 +210,7 @@ def is_theirs(server: object, uuid: str, project_id: str) -> bool:
     return shown.get("id") == uuid and shown.get("tenant_id", project_id) == project_id
 
 
-def add_reservation(call: Call, server: Json, errand: Errand) -> None:
+def add_reservation(call: Call, server: Json, errand: RemoteInstance) -> None:
     """Add what a child shows administrators of its own alone: here it is known as well."""
     if call.identity.is_admin and call.version >= EXTENDED:
         server[_RESERVATION] = errand.reservation_id
@@ -223,7 +223,7 @@ def _parts(call: Call) -> ZoneParts:
     return parts
 
 
-async def _zone_of(call: Call, errand: Errand) -> Zone:
+async def _zone_of(call: Call, errand: RemoteInstance) -> Zone:
     parts = call.parts.zones
     zone = None if parts is None else parts.watch.zone_of(errand.zone_id)
     if zone is None:
@@ -231,9 +231,9 @@ async def _zone_of(call: Call, errand: Errand) -> Zone:
     return zone
 
 
-async def _forget(call: Call, errand: Errand) -> None:
+async def _forget(call: Call, errand: RemoteInstance) -> None:
     """Forget where a server was that is gone; one that is on its way may yet come."""
-    if errand.stage is not ErrandStage.THERE:
+    if errand.stage is not RemoteInstanceStage.THERE:
         return
     try:
         await save(call.parts.ledger, Remove(Kind.REMOTE_INSTANCE, errand.instance_uuid))

@@ -14,7 +14,7 @@ from berth.api.errors import HttpError
 from berth.api.routing import Answer, Call
 from berth.domain.compute import lifecycle
 from berth.domain.compute.instance import Instance, Status
-from berth.domain.compute.lifecycle import Step
+from berth.domain.compute.lifecycle import Transition
 from berth.domain.errors import InvalidInputError
 from berth.services.requests.permissions import may_unlock
 
@@ -49,7 +49,7 @@ async def act_on_server(call: Call) -> Answer:
     return await action.handler(call, instance, args)
 
 
-def _step(step: Step) -> _Handler:
+def _step(step: Transition) -> _Handler:
     """Return what has the host of a server do one step; as in Nova, any arguments will do."""
 
     async def act(call: Call, instance: Instance, _: object) -> Answer:

@@ -25,7 +25,7 @@ from berth.api.compute.offers.orders import UUID
 from berth.api.errors import Header
 from berth.api.routing import Call
 from berth.domain.errors import UnavailableError
-from berth.domain.zones.zone import Errand, ErrandStage, Zone
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
 from berth.ports.ledger import InstanceQuery
 from berth.ports.zones import ForwardedAnswer, ForwardedRequest
 
@@ -49,7 +49,7 @@ class Below:
     `marks` are of the zones that the list came through, and of this one.
     """
 
-    errands: Mapping[str, Errand]
+    errands: Mapping[str, RemoteInstance]
     project_id: str
     marks: tuple[bytes, ...]
 
@@ -90,11 +90,11 @@ async def below_of(call: Call, query: InstanceQuery) -> Below | None:
     marks = marks_of(call)
     if call.parts.zones.marks.is_among(marks):
         return None  # whoever asks asks for this zone's own list, where they are already
-    found = await call.parts.ledger.errands(
+    found = await call.parts.ledger.remote_instances(
         project_id=query.project_id, reservation_id=query.reservation_id
     )
     # What is being taken back is nobody's any more, whether the child has it still or not.
-    found = [one for one in found if one.stage is not ErrandStage.WITHDRAWING]
+    found = [one for one in found if one.stage is not RemoteInstanceStage.WITHDRAWING]
     if not found:
         return None
     owner = found[0].project_id
