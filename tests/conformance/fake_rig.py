@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from berth.adapters.system import SystemClock
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
-from berth.ports.virt import Power, Verb
+from berth.ports.virt import DriverFeature, Power
 from berth.testing.driver_conformance.rig import HERE
 
 _FOR_EVER_S = 3_600.0
@@ -13,7 +13,9 @@ _FOR_EVER_S = 3_600.0
 class FakeRig:
     """See `DriverRig`."""
 
-    def __init__(self, *, spawn_s: float = 0.0, lacks: frozenset[Verb] = frozenset()) -> None:
+    def __init__(
+        self, *, spawn_s: float = 0.0, lacks: frozenset[DriverFeature] = frozenset()
+    ) -> None:
         self.machines = [FakeMachine("host-1"), FakeMachine("host-2")]
         self.network = FakeNetwork()
         self._delay_s: dict[str, float] = {}

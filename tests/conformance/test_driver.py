@@ -9,7 +9,7 @@ from berth.adapters.system import SystemClock
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
-from berth.ports.virt import Driver, Verb
+from berth.ports.virt import DriverFeature, VirtDriver
 from berth.testing.driver_conformance import (
     DriverConformance,
     DriverRig,
@@ -37,7 +37,9 @@ class TestSlowFakeDriver(DriverConformance):
     @pytest.fixture
     async def rig(self) -> AsyncGenerator[DriverRig]:
         """Make hosts that build slowly."""
-        async with clean(FakeRig(spawn_s=0.01, lacks=frozenset({Verb.RESIZE_LIVE}))) as rig:
+        async with clean(
+            FakeRig(spawn_s=0.01, lacks=frozenset({DriverFeature.RESIZE_LIVE}))
+        ) as rig:
             yield rig
 
 
@@ -47,7 +49,7 @@ class TestPoorFakeDriver(DriverConformance):
     @pytest.fixture
     async def rig(self) -> AsyncGenerator[DriverRig]:
         """Make hosts with nothing extra."""
-        async with clean(FakeRig(lacks=frozenset(Verb))) as rig:
+        async with clean(FakeRig(lacks=frozenset(DriverFeature))) as rig:
             yield rig
 
 
@@ -55,7 +57,7 @@ class TestFailingFakeDriver(FailingDriverConformance):
     """The fake driver of a host where builds fail."""
 
     @pytest.fixture
-    def driver(self) -> Driver:
+    def driver(self) -> VirtDriver:
         """Make a host that fails."""
         return FakeDriver(FakeHost("host-1", fails=True), SystemClock())
 
@@ -80,7 +82,7 @@ class TestQemuDriverWithoutTheImage(FailingDriverConformance):
     """The QEMU driver of a host that has no image."""
 
     @pytest.fixture
-    async def driver(self, tmp_path: Path) -> AsyncGenerator[Driver]:
+    async def driver(self, tmp_path: Path) -> AsyncGenerator[VirtDriver]:
         """Make a host without images."""
         rig = QemuRig(tmp_path)
         rig.images.clear()

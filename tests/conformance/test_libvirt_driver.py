@@ -7,7 +7,7 @@ import pytest
 
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
-from berth.ports.virt import Driver
+from berth.ports.virt import VirtDriver
 from berth.testing.driver_conformance import (
     DriverConformance,
     DriverRig,
@@ -45,7 +45,7 @@ class TestLibvirtDriverWithoutTheImage(FailingDriverConformance):
     """The libvirt driver of a host that has no image."""
 
     @pytest.fixture
-    async def driver(self, tmp_path: Path, daemons: Sequence[Daemon]) -> AsyncGenerator[Driver]:
+    async def driver(self, tmp_path: Path, daemons: Sequence[Daemon]) -> AsyncGenerator[VirtDriver]:
         """Make a host without images."""
         rig = LibvirtRig(tmp_path, daemons)
         rig.images.clear()

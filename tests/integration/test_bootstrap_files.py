@@ -11,7 +11,7 @@ from berth.config.json_lists import fakes_of, read_image_files, read_images
 from berth.config.settings import AgentSettings
 from berth.domain.compute.flavor import Image
 from berth.domain.errors import InvalidInputError
-from berth.ports.virt import Verb
+from berth.ports.virt import DriverFeature
 
 
 def test_images_are_read_by_id(tmp_path: Path) -> None:
@@ -131,4 +131,4 @@ def test_a_fleet_may_have_faults(tmp_path: Path) -> None:
     )
     (fake,) = fakes_of(AgentSettings(fleet=file))
     assert fake.faults == Faults(share={"stop": 0.5}, seed=3)
-    assert fake.lacks == {Verb.PAUSE}
+    assert fake.lacks == {DriverFeature.PAUSE}

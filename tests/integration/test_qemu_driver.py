@@ -24,7 +24,7 @@ from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError
-from berth.ports.virt import Driver, Power
+from berth.ports.virt import Power, VirtDriver
 from berth.testing.driver_conformance.rig import (
     HERE,
     THERE,
@@ -63,7 +63,7 @@ def instance() -> Instance:
     return stub_instance(Image(STUB))
 
 
-def with_host(rig: QemuRig, **changes: object) -> Driver:
+def with_host(rig: QemuRig, **changes: object) -> VirtDriver:
     """Return a driver of the first host with other settings."""
     host = replace(rig.hosts[HERE], **changes)  # type: ignore[arg-type]
     return QemuDriver(host, rig.images, SystemClock(), Stock(host.state_dir))

@@ -16,7 +16,7 @@ from berth.domain.compute.host import Service
 from berth.domain.errors import BerthError
 from berth.domain.inventory.provider import Provider, child_uuid
 from berth.domain.inventory.resources import VCPU, Inventory
-from berth.ports.virt import ChildReport, Report
+from berth.ports.virt import ChildReport, HostReport
 from berth.services.fleet.allocation_ratios import Ratios
 from berth.services.fleet.hosts import Hosts
 from berth.services.replica.replica import Replica
@@ -62,7 +62,7 @@ class Agents(Process):
             ChildReport(name, {VCPU: Inventory(4)}, parent=parent if parent in above else "")
             for name, parent in above.items()
         )
-        await self.hosts.register([Report(make_host(number), make_provider(number), children)])
+        await self.hosts.register([HostReport(make_host(number), make_provider(number), children)])
 
     async def _forget(self, number: int) -> None:
         await self.hosts.remove(f"host-{number}")
@@ -121,7 +121,7 @@ async def _check_trees(ledger: SlowLedger, process: Agents) -> None:
     await process.follower.catch_up()
     providers = await ledger.all(Provider)
     table = process.replica.table
-    assert not table.waiting
+    assert not table.unattached
     assert len({one.name for one in providers}) == len(providers)
     rows = {one.uuid: table.row_of(one.uuid) for one in providers}
     services = {service.host for service in await ledger.all(Service)}

@@ -18,7 +18,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from berth.ports.measures import COUNTED
-from berth.ports.telemetry import Measure, Reading, Shape
+from berth.ports.telemetry import Measure, MetricType, Reading
 
 _SERIES_MAX: Final = 500
 """Values of labels that one measure has at most; what comes beyond that is counted as `other`."""
@@ -95,8 +95,8 @@ class _Kept(Collector):
 
     def __init__(self) -> None:
         self.readings: Sequence[Reading] = ()
-        self.counted = _series_of(Shape.COUNTER, dict[_Labels, float])
-        self.observed = _series_of(Shape.HISTOGRAM, dict[_Labels, _Observed])
+        self.counted = _series_of(MetricType.COUNTER, dict[_Labels, float])
+        self.observed = _series_of(MetricType.HISTOGRAM, dict[_Labels, _Observed])
 
     def collect(self) -> Iterable[Metric]:
         """Return everything, measure by measure."""
@@ -113,7 +113,7 @@ class _Kept(Collector):
         yield from _gauges_of(self.readings)
 
 
-def _series_of(shape: Shape, kind: Callable[[], S]) -> dict[Measure, S]:
+def _series_of(shape: MetricType, kind: Callable[[], S]) -> dict[Measure, S]:
     return {measure: kind() for measure in COUNTED if measure.shape is shape}
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from berth.domain.compute.host import Host
 from berth.domain.inventory.resources import Inventory
-from berth.ports.virt import Report
+from berth.ports.virt import HostReport
 from berth.services.fleet.allocation_ratios import Ratios
 from berth.services.fleet.hosts import Hosts
 from berth.services.replica.replica import Replica
@@ -29,7 +29,7 @@ class Reporting:
         self._reported: dict[str, int] = {}
         """A digest of what is not compared with the table, by the host's uuid."""
 
-    async def report(self, reports: Sequence[Report]) -> list[str]:
+    async def report(self, reports: Sequence[HostReport]) -> list[str]:
         """Register the hosts of which something is other than the ledger says.
 
         Ratios that the agent's settings force are put back, whoever has changed them.
@@ -49,7 +49,7 @@ class Reporting:
             self._reported[one.host.uuid] = _digest(one)
         return [one.host.name for one in news]
 
-    def _is_news(self, report: Report) -> bool:
+    def _is_news(self, report: HostReport) -> bool:
         table, uuid = self._replica.hosts, report.host.uuid
         row = table.row_of(uuid)
         if row is None:
@@ -59,9 +59,9 @@ class Reporting:
             return True
         return not self._is_told(table, row, report)
 
-    def _is_told(self, table: HostTable, row: int, report: Report) -> bool:
+    def _is_told(self, table: HostTable, row: int, report: HostReport) -> bool:
         known: Host = table.host(row)
-        settled = self._ratios.settled(report, known, table.aggregates_of(known.name))
+        settled = self._ratios.settled(report, known, table.memberships.of_host(known.name))
         if replace(settled.host, child_uuids=known.child_uuids) != known:
             return False
         if not settled.provider.traits <= table.traits.get(row):
@@ -82,7 +82,7 @@ def _terms(inventory: Inventory) -> tuple[float, ...]:
     )
 
 
-def _digest(report: Report) -> int:
+def _digest(report: HostReport) -> int:
     """Return a number that changes with the traits and the parts of a host, for this process."""
     parts = tuple(
         (one.name, one.parent, one.traits, tuple(sorted(one.inventories.items(), key=_name)))

@@ -20,7 +20,7 @@ from berth.domain.ledger.change import Change, Snapshot
 from berth.ports.bus import CONTEXT, Context
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
-from berth.ports.virt import Driver, Verb
+from berth.ports.virt import DriverFeature, VirtDriver
 from berth.services.fleet.hosts import Hosts
 
 _RETRY_S = 1.0
@@ -34,7 +34,7 @@ class Agent:
     """The agent of one host: its driver, and how it carries out tasks with it."""
 
     host: str
-    driver: Driver
+    driver: VirtDriver
     work: HostWork
 
 
@@ -70,7 +70,7 @@ class AgentPool:
     ) -> None:
         self._agents = dict(agents)
         self._keepers = [
-            name for name, one in self._agents.items() if Verb.DISKS in one.driver.verbs
+            name for name, one in self._agents.items() if DriverFeature.DISKS in one.driver.verbs
         ][:1]
         """Who deletes the disks of instances that are on no host."""
         self._hosts = hosts
@@ -119,7 +119,7 @@ class AgentPool:
 
         async with asyncio.TaskGroup() as group:
             for agent in self._agents.values():
-                if Verb.EVENTS in agent.driver.verbs:
+                if DriverFeature.EVENTS in agent.driver.verbs:
                     group.create_task(follow(agent))
             while True:
                 await came.wait()

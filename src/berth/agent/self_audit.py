@@ -23,7 +23,7 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS
 from berth.ports.telemetry import Metrics, Telemetry
-from berth.ports.virt import Driver
+from berth.ports.virt import VirtDriver
 from berth.services.auditing import Auditing
 from berth.services.replica.replica import Replica
 
@@ -98,7 +98,7 @@ class SelfAuditing:
             may_mend=is_safe,
         )
 
-    async def audit(self, host: str, driver: Driver) -> None:
+    async def audit(self, host: str, driver: VirtDriver) -> None:
         """Report a host, look at its books, and mend what is safe to mend.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from berth.ports.zones import ForwardsToZones
+from berth.ports.zones import ZoneForwarder
 from berth.services.zoning.children.capabilities import TellingCapabilities
 from berth.services.zoning.children.zone_watch import ZoneWatch
 from berth.services.zoning.children.zones import Zones
@@ -34,7 +34,7 @@ class ZoneParts:
     info: TellingCapabilities
     statements: StatementReader
     marks: RingMarks
-    children: ForwardsToZones
+    children: ZoneForwarder
     counting: CountingBelow
     select_timeout_s: float
     build_timeout_s: float

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 
 from berth.adapters.system import NoMetrics
 from berth.agent.audit_rounds import Rounds
-from berth.agent.executor import Bench
+from berth.agent.executor import Bench, HostWork
 from berth.agent.executor.alternates import Alternates
+from berth.agent.executor.instrumented_executor import MeasuredWork, TracedWork
 from berth.agent.executor.restarts import RestartRule
 from berth.agent.host_notices import HostNotes
 from berth.agent.host_reports import Reporting
@@ -14,10 +15,10 @@ from berth.agent.instance_casts import InstanceTeller
 from berth.agent.pool import Agent, AgentPool, Pace
 from berth.agent.self_audit import SelfAuditing
 from berth.app.core import Core
-from berth.app.instrumented import work_of
+from berth.app.observability import Observation
 from berth.app.run import Loop
 from berth.config.virt_settings import AgentDriver
-from berth.ports.virt import Driver
+from berth.ports.virt import VirtDriver
 from berth.services.servers.consoles import serve_console
 
 
@@ -90,7 +91,7 @@ def _notes(core: Core) -> HostNotes:
     )
 
 
-def agent_pool(core: Core, drivers: Mapping[str, Driver]) -> AgentPool:
+def agent_pool(core: Core, drivers: Mapping[str, VirtDriver]) -> AgentPool:
     """Return the agents of hosts, each with its driver."""
     paced = core.settings.agent
     attempts_max = core.settings.scheduler.build_attempts_max
@@ -104,7 +105,7 @@ def agent_pool(core: Core, drivers: Mapping[str, Driver]) -> AgentPool:
         default_zone=lambda: core.policies.policy.default_availability_zone,
     )
 
-    def agent(name: str, driver: Driver) -> Agent:
+    def agent(name: str, driver: VirtDriver) -> Agent:
         serve_console(core.wires.bus, name, driver)
         bench = Bench(
             name,
@@ -116,7 +117,7 @@ def agent_pool(core: Core, drivers: Mapping[str, Driver]) -> AgentPool:
             alternates=alternates,
             half_life_s=paced.build_failure_half_life_s,
         )
-        return Agent(name, driver, work_of(core.observation, bench))
+        return Agent(name, driver, _work_of(core.observation, bench))
 
     return AgentPool(
         {name: agent(name, driver) for name, driver in drivers.items()},
@@ -132,3 +133,9 @@ def agent_pool(core: Core, drivers: Mapping[str, Driver]) -> AgentPool:
         ),
         _notes(core),
     )
+
+
+def _work_of(seen: Observation, bench: Bench) -> HostWork:
+    if seen.tracer is not None:
+        return TracedWork(bench, seen.metrics or NoMetrics(), seen.tracer)
+    return HostWork(bench) if seen.metrics is None else MeasuredWork(bench, seen.metrics)

@@ -15,11 +15,13 @@ from berth.config.virt_settings import AgentDriver, VirtSettings
 from berth.domain.errors import DriverError, InvalidInputError
 from berth.domain.hardware.cpu_sets import parse_cpus
 from berth.ports.clock import Clock
-from berth.ports.virt import Driver
+from berth.ports.virt import VirtDriver
 
 
 @asynccontextmanager
-async def open_drivers(settings: Settings, clock: Clock) -> AsyncGenerator[Mapping[str, Driver]]:
+async def open_drivers(
+    settings: Settings, clock: Clock
+) -> AsyncGenerator[Mapping[str, VirtDriver]]:
     """Make the drivers of all hosts that a process answers for, by the hosts' names.
 
     Guests go on when the drivers are closed, except those of the fake driver.
@@ -39,7 +41,7 @@ async def open_drivers(settings: Settings, clock: Clock) -> AsyncGenerator[Mappi
 
 
 @asynccontextmanager
-async def _open_qemu(name: str, settings: Settings, clock: Clock) -> AsyncGenerator[Driver]:
+async def _open_qemu(name: str, settings: Settings, clock: Clock) -> AsyncGenerator[VirtDriver]:
     # Processes that run no guests do without all of this.
     from berth.adapters.virt.qemu.driver import QemuDriver  # noqa: PLC0415
 
@@ -53,7 +55,7 @@ async def _open_qemu(name: str, settings: Settings, clock: Clock) -> AsyncGenera
 
 
 @asynccontextmanager
-async def _open_libvirt(name: str, settings: Settings, clock: Clock) -> AsyncGenerator[Driver]:
+async def _open_libvirt(name: str, settings: Settings, clock: Clock) -> AsyncGenerator[VirtDriver]:
     from berth.adapters.virt.libvirt import binding  # noqa: PLC0415
     from berth.adapters.virt.libvirt.driver import LibvirtDriver  # noqa: PLC0415
 

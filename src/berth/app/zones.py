@@ -15,7 +15,7 @@ from berth.config.settings import Settings
 from berth.config.zone_keys import ParentsFile, ZoneKeyFile
 from berth.config.zone_settings import ZoneSettings
 from berth.domain.ledger.write import QuotaCheck
-from berth.ports.zones import ChildZones, ForwardsToZones
+from berth.ports.zones import ChildZones, ZoneForwarder
 from berth.services.crypto.sealing import Sealer
 from berth.services.requests.commands import Places
 from berth.services.requests.quota_limits import Limiting
@@ -62,7 +62,7 @@ class OpenZone:
     keys: ZoneKeyFile
     parents: ParentsFile
     zones: Zones
-    forwards: ForwardsToZones
+    forwards: ZoneForwarder
     children: ChildZones
     watch: ZoneWatch
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from berth.ports.telemetry import Measure, Shape
+from berth.ports.telemetry import Measure, MetricType
 
 _FAST: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
 _SLOW: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -11,15 +11,15 @@ _WORK: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 18
 
 
 def _counter(name: str, text: str, *labels: str) -> Measure:
-    return Measure(f"berth_{name}_total", Shape.COUNTER, text, labels)
+    return Measure(f"berth_{name}_total", MetricType.COUNTER, text, labels)
 
 
 def _gauge(name: str, text: str, *labels: str) -> Measure:
-    return Measure(f"berth_{name}", Shape.GAUGE, text, labels)
+    return Measure(f"berth_{name}", MetricType.GAUGE, text, labels)
 
 
 def _histogram(name: str, text: str, bounds: tuple[float, ...], *labels: str) -> Measure:
-    return Measure(f"berth_{name}", Shape.HISTOGRAM, text, labels, bounds)
+    return Measure(f"berth_{name}", MetricType.HISTOGRAM, text, labels, bounds)
 
 
 HTTP_REQUESTS: Final = _counter("http_requests", "Requests answered.", "method", "route", "status")

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 
-class Shape(StrEnum):
+class MetricType(StrEnum):
     """What a measure is made of."""
 
     COUNTER = "counter"
@@ -25,7 +25,7 @@ class Measure:
     """
 
     name: str
-    shape: Shape
+    shape: MetricType
     text: str
     labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()

@@ -26,7 +26,7 @@ class ChildReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class HostReport:
     """What a host is and has: its record, its root provider (`used` is ignored), its parts.
 
     The host's `child_uuids` are ignored too: whoever takes the report in fills them in.
@@ -50,7 +50,7 @@ class Power(StrEnum):
     """It ended, and nobody had asked for it."""
 
 
-class Verb(StrEnum):
+class DriverFeature(StrEnum):
     """What a driver may lack; whatever is no part of this every driver can do."""
 
     PAUSE = "pause"
@@ -80,7 +80,7 @@ class Guest:
 
 
 @dataclass(frozen=True, slots=True)
-class Leftover:
+class OrphanFiles:
     """Files that no guest here has: what a crash, or a lost record, leaves behind.
 
     Without an `address` they are where a guest of the instance would be, and `destroy` deletes
@@ -103,7 +103,7 @@ class GuestEvent:
     reason: str = ""
 
 
-class Driver(Protocol):
+class VirtDriver(Protocol):
     """A virtualisation driver. Every method may be repeated and must then do no harm.
 
     A guest that is not here makes a method raise `DriverError`, unless its docstring says that
@@ -111,11 +111,11 @@ class Driver(Protocol):
     """
 
     @property
-    def verbs(self) -> frozenset[Verb]:
+    def verbs(self) -> frozenset[DriverFeature]:
         """What it can do of that which drivers may lack."""
         ...
 
-    async def report(self) -> Report:
+    async def report(self) -> HostReport:
         """Return the host's present description and inventory."""
         ...
 
@@ -261,7 +261,7 @@ class Driver(Protocol):
         """Delete what `store_disks` has stored; it may be gone already."""
         ...
 
-    async def leftovers(self) -> Sequence[Leftover]:
+    async def leftovers(self) -> Sequence[OrphanFiles]:
         """Return files that no guest here has, and all disks that this host has stored.
 
         Somebody may be at work on them; whoever is to delete them makes sure that nobody is.

@@ -82,7 +82,7 @@ class ForwardedRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ForwardedAnswer:
+class ForwardedResponse:
     """What a zone answered, whatever its status; `headers` have their names in small letters.
 
     Headers that are about the connection alone are left out.
@@ -93,7 +93,7 @@ class ForwardedAnswer:
     body: bytes = b""
 
 
-class StatesTenants(Protocol):
+class TenantAssertionWriter(Protocol):
     """Says for whom something is asked of a zone."""
 
     def write(self, zone: str, asked: ForwardedRequest, *, project_id: str, user_id: str) -> str:
@@ -101,7 +101,7 @@ class StatesTenants(Protocol):
         ...
 
 
-class ForwardsToZones(Protocol):
+class ZoneForwarder(Protocol):
     """Passes HTTP requests of tenants on to child zones."""
 
     async def forward(
@@ -112,7 +112,7 @@ class ForwardsToZones(Protocol):
         project_id: str,
         user_id: str,
         timeout_s: float,
-    ) -> ForwardedAnswer:
+    ) -> ForwardedResponse:
         """Ask for a tenant, with a statement that says so, and return the answer as it is.
 
         A redirect is an answer as any other and not followed.

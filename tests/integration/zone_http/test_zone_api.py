@@ -14,7 +14,7 @@ from berth.domain.compute.request import Request
 from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import Zone
 from berth.domain.zones.zone_orders import SelectOrder
-from berth.ports.zones import ForwardedRequest, ForwardsToZones
+from berth.ports.zones import ForwardedRequest, ZoneForwarder
 from berth.services.zoning.messages.assertions import StatementWriter
 from berth.services.zoning.messages.child_client import AskingChildren
 from berth.testing.builders import make_flavor
@@ -33,7 +33,7 @@ class Quiet(uvicorn.Server):
 class Served:
     """A zone that is served, as its parent knows it, and what reaches it."""
 
-    def __init__(self, stack: ZoneStack, zone: Zone, forwards: ForwardsToZones) -> None:
+    def __init__(self, stack: ZoneStack, zone: Zone, forwards: ZoneForwarder) -> None:
         self.stack = stack
         self.zone = zone
         self.forwards = forwards

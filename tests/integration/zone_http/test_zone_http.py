@@ -10,7 +10,7 @@ import pytest
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zones.zone import Zone
 from berth.lab.loopback import free_port
-from berth.ports.zones import ForwardedAnswer, ForwardedRequest
+from berth.ports.zones import ForwardedRequest, ForwardedResponse
 from tests.integration.zone_http.scripted_http import (
     Answering,
     Received,
@@ -161,7 +161,7 @@ async def test_an_answer_comes_back_as_it_is_without_what_is_of_the_connection()
     async with both(always(raw)) as (children, _, zone):
         answer = await ask(children, zone)
     headers = {"x-thing": "a, b", "content-type": "text/plain"}
-    assert answer == ForwardedAnswer(404, headers, b"gone")
+    assert answer == ForwardedResponse(404, headers, b"gone")
 
 
 async def test_a_redirect_is_an_answer_and_not_followed() -> None:

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.domain.errors import UnavailableError
-from berth.ports.zones import ForwardedAnswer, ForwardedRequest, NotAskedError
+from berth.ports.zones import ForwardedRequest, ForwardedResponse, NotAskedError
 from tests.integration.zone_http.scripted_http import Received
 from tests.integration.zone_http.zone_asking import ask, both
 
 _EXAMPLES = settings(max_examples=50, deadline=None)
 
 
-def hear(pieces: list[bytes], *, bytes_max: int = 1_000) -> ForwardedAnswer:
+def hear(pieces: list[bytes], *, bytes_max: int = 1_000) -> ForwardedResponse:
     """Return what is made of bytes that come in pieces, and then end."""
 
     async def answer(_: Received, writer: asyncio.StreamWriter) -> None:
@@ -25,7 +25,7 @@ def hear(pieces: list[bytes], *, bytes_max: int = 1_000) -> ForwardedAnswer:
             await asyncio.sleep(0)
         writer.close()
 
-    async def run() -> ForwardedAnswer:
+    async def run() -> ForwardedResponse:
         async with both(answer) as (children, _, zone):
             return await ask(
                 children, zone, ForwardedRequest("POST", "/", answer_bytes_max=bytes_max)

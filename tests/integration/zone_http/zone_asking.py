@@ -9,7 +9,7 @@ from berth.adapters.zones import open_children
 from berth.adapters.zones.http_children import HttpChildren
 from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import Zone
-from berth.ports.zones import ForwardedAnswer, ForwardedRequest, NotAskedError
+from berth.ports.zones import ForwardedRequest, ForwardedResponse, NotAskedError
 from tests.integration.zone_http.scripted_http import Answering, ScriptedServer, scripted
 
 GET = ForwardedRequest("GET", "/v2.1/servers?limit=2")
@@ -36,7 +36,7 @@ def zone_at(port: int, *, prefix: str = "", scheme: str = "http", username: str 
 
 async def ask(
     children: HttpChildren, zone: Zone, asked: ForwardedRequest = POST, *, timeout_s: float = 5.0
-) -> ForwardedAnswer:
+) -> ForwardedResponse:
     """Ask for a tenant."""
     return await children.forward(zone, asked, project_id="p-1", user_id="u-1", timeout_s=timeout_s)
 

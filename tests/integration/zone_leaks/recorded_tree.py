@@ -14,7 +14,7 @@ from berth.domain.compute.host import Host
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.write import Put
-from berth.ports.virt import Report
+from berth.ports.virt import HostReport
 from berth.services.zoning.children.capabilities import TellingCapabilities
 from tests.integration.zone_leaks.canaries import Canaries
 from tests.unit.api.zones.tree import Net, ZoneStack
@@ -211,7 +211,7 @@ FLAVORS: Final = {"small": 512, "half": 3_900_000, "huge": 20_000_003}
 """Their memory: one is for half of a host, and one fits none."""
 
 
-def _report(secret: Canaries, index: int) -> Report:
+def _report(secret: Canaries, index: int) -> HostReport:
     uuid, node = secret.uuid(index), secret.node_name(index)
     host = Host(
         uuid=uuid,
@@ -223,4 +223,4 @@ def _report(secret: Canaries, index: int) -> Report:
         supported_instances=(("x86_64", "fake", "hvm"),),
     )
     inventories = {name: Inventory(total=total) for name, total in secret.totals.items()}
-    return Report(host, Provider(uuid=uuid, name=node, inventories=inventories))
+    return HostReport(host, Provider(uuid=uuid, name=node, inventories=inventories))

@@ -9,11 +9,11 @@ from berth.domain.hardware.numa import NumaCell
 from berth.domain.hardware.pci import PciPool
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.lab.kernel import VirtualClock, run_virtually
-from berth.ports.virt import Power, Report, Verb
+from berth.ports.virt import DriverFeature, HostReport, Power
 from berth.testing.builders import make_instance
 
 
-def report_of(fake: FakeHost) -> Report:
+def report_of(fake: FakeHost) -> HostReport:
     """Return what a fake host reports."""
     return run_virtually(FakeDriver(fake, VirtualClock()).report)
 
@@ -152,8 +152,8 @@ def test_a_driver_does_not_do_what_it_lacks() -> None:
     """It says so, with its name and the verb's."""
 
     async def main() -> None:
-        driver = FakeDriver(FakeHost("a", lacks=frozenset({Verb.PAUSE})), VirtualClock())
-        assert driver.verbs == frozenset(Verb) - {Verb.PAUSE}
+        driver = FakeDriver(FakeHost("a", lacks=frozenset({DriverFeature.PAUSE})), VirtualClock())
+        assert driver.verbs == frozenset(DriverFeature) - {DriverFeature.PAUSE}
         await driver.spawn(make_instance())
         with pytest.raises(DriverError, match="of a cannot do pause"):
             await driver.pause(make_instance().uuid)

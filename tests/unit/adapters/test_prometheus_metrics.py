@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from berth.adapters.metrics_prometheus import PrometheusMetrics
 from berth.ports.measures import CLAIMS, COUNTED, DECISION_SECONDS, GAUGES, HOSTS, HTTP_REQUESTS
-from berth.ports.telemetry import Reading, Shape
+from berth.ports.telemetry import MetricType, Reading
 
 
 async def samples_of(metrics: PrometheusMetrics) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -87,6 +87,6 @@ def test_names_say_shape_and_unit() -> None:
     assert len(names) == len(set(names))
     for measure in (*COUNTED, *GAUGES):
         assert measure.name.startswith("berth_")
-        assert (measure.shape is Shape.COUNTER) == measure.name.endswith("_total")
-        assert (measure.shape is Shape.HISTOGRAM) == bool(measure.bounds)
+        assert (measure.shape is MetricType.COUNTER) == measure.name.endswith("_total")
+        assert (measure.shape is MetricType.HISTOGRAM) == bool(measure.bounds)
         assert list(measure.bounds) == sorted(measure.bounds)

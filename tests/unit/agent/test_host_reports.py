@@ -12,7 +12,7 @@ from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.write import ReplaceProvider, Unit
-from berth.ports.virt import ChildReport, Report
+from berth.ports.virt import ChildReport, HostReport
 from berth.services.fleet.allocation_ratios import Ratios, RatioSettings
 from berth.services.fleet.hosts import Hosts
 from berth.services.fleet.ratio_overrides import SettingRatios
@@ -47,7 +47,7 @@ class Office:
         )
         self.hosts, self.reporting = hosts, Reporting(hosts, desk.replica, ratios)
 
-    async def made(self) -> Report:
+    async def made(self) -> HostReport:
         """Return what the driver reports; ratios are none of the machine's."""
         report = await self.driver.report()
         if not self.inherits:

@@ -14,7 +14,7 @@ from berth.domain.errors import UnavailableError
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.change import Change
 from berth.domain.ledger.write import Free, Put
-from berth.ports.virt import Report
+from berth.ports.virt import HostReport
 from berth.testing.builders import make_instance, make_take
 from tests.unit.services.wiring import Desk, Fleet, open_desk, running
 
@@ -52,13 +52,13 @@ class Driver(FakeDriver):
         assert not self.busy.get(instance_uuid), "destroyed while it is started"
         await super().destroy(instance_uuid)
 
-    async def report(self) -> Report:
+    async def report(self) -> HostReport:
         """Report the host under the uuid that builders give it."""
         report = await super().report()
         row = report.host.name.removeprefix("host-")
         uuid = f"686f7374-0000-4000-8000-{int(row):012d}"
         host, provider = replace(report.host, uuid=uuid), replace(report.provider, uuid=uuid)
-        return Report(host, provider)
+        return HostReport(host, provider)
 
 
 class Rig:

@@ -15,7 +15,7 @@ from berth.domain.ledger.discrepancy import DiscrepancyCode
 from berth.domain.ledger.write import Free, Put, Reallocate, Take, TransferAllocations
 from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS
 from berth.ports.telemetry import Measure
-from berth.ports.virt import Report
+from berth.ports.virt import HostReport
 from berth.services.fleet.allocation_ratios import Ratios
 from berth.testing.builders import (
     make_claim,
@@ -107,7 +107,7 @@ class Told(FakeDriver):
         super().__init__(FakeHost(host.name), agents.desk.clock)
         self.host, self.hosts = host, agents.desk.replica.hosts
 
-    async def report(self) -> Report:
+    async def report(self) -> HostReport:
         """Report the host as it is."""
         row = self.hosts.row_of(self.host.uuid)
         assert row is not None
@@ -118,7 +118,7 @@ class Told(FakeDriver):
             inventories=self.hosts.inventories(row),
             traits=frozenset(),
         )
-        return Report(self.host, provider)
+        return HostReport(self.host, provider)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory, StandardNames
 from berth.domain.ledger.write import Put
 from berth.ports.ledger import Ledger
-from berth.ports.virt import Report
+from berth.ports.virt import HostReport
 from berth.services.decisions.decisions import Deciding
 from berth.services.fleet.aggregates import Aggregates
 from berth.services.fleet.allocation_ratios import Ratios
@@ -239,7 +239,7 @@ class Stack:
         await self.ledger.commit([(Put(running),)])
 
 
-def report(index: int) -> Report:
+def report(index: int) -> HostReport:
     """Describe one host."""
     uuid = f"11111111-0000-4000-8000-{index:012d}"
     host = Host(
@@ -256,4 +256,4 @@ def report(index: int) -> Report:
         MEMORY_MB: Inventory(total=65_536, reserved=512),
         DISK_GB: Inventory(total=1_000),
     }
-    return Report(host, Provider(uuid=uuid, name=f"node-{index}", inventories=inventories))
+    return HostReport(host, Provider(uuid=uuid, name=f"node-{index}", inventories=inventories))

@@ -12,7 +12,7 @@ from berth.domain.compute.migration import Stage
 from berth.domain.compute.request import Request
 from berth.domain.errors import ConflictError
 from berth.domain.ledger.write import Put
-from berth.ports.virt import Verb
+from berth.ports.virt import DriverFeature
 from berth.services.servers.moves import Target
 from berth.services.servers.teardown import deletion, without_move
 from berth.testing.builders import make_instance, make_migration, make_request
@@ -128,7 +128,7 @@ async def test_what_is_on_no_host_is_not_said_to_be_active() -> None:
 
 async def test_deleting_what_is_on_no_host_deletes_its_disks() -> None:
     """An agent whose driver can does that, though it is away at the time."""
-    town = await open_town(FakeHost("host-1", lacks=frozenset({Verb.DISKS})), hosts=2)
+    town = await open_town(FakeHost("host-1", lacks=frozenset({DriverFeature.DISKS})), hosts=2)
     vm = await shelved(town, replace(make_request(1), force_hosts=("host-2",)))
     assert vm.host is None
     await town.pool.close()

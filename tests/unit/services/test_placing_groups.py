@@ -15,7 +15,7 @@ from berth.domain.inventory.allocation import Allocation
 from berth.domain.inventory.provider import Provider, child_uuid
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.write import Free
-from berth.ports.virt import ChildReport, Report
+from berth.ports.virt import ChildReport, HostReport
 from berth.services.requests.commands import PlaceOrder
 from berth.testing.builders import make_flavor, make_host, make_provider, make_request, make_uuid
 from berth.testing.trees import GPU_MILLI
@@ -32,7 +32,7 @@ async def open_gpus(hosts: int = 2, gpus: int = 2) -> Desk:
         ChildReport(f"GPU {number}", {GPU_MILLI: Inventory(1000)}) for number in range(gpus)
     )
     numbers = range(1, hosts + 1)
-    await desk.hosts.register([Report(make_host(n), make_provider(n), parts) for n in numbers])
+    await desk.hosts.register([HostReport(make_host(n), make_provider(n), parts) for n in numbers])
     await desk.follower.catch_up()
     return desk
 

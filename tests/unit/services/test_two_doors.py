@@ -14,7 +14,7 @@ from berth.domain.compute.decision import Verdict
 from berth.domain.inventory.provider import Provider, child_uuid
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.write import Guard, Put, ReplaceProvider, Unit
-from berth.ports.virt import ChildReport, Report
+from berth.ports.virt import ChildReport, HostReport
 from berth.services.providers.provider_writes import provider_guard
 from berth.testing.builders import make_host, make_provider, make_request, make_uuid
 from berth.testing.trees import GPU_MILLI
@@ -27,9 +27,9 @@ SHARED = ("00000000-0000-4000-8000-00000000000a",)
 NET = Inventory(10, allocation_ratio=7.0)
 
 
-def report(*children: ChildReport, number: int = 1) -> Report:
+def report(*children: ChildReport, number: int = 1) -> HostReport:
     """Return what `host-N` reports: 16 VCPUs, and these parts."""
-    return Report(make_host(number), make_provider(number), children)
+    return HostReport(make_host(number), make_provider(number), children)
 
 
 async def open_both(hosts: int = 1) -> tuple[Desk, PlacementDesk]:
@@ -119,7 +119,7 @@ async def test_a_report_keeps_what_others_said() -> None:
         make_provider(1), inventories={VCPU: Inventory(8)}, traits=frozenset({"CUSTOM_NEW"})
     )
     for _ in range(2):
-        await desk.hosts.register([Report(make_host(1), smaller)])
+        await desk.hosts.register([HostReport(make_host(1), smaller)])
         provider = await stored(desk)
         assert dict(provider.inventories) == {VCPU: Inventory(8), "CUSTOM_NET": NET}
         assert provider.traits == {"CUSTOM_RACK_7", "CUSTOM_NEW"}
@@ -138,10 +138,10 @@ async def test_a_class_in_use_goes_with_the_report_after() -> None:
     await placement.reallocating.put([share(amounts={DISK_GB: 5})])
     smaller = replace(make_provider(1), inventories={VCPU: Inventory(8)})
     for _ in range(2):
-        await desk.hosts.register([Report(make_host(1), smaller)])
+        await desk.hosts.register([HostReport(make_host(1), smaller)])
         assert (await stored(desk)).inventories[DISK_GB].total == 0
     await placement.reallocating.release(make_uuid("consumer", 1))
-    await desk.hosts.register([Report(make_host(1), smaller)])
+    await desk.hosts.register([HostReport(make_host(1), smaller)])
     assert (await stored(desk)).inventories.keys() == {VCPU}
 
 
@@ -231,7 +231,7 @@ async def test_a_name_that_is_taken_is_told_apart() -> None:
     """A host registers nevertheless, and keeps the name that it got."""
     desk, _ = await open_both(0)
     await desk.ledger.write(Put(Provider("mine", "host-1")))
-    twin = Report(replace(make_host(2), node="twin"), replace(make_provider(2), name="host-1"))
+    twin = HostReport(replace(make_host(2), node="twin"), replace(make_provider(2), name="host-1"))
     for _ in range(2):
         await desk.hosts.register([report(), twin])
         assert await names_of(desk) == [
@@ -244,7 +244,7 @@ async def test_a_name_that_is_taken_is_told_apart() -> None:
 async def test_two_hosts_that_register_one_name_at_once() -> None:
     """The second to come finds it taken."""
     desk, _ = await open_both(0)
-    twin = Report(make_host(2), replace(make_provider(2), name="host-1"))
+    twin = HostReport(make_host(2), replace(make_provider(2), name="host-1"))
     await asyncio.gather(desk.hosts.register([report()]), desk.hosts.register([twin]))
     assert len(set(await names_of(desk))) == 2
 
@@ -280,11 +280,11 @@ async def test_a_node_that_comes_to_a_host_is_in_its_aggregates() -> None:
 
     desk.ledger.before_commit = add
     node = replace(make_host(2), name="host-1", node="second")
-    await desk.hosts.register([Report(node, make_provider(2))])
+    await desk.hosts.register([HostReport(node, make_provider(2))])
     for number in (1, 2):
         assert (await stored(desk, make_uuid("host", number))).aggregates == (gold.uuid,)
     third = replace(make_host(3), name="host-1", node="third")
-    await desk.hosts.register([Report(third, make_provider(3))])
+    await desk.hosts.register([HostReport(third, make_provider(3))])
     assert (await stored(desk, make_uuid("host", 3))).aggregates == (gold.uuid,)
 
 

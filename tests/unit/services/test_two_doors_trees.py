@@ -10,7 +10,7 @@ from berth.domain.errors import ConflictError
 from berth.domain.inventory.provider import Provider, child_uuid
 from berth.domain.inventory.resources import VCPU, Inventory
 from berth.domain.ledger.write import Put, Unit
-from berth.ports.virt import ChildReport, Report
+from berth.ports.virt import ChildReport, HostReport
 from berth.services.providers.refusals import RefusedError, Why
 from berth.services.providers.resource_providers import Providers
 from berth.testing.builders import make_aggregate, make_host, make_provider, make_uuid
@@ -38,7 +38,7 @@ class World:
 
     async def report(self, *parts: ChildReport, number: int = 1) -> None:
         """Have the agent of a host report these parts of it."""
-        told = Report(make_host(number), make_provider(number), parts)
+        told = HostReport(make_host(number), make_provider(number), parts)
         await self.desk.hosts.register([told])
 
     async def make(self, name: str, below: str | None = None) -> str:
@@ -59,7 +59,7 @@ class World:
     async def parents(self) -> dict[str, str | None]:
         """Return what every provider is below, by uuid, and see that all lead to a root."""
         await self.placement.follower.catch_up()
-        assert not self.placement.replica.table.waiting
+        assert not self.placement.replica.table.unattached
         return {one.uuid: one.parent_uuid for one in await self.desk.ledger.all(Provider)}
 
     def meanwhile(self, uuid: str, told: list[RefusedError]) -> None:
@@ -222,7 +222,7 @@ async def test_nodes_of_a_host_go_together() -> None:
     """One of them may be below the other."""
     world = await open_world()
     node = replace(make_host(2), name="host-1", node="second")
-    await world.desk.hosts.register([Report(node, make_provider(2))])
+    await world.desk.hosts.register([HostReport(node, make_provider(2))])
     await world.move(make_uuid("host", 2), HOST)
     await world.desk.hosts.remove("host-1")
     assert await world.parents() == {}

@@ -11,7 +11,7 @@ from berth.adapters.virt import disks, nbd_export
 from berth.adapters.virt.guest_folder import GuestFolder, leftover_of, writing
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.errors import DriverError
-from berth.ports.virt import Leftover
+from berth.ports.virt import OrphanFiles
 
 _SCHEME = "stored"
 _OF_HOSTS = ".hosts"
@@ -77,12 +77,12 @@ class Storage:
             await asyncio.to_thread(_delete, path)
         self._unmark(parts.path)
 
-    async def mine(self) -> list[Leftover]:
+    async def mine(self) -> list[OrphanFiles]:
         """Return all that this host has stored, and is there."""
         return [] if self._folder is None else await asyncio.to_thread(self._mine)
 
-    def _mine(self) -> list[Leftover]:
-        found: list[Leftover] = []
+    def _mine(self) -> list[OrphanFiles]:
+        found: list[OrphanFiles] = []
         marks = self._mark("any").parent
         for mark in sorted(marks.iterdir()) if marks.is_dir() else ():
             uuid = mark.name
@@ -92,7 +92,7 @@ class Storage:
                 continue
             written = [leftover_of(path, uuid) for path in paths]
             found.append(
-                Leftover(
+                OrphanFiles(
                     uuid,
                     since_s=max(one.since_s for one in written),
                     size_bytes=sum(one.size_bytes for one in written),

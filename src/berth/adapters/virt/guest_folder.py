@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from berth.domain.errors import DriverError
-from berth.ports.virt import Leftover
+from berth.ports.virt import OrphanFiles
 
 CONSOLE_BYTES_MAX = 8 * 1024 * 1024
 _ERROR_BYTES = 2_000
+_OWNER: Final = ".host"
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class GuestFolder:
@@ -72,9 +74,6 @@ def tail(path: Path, bytes_max: int) -> str:
         return ""
 
 
-_OWNER: Final = ".host"
-
-
 def own(state_dir: Path, host: str) -> None:
     """Take a folder for a host, which keeps it.
 
@@ -108,10 +107,7 @@ def own(state_dir: Path, host: str) -> None:
         raise DriverError(f"{path}: {error.strerror}") from error
 
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-
-
-def folders_without(state_dir: Path, known: Collection[str]) -> list[Leftover]:
+def folders_without(state_dir: Path, known: Collection[str]) -> list[OrphanFiles]:
     """Return the folders that are named as those of guests are, and belong to none.
 
     Args:
@@ -128,7 +124,7 @@ def folders_without(state_dir: Path, known: Collection[str]) -> list[Leftover]:
     return [one for one in found if one.since_s]
 
 
-def leftover_of(path: Path, uuid: str) -> Leftover:
+def leftover_of(path: Path, uuid: str) -> OrphanFiles:
     """Return how much a folder takes, and when it was last written; 0 when it is gone."""
     since_s, size_bytes = 0.0, 0
     try:
@@ -138,4 +134,4 @@ def leftover_of(path: Path, uuid: str) -> Leftover:
             since_s, size_bytes = max(since_s, file.st_mtime), size_bytes + file.st_blocks * 512
     except OSError:
         pass  # somebody deletes it now
-    return Leftover(uuid, since_s, size_bytes)
+    return OrphanFiles(uuid, since_s, size_bytes)

@@ -11,11 +11,45 @@ from berth.domain.compute.host import Host
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, Inventory
 from berth.domain.named_uuid import named_uuid
-from berth.ports.virt import Report
+from berth.ports.virt import HostReport
 
 _BYTES_PER_GB = 1024**3
 _IMAGE_TRAITS = ("COMPUTE_IMAGE_TYPE_QCOW2", "COMPUTE_IMAGE_TYPE_RAW")
 _ARCH_TRAITS = {"x86_64": "HW_ARCH_X86_64", "aarch64": "HW_ARCH_AARCH64"}
+_PREFIX = "HW_CPU_X86_"
+_OTHERWISE_CALLED = {
+    "3dnow": ("3DNOW",),
+    "abm": ("ABM",),
+    "aes": ("AESNI",),
+    "amx_bf16": ("AMXBF16",),
+    "amx_int8": ("AMXINT8",),
+    "amx_tile": ("AMXTILE",),
+    "avx512_bitalg": ("AVX512BITALG",),
+    "avx512_vbmi2": ("AVX512VBMI2",),
+    "avx512_vnni": ("AVX512VNNI",),
+    "avx512_vpopcntdq": ("AVX512VPOPCNTDQ",),
+    "avx512ifma": ("AVX512IFMA",),
+    "avx512vbmi": ("AVX512VBMI",),
+    "bmi1": ("BMI",),
+    "fma": ("FMA3",),
+    "gfni": ("AVX512GFNI",),
+    "ibpb": ("AMD_IBPB",),
+    "md_clear": ("INTEL_MD_CLEAR",),
+    "pcid": ("INTEL_PCID",),
+    "pclmulqdq": ("CLMUL",),
+    "pni": ("SSE3",),
+    "rtm": ("TSX",),
+    "sha_ni": ("SHA",),
+    "sse4_1": ("SSE41",),
+    "sse4_2": ("SSE42",),
+    "svm": ("SVM", "AMD_SVM"),
+    "vaes": ("AVX512VAES",),
+    "virt_ssbd": ("AMD_VIRT_SSBD",),
+    "vmx": ("VMX", "INTEL_VMX"),
+    "vpclmulqdq": ("AVX512VPCLMULQDQ",),
+}
+"""Flags whose traits are not called after them."""
+_KNOWN = frozenset(get_traits(_PREFIX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +90,7 @@ class Stock:
 
 def report_of(
     name: str, stock: Stock, hypervisor: Hypervisor, guests: int, linux: Linux | None = None
-) -> Report:
+) -> HostReport:
     """Return the report of a host.
 
     Args:
@@ -98,7 +132,7 @@ def report_of(
     provider = Provider(
         uuid=host_uuid, name=name, inventories=inventories, traits=frozenset(traits)
     )
-    return Report(host, provider)
+    return HostReport(host, provider)
 
 
 def _models(hypervisor: Hypervisor) -> Mapping[str, object]:
@@ -107,46 +141,6 @@ def _models(hypervisor: Hypervisor) -> Mapping[str, object]:
 
 def _inventory(total: int, reserved: int) -> Inventory:
     return Inventory(total=total, reserved=min(reserved, total))
-
-
-_PREFIX = "HW_CPU_X86_"
-
-
-_OTHERWISE_CALLED = {
-    "3dnow": ("3DNOW",),
-    "abm": ("ABM",),
-    "aes": ("AESNI",),
-    "amx_bf16": ("AMXBF16",),
-    "amx_int8": ("AMXINT8",),
-    "amx_tile": ("AMXTILE",),
-    "avx512_bitalg": ("AVX512BITALG",),
-    "avx512_vbmi2": ("AVX512VBMI2",),
-    "avx512_vnni": ("AVX512VNNI",),
-    "avx512_vpopcntdq": ("AVX512VPOPCNTDQ",),
-    "avx512ifma": ("AVX512IFMA",),
-    "avx512vbmi": ("AVX512VBMI",),
-    "bmi1": ("BMI",),
-    "fma": ("FMA3",),
-    "gfni": ("AVX512GFNI",),
-    "ibpb": ("AMD_IBPB",),
-    "md_clear": ("INTEL_MD_CLEAR",),
-    "pcid": ("INTEL_PCID",),
-    "pclmulqdq": ("CLMUL",),
-    "pni": ("SSE3",),
-    "rtm": ("TSX",),
-    "sha_ni": ("SHA",),
-    "sse4_1": ("SSE41",),
-    "sse4_2": ("SSE42",),
-    "svm": ("SVM", "AMD_SVM"),
-    "vaes": ("AVX512VAES",),
-    "virt_ssbd": ("AMD_VIRT_SSBD",),
-    "vmx": ("VMX", "INTEL_VMX"),
-    "vpclmulqdq": ("AVX512VPCLMULQDQ",),
-}
-"""Flags whose traits are not called after them."""
-
-
-_KNOWN = frozenset(get_traits(_PREFIX))
 
 
 def traits_of(flags: frozenset[str]) -> frozenset[str]:

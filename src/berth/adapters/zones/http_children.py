@@ -18,10 +18,10 @@ from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zones.zone import Zone
 from berth.ports.zones import (
     STATEMENT_HEADER,
-    ForwardedAnswer,
     ForwardedRequest,
+    ForwardedResponse,
     NotAskedError,
-    StatesTenants,
+    TenantAssertionWriter,
 )
 
 _OWN_HEADERS: Final = CONNECTION_HEADERS | {
@@ -58,7 +58,10 @@ class HttpChildren:
     """
 
     def __init__(
-        self, writer: StatesTenants, password_of: Callable[[Zone], str], context: ssl.SSLContext
+        self,
+        writer: TenantAssertionWriter,
+        password_of: Callable[[Zone], str],
+        context: ssl.SSLContext,
     ) -> None:
         self._writer = writer
         self._password_of = password_of
@@ -76,7 +79,7 @@ class HttpChildren:
         project_id: str,
         user_id: str,
         timeout_s: float,
-    ) -> ForwardedAnswer:
+    ) -> ForwardedResponse:
         """See `ForwardsToZones.forward`."""
         _check(asked)
         call = _Call(self._writer, self._target_of(zone), asked, project_id, user_id)
@@ -172,7 +175,7 @@ class _Call:
     From the moment it has a connection any of it may have been sent.
     """
 
-    writer: StatesTenants
+    writer: TenantAssertionWriter
     target: _Target
     asked: ForwardedRequest
     project_id: str
@@ -180,7 +183,7 @@ class _Call:
     is_sent: bool = False
     was_kept: bool = False
 
-    async def answer(self, until_s: float) -> ForwardedAnswer:
+    async def answer(self, until_s: float) -> ForwardedResponse:
         """Send it, and if it only reads once more: a kept connection may just have ended.
 
         Raises:
@@ -194,7 +197,7 @@ class _Call:
                 raise
             return await self._answer(until_s, is_new=True)
 
-    async def _answer(self, until_s: float, *, is_new: bool) -> ForwardedAnswer:
+    async def _answer(self, until_s: float, *, is_new: bool) -> ForwardedResponse:
         connections, reader = self.target.connections, AnswerReader(self.asked)
         connection = await connections.take(until_s, is_new=is_new)
         try:
@@ -230,7 +233,7 @@ class _Call:
 
 @asynccontextmanager
 async def open_children(
-    writer: StatesTenants,
+    writer: TenantAssertionWriter,
     *,
     password_of: Callable[[Zone], str],
     ca_file: Path | None = None,

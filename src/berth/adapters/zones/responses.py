@@ -4,7 +4,7 @@ from typing import Final
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from berth.ports.zones import ForwardedAnswer, ForwardedRequest
+from berth.ports.zones import ForwardedRequest, ForwardedResponse
 
 CONNECTION_HEADERS: Final = frozenset(
     {
@@ -66,11 +66,11 @@ class AnswerReader:
         self._flaw = ""
 
     @property
-    def answer(self) -> ForwardedAnswer:
+    def answer(self) -> ForwardedResponse:
         """The answer, once it is whole."""
         headers = self._headers
         kept = {name: headers[name] for name in headers if name not in CONNECTION_HEADERS}
-        return ForwardedAnswer(self._status, kept, bytes(self._body))
+        return ForwardedResponse(self._status, kept, bytes(self._body))
 
     def feed(self, data: bytes) -> None:
         """Read on.

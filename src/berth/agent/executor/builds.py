@@ -13,7 +13,7 @@ from berth.domain.inventory.allocation import Claim
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, Free, Put, Take, Unit
 from berth.domain.revising import fast_replace
-from berth.ports.virt import Verb
+from berth.ports.virt import DriverFeature
 from berth.services.servers.moves import ended, going_on
 from berth.services.servers.teardown import deletion, departure
 
@@ -223,7 +223,7 @@ async def drop_disks(bench: Bench, instance: Instance) -> Result | None:
     Raises:
         DriverError: the guest could not be started with them, or they could not be deleted.
     """
-    if instance.disks is None or Verb.DISKS not in bench.driver.verbs:
+    if instance.disks is None or DriverFeature.DISKS not in bench.driver.verbs:
         return None
     try:
         await bench.driver.fetch_disks(instance, instance.disks)
@@ -251,7 +251,7 @@ async def destroy(bench: Bench, instance: Instance, migration: Migration | None)
     await bench.driver.destroy(instance.uuid)
     now_s = bench.clock.now_s()
     if instance.disks is not None:
-        if Verb.DISKS not in bench.driver.verbs:
+        if DriverFeature.DISKS not in bench.driver.verbs:
             return Result(departure(instance, now_s))
         await bench.driver.drop_stored(instance.disks)
     return Result(deletion(instance, migration, now_s))

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from berth.agent.executor.host_context import Bench
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration
-from berth.ports.virt import Leftover
+from berth.ports.virt import OrphanFiles
 
 LEFTOVER_AGE_S: Final = 600.0
 """What was written later than so long ago is not looked at: somebody may be at work on it."""
@@ -29,7 +29,7 @@ class Finding(NamedTuple):
     is_mended: bool = True
 
 
-async def clear(bench: Bench, leftover: Leftover) -> Finding | None:
+async def clear(bench: Bench, leftover: OrphanFiles) -> Finding | None:
     """Delete what was left on a host when nobody can want it any more.
 
     Nothing else may be done with the instance here meanwhile.
@@ -54,7 +54,7 @@ async def clear(bench: Bench, leftover: Leftover) -> Finding | None:
 
 
 async def _clear_stored(
-    bench: Bench, leftover: Leftover, instance: Instance | None
+    bench: Bench, leftover: OrphanFiles, instance: Instance | None
 ) -> Finding | None:
     what = _written("the disks", leftover)
     if instance is None:
@@ -68,7 +68,7 @@ async def _clear_stored(
 
 
 async def _clear_files(
-    bench: Bench, leftover: Leftover, instance: Instance | None
+    bench: Bench, leftover: OrphanFiles, instance: Instance | None
 ) -> Finding | None:
     what = _written("files", leftover)
     if instance is None:
@@ -87,6 +87,6 @@ async def _clear_files(
     return Finding(FILES, f"{what} were here, and it is {where}; they were deleted")
 
 
-def _written(what: str, leftover: Leftover) -> str:
+def _written(what: str, leftover: OrphanFiles) -> str:
     size_mb = leftover.size_bytes // 1024**2
     return f"{what} of instance {leftover.instance_uuid} ({size_mb:,} MB)"

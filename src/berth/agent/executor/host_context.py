@@ -10,7 +10,7 @@ from berth.domain.compute.instance_action import ActionEvent
 from berth.domain.ledger.write import Unit
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
-from berth.ports.virt import Driver
+from berth.ports.virt import VirtDriver
 
 _FAILED = 500
 _DETAILS_MAX = 1_000
@@ -28,7 +28,7 @@ class Bench:
 
     host: str
     ledger: Ledger
-    driver: Driver
+    driver: VirtDriver
     clock: Clock
     attempts_max: int = 3
     stop_grace_s: float = 60.0

@@ -17,7 +17,7 @@ from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Migration
 from berth.domain.ledger.write import Committed, Put
 from berth.ports.ledger import InstanceQuery
-from berth.ports.virt import Leftover, Power
+from berth.ports.virt import OrphanFiles, Power
 
 ORPHAN: Final = "orphan_guest"
 ENDED: Final = "guest_ended"
@@ -45,7 +45,7 @@ class Oddity(NamedTuple):
 
     instance_uuid: str
     power: Power | None
-    leftover: Leftover | None = None
+    leftover: OrphanFiles | None = None
 
     @property
     def place(self) -> str:

@@ -17,7 +17,7 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import RATIO_MAX, Inventory
 from berth.domain.ledger.write import Guard, Put, Write
 from berth.ports.ledger import Ledger
-from berth.ports.virt import Report
+from berth.ports.virt import HostReport
 from berth.services.providers.provider_writes import provider_guard
 from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
@@ -57,11 +57,11 @@ class Ratios:
 
     def settled(
         self,
-        report: Report,
+        report: HostReport,
         earlier: Host | None,
         aggregates: Iterable[Aggregate],
         stored: Provider | None = None,
-    ) -> Report:
+    ) -> HostReport:
         """Return a report with the ratios in force in its inventories.
 
         The ratio that an inventory is reported with is the host's own, unless the host says in
@@ -188,7 +188,7 @@ def _mirrored(provider: Provider, aggregate_uuid: str, *, is_member: bool) -> Pr
 
 def _aggregates_of(hosts: HostTable, name: str, changed: Aggregate | None) -> list[Aggregate]:
     """Return the aggregates of a host, as if one of them had changed already."""
-    mine = {one.aggregate_id: one for one in hosts.aggregates_of(name)}
+    mine = {one.aggregate_id: one for one in hosts.memberships.of_host(name)}
     if changed is not None:
         mine.pop(changed.aggregate_id, None)
         if name in changed.hosts:

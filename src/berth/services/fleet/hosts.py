@@ -26,7 +26,7 @@ from berth.domain.ledger.write import (
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.ports.observer import NO_OBSERVER, Observer
-from berth.ports.virt import Report
+from berth.ports.virt import HostReport
 from berth.services.fleet.allocation_ratios import Ratios
 from berth.services.providers.guarded_saves import (
     AGGREGATES_GUARD,
@@ -87,7 +87,7 @@ def host_view(hosts: HostTable, row: int) -> HostView:
         used=hosts.used(row),
         traits=hosts.traits.get(row),
         zones=hosts.zones.get(row),
-        aggregates=hosts.aggregates_of(host.name),
+        aggregates=hosts.memberships.of_host(host.name),
         num_instances=int(hosts.num_instances[row]),
         children=tuple(
             replace(child, name=part_name(host, child), used=hosts.trees.used(slot))
@@ -191,7 +191,7 @@ class Hosts:
         await save_guarded(self._ledger, service_guard(host), read)
         return changed[0]
 
-    async def register(self, reports: Sequence[Report]) -> None:
+    async def register(self, reports: Sequence[HostReport]) -> None:
         """Take in what agents report about their hosts at start: new ones are added.
 
         What an operator has set on a service stays, and so do the aggregates, traits and
@@ -217,8 +217,8 @@ class Hosts:
         raise ConflictError(f"host {reports[0].host.name} is being registered elsewhere; try again")
 
     async def _register(
-        self, reports: Sequence[Report], aggregates: Sequence[Aggregate], new: set[str]
-    ) -> list[Report]:
+        self, reports: Sequence[HostReport], aggregates: Sequence[Aggregate], new: set[str]
+    ) -> list[HostReport]:
         """Register hosts and return those that were refused: somebody was at them meanwhile.
 
         Args:
@@ -335,7 +335,7 @@ class Hosts:
             writes: list[Write] = [Guard(service_guard(name), seen), Remove(Kind.SERVICE, name)]
             writes += [
                 Put(replace(aggregate, hosts=aggregate.hosts - {name}))
-                for aggregate in hosts.aggregates_of(name)
+                for aggregate in hosts.memberships.of_host(name)
             ]
             own = [hosts.uuid(row) for row in hosts.rows_of_name(name)]
             going = _all_below(own, Stored(await self._ledger.all(Provider)), hosts)
@@ -373,7 +373,7 @@ def _is_as_reported(stored: Provider | None, reported: Provider) -> bool:
 class _Tree(NamedTuple):
     """What is reported of one host: `before` are the children that it reported the last time."""
 
-    report: Report
+    report: HostReport
     children: tuple[Provider, ...]
     before: AbstractSet[str]
 

@@ -15,7 +15,7 @@ from berth.domain.inventory.provider import Provider, child_uuid
 from berth.domain.inventory.resources import check_name, check_reported
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Put, Remove, Write
-from berth.ports.virt import ChildReport, Report
+from berth.ports.virt import ChildReport, HostReport
 
 CHILDREN_MAX: Final = 1_024
 """Most parts that one host may report."""
@@ -28,7 +28,7 @@ def tree_guard(root_uuid: str) -> str:
     return f"provider tree {root_uuid}"
 
 
-def children_of(report: Report) -> tuple[Provider, ...]:
+def children_of(report: HostReport) -> tuple[Provider, ...]:
     """Return the child providers of a report, checked; a name always gives the same uuid.
 
     Their own names begin with the node, since no two providers have the same.
@@ -58,7 +58,7 @@ def children_of(report: Report) -> tuple[Provider, ...]:
     )
 
 
-def check_inventories(report: Report) -> None:
+def check_inventories(report: HostReport) -> None:
     """Check what an agent says that its host and the parts of it have.
 
     Raises:

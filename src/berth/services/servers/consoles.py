@@ -7,7 +7,7 @@ from typing import Final
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import InstanceStateError, UnavailableError
 from berth.ports.bus import Bus, Command
-from berth.ports.virt import Driver
+from berth.ports.virt import VirtDriver
 
 BYTES_MAX: Final = 100 * 1024
 """Most that is ever told of a console."""
@@ -34,7 +34,7 @@ CONSOLE: Command[ConsoleAsked, ConsoleTold] = Command("agent", "console", Consol
 """Read a console; the server is the agent of the guest's host, by the name of that."""
 
 
-def serve_console(bus: Bus, host: str, driver: Driver) -> Callable[[], None]:
+def serve_console(bus: Bus, host: str, driver: VirtDriver) -> Callable[[], None]:
     """Have the agent of a host answer; return what ends that."""
 
     async def tell(asked: ConsoleAsked) -> ConsoleTold:

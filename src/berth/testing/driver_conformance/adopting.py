@@ -6,7 +6,7 @@ import pytest
 
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
-from berth.ports.virt import Driver, Power, Verb
+from berth.ports.virt import DriverFeature, Power, VirtDriver
 from berth.testing.driver_conformance.rig import (
     DriverRig,
     RigFixtures,
@@ -23,26 +23,26 @@ class AdoptingTests(RigFixtures):
     """What a second driver on the same host finds."""
 
     async def test_a_running_guest_is_found_running(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """It was not started again, and obeys."""
         await start(driver, instance)
         driver = await rig.open()
         assert await powers(driver) == {instance.uuid: Power.RUNNING}
         await driver.spawn(instance)
-        if Verb.CONSOLE in driver.verbs:
+        if DriverFeature.CONSOLE in driver.verbs:
             assert len(await starts(driver, instance)) == 1
-        if Verb.RESET in driver.verbs:
+        if DriverFeature.RESET in driver.verbs:
             await driver.reset(instance.uuid)
             await has_started(driver, instance, count=2)
         await driver.stop(instance.uuid, grace_s=60)
         assert await powers(driver) == {instance.uuid: Power.STOPPED}
 
     async def test_guests_that_do_not_run_are_found_as_they_were(
-        self, rig: DriverRig, driver: Driver, instance: Instance, other: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance, other: Instance
     ) -> None:
         """Stopped, paused or suspended."""
-        needs(driver, Verb.PAUSE, Verb.SUSPEND)
+        needs(driver, DriverFeature.PAUSE, DriverFeature.SUSPEND)
         await start(driver, instance)
         await start(driver, other)
         await driver.stop(other.uuid, grace_s=0)
@@ -57,7 +57,7 @@ class AdoptingTests(RigFixtures):
         assert (await powers(driver))[instance.uuid] is Power.RUNNING
 
     async def test_a_guest_that_ended_meanwhile_is_told_by_how_it_did(
-        self, rig: DriverRig, driver: Driver, instance: Instance, other: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance, other: Instance
     ) -> None:
         """One that turned itself off is stopped, one whose process died has crashed."""
         await start(driver, instance)
@@ -70,7 +70,7 @@ class AdoptingTests(RigFixtures):
         assert await powers(driver) == expected
 
     async def test_an_orphan_is_reported_and_left_alone(
-        self, rig: DriverRig, driver: Driver, instance: Instance, other: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance, other: Instance
     ) -> None:
         """It is no other's, nor started a second time; it goes only when it is destroyed."""
         await start(driver, instance)

@@ -3,7 +3,7 @@
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
 from berth.domain.compute.instance import Instance
-from berth.ports.virt import Driver, Power
+from berth.ports.virt import Power, VirtDriver
 from berth.testing.driver_conformance.rig import (
     DriverRig,
     RigFixtures,
@@ -17,7 +17,7 @@ class CrashTests(RigFixtures):
     """What becomes of a guest whose process dies."""
 
     async def test_a_crash_is_seen(
-        self, rig: DriverRig, driver: Driver, instance: Instance, other: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance, other: Instance
     ) -> None:
         """With a reason, and of the one guest only."""
         await start(driver, instance)
@@ -30,7 +30,7 @@ class CrashTests(RigFixtures):
         assert (await powers(driver))[other.uuid] is Power.RUNNING
 
     async def test_what_crashed_starts_again(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """It begins anew, and is no crashed one any more."""
         await start(driver, instance)
@@ -39,7 +39,7 @@ class CrashTests(RigFixtures):
         assert await powers(driver) == {instance.uuid: Power.RUNNING}
 
     async def test_what_crashed_can_be_stopped(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """Then somebody knows of it, and it is stopped like others."""
         await start(driver, instance)
@@ -48,7 +48,7 @@ class CrashTests(RigFixtures):
         assert await powers(driver) == {instance.uuid: Power.STOPPED}
 
     async def test_what_crashed_can_be_destroyed(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """It is gone then."""
         await start(driver, instance)

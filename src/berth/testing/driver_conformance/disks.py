@@ -10,7 +10,7 @@ import pytest
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
-from berth.ports.virt import Driver, Power, Verb
+from berth.ports.virt import DriverFeature, Power, VirtDriver
 from berth.testing.driver_conformance.rig import (
     THERE,
     DriverRig,
@@ -23,7 +23,7 @@ from berth.testing.driver_conformance.rig import (
 Giving = Callable[[str], Awaitable[str]]
 
 
-async def stopped(rig: DriverRig, driver: Driver, instance: Instance, value: int) -> None:
+async def stopped(rig: DriverRig, driver: VirtDriver, instance: Instance, value: int) -> None:
     """Make a stopped guest with something on its disk."""
     await start(driver, instance)
     await driver.stop(instance.uuid, grace_s=0)
@@ -34,10 +34,10 @@ class DiskTests(RigFixtures):
     """What `offer_disks`, `fetch_disks`, `store_disks` and `drop_stored` do."""
 
     async def test_a_stopped_guest_keeps_what_is_on_its_disk(
-        self, rig: DriverRig, driver: Driver, with_disk: Instance
+        self, rig: DriverRig, driver: VirtDriver, with_disk: Instance
     ) -> None:
         """Over a start, a stop and a larger disk."""
-        needs(driver, Verb.DISKS)
+        needs(driver, DriverFeature.DISKS)
         await stopped(rig, driver, with_disk, 3)
         flavor = replace(with_disk.flavor, root_gb=with_disk.flavor.root_gb + 1)
         await driver.resize(replace(with_disk, flavor=flavor))
@@ -47,10 +47,10 @@ class DiskTests(RigFixtures):
 
     @pytest.mark.parametrize("way", ["offer_disks", "store_disks"])
     async def test_another_host_makes_a_guest_of_the_disks(
-        self, rig: DriverRig, driver: Driver, with_disk: Instance, way: str
+        self, rig: DriverRig, driver: VirtDriver, with_disk: Instance, way: str
     ) -> None:
         """Stopped, once, and the first stays as it is until it is destroyed."""
-        needs(driver, Verb.DISKS)
+        needs(driver, DriverFeature.DISKS)
         there = await rig.open(THERE)
         await stopped(rig, driver, with_disk, 7)
         give: Giving = getattr(driver, way)
@@ -70,10 +70,10 @@ class DiskTests(RigFixtures):
             await driver.drop_stored(address)
 
     async def test_an_offer_ends_when_the_guest_starts_or_goes(
-        self, rig: DriverRig, driver: Driver, with_disk: Instance
+        self, rig: DriverRig, driver: VirtDriver, with_disk: Instance
     ) -> None:
         """Nobody gets disks that are written to, or none."""
-        needs(driver, Verb.DISKS)
+        needs(driver, DriverFeature.DISKS)
         there = await rig.open(THERE)
         await stopped(rig, driver, with_disk, 7)
         address = await driver.offer_disks(with_disk.uuid)
@@ -89,10 +89,10 @@ class DiskTests(RigFixtures):
         assert await powers(there) == {}
 
     async def test_an_offer_ends_when_its_guest_is_to_be_off_or_of_another_size(
-        self, rig: DriverRig, driver: Driver, with_disk: Instance
+        self, rig: DriverRig, driver: VirtDriver, with_disk: Instance
     ) -> None:
         """A move that was given up leaves nothing behind, and is not in the way of a resize."""
-        needs(driver, Verb.DISKS)
+        needs(driver, DriverFeature.DISKS)
         there = await rig.open(THERE)
         await stopped(rig, driver, with_disk, 7)
         address = await driver.offer_disks(with_disk.uuid)
@@ -108,10 +108,10 @@ class DiskTests(RigFixtures):
         assert await rig.read_disk(with_disk.uuid) == 7
 
     async def test_stored_disks_stay_until_they_are_dropped(
-        self, rig: DriverRig, driver: Driver, with_disk: Instance
+        self, rig: DriverRig, driver: VirtDriver, with_disk: Instance
     ) -> None:
         """Also when the guest that had them is gone; dropping them twice does no harm."""
-        needs(driver, Verb.DISKS)
+        needs(driver, DriverFeature.DISKS)
         await stopped(rig, driver, with_disk, 9)
         address = await driver.store_disks(with_disk.uuid)
         await driver.destroy(with_disk.uuid)
@@ -125,10 +125,10 @@ class DiskTests(RigFixtures):
         assert await powers(driver) == {}
 
     async def test_what_was_stored_is_found_again_until_it_is_dropped(
-        self, rig: DriverRig, driver: Driver, with_disk: Instance
+        self, rig: DriverRig, driver: VirtDriver, with_disk: Instance
     ) -> None:
         """By a driver that was opened anew, on the host that has stored it and on no other."""
-        needs(driver, Verb.DISKS)
+        needs(driver, DriverFeature.DISKS)
         await stopped(rig, driver, with_disk, 9)
         assert await driver.leftovers() == []
         address = await driver.store_disks(with_disk.uuid)
@@ -143,10 +143,10 @@ class DiskTests(RigFixtures):
         assert await driver.leftovers() == []
 
     async def test_disks_are_given_of_stopped_guests_only(
-        self, driver: Driver, with_disk: Instance
+        self, driver: VirtDriver, with_disk: Instance
     ) -> None:
         """Neither of a running one nor of none."""
-        needs(driver, Verb.DISKS)
+        needs(driver, DriverFeature.DISKS)
         for _ in range(2):
             with pytest.raises(DriverError):
                 await driver.offer_disks(with_disk.uuid)
@@ -158,10 +158,10 @@ class DiskTests(RigFixtures):
         "wrong", ["", "nothing://like.that/", "stored:../x", f"stored:{300 * 'x'}", "file:/etc"]
     )
     async def test_disks_come_from_proper_addresses_only(
-        self, driver: Driver, with_disk: Instance, wrong: str
+        self, driver: VirtDriver, with_disk: Instance, wrong: str
     ) -> None:
         """Nothing is left of a guest whose disks cannot be had."""
-        needs(driver, Verb.DISKS)
+        needs(driver, DriverFeature.DISKS)
         with pytest.raises(BuildError):
             await driver.fetch_disks(with_disk, wrong)
         assert await powers(driver) == {}

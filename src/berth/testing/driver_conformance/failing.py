@@ -8,7 +8,7 @@ import pytest
 
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance, Task
-from berth.ports.virt import Driver
+from berth.ports.virt import VirtDriver
 from berth.testing.builders import make_instance
 
 
@@ -16,7 +16,7 @@ class FailingDriverConformance:
     """What holds for a driver that cannot start anything; give a `driver` that fails."""
 
     @pytest.fixture
-    def driver(self) -> Driver:
+    def driver(self) -> VirtDriver:
         """Make a driver that fails; to be said by whoever uses the suite."""
         raise NotImplementedError("a conformance suite is subclassed, with a driver")
 
@@ -26,7 +26,7 @@ class FailingDriverConformance:
         return replace(make_instance(1, host="host-1"), task=Task.SPAWNING)
 
     async def test_a_failed_build_says_so_and_leaves_nothing(
-        self, driver: Driver, instance: Instance
+        self, driver: VirtDriver, instance: Instance
     ) -> None:
         """It may be tried again, and destroyed."""
         for _ in range(2):

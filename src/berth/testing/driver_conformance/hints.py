@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from berth.domain.compute.instance import Instance
-from berth.ports.virt import Driver, GuestEvent, Power, Verb
+from berth.ports.virt import DriverFeature, GuestEvent, Power, VirtDriver
 from berth.testing.driver_conformance.rig import DriverRig, RigFixtures, needs, powers, start
 
 _PATIENCE_S = 30.0
@@ -24,10 +24,10 @@ class HintTests(RigFixtures):
     """What `events` yields."""
 
     async def test_who_follows_hears_of_what_happens(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """Of a crash too, which nobody asked for."""
-        needs(driver, Verb.EVENTS)
+        needs(driver, DriverFeature.EVENTS)
         await start(driver, instance)
         first, second = driver.events(), driver.events()
         await driver.pause(instance.uuid)
@@ -39,10 +39,10 @@ class HintTests(RigFixtures):
         await hint_of(first, instance, Power.CRASHED)
 
     async def test_a_guest_that_turns_itself_off_is_heard_of(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """After an adoption too."""
-        needs(driver, Verb.EVENTS)
+        needs(driver, DriverFeature.EVENTS)
         await start(driver, instance)
         driver = await rig.open()
         assert await powers(driver) == {instance.uuid: Power.RUNNING}
@@ -51,10 +51,10 @@ class HintTests(RigFixtures):
         await hint_of(events, instance, Power.STOPPED)
 
     async def test_nobody_has_to_listen(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """Guests are listed as they are, whether somebody fetches the hints or not."""
-        needs(driver, Verb.EVENTS, Verb.PAUSE)
+        needs(driver, DriverFeature.EVENTS, DriverFeature.PAUSE)
         events = driver.events()
         await start(driver, instance)
         for _ in range(20):

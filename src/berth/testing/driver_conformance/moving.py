@@ -10,7 +10,7 @@ import pytest
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError
-from berth.ports.virt import Driver, Power, Verb
+from berth.ports.virt import DriverFeature, Power, VirtDriver
 from berth.testing.driver_conformance.rig import (
     THERE,
     DriverRig,
@@ -27,26 +27,26 @@ class MovingTests(RigFixtures):
     """What `take_in`, `hand_over` and `cancel_hand_over` do."""
 
     async def test_a_guest_goes_on_where_it_was_taken_in(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """It does not begin anew, and nothing of it stays; it may come back."""
-        needs(driver, Verb.LIVE_MIGRATION)
+        needs(driver, DriverFeature.LIVE_MIGRATION)
         there = await rig.open(THERE)
         await start(driver, instance)
         for source, target in ((driver, there), (there, driver)):
             await source.hand_over(instance.uuid, await target.take_in(instance))
             assert await powers(source) == {}
             assert await powers(target) == {instance.uuid: Power.RUNNING}
-            if Verb.CONSOLE in target.verbs:
+            if DriverFeature.CONSOLE in target.verbs:
                 assert len(await starts(target, instance)) <= 1
         await driver.stop(instance.uuid, grace_s=60)
         assert await powers(driver) == {instance.uuid: Power.STOPPED}
 
     async def test_a_guest_waits_until_it_has_arrived(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """So its agent can tell whether one that has left the other host is here."""
-        needs(driver, Verb.LIVE_MIGRATION)
+        needs(driver, DriverFeature.LIVE_MIGRATION)
         there = await rig.open(THERE)
         await start(driver, instance)
         address = await there.take_in(instance)
@@ -56,10 +56,10 @@ class MovingTests(RigFixtures):
         assert [guest.waits for guest in await there.guests()] == [False]
 
     async def test_a_guest_that_has_moved_can_do_what_others_can(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """It is suspended, resumed, reset and stopped like one that was built there."""
-        needs(driver, Verb.LIVE_MIGRATION, Verb.SUSPEND, Verb.RESET)
+        needs(driver, DriverFeature.LIVE_MIGRATION, DriverFeature.SUSPEND, DriverFeature.RESET)
         there = await rig.open(THERE)
         await start(driver, instance)
         await driver.hand_over(instance.uuid, await there.take_in(instance))
@@ -72,10 +72,10 @@ class MovingTests(RigFixtures):
         assert await powers(there) == {instance.uuid: Power.RUNNING}
 
     async def test_a_paused_guest_stays_paused(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """It goes on there when it is told."""
-        needs(driver, Verb.LIVE_MIGRATION, Verb.PAUSE)
+        needs(driver, DriverFeature.LIVE_MIGRATION, DriverFeature.PAUSE)
         there = await rig.open(THERE)
         await start(driver, instance)
         await driver.pause(instance.uuid)
@@ -85,10 +85,10 @@ class MovingTests(RigFixtures):
         assert await powers(there) == {instance.uuid: Power.RUNNING}
 
     async def test_disks_go_along(
-        self, rig: DriverRig, driver: Driver, with_disk: Instance
+        self, rig: DriverRig, driver: VirtDriver, with_disk: Instance
     ) -> None:
         """What was written on them is there."""
-        needs(driver, Verb.LIVE_MIGRATION, Verb.DISKS)
+        needs(driver, DriverFeature.LIVE_MIGRATION, DriverFeature.DISKS)
         there = await rig.open(THERE)
         await start(driver, with_disk)
         await driver.stop(with_disk.uuid, grace_s=0)
@@ -100,10 +100,10 @@ class MovingTests(RigFixtures):
         assert await rig.read_disk(with_disk.uuid, THERE) == 77  # noqa: PLR2004 - written above
 
     async def test_a_target_waits_at_one_address(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """It is paused, also for an agent that comes later, and can be destroyed."""
-        needs(driver, Verb.LIVE_MIGRATION)
+        needs(driver, DriverFeature.LIVE_MIGRATION)
         there = await rig.open(THERE)
         address = await there.take_in(instance)
         assert await there.take_in(instance) == address
@@ -119,10 +119,10 @@ class MovingTests(RigFixtures):
         assert await powers(driver) == {}
 
     async def test_what_waits_does_nothing_else(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """It is neither started nor told to go on: what it is to be has not come."""
-        needs(driver, Verb.LIVE_MIGRATION, Verb.PAUSE)
+        needs(driver, DriverFeature.LIVE_MIGRATION, DriverFeature.PAUSE)
         await driver.take_in(instance)
         with pytest.raises(DriverError):
             await driver.unpause(instance.uuid)
@@ -131,10 +131,10 @@ class MovingTests(RigFixtures):
         assert await powers(driver) == {instance.uuid: Power.PAUSED}
 
     async def test_without_a_target_a_guest_stays(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """Nobody waits at the address; afterwards it may go to one where somebody does."""
-        needs(driver, Verb.LIVE_MIGRATION)
+        needs(driver, DriverFeature.LIVE_MIGRATION)
         there = await rig.open(THERE)
         await start(driver, instance)
         address = await there.take_in(instance)
@@ -147,10 +147,10 @@ class MovingTests(RigFixtures):
         assert await powers(there) == {instance.uuid: Power.RUNNING}
 
     async def test_only_what_runs_is_handed_over(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """A stopped guest stays, and one that is not here cannot go."""
-        needs(driver, Verb.LIVE_MIGRATION)
+        needs(driver, DriverFeature.LIVE_MIGRATION)
         there = await rig.open(THERE)
         address = await there.take_in(instance)
         with pytest.raises(MigrationError):
@@ -162,10 +162,10 @@ class MovingTests(RigFixtures):
         assert await powers(driver) == {instance.uuid: Power.STOPPED}
 
     async def test_a_move_that_is_cancelled_leaves_the_guest_running(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """Nothing of it stays on the other host once that is destroyed."""
-        needs(driver, Verb.LIVE_MIGRATION)
+        needs(driver, DriverFeature.LIVE_MIGRATION)
         there = await rig.open(THERE)
         await start(driver, instance)
         await driver.cancel_hand_over(instance.uuid)

@@ -10,7 +10,7 @@ import pytest
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
-from berth.ports.virt import Driver, Power, Verb
+from berth.ports.virt import DriverFeature, Power, VirtDriver
 from berth.testing.driver_conformance.rig import (
     DriverRig,
     RigFixtures,
@@ -29,7 +29,7 @@ class PowerTests(RigFixtures):
     """What `spawn`, `stop`, `reset` and `destroy` do."""
 
     async def test_what_is_started_runs_until_it_is_destroyed(
-        self, driver: Driver, instance: Instance, other: Instance
+        self, driver: VirtDriver, instance: Instance, other: Instance
     ) -> None:
         """Each for itself."""
         await driver.spawn(instance)
@@ -42,17 +42,17 @@ class PowerTests(RigFixtures):
         assert await powers(driver) == {}
 
     async def test_starting_what_runs_is_a_success(
-        self, driver: Driver, instance: Instance
+        self, driver: VirtDriver, instance: Instance
     ) -> None:
         """It goes on running, once."""
         await start(driver, instance)
         await driver.spawn(instance)
         assert await powers(driver) == {instance.uuid: Power.RUNNING}
-        if Verb.CONSOLE in driver.verbs:
+        if DriverFeature.CONSOLE in driver.verbs:
             assert len(await starts(driver, instance)) == 1
 
     async def test_stopping_and_destroying_what_is_not_there_is_a_success(
-        self, driver: Driver, instance: Instance
+        self, driver: VirtDriver, instance: Instance
     ) -> None:
         """Before it was ever started, and after it was destroyed."""
         await driver.destroy(instance.uuid)
@@ -64,7 +64,7 @@ class PowerTests(RigFixtures):
         assert await powers(driver) == {}
 
     async def test_what_was_destroyed_can_be_started_again(
-        self, driver: Driver, instance: Instance
+        self, driver: VirtDriver, instance: Instance
     ) -> None:
         """Nothing is left that would be in the way."""
         for _ in range(2):
@@ -73,7 +73,7 @@ class PowerTests(RigFixtures):
             await driver.destroy(instance.uuid)
 
     async def test_instances_are_started_beside_one_another(
-        self, driver: Driver, instance: Instance, other: Instance
+        self, driver: VirtDriver, instance: Instance, other: Instance
     ) -> None:
         """Two builds at once end as two builds one after the other; of one guest, as one."""
         await asyncio.gather(driver.spawn(instance), driver.spawn(other), driver.spawn(instance))
@@ -82,7 +82,7 @@ class PowerTests(RigFixtures):
         assert await powers(driver) == {}
 
     async def test_a_build_that_is_given_up_can_be_destroyed(
-        self, driver: Driver, instance: Instance
+        self, driver: VirtDriver, instance: Instance
     ) -> None:
         """Whatever it had begun."""
         build = asyncio.ensure_future(driver.spawn(instance))
@@ -95,7 +95,7 @@ class PowerTests(RigFixtures):
         assert await powers(driver) == {}
 
     async def test_a_guest_that_listens_stops_when_asked(
-        self, driver: Driver, instance: Instance
+        self, driver: VirtDriver, instance: Instance
     ) -> None:
         """It stays on the host, stopped, and takes less than the whole grace."""
         await start(driver, instance)
@@ -105,18 +105,18 @@ class PowerTests(RigFixtures):
                 assert await powers(driver) == {instance.uuid: Power.STOPPED}
 
     async def test_a_guest_that_is_still_starting_stops_when_asked(
-        self, driver: Driver, instance: Instance
+        self, driver: VirtDriver, instance: Instance
     ) -> None:
         """The power button is pressed until it is heard."""
         await start(driver, instance)
-        if Verb.RESET in driver.verbs:
+        if DriverFeature.RESET in driver.verbs:
             await driver.reset(instance.uuid)
         async with asyncio.timeout(_LONG_S):
             await driver.stop(instance.uuid, grace_s=10 * _LONG_S)
         assert await powers(driver) == {instance.uuid: Power.STOPPED}
 
     async def test_a_guest_that_does_not_listen_is_cut_off_after_the_grace(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """And not before."""
         await start(driver, instance)
@@ -129,7 +129,7 @@ class PowerTests(RigFixtures):
         assert await powers(driver) == {instance.uuid: Power.STOPPED}
 
     async def test_without_a_grace_a_guest_is_cut_off_at_once(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """One that hangs too."""
         await start(driver, instance)
@@ -137,7 +137,9 @@ class PowerTests(RigFixtures):
         await driver.stop(instance.uuid, grace_s=0)
         assert await powers(driver) == {instance.uuid: Power.STOPPED}
 
-    async def test_what_was_stopped_starts_again(self, driver: Driver, instance: Instance) -> None:
+    async def test_what_was_stopped_starts_again(
+        self, driver: VirtDriver, instance: Instance
+    ) -> None:
         """It begins anew."""
         await start(driver, instance)
         await driver.stop(instance.uuid, grace_s=0)
@@ -145,7 +147,7 @@ class PowerTests(RigFixtures):
         assert await powers(driver) == {instance.uuid: Power.RUNNING}
 
     async def test_a_guest_that_turned_itself_off_is_stopped(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """Nobody says that it crashed."""
         await start(driver, instance)
@@ -154,10 +156,10 @@ class PowerTests(RigFixtures):
         await start(driver, instance, count=2)
 
     async def test_a_guest_that_is_reset_begins_anew(
-        self, rig: DriverRig, driver: Driver, instance: Instance
+        self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """One that hangs too."""
-        needs(driver, Verb.RESET)
+        needs(driver, DriverFeature.RESET)
         await start(driver, instance)
         await driver.reset(instance.uuid)
         await has_started(driver, instance, count=2)
@@ -166,9 +168,9 @@ class PowerTests(RigFixtures):
         await has_started(driver, instance, count=3)
         assert await powers(driver) == {instance.uuid: Power.RUNNING}
 
-    async def test_only_what_runs_is_reset(self, driver: Driver, instance: Instance) -> None:
+    async def test_only_what_runs_is_reset(self, driver: VirtDriver, instance: Instance) -> None:
         """A stopped guest and none at all are refused, and nothing starts."""
-        needs(driver, Verb.RESET)
+        needs(driver, DriverFeature.RESET)
         with pytest.raises(DriverError):
             await driver.reset(instance.uuid)
         await driver.spawn(instance)
@@ -178,10 +180,10 @@ class PowerTests(RigFixtures):
         assert await powers(driver) == {instance.uuid: Power.STOPPED}
 
     async def test_a_console_gives_the_end_of_what_was_written(
-        self, driver: Driver, instance: Instance
+        self, driver: VirtDriver, instance: Instance
     ) -> None:
         """No more of it than was asked for, and none of a guest that is not there."""
-        needs(driver, Verb.CONSOLE)
+        needs(driver, DriverFeature.CONSOLE)
         await start(driver, instance)
         text = await driver.console(instance.uuid, bytes_max=1_000)
         assert instance.uuid in text

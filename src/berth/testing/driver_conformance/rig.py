@@ -10,7 +10,7 @@ import pytest
 
 from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.instance import Instance, Task
-from berth.ports.virt import Driver, Guest, Power, Verb
+from berth.ports.virt import DriverFeature, Guest, Power, VirtDriver
 from berth.testing.builders import make_instance, make_uuid
 from berth.testing.stub_guest import Ready, starts_of
 
@@ -23,7 +23,7 @@ HERE, THERE = 0, 1
 class DriverRig(Protocol):
     """Two hosts, and what can happen to guests there."""
 
-    async def open(self, host: int = HERE) -> Driver:
+    async def open(self, host: int = HERE) -> VirtDriver:
         """Return a driver of a host; that the host had before is gone, as when its agent died."""
         ...
 
@@ -89,7 +89,7 @@ class RigFixtures:
         raise NotImplementedError("a conformance suite is subclassed, with a rig")
 
     @pytest.fixture
-    async def driver(self, rig: DriverRig) -> Driver:
+    async def driver(self, rig: DriverRig) -> VirtDriver:
         """Open the driver of the first host."""
         return await rig.open()
 
@@ -116,12 +116,12 @@ def stub_instance(image: Image | None = None) -> Instance:
     return replace(instance, task=Task.SPAWNING, flavor=small, image=image)
 
 
-async def powers(driver: Driver) -> dict[str, Power]:
+async def powers(driver: VirtDriver) -> dict[str, Power]:
     """Return what each guest of a host does."""
     return {guest.instance_uuid: guest.power for guest in await driver.guests()}
 
 
-async def guest_of(driver: Driver, instance: Instance) -> Guest | None:
+async def guest_of(driver: VirtDriver, instance: Instance) -> Guest | None:
     """Return the guest of an instance; None when it is not there."""
     for guest in await driver.guests():
         if guest.instance_uuid == instance.uuid:
@@ -129,20 +129,20 @@ async def guest_of(driver: Driver, instance: Instance) -> Guest | None:
     return None
 
 
-async def starts(driver: Driver, instance: Instance) -> list[Ready]:
+async def starts(driver: VirtDriver, instance: Instance) -> list[Ready]:
     """Return what the guest of an instance has said at its starts."""
     return starts_of(await driver.console(instance.uuid, bytes_max=_CONSOLE_BYTES))
 
 
-async def start(driver: Driver, instance: Instance, *, count: int = 1) -> None:
+async def start(driver: VirtDriver, instance: Instance, *, count: int = 1) -> None:
     """Have a guest run, and wait until it has started so often, if that can be seen."""
     await driver.spawn(instance)
     await has_started(driver, instance, count=count)
 
 
-async def has_started(driver: Driver, instance: Instance, *, count: int) -> None:
+async def has_started(driver: VirtDriver, instance: Instance, *, count: int) -> None:
     """Wait until a guest has started so often, if that can be seen."""
-    if Verb.CONSOLE not in driver.verbs:
+    if DriverFeature.CONSOLE not in driver.verbs:
         return
 
     async def is_so() -> bool:
@@ -162,7 +162,7 @@ async def eventually(is_so: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(_POLL_S)
 
 
-def needs(driver: Driver, *verbs: Verb) -> None:
+def needs(driver: VirtDriver, *verbs: DriverFeature) -> None:
     """Skip the test when the driver lacks a verb."""
     if lacking := set(verbs) - driver.verbs:
         pytest.skip(f"this driver cannot do {', '.join(sorted(lacking))}")

@@ -8,7 +8,7 @@ import pytest
 
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
-from berth.ports.virt import Driver, Verb
+from berth.ports.virt import DriverFeature, VirtDriver
 from berth.testing.driver_conformance.rig import RigFixtures, needs, start, starts
 
 
@@ -23,15 +23,15 @@ class SizeTests(RigFixtures):
     """What `resize` does."""
 
     async def test_a_guest_has_its_new_size_after_the_next_start_at_the_latest(
-        self, driver: Driver, instance: Instance
+        self, driver: VirtDriver, instance: Instance
     ) -> None:
         """A running one may have it at once; it says which."""
-        needs(driver, Verb.CONSOLE)
+        needs(driver, DriverFeature.CONSOLE)
         await start(driver, instance)
         changed = larger(instance)
         has_it = await driver.resize(changed)
         assert await driver.resize(changed) == has_it
-        assert has_it == (Verb.RESIZE_LIVE in driver.verbs)
+        assert has_it == (DriverFeature.RESIZE_LIVE in driver.verbs)
         await driver.stop(instance.uuid, grace_s=0)
         await start(driver, changed, count=2)
         assert await driver.resize(changed)
@@ -40,7 +40,7 @@ class SizeTests(RigFixtures):
         assert (newest.vcpus, newest.memory_mb) == (wanted.vcpus, wanted.memory_mb)
 
     async def test_a_stopped_guest_has_its_new_size_at_once(
-        self, driver: Driver, instance: Instance
+        self, driver: VirtDriver, instance: Instance
     ) -> None:
         """And may get the old one back before it starts."""
         await driver.spawn(instance)
@@ -51,7 +51,7 @@ class SizeTests(RigFixtures):
         assert await driver.resize(instance)
 
     async def test_a_guest_that_is_not_there_has_no_size(
-        self, driver: Driver, instance: Instance
+        self, driver: VirtDriver, instance: Instance
     ) -> None:
         """It is an error, and no guest is made."""
         with pytest.raises(DriverError):

@@ -10,7 +10,7 @@ from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Put
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
-from berth.ports.zones import ForwardedAnswer
+from berth.ports.zones import ForwardedResponse
 from tests.unit.api.cloud import Json
 from tests.unit.api.zones.tree import Net, ZoneStack
 
@@ -251,20 +251,20 @@ async def test_a_server_that_is_taken_back_is_in_no_list(
 @pytest.mark.parametrize(
     "lie",
     [
-        ForwardedAnswer(200, {}, encode({"server": {"id": UUID, "tenant_id": "p"}})),
-        ForwardedAnswer(200, {}, encode({"server": "x"})),
-        ForwardedAnswer(200, {}, encode({"server": None})),
-        ForwardedAnswer(200, {}, b"{}"),
-        ForwardedAnswer(200, {}, b""),
-        ForwardedAnswer(204, {}, b""),
-        ForwardedAnswer(200, {}, b"<script>"),
-        ForwardedAnswer(200, {}, b"[]"),
-        ForwardedAnswer(200, {}, b'{"a":' * 5000 + b"1" + b"}" * 5000),
-        ForwardedAnswer(200, {}, b" " * 33 * 1024 * 1024),
-        ForwardedAnswer(302, {"location": "http://elsewhere/"}, b""),
-        ForwardedAnswer(401, {"www-authenticate": "Basic"}, b"{}"),
-        ForwardedAnswer(500, {}, b'{"x": {"message": "host-7 burns"}}'),
-        ForwardedAnswer(999, {}, b""),
+        ForwardedResponse(200, {}, encode({"server": {"id": UUID, "tenant_id": "p"}})),
+        ForwardedResponse(200, {}, encode({"server": "x"})),
+        ForwardedResponse(200, {}, encode({"server": None})),
+        ForwardedResponse(200, {}, b"{}"),
+        ForwardedResponse(200, {}, b""),
+        ForwardedResponse(204, {}, b""),
+        ForwardedResponse(200, {}, b"<script>"),
+        ForwardedResponse(200, {}, b"[]"),
+        ForwardedResponse(200, {}, b'{"a":' * 5000 + b"1" + b"}" * 5000),
+        ForwardedResponse(200, {}, b" " * 33 * 1024 * 1024),
+        ForwardedResponse(302, {"location": "http://elsewhere/"}, b""),
+        ForwardedResponse(401, {"www-authenticate": "Basic"}, b"{}"),
+        ForwardedResponse(500, {}, b'{"x": {"message": "host-7 burns"}}'),
+        ForwardedResponse(999, {}, b""),
     ],
     ids=[
         "other",
@@ -284,7 +284,7 @@ async def test_a_server_that_is_taken_back_is_in_no_list(
     ],
 )
 async def test_what_is_no_answer_is_not_passed_on(
-    net: Net, root: ZoneStack, far: str, lie: ForwardedAnswer
+    net: Net, root: ZoneStack, far: str, lie: ForwardedResponse
 ) -> None:
     """Another server, no JSON, huge or deep answers, redirects and demands to log in end here."""
     net.lies["east", "GET"] = lie
@@ -299,7 +299,7 @@ async def test_what_is_no_answer_is_not_passed_on(
 async def test_another_tenants_server_is_not_passed_on(net: Net, root: ZoneStack, far: str) -> None:
     """A server with the right id and the wrong owner is not believed."""
     lie = {"server": {"id": far, "tenant_id": "q", "name": "secret"}}
-    net.lies["east", "GET"] = ForwardedAnswer(200, {}, encode(lie))
+    net.lies["east", "GET"] = ForwardedResponse(200, {}, encode(lie))
     answer = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")
     assert answer.status == 503
     assert "secret" not in str(answer.body)
@@ -319,7 +319,7 @@ async def test_headers_and_links_of_a_child_stay_there(net: Net, root: ZoneStack
     ]
     body = {"server": {"id": far, "tenant_id": "p", "links": links}}
     headers = {"set-cookie": "a=b", "location": "http://10.0.0.7/", "content-type": "text/html"}
-    net.lies["east", "GET"] = ForwardedAnswer(200, headers, encode(body))
+    net.lies["east", "GET"] = ForwardedResponse(200, headers, encode(body))
     answer = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")
     assert answer.body["server"]["links"] == [
         {"rel": "self", "href": f"http://berth.test/v2.1/servers/{far}"}
@@ -343,7 +343,7 @@ async def test_links_lead_to_what_was_asked_for(net: Net, root: ZoneStack, far: 
         "image": {"id": "..", "links": [{"rel": "bookmark", "href": f"{there}/images/x"}]},
         "x": {"links": [{"rel": "self", "href": f"{there}/servers/{UUID}"}]},
     }
-    net.lies["east", "GET"] = ForwardedAnswer(200, {}, encode({"server": server}))
+    net.lies["east", "GET"] = ForwardedResponse(200, {}, encode({"server": server}))
     shown = await show(root, far)
     here = "http://berth.test"
     assert shown["links"] == [
@@ -362,7 +362,7 @@ async def test_a_refusal_is_told_in_bounds(net: Net, root: ZoneStack, far: str) 
         (b"<html>", "The zone that has the server refuses this."),
         (encode({"x": {"message": 7}}), "The zone that has the server refuses this."),
     ):
-        net.lies["east", "POST"] = ForwardedAnswer(409, {}, body)
+        net.lies["east", "POST"] = ForwardedResponse(409, {}, body)
         answer = await root.ask(
             "POST", f"/v2.1/servers/{far}/action", {"os-stop": None}, token="u:p"
         )

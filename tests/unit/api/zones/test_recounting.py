@@ -8,7 +8,7 @@ import pytest
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.ledger.write import Free, Put
 from berth.domain.zones.zone import RemoteInstance
-from berth.ports.zones import ForwardedAnswer
+from berth.ports.zones import ForwardedResponse
 from berth.services.zoning.delegation.recount import Recounting
 from berth.testing.builders import make_flavor
 from tests.unit.api.zones.resizing import BIG, SMALL, act, counted, resize
@@ -134,7 +134,7 @@ async def test_what_is_not_believed(
     """It changes nothing, and operators are told."""
     here = recounting(root)
     assert await resize(root, far) == 202
-    net.lies["east", "GET"] = ForwardedAnswer(200, {}, body)
+    net.lies["east", "GET"] = ForwardedResponse(200, {}, body)
     await here.look()
     await here.look()
     assert await counted(root) == BIG
@@ -146,7 +146,7 @@ async def test_a_size_that_nobody_asked_for(net: Net, root: ZoneStack, far: str)
     here = recounting(root)
     assert await resize(root, far) == 202
     shown = {"id": far, "tenant_id": "p", "status": "ACTIVE", "flavor": {"vcpus": 1, "ram": 9999}}
-    answer = ForwardedAnswer(200, {}, msgspec.json.encode({"server": shown}))
+    answer = ForwardedResponse(200, {}, msgspec.json.encode({"server": shown}))
     net.lies["east", "GET"] = answer
     await here.look()
     await here.look()

@@ -3,7 +3,7 @@
 import pytest
 
 from berth.domain.zones.zone import RemoteInstance
-from berth.ports.zones import ForwardedAnswer
+from berth.ports.zones import ForwardedResponse
 from tests.unit.api.zones.resizing import BIG, SMALL, act, counted, resize
 from tests.unit.api.zones.tree import Net, ZoneStack
 
@@ -55,7 +55,7 @@ async def test_the_end_of_a_resize(
 ) -> None:
     """Confirmed it counts for its new size, and reverted for its old one."""
     assert await resize(root, far) == 202
-    net.lies["east", "POST"] = ForwardedAnswer(204 if end == "confirmResize" else 202, {}, b"")
+    net.lies["east", "POST"] = ForwardedResponse(204 if end == "confirmResize" else 202, {}, b"")
     assert await act(root, far, {end: None}) in {202, 204}
     assert await counted(root) == size
     errand = await root.ledger.get(RemoteInstance, far)
@@ -70,7 +70,7 @@ async def test_a_smaller_size_counts_once_it_is_confirmed(
     await root.flavor("tiny", vcpus=1, ram=1024)
     assert await resize(root, far, "tiny") == 202
     assert await counted(root) == SMALL
-    net.lies["east", "POST"] = ForwardedAnswer(204, {}, b"")
+    net.lies["east", "POST"] = ForwardedResponse(204, {}, b"")
     await act(root, far, {"confirmResize": None})
     assert await counted(root) == (1, 1024)
 
@@ -80,7 +80,7 @@ async def test_what_the_child_refuses_does_not_count(
     net: Net, root: ZoneStack, far: str, status: int
 ) -> None:
     """Nor what it was never asked."""
-    net.lies["east", "POST"] = ForwardedAnswer(status, {}, b"{}")
+    net.lies["east", "POST"] = ForwardedResponse(status, {}, b"{}")
     assert await resize(root, far) == status
     assert await counted(root) == SMALL
     net.away.add("east")
@@ -90,7 +90,7 @@ async def test_what_the_child_refuses_does_not_count(
 
 async def test_what_may_have_been_done_counts(net: Net, root: ZoneStack, far: str) -> None:
     """An answer that is lost says nothing, so the larger size is counted."""
-    net.lies["east", "POST"] = ForwardedAnswer(500, {}, b"{}")
+    net.lies["east", "POST"] = ForwardedResponse(500, {}, b"{}")
     assert await resize(root, far) == 503
     assert await counted(root) == BIG
 

@@ -9,7 +9,7 @@ from berth.api.codec import encode
 from berth.api.compute.handlers.servers import tree_lists
 from berth.domain.compute.instance import Instance
 from berth.domain.zones.zone import RemoteInstance
-from berth.ports.zones import STATEMENT_HEADER, ForwardedAnswer
+from berth.ports.zones import STATEMENT_HEADER, ForwardedResponse
 from tests.unit.api.cloud import Json
 from tests.unit.api.zones.tree import Net, ZoneStack, open_ring
 
@@ -313,7 +313,7 @@ async def test_a_child_cannot_add_servers_to_a_list(net: Net, root: ZoneStack) -
         {"id": 7},
         "no server",
     ]
-    net.lies["west", "GET"] = ForwardedAnswer(200, {}, encode({"servers": said}))
+    net.lies["west", "GET"] = ForwardedResponse(200, {}, encode({"servers": said}))
     net.away.add("east")
     answer = await root.ask("GET", "/v2.1/servers/detail", token="u:p")
     assert [one["id"] for one in answer.body["servers"]] == [west_own]
@@ -331,16 +331,16 @@ async def test_lists_that_are_none_count_as_no_answer(net: Net, root: ZoneStack)
     await make(root, 20)
     deep = b'{"servers": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     for lie in (
-        ForwardedAnswer(500, {}, b"{}"),
-        ForwardedAnswer(302, {"location": "http://elsewhere/"}, b""),
-        ForwardedAnswer(401, {"www-authenticate": "Basic"}, b""),
-        ForwardedAnswer(200, {}, b"<html>"),
-        ForwardedAnswer(200, {}, b"[]"),
-        ForwardedAnswer(200, {}, b"{}"),
-        ForwardedAnswer(200, {}, b'{"servers": "many"}'),
-        ForwardedAnswer(200, {}, deep),
-        ForwardedAnswer(200, {}, b" " * 33 * 1024 * 1024),
-        ForwardedAnswer(200, {}, b'{"servers": [{"id": "\\u0000"}]}'),
+        ForwardedResponse(500, {}, b"{}"),
+        ForwardedResponse(302, {"location": "http://elsewhere/"}, b""),
+        ForwardedResponse(401, {"www-authenticate": "Basic"}, b""),
+        ForwardedResponse(200, {}, b"<html>"),
+        ForwardedResponse(200, {}, b"[]"),
+        ForwardedResponse(200, {}, b"{}"),
+        ForwardedResponse(200, {}, b'{"servers": "many"}'),
+        ForwardedResponse(200, {}, deep),
+        ForwardedResponse(200, {}, b" " * 33 * 1024 * 1024),
+        ForwardedResponse(200, {}, b'{"servers": [{"id": "\\u0000"}]}'),
     ):
         net.lies["west", "GET"] = lie
         answer = await root.ask("GET", "/v2.1/servers", token="u:p")
@@ -353,7 +353,7 @@ async def test_a_child_cannot_keep_a_list_from_ending(net: Net, root: ZoneStack)
     """A child that always says that there is more, and gives nothing, is passed over."""
     await make(root, 20)
     more = {"servers": [], "servers_links": [{"rel": "next", "href": "http://west/"}]}
-    net.lies["west", "GET"] = ForwardedAnswer(200, {}, encode(more))
+    net.lies["west", "GET"] = ForwardedResponse(200, {}, encode(more))
     answer = await root.ask("GET", "/v2.1/servers", token="u:p")
     assert "servers_links" not in answer.body
     assert answer.body["servers"]
@@ -367,7 +367,7 @@ async def test_a_child_cannot_have_a_page_come_again(net: Net, root: ZoneStack) 
     )
     links = [{"rel": "next", "href": "http://west/"}]
     said = {"servers": [{"id": west_own, "tenant_id": "p"}], "servers_links": links}
-    net.lies["west", "GET"] = ForwardedAnswer(200, {}, encode(said))
+    net.lies["west", "GET"] = ForwardedResponse(200, {}, encode(said))
     net.away.add("east")
     first = await root.ask("GET", "/v2.1/servers?limit=1", token="u:p")
     assert [one["id"] for one in first.body["servers"]] == [west_own]

@@ -14,7 +14,7 @@ from berth.api.limits import Limits
 from berth.api.zone_parts import ZoneParts
 from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import Zone
-from berth.ports.zones import STATEMENT_HEADER, ForwardedAnswer, ForwardedRequest, NotAskedError
+from berth.ports.zones import STATEMENT_HEADER, ForwardedRequest, ForwardedResponse, NotAskedError
 from berth.services.crypto.sealing import KEY_BYTES, Sealer
 from berth.services.requests.commands import PLACE
 from berth.services.requests.quota_limits import Limiting
@@ -58,8 +58,8 @@ class Net:
     clock: FakeClock = field(default_factory=FakeClock)
     zones: dict[str, "ZoneStack"] = field(default_factory=dict[str, "ZoneStack"])
     away: set[str] = field(default_factory=set[str])
-    lies: dict[tuple[str, str], ForwardedAnswer] = field(
-        default_factory=dict[tuple[str, str], ForwardedAnswer]
+    lies: dict[tuple[str, str], ForwardedResponse] = field(
+        default_factory=dict[tuple[str, str], ForwardedResponse]
     )
     seen: list[Seen] = field(default_factory=list[Seen])
     timeouts: list[float] = field(default_factory=list[float])
@@ -81,7 +81,7 @@ class NearChildren:
         project_id: str,
         user_id: str,
         timeout_s: float,
-    ) -> ForwardedAnswer:
+    ) -> ForwardedResponse:
         """Ask the zone's API, logged in with the parent's account."""
         net = self._net
         net.timeouts.append(timeout_s)
@@ -100,7 +100,7 @@ class NearChildren:
             got = await client.request(
                 asked.method, asked.path, headers=headers, content=asked.body
             )
-        return ForwardedAnswer(got.status_code, dict(got.headers), got.content)
+        return ForwardedResponse(got.status_code, dict(got.headers), got.content)
 
 
 class NearAsking(AskingChildren):

@@ -8,7 +8,7 @@ import pytest
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.write import Put, Unit
-from berth.ports.virt import Report
+from berth.ports.virt import HostReport
 from berth.services.fleet.allocation_ratios import Ratios, RatioSettings
 from berth.testing.builders import make_host, make_provider, make_uuid
 from tests.unit.services.wiring import Desk, Fleet, open_desk
@@ -16,11 +16,11 @@ from tests.unit.services.wiring import Desk, Fleet, open_desk
 KEY = "cpu_allocation_ratio"
 
 
-def report_of(number: int, own: dict[str, float] | None = None, ratio: float = 2.0) -> Report:
+def report_of(number: int, own: dict[str, float] | None = None, ratio: float = 2.0) -> HostReport:
     """Return what the agent of `host-N` reports: 10 CPUs, and its own ratios."""
     inventories = {VCPU: Inventory(10, allocation_ratio=ratio), MEMORY_MB: Inventory(1000)}
     host = replace(make_host(number), allocation_ratios=own or {})
-    return Report(host, replace(make_provider(number), inventories=inventories))
+    return HostReport(host, replace(make_provider(number), inventories=inventories))
 
 
 async def ratio(desk: Desk, number: int = 1, name: str = VCPU) -> tuple[float, str]:

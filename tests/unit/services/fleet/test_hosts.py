@@ -12,7 +12,7 @@ from berth.domain.errors import ConflictError, NotFoundError
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import VCPU, Inventory
 from berth.domain.ledger.write import Put, Unit
-from berth.ports.virt import Report
+from berth.ports.virt import HostReport
 from berth.testing.builders import (
     make_aggregate,
     make_host,
@@ -25,9 +25,9 @@ from berth.testing.builders import (
 from tests.unit.services.wiring import Desk, Fleet, open_desk
 
 
-def report_of(number: int) -> Report:
+def report_of(number: int) -> HostReport:
     """Return what the agent of `host-N` reports."""
-    return Report(make_host(number), make_provider(number))
+    return HostReport(make_host(number), make_provider(number))
 
 
 async def service_of(desk: Desk, number: int = 1) -> Service:
@@ -58,7 +58,7 @@ async def test_registering_again_keeps_what_an_operator_has_set() -> None:
     before = await desk.hosts.set_service("host-1", disabled=True, disabled_reason="broken")
     await desk.clock.sleep(30)
     bigger = replace(make_provider(1), inventories={VCPU: Inventory(64)})
-    await desk.hosts.register([Report(make_host(1), bigger)])
+    await desk.hosts.register([HostReport(make_host(1), bigger)])
     after = await service_of(desk)
     assert after == replace(before, last_seen_s=desk.clock.now_s())
     assert (await desk.hosts.get("host-1")).inventories[VCPU].total == 64
@@ -76,7 +76,9 @@ async def test_two_nodes_of_one_host_share_a_service() -> None:
     """One service host may manage many nodes."""
     desk = await open_desk(Fleet(hosts=0))
     nodes = [replace(make_host(n), name="host", node=f"node-{n}") for n in (1, 2)]
-    await desk.hosts.register([Report(node, make_provider(n)) for n, node in enumerate(nodes, 1)])
+    await desk.hosts.register(
+        [HostReport(node, make_provider(n)) for n, node in enumerate(nodes, 1)]
+    )
     assert [service.host for service in await desk.hosts.services()] == ["host"]
     assert [view.host.node for view in await desk.hosts.all()] == ["node-1", "node-2"]
     assert (await desk.hosts.get("host")).host.node == "node-1"

@@ -13,7 +13,7 @@ from berth.domain.inventory.allocation import Allocation, Claim
 from berth.domain.inventory.provider import Provider, child_uuid
 from berth.domain.inventory.resources import VCPU, Inventory
 from berth.domain.ledger.write import Free, Put, Take
-from berth.ports.virt import ChildReport, Report
+from berth.ports.virt import ChildReport, HostReport
 from berth.services.providers.provider_trees import CHILDREN_MAX, children_of
 from berth.testing.builders import make_host, make_provider, make_uuid
 from berth.testing.trees import GPU_MILLI
@@ -24,9 +24,9 @@ GPU = ChildReport("GPU 0", {GPU_MILLI: Inventory(1000)}, frozenset({"CUSTOM_A100
 PART = ChildReport("slice", {"CUSTOM_SLICE": Inventory(2)}, parent="GPU 0")
 
 
-def report(*children: ChildReport, number: int = 1) -> Report:
+def report(*children: ChildReport, number: int = 1) -> HostReport:
     """Return what `host-N` reports, with these parts."""
-    return Report(make_host(number), make_provider(number), children)
+    return HostReport(make_host(number), make_provider(number), children)
 
 
 async def names(desk: Desk) -> list[str]:
@@ -152,7 +152,7 @@ async def test_nodes_of_one_service_host_have_parts_of_their_own() -> None:
     desk = await open_desk(Fleet(hosts=0))
     nodes = [replace(make_host(n), name="host", node=f"node-{n}") for n in (1, 2, 3, 4)]
     await desk.hosts.register(
-        [Report(node, make_provider(n), (GPU,)) for n, node in enumerate(nodes, 1)]
+        [HostReport(node, make_provider(n), (GPU,)) for n, node in enumerate(nodes, 1)]
     )
     assert [len(view.children) for view in await desk.hosts.all()] == [1, 1, 1, 1]
 

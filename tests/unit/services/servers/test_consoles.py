@@ -8,7 +8,7 @@ from berth.adapters.bus.local import LocalBus
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.domain.errors import DriverError, InstanceStateError, UnavailableError
 from berth.lab.kernel import VirtualClock
-from berth.ports.virt import Verb
+from berth.ports.virt import DriverFeature
 from berth.services.servers.consoles import read_console, serve_console
 from berth.testing.builders import make_instance
 from tests.unit.services.wiring import Told
@@ -16,7 +16,7 @@ from tests.unit.services.wiring import Told
 VM = make_instance(1, host="host-1")
 
 
-async def open_bus(*, lacks: frozenset[Verb] = frozenset(), boots: int = 3) -> LocalBus:
+async def open_bus(*, lacks: frozenset[DriverFeature] = frozenset(), boots: int = 3) -> LocalBus:
     """Make a bus with the agent of `host-1`, whose guest was started some times."""
     bus = LocalBus(Told())
     driver = FakeDriver(FakeHost("host-1", lacks=lacks), VirtualClock())
@@ -51,6 +51,6 @@ async def test_an_agent_that_is_not_there_is_unavailable() -> None:
 async def test_what_the_driver_cannot_do_is_told() -> None:
     """It may have no consoles, or no such guest."""
     with pytest.raises(DriverError):
-        await read_console(await open_bus(lacks=frozenset({Verb.CONSOLE})), VM, None)
+        await read_console(await open_bus(lacks=frozenset({DriverFeature.CONSOLE})), VM, None)
     with pytest.raises(DriverError):
         await read_console(await open_bus(boots=0), VM, None)

@@ -11,9 +11,9 @@ from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError
 from berth.ports.clock import Clock
-from berth.ports.virt import Guest, GuestEvent, Leftover, Power, Report, Verb
+from berth.ports.virt import DriverFeature, Guest, GuestEvent, HostReport, OrphanFiles, Power
 
-_ALL = frozenset(Verb)
+_ALL = frozenset(DriverFeature)
 _WAITS = "waits for a live migration"
 _NETWORK: Final = FakeNetwork()
 _LIVE = (Power.RUNNING, Power.PAUSED)
@@ -41,11 +41,11 @@ class FakeDriver:
         self.machine = machine or FakeMachine(fake.name)
 
     @property
-    def verbs(self) -> frozenset[Verb]:
+    def verbs(self) -> frozenset[DriverFeature]:
         """All but what the settings say that it lacks."""
         return _ALL - self._fake.lacks
 
-    async def report(self) -> Report:
+    async def report(self) -> HostReport:
         """Return the host that the settings describe; its uuid depends on its name alone."""
         return report_of(self._fake)
 
@@ -100,28 +100,28 @@ class FakeDriver:
 
     async def reset(self, instance_uuid: str) -> None:
         """Start a guest over."""
-        await self._begin(Verb.RESET, instance_uuid, Power.RUNNING)
+        await self._begin(DriverFeature.RESET, instance_uuid, Power.RUNNING)
         self.machine.start(instance_uuid)
 
     async def pause(self, instance_uuid: str) -> None:
         """Let a guest stand still."""
-        await self._begin(Verb.PAUSE, instance_uuid, *_LIVE)
+        await self._begin(DriverFeature.PAUSE, instance_uuid, *_LIVE)
         self._set(instance_uuid, Power.PAUSED)
 
     async def unpause(self, instance_uuid: str) -> None:
         """Let a guest go on."""
-        await self._begin(Verb.PAUSE, instance_uuid, *_LIVE, act="unpause")
+        await self._begin(DriverFeature.PAUSE, instance_uuid, *_LIVE, act="unpause")
         self._set(instance_uuid, Power.RUNNING)
 
     async def suspend(self, instance_uuid: str) -> None:
         """Keep a guest's memory, so that `resume` lets it go on."""
-        await self._begin(Verb.SUSPEND, instance_uuid, *_LIVE, Power.SUSPENDED)
+        await self._begin(DriverFeature.SUSPEND, instance_uuid, *_LIVE, Power.SUSPENDED)
         self._set(instance_uuid, Power.SUSPENDED)
 
     async def resume(self, instance_uuid: str) -> None:
         """Let a suspended guest go on."""
         states = (Power.RUNNING, Power.SUSPENDED)
-        await self._begin(Verb.SUSPEND, instance_uuid, *states, act="resume")
+        await self._begin(DriverFeature.SUSPEND, instance_uuid, *states, act="resume")
         self._set(instance_uuid, Power.RUNNING)
 
     async def destroy(self, instance_uuid: str) -> None:
@@ -138,13 +138,13 @@ class FakeDriver:
         await self._act("resize")
         guest = self._guest(instance.uuid)
         guest.wanted, guest.offered = instance.flavor, False
-        if guest.power not in (*_LIVE, Power.SUSPENDED) or Verb.RESIZE_LIVE in self.verbs:
+        if guest.power not in (*_LIVE, Power.SUSPENDED) or DriverFeature.RESIZE_LIVE in self.verbs:
             guest.flavor = instance.flavor
         return guest.flavor == instance.flavor
 
     async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
         """Return a line for each start, as the stub guest writes it."""
-        guest = await self._begin(Verb.CONSOLE, instance_uuid)
+        guest = await self._begin(DriverFeature.CONSOLE, instance_uuid)
         line = (
             f"BERTH-GUEST ready uuid={instance_uuid} "
             f"cpus={guest.flavor.vcpus:04x} mib={guest.flavor.memory_mb:08x}\r\n"
@@ -154,7 +154,7 @@ class FakeDriver:
 
     async def take_in(self, instance: Instance) -> str:
         """Make a guest that waits."""
-        self._check(Verb.LIVE_MIGRATION)
+        self._check(DriverFeature.LIVE_MIGRATION)
         try:
             await self._act("take_in")
         except DriverError as error:
@@ -169,7 +169,7 @@ class FakeDriver:
     async def hand_over(self, instance_uuid: str, address: str) -> None:
         """Move a guest to the machine with that address."""
         try:
-            self._check(Verb.LIVE_MIGRATION)
+            self._check(DriverFeature.LIVE_MIGRATION)
             guest = self._guest(instance_uuid, *_LIVE)
             await self._travel(instance_uuid)
             await self._act("hand_over", delays=False)
@@ -191,14 +191,16 @@ class FakeDriver:
 
     async def offer_disks(self, instance_uuid: str) -> str:
         """Let others have what is on the disks."""
-        guest = await self._begin(Verb.DISKS, instance_uuid, Power.STOPPED, act="offer_disks")
+        guest = await self._begin(
+            DriverFeature.DISKS, instance_uuid, Power.STOPPED, act="offer_disks"
+        )
         guest.offered = True
         return self._show("disks", instance_uuid)
 
     async def fetch_disks(self, instance: Instance, address: str) -> None:
         """Make a guest with the disks of another, or with stored ones."""
         try:
-            self._check(Verb.DISKS)
+            self._check(DriverFeature.DISKS)
             await self._act("fetch_disks")
         except DriverError as error:
             raise BuildError(str(error)) from error
@@ -215,7 +217,9 @@ class FakeDriver:
 
     async def store_disks(self, instance_uuid: str) -> str:
         """Keep what is on the disks where all fake machines find it."""
-        guest = await self._begin(Verb.DISKS, instance_uuid, Power.STOPPED, act="store_disks")
+        guest = await self._begin(
+            DriverFeature.DISKS, instance_uuid, Power.STOPPED, act="store_disks"
+        )
         address = f"{_STORED}{instance_uuid}"
         self._network.stored[address] = guest.disk
         if self.machine.stored is None:
@@ -228,14 +232,14 @@ class FakeDriver:
         await self._act("drop_stored")
         self._network.stored.pop(address, None)
 
-    async def leftovers(self) -> Sequence[Leftover]:
+    async def leftovers(self) -> Sequence[OrphanFiles]:
         """Return the files that a test has made, and what was stored from here and is there."""
         files, stored = self.machine.files or {}, self.machine.stored or {}
-        found = [Leftover(uuid, at_s) for uuid, at_s in sorted(files.items())]
+        found = [OrphanFiles(uuid, at_s) for uuid, at_s in sorted(files.items())]
         for uuid, at_s in sorted(stored.items()):
             address = f"{_STORED}{uuid}"
             if address in self._network.stored:
-                found.append(Leftover(uuid, at_s, address=address))
+                found.append(OrphanFiles(uuid, at_s, address=address))
             else:
                 del stored[uuid]
         return found
@@ -257,7 +261,7 @@ class FakeDriver:
             self.machine.set_power(instance_uuid, power)
 
     async def _begin(
-        self, verb: Verb, instance_uuid: str, *powers: Power, act: str = ""
+        self, verb: DriverFeature, instance_uuid: str, *powers: Power, act: str = ""
     ) -> FakeGuest:
         """Check that a guest may be asked for something, before and after it takes its time."""
         self._check(verb)
@@ -265,7 +269,7 @@ class FakeDriver:
         await self._act(act or verb)
         return self._guest(instance_uuid, *powers)
 
-    def _check(self, verb: Verb) -> None:
+    def _check(self, verb: DriverFeature) -> None:
         if verb not in self.verbs:
             raise DriverError(f"the driver of {self._fake.name} cannot do {verb}")
 

@@ -10,7 +10,7 @@ from berth.domain.hardware.numa import NumaCell
 from berth.domain.hardware.pci import PciPool
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.ports.virt import ChildReport, Report, Verb
+from berth.ports.virt import ChildReport, DriverFeature, HostReport
 
 _NAMESPACE = uuid.UUID("0d7a2a50-3b0e-5d3c-8f6b-0c2e6a1b9e77")
 
@@ -63,10 +63,10 @@ class FakeHost:
     spawn_s: float = 0.0
     fails: bool = False
     faults: Faults = _NO_FAULTS
-    lacks: frozenset[Verb] = frozenset()
+    lacks: frozenset[DriverFeature] = frozenset()
 
 
-def report_of(fake: FakeHost) -> Report:
+def report_of(fake: FakeHost) -> HostReport:
     """Return the host that the settings describe; its uuid depends on its name alone."""
     host_uuid = str(uuid.uuid5(_NAMESPACE, fake.name))
     host = Host(
@@ -87,4 +87,4 @@ def report_of(fake: FakeHost) -> Report:
         for name, total in fake.totals.items()
     }
     provider = Provider(uuid=host_uuid, name=fake.name, inventories=inventories, traits=fake.traits)
-    return Report(host, provider, fake.children)
+    return HostReport(host, provider, fake.children)

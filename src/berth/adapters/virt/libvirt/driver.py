@@ -15,11 +15,11 @@ from berth.adapters.virt.guest_events import Hints
 from berth.adapters.virt.guest_folder import folders_without, tail, writing
 from berth.adapters.virt.images import Images
 from berth.adapters.virt.inventory import Stock, report_of
-from berth.adapters.virt.libvirt import binding, hardware, inventory, states
+from berth.adapters.virt.libvirt import binding, hardware, states
 from berth.adapters.virt.libvirt.builder import Builder
 from berth.adapters.virt.libvirt.connection import Connection
 from berth.adapters.virt.libvirt.guest_registry import Roster, Seen
-from berth.adapters.virt.libvirt.host import LibvirtHost
+from berth.adapters.virt.libvirt.host import LibvirtHost, hypervisor_of
 from berth.adapters.virt.libvirt.migration import Move, abort
 from berth.adapters.virt.libvirt.power_off import cut_off, press
 from berth.adapters.virt.libvirt.record import Record
@@ -27,11 +27,11 @@ from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
 from berth.ports.clock import Clock
-from berth.ports.virt import Guest, GuestEvent, Leftover, Power, Report, Verb
+from berth.ports.virt import DriverFeature, Guest, GuestEvent, HostReport, OrphanFiles, Power
 
 _T = TypeVar("_T")
 _LIVE = (Power.RUNNING, Power.PAUSED)
-_VERBS = frozenset(Verb) - {Verb.RESIZE_LIVE}
+_VERBS = frozenset(DriverFeature) - {DriverFeature.RESIZE_LIVE}
 _changed = msgspec.structs.replace
 
 
@@ -71,15 +71,15 @@ class LibvirtDriver:
         await self._connection.close()
 
     @property
-    def verbs(self) -> frozenset[Verb]:
+    def verbs(self) -> frozenset[DriverFeature]:
         """All but changing the size of a running guest."""
         return _VERBS
 
-    async def report(self) -> Report:
+    async def report(self) -> HostReport:
         """Return what the machine has, and what libvirt says of it."""
         accelerator = await self._builder.accelerator()
         hypervisor = await self._connection.call(
-            lambda connect: inventory.hypervisor_of(connect, self._host, accelerator)
+            lambda connect: hypervisor_of(connect, self._host, accelerator)
         )
         guests = len(await self._roster.seen())
         return await asyncio.to_thread(report_of, self._host.name, self._stock, hypervisor, guests)
@@ -274,7 +274,7 @@ class LibvirtDriver:
         """Delete stored disks."""
         await self._storage.drop(address)
 
-    async def leftovers(self) -> Sequence[Leftover]:
+    async def leftovers(self) -> Sequence[OrphanFiles]:
         """Return folders that libvirt knows no guest of, and what was stored."""
         known = {one.uuid for one in await self._roster.seen()}
         found = await asyncio.to_thread(folders_without, self._host.state_dir, known)

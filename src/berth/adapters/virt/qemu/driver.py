@@ -22,10 +22,10 @@ from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
 from berth.ports.clock import Clock
-from berth.ports.virt import Guest, GuestEvent, Leftover, Power, Report, Verb
+from berth.ports.virt import DriverFeature, Guest, GuestEvent, HostReport, OrphanFiles, Power
 
 _LIVE = (Power.RUNNING, Power.PAUSED)
-_VERBS = frozenset(Verb) - {Verb.RESIZE_LIVE}
+_VERBS = frozenset(DriverFeature) - {DriverFeature.RESIZE_LIVE}
 
 
 class QemuDriver:
@@ -69,11 +69,11 @@ class QemuDriver:
         await self._roster.close()
 
     @property
-    def verbs(self) -> frozenset[Verb]:
+    def verbs(self) -> frozenset[DriverFeature]:
         """All but changing the size of a running guest."""
         return _VERBS
 
-    async def report(self) -> Report:
+    async def report(self) -> HostReport:
         """Return what the machine has."""
         guests = len(await self._roster.machines())
         hypervisor = await self._builder.hypervisor()
@@ -251,7 +251,7 @@ class QemuDriver:
         """Delete stored disks."""
         await self._storage.drop(address)
 
-    async def leftovers(self) -> Sequence[Leftover]:
+    async def leftovers(self) -> Sequence[OrphanFiles]:
         """Return folders without a record of a guest or a process, and what was stored."""
         known = {machine.spec.uuid for machine in await self._roster.machines()}
         running = await self._roster.orphans()

@@ -26,7 +26,7 @@ from berth.domain.zones.zone_orders import (
     SelectOrder,
 )
 from berth.ports.clock import Clock
-from berth.ports.zones import ForwardedAnswer, ForwardedRequest, ForwardsToZones
+from berth.ports.zones import ForwardedRequest, ForwardedResponse, ZoneForwarder
 from berth.services.zoning.messages.message_parts import RequestMessage
 from berth.services.zoning.messages.server_messages import ServerMessage
 from berth.services.zoning.messages.zone_messages import (
@@ -85,7 +85,7 @@ class AskingChildren:
         clock: tells the time.
     """
 
-    def __init__(self, forwards: ForwardsToZones, clock: Clock) -> None:
+    def __init__(self, forwards: ZoneForwarder, clock: Clock) -> None:
         self._forwards = forwards
         self._clock = clock
         self._latest: tuple[Request, RequestMessage] | None = None
@@ -194,7 +194,7 @@ def _post(path: str, message: object, answer_bytes: int) -> ForwardedRequest:
     return ForwardedRequest("POST", path, _JSON, body, _ANSWER_BYTES + answer_bytes)
 
 
-def _good(zone: Zone, answer: ForwardedAnswer) -> ForwardedAnswer:
+def _good(zone: Zone, answer: ForwardedResponse) -> ForwardedResponse:
     """Return an answer that is no refusal.
 
     Raises:
@@ -206,7 +206,7 @@ def _good(zone: Zone, answer: ForwardedAnswer) -> ForwardedAnswer:
     return answer
 
 
-def _read(zone: Zone, answer: ForwardedAnswer, kind: type[T]) -> T:
+def _read(zone: Zone, answer: ForwardedResponse, kind: type[T]) -> T:
     """Read an answer into a type; what it has besides is left out.
 
     Raises:

@@ -19,7 +19,7 @@ from berth.domain.zones.zone_orders import (
     UnusedOffers,
     Withdrawal,
 )
-from berth.ports.zones import ForwardedAnswer, ForwardedRequest, NotAskedError
+from berth.ports.zones import ForwardedRequest, ForwardedResponse, NotAskedError
 from berth.services.zoning.messages.child_client import AskingChildren
 from berth.services.zoning.messages.zone_messages import (
     BuildMessage,
@@ -61,7 +61,7 @@ class Line:
 
     def __init__(self, answer: object, status: int = 200) -> None:
         body = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
-        self._answer = ForwardedAnswer(status, {"content-type": "application/json"}, body)
+        self._answer = ForwardedResponse(status, {"content-type": "application/json"}, body)
         self.asked: list[tuple[Zone, ForwardedRequest, tuple[str, str, float]]] = []
 
     async def forward(
@@ -72,7 +72,7 @@ class Line:
         project_id: str,
         user_id: str,
         timeout_s: float,
-    ) -> ForwardedAnswer:
+    ) -> ForwardedResponse:
         """Answer."""
         self.asked.append((zone, asked, (project_id, user_id, timeout_s)))
         return self._answer

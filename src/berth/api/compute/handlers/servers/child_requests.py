@@ -14,7 +14,7 @@ from berth.api.root_url import root_url
 from berth.api.routing import Call
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zones.zone import Zone
-from berth.ports.zones import ForwardedAnswer, ForwardedRequest
+from berth.ports.zones import ForwardedRequest, ForwardedResponse
 from berth.services.crypto.base64url import url_text_of
 from berth.services.zoning.messages.message_parts import read_marks
 
@@ -62,7 +62,7 @@ async def ask_child(
     tenant: tuple[str, str],
     within_s: float,
     marks: Sequence[bytes] = (),
-) -> ForwardedAnswer:
+) -> ForwardedResponse:
     """Ask a child in the name of a tenant, in the version of the API that was negotiated here.
 
     One that is disabled is asked, too: it has servers from before, and their owners keep them.
@@ -104,7 +104,7 @@ async def ask_child(
     return answer
 
 
-def read_answer(call: Call, zone: Zone, answer: ForwardedAnswer) -> Json:
+def read_answer(call: Call, zone: Zone, answer: ForwardedResponse) -> Json:
     """Return the object that a child has answered, with links that lead here.
 
     Raises:

@@ -29,7 +29,7 @@ from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError,
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Remove
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
-from berth.ports.zones import ForwardedAnswer, ForwardedRequest, NotAskedError
+from berth.ports.zones import ForwardedRequest, ForwardedResponse, NotAskedError
 from berth.services.providers.guarded_saves import save
 from berth.services.zoning.delegation.release import withdrawn_ms
 
@@ -128,7 +128,7 @@ async def _forward(call: Call, errand: RemoteInstance) -> Answer:
 
 async def _ask_counted(
     call: Call, zone: Zone, errand: RemoteInstance, body: bytes, flavor: Flavor | None
-) -> ForwardedAnswer:
+) -> ForwardedResponse:
     """Have a server resized, or a resize ended, that counts for the larger size from before that.
 
     It does so still when the child's answer is lost, or when what it has begun fails there, until
@@ -157,7 +157,7 @@ async def _ask_counted(
     return answer
 
 
-async def _ask(call: Call, zone: Zone, errand: RemoteInstance, body: bytes) -> ForwardedAnswer:
+async def _ask(call: Call, zone: Zone, errand: RemoteInstance, body: bytes) -> ForwardedResponse:
     is_owner = call.identity.project_id == errand.project_id
     user_id = call.identity.user_id if is_owner else errand.user_id
     try:
@@ -183,7 +183,7 @@ async def _count_anew(call: Call, errand: RemoteInstance) -> None:
         await _parts(call).counting.count_no_more(errand)
 
 
-def _success(call: Call, zone: Zone, errand: RemoteInstance, answer: ForwardedAnswer) -> Answer:
+def _success(call: Call, zone: Zone, errand: RemoteInstance, answer: ForwardedResponse) -> Answer:
     """Return a child's answer when it is about the server that was asked for."""
     uuid = errand.instance_uuid
     is_view = call.operation.path == _SERVER and _method(call) in _SHOWING
@@ -258,7 +258,7 @@ def _path(call: Call) -> str:
     return f"{path}?{query}" if query else path
 
 
-def _message(answer: ForwardedAnswer) -> str:
+def _message(answer: ForwardedResponse) -> str:
     """Return what a child says of a refusal."""
     try:
         faults = decode(answer.body, dict[str, Json])

@@ -27,7 +27,7 @@ from berth.api.routing import Call
 from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
 from berth.ports.ledger import InstanceQuery
-from berth.ports.zones import ForwardedAnswer, ForwardedRequest
+from berth.ports.zones import ForwardedRequest, ForwardedResponse
 
 MISSING: Final = b"x-berth-zones-missing"
 """Names the children whose servers are missing in a list, or some of whose are."""
@@ -206,7 +206,7 @@ class _ChildPage(NamedTuple):
 
 
 def _read(
-    call: Call, below: Below, zone: Zone, answer: ForwardedAnswer, asked: _Asked
+    call: Call, below: Below, zone: Zone, answer: ForwardedResponse, asked: _Asked
 ) -> _ChildPage:
     """Believe of a child's answer what this zone has sent there, for that project, each once.
 
