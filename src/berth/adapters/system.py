@@ -16,6 +16,9 @@ _VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 """The digit that says what kind of uuid it is keeps two of its bits."""
 _BLOCK_BYTES = 4096
 _CAUSE_MAX = 300
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+"""Parameters of glibc's `mallopt`."""
 
 
 class SystemClock:
@@ -81,11 +84,14 @@ class LogTelemetry:
             self._log.error(name, error=str(error), exc_info=error, **fields)
 
 
-_M_TRIM_THRESHOLD = -1
+class NoMetrics:
+    """Keeps nothing; see the port `Metrics`."""
 
+    def add(self, measure: Measure, labels: tuple[str, ...] = (), amount: float = 1.0) -> None:
+        """See `Metrics.add`."""
 
-_M_MMAP_THRESHOLD = -3
-"""Parameters of glibc's `mallopt`."""
+    def observe(self, measure: Measure, value: float, labels: tuple[str, ...] = ()) -> None:
+        """See `Metrics.observe`."""
 
 
 def keep_freed_memory() -> None:
@@ -112,13 +118,3 @@ def spare_the_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
-
-
-class NoMetrics:
-    """Keeps nothing; see the port `Metrics`."""
-
-    def add(self, measure: Measure, labels: tuple[str, ...] = (), amount: float = 1.0) -> None:
-        """See `Metrics.add`."""
-
-    def observe(self, measure: Measure, value: float, labels: tuple[str, ...] = ()) -> None:
-        """See `Metrics.observe`."""

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from berth.adapters.zones import addresses, connections, open_children
+from berth.adapters.zones import connections, open_children
 from berth.adapters.zones.connections import CONNECTIONS_MAX
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zones.zone import Zone
@@ -129,7 +129,7 @@ async def test_a_name_is_looked_up_once_for_all_who_wait(monkeypatch: pytest.Mon
 
     async with both(always(answer_of())) as (children, server, _):
         zone = Zone(1, "west", f"http://west.invalid:{server.port}")
-        monkeypatch.setattr(addresses, "look_up", look)
+        monkeypatch.setattr(connections, "look_up", look)
         for _ in range(3):
             with pytest.raises(NotAskedError, match="no answer"):
                 await ask(children, zone, timeout_s=0.05)
@@ -148,7 +148,7 @@ async def test_all_addresses_of_a_name_are_tried(monkeypatch: pytest.MonkeyPatch
         numbers = ("127.0.0.7", "127.0.0.1")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 0)) for one in numbers]
 
-    monkeypatch.setattr(addresses, "look_up", look)
+    monkeypatch.setattr(connections, "look_up", look)
     async with both(always(answer_of())) as (children, server, _):
         zone = Zone(1, "west", f"http://west.invalid:{server.port}")
         assert (await ask(children, zone)).status == 200

@@ -22,6 +22,71 @@ R = TypeVar("R")
 VERSION: Final = 1
 
 
+class Failure(msgspec.Struct, array_like=True):
+    """An error: the names of its types, the nearest first, what it says, and its fields."""
+
+    types: tuple[str, ...]
+    message: str
+    fields: msgspec.Raw
+
+
+def failure_of(error: BerthError) -> Failure:
+    """Return the document of an error; a type that is not known elsewhere is told as its base."""
+    types = tuple(kind.__name__ for kind in type(error).__mro__ if kind in _KINDS)
+    fields = {name: getattr(error, name) for name in _FORMS[types[0]].names}
+    return Failure(types, str(error), msgspec.Raw(_ENCODER.encode(fields)))
+
+
+def error_of(failure: Failure) -> BerthError:
+    """Return the error of a document, with its fields, of the nearest type that is known here.
+
+    Where the fields cannot be read it is a plain BerthError, which still tells what was said.
+    """
+    form = _FORMS[next((name for name in failure.types if name in _FORMS), "BerthError")]
+    try:
+        fields = msgspec.structs.asdict(form.decoder.decode(failure.fields))
+    except (msgspec.MsgspecError, BerthError, RecursionError):
+        return BerthError(failure.message)
+    error: BerthError = form.kind.__new__(form.kind)
+    # Its own `__init__` would make the message anew, of what may be other words by then.
+    BerthError.__init__(error, failure.message)
+    vars(error).update(fields)
+    return error
+
+
+class _Form(NamedTuple):
+    """A type of error, and its fields with a decoder for them."""
+
+    kind: type[BerthError]
+    names: tuple[str, ...]
+    decoder: msgspec.msgpack.Decoder[msgspec.Struct]
+
+
+def _form_of(kind: type[BerthError]) -> _Form:
+    """Find the fields of a type: what its `__init__` takes and keeps under the same name."""
+    init: object = getattr_static(kind, "__init__")
+    hints: dict[str, Any] = {}
+    if isinstance(init, FunctionType):
+        kept = init.__code__.co_names
+        hints = {name: hint for name, hint in get_type_hints(init).items() if name in kept}
+    struct = msgspec.defstruct(kind.__name__, [*hints.items()])
+    return _Form(kind, tuple(hints), msgspec.msgpack.Decoder(struct))
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+_KINDS: Final = frozenset(
+    kind
+    for kind in (*vars(errors).values(), BuildError, NoValidHostError, QuotaExceededError)
+    if isinstance(kind, type) and issubclass(kind, BerthError)
+)
+"""The types that every process knows."""
+
+
+_FORMS: Final = {kind.__name__: _form_of(kind) for kind in _KINDS}
+
+
 class Letter(msgspec.Struct, array_like=True):
     """A command on its way. `server` is None when it is for nobody in particular."""
 
@@ -169,71 +234,6 @@ class Wire:
             return decoder.decode(body)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
             raise UnavailableError(f"a message cannot be read: {error}") from error
-
-
-class Failure(msgspec.Struct, array_like=True):
-    """An error: the names of its types, the nearest first, what it says, and its fields."""
-
-    types: tuple[str, ...]
-    message: str
-    fields: msgspec.Raw
-
-
-def failure_of(error: BerthError) -> Failure:
-    """Return the document of an error; a type that is not known elsewhere is told as its base."""
-    types = tuple(kind.__name__ for kind in type(error).__mro__ if kind in _KINDS)
-    fields = {name: getattr(error, name) for name in _FORMS[types[0]].names}
-    return Failure(types, str(error), msgspec.Raw(_ENCODER.encode(fields)))
-
-
-def error_of(failure: Failure) -> BerthError:
-    """Return the error of a document, with its fields, of the nearest type that is known here.
-
-    Where the fields cannot be read it is a plain BerthError, which still tells what was said.
-    """
-    form = _FORMS[next((name for name in failure.types if name in _FORMS), "BerthError")]
-    try:
-        fields = msgspec.structs.asdict(form.decoder.decode(failure.fields))
-    except (msgspec.MsgspecError, BerthError, RecursionError):
-        return BerthError(failure.message)
-    error: BerthError = form.kind.__new__(form.kind)
-    # Its own `__init__` would make the message anew, of what may be other words by then.
-    BerthError.__init__(error, failure.message)
-    vars(error).update(fields)
-    return error
-
-
-class _Form(NamedTuple):
-    """A type of error, and its fields with a decoder for them."""
-
-    kind: type[BerthError]
-    names: tuple[str, ...]
-    decoder: msgspec.msgpack.Decoder[msgspec.Struct]
-
-
-def _form_of(kind: type[BerthError]) -> _Form:
-    """Find the fields of a type: what its `__init__` takes and keeps under the same name."""
-    init: object = getattr_static(kind, "__init__")
-    hints: dict[str, Any] = {}
-    if isinstance(init, FunctionType):
-        kept = init.__code__.co_names
-        hints = {name: hint for name, hint in get_type_hints(init).items() if name in kept}
-    struct = msgspec.defstruct(kind.__name__, [*hints.items()])
-    return _Form(kind, tuple(hints), msgspec.msgpack.Decoder(struct))
-
-
-_ENCODER: Final = msgspec.msgpack.Encoder()
-
-
-_KINDS: Final = frozenset(
-    kind
-    for kind in (*vars(errors).values(), BuildError, NoValidHostError, QuotaExceededError)
-    if isinstance(kind, type) and issubclass(kind, BerthError)
-)
-"""The types that every process knows."""
-
-
-_FORMS: Final = {kind.__name__: _form_of(kind) for kind in _KINDS}
 
 
 class NotificationBody(msgspec.Struct, frozen=True):

@@ -15,6 +15,27 @@ ROOT = "root"
 _DISKS = (ROOT, disks.EPHEMERAL, disks.SWAP)
 
 
+class Size(msgspec.Struct, frozen=True):
+    """How large a guest is."""
+
+    vcpus: int
+    memory_mb: int
+    root_gb: int = 0
+    ephemeral_gb: int = 0
+    swap_mb: int = 0
+
+    @classmethod
+    def of(cls, flavor: Flavor) -> "Size":
+        """Return the size that a flavor asks for."""
+        return cls(
+            max(1, flavor.vcpus),
+            max(1, flavor.memory_mb),
+            flavor.root_gb,
+            flavor.ephemeral_gb,
+            flavor.swap_mb,
+        )
+
+
 async def make_disks(
     folder: GuestFolder, image: ImageFile, size: Size, *, is_blank: bool
 ) -> tuple[str, ...]:
@@ -83,24 +104,3 @@ async def _fit(path: Path, size_bytes: int, *, is_here: bool, keeps: bool) -> No
         await disks.make_blank(path, size_bytes)
     else:
         await disks.grow(path, size_bytes)
-
-
-class Size(msgspec.Struct, frozen=True):
-    """How large a guest is."""
-
-    vcpus: int
-    memory_mb: int
-    root_gb: int = 0
-    ephemeral_gb: int = 0
-    swap_mb: int = 0
-
-    @classmethod
-    def of(cls, flavor: Flavor) -> "Size":
-        """Return the size that a flavor asks for."""
-        return cls(
-            max(1, flavor.vcpus),
-            max(1, flavor.memory_mb),
-            flavor.root_gb,
-            flavor.ephemeral_gb,
-            flavor.swap_mb,
-        )

@@ -16,10 +16,65 @@ CONNECTIONS_MAX: Final = 64
 """Connections to one zone; who comes when all are in use waits for one."""
 _SEEN_BYTES_MAX: Final = 64 * 1024
 """How much may wait to be sent below TLS where nobody can see it."""
+KEPT_S: Final = 10.0
+"""Seconds for which a name is not looked up again."""
 
 
 class ClosedError(Exception):
     """This process ends, and connects to nobody any more."""
+
+
+class Addresses:
+    """The addresses of one host.
+
+    Args:
+        host: name or address.
+    """
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._found: Sequence[str] = (host,) if _is_address(host) else ()
+        self._until_s = float("inf") if self._found else 0.0
+        self._looking: asyncio.Task[Sequence[str]] | None = None
+
+    async def all(self) -> Sequence[str]:
+        """Return the addresses, those to try first before others.
+
+        Raises:
+            OSError: the host has none.
+            UnicodeError: no name server could be asked for its name.
+        """
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._until_s:
+            return self._found
+        if self._looking is None:
+            self._looking = loop.create_task(self._look())
+            self._looking.add_done_callback(self._end)
+        # Whoever stops waiting leaves the look-up to others.
+        return await asyncio.shield(self._looking)
+
+    async def _look(self) -> Sequence[str]:
+        found = await look_up(self._host)
+        return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+
+    def _end(self, done: "asyncio.Task[Sequence[str]]") -> None:
+        self._looking = None
+        if not done.cancelled() and done.exception() is None:
+            self._found = done.result()
+            self._until_s = done.get_loop().time() + KEPT_S
+
+
+async def look_up(host: str) -> Sequence[tuple[int, int, int, str, tuple[object, ...]]]:
+    """Ask for the addresses of a host, as `getaddrinfo` does."""
+    return await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 class Connection(asyncio.Protocol):
@@ -249,60 +304,3 @@ class Connections:
         for connection in (*self._resting, *self._used):
             connection.close()
         self._resting.clear()
-
-
-KEPT_S: Final = 10.0
-"""Seconds for which a name is not looked up again."""
-
-
-class Addresses:
-    """The addresses of one host.
-
-    Args:
-        host: name or address.
-    """
-
-    def __init__(self, host: str) -> None:
-        self._host = host
-        self._found: Sequence[str] = (host,) if _is_address(host) else ()
-        self._until_s = float("inf") if self._found else 0.0
-        self._looking: asyncio.Task[Sequence[str]] | None = None
-
-    async def all(self) -> Sequence[str]:
-        """Return the addresses, those to try first before others.
-
-        Raises:
-            OSError: the host has none.
-            UnicodeError: no name server could be asked for its name.
-        """
-        loop = asyncio.get_running_loop()
-        if loop.time() < self._until_s:
-            return self._found
-        if self._looking is None:
-            self._looking = loop.create_task(self._look())
-            self._looking.add_done_callback(self._end)
-        # Whoever stops waiting leaves the look-up to others.
-        return await asyncio.shield(self._looking)
-
-    async def _look(self) -> Sequence[str]:
-        found = await look_up(self._host)
-        return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
-
-    def _end(self, done: "asyncio.Task[Sequence[str]]") -> None:
-        self._looking = None
-        if not done.cancelled() and done.exception() is None:
-            self._found = done.result()
-            self._until_s = done.get_loop().time() + KEPT_S
-
-
-async def look_up(host: str) -> Sequence[tuple[int, int, int, str, tuple[object, ...]]]:
-    """Ask for the addresses of a host, as `getaddrinfo` does."""
-    return await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True

@@ -9,7 +9,7 @@ import pytest
 from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.libvirt.binding import Connect
 from berth.adapters.virt.libvirt.domain_xml import domain_xml
-from berth.adapters.virt.libvirt.hardware import free
+from berth.adapters.virt.libvirt.hardware import free_devices
 from berth.adapters.virt.machine_facts import Linux
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.hardware.assignment import Assignment, DeviceShare
@@ -66,15 +66,15 @@ def asked(linux: Linux, count: int) -> Assignment:
 def test_free_devices_are_given(linux: Linux) -> None:
     """Those of the pool that no other guest has, first ones first."""
     connect = cast("Connect", Listing(Described(ADDRESSES[0]), Described()))
-    assert free(connect, asked(linux, 2), linux) == ADDRESSES[1:]
-    assert free(connect, None, linux) == ()
-    assert free(connect, Assignment(), linux) == ()
+    assert free_devices(connect, asked(linux, 2), linux) == ADDRESSES[1:]
+    assert free_devices(connect, None, linux) == ()
+    assert free_devices(connect, Assignment(), linux) == ()
 
 
 def test_two_shares_of_a_pool_have_no_device_in_common(linux: Linux) -> None:
     """As two aliases may ask for."""
     (share,) = asked(linux, 1).devices
-    found = free(cast("Connect", Listing()), Assignment(devices=(share, share)), linux)
+    found = free_devices(cast("Connect", Listing()), Assignment(devices=(share, share)), linux)
     assert found == ADDRESSES[:2]
 
 
@@ -82,5 +82,5 @@ def test_a_pool_that_has_too_few_is_an_error(linux: Linux) -> None:
     """It says how many there are."""
     connect = cast("Connect", Listing(Described(*ADDRESSES[:2])))
     with pytest.raises(BuildError, match="has 1 devices left here, and 2 are wanted") as raised:
-        free(connect, asked(linux, 2), linux)
+        free_devices(connect, asked(linux, 2), linux)
     assert raised.value.cause is FailureCause.CLAIM

@@ -26,6 +26,26 @@ _PAUSE_FIRST_S = 0.1
 _PAUSE_MAX_S = 5.0
 
 
+@contextmanager
+def broken_not_cancelled() -> Generator[None]:
+    """Tell a wait that the library has given up from one whose task is cancelled.
+
+    When a connection breaks the library cancels the futures that wait for the broker, and not
+    always with the reason. Whoever waits would then seem to have been cancelled itself, which ends
+    tasks without a word.
+
+    Raises:
+        ConnectionError: the connection broke.
+    """
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise ConnectionError("the connection to the broker broke") from error
+
+
 class Session:
     """One life of the connection. It ends as a whole when any part of it breaks."""
 
@@ -189,23 +209,3 @@ def _inner(channel: AbstractChannel) -> Channel:
 
 def _words_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:300]
-
-
-@contextmanager
-def broken_not_cancelled() -> Generator[None]:
-    """Tell a wait that the library has given up from one whose task is cancelled.
-
-    When a connection breaks the library cancels the futures that wait for the broker, and not
-    always with the reason. Whoever waits would then seem to have been cancelled itself, which ends
-    tasks without a word.
-
-    Raises:
-        ConnectionError: the connection broke.
-    """
-    try:
-        yield
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise ConnectionError("the connection to the broker broke") from error

@@ -13,6 +13,13 @@ from aiormq.exceptions import AMQPError, ChannelNotFoundEntity
 from berth.adapters.bus.rabbitmq.connection import Session, broken_not_cancelled
 from berth.domain.errors import UnavailableError
 
+INTERVAL_S = 1.0
+"""How old what is known may be."""
+_ANSWER_S = 5.0
+"""A broker that takes longer is away. Heartbeats tell that, too, but after half a minute."""
+_FORGET_S = 10.0
+"""How long a queue without servers is looked at after the last call."""
+
 
 @dataclass(slots=True)
 class Call:
@@ -63,18 +70,6 @@ class Calls:
     def queues(self) -> set[str]:
         """The shared queues that somebody waits for."""
         return {call.queue for call in self._calls.values() if call.queue is not None}
-
-
-INTERVAL_S = 1.0
-"""How old what is known may be."""
-
-
-_ANSWER_S = 5.0
-"""A broker that takes longer is away. Heartbeats tell that, too, but after half a minute."""
-
-
-_FORGET_S = 10.0
-"""How long a queue without servers is looked at after the last call."""
 
 
 class Watch:

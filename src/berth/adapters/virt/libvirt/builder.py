@@ -9,12 +9,17 @@ from berth.adapters.virt import guest_disks, nbd_export
 from berth.adapters.virt.accelerator import Accelerator, accelerator_of
 from berth.adapters.virt.guest_disks import Size
 from berth.adapters.virt.images import ImageFile, ImageFormat, Images, image_of
-from berth.adapters.virt.libvirt import devices, migration
+from berth.adapters.virt.libvirt import migration
 from berth.adapters.virt.libvirt.binding import Connect, Domain
 from berth.adapters.virt.libvirt.connection import Connection
 from berth.adapters.virt.libvirt.domain_xml import domain_xml
 from berth.adapters.virt.libvirt.guest_registry import Roster, Seen
-from berth.adapters.virt.libvirt.hardware import Floating, check_hardware, floating_for
+from berth.adapters.virt.libvirt.hardware import (
+    Floating,
+    check_hardware,
+    floating_for,
+    free_devices,
+)
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import Record
 from berth.domain.compute.build_failure import BuildError, FailureCause
@@ -89,7 +94,7 @@ class Builder:
         # Until it is described nobody sees which devices a guest has.
         async with self._choosing:
             chosen = await self._connection.call(
-                lambda connect: devices.free(connect, instance.assignment)
+                lambda connect: free_devices(connect, instance.assignment)
             )
             made = _changed(made, devices=chosen)
             await self._define(made, image)

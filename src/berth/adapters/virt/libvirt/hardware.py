@@ -14,6 +14,22 @@ from berth.domain.errors import DriverError
 from berth.domain.hardware.assignment import Assignment, CellShare
 
 _KB_PER_MB = 1024
+_PARTS = ("domain", "bus", "slot")
+
+
+@dataclass(frozen=True, slots=True)
+class Floating:
+    """CPUs of the host for those CPUs of guests that are pinned to none.
+
+    Guests run `everywhere` where they have no cell, and the parts of them that are in a cell of
+    the host on what `of_cells` has under its number. Where nothing is said libvirt chooses.
+    """
+
+    everywhere: frozenset[int] = frozenset()
+    of_cells: Mapping[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
+
+
+ANYWHERE: Final = Floating()
 
 
 def hardware_of(record: Record, floating: Floating) -> Iterator[ET.Element]:
@@ -22,6 +38,25 @@ def hardware_of(record: Record, floating: Floating) -> Iterator[ET.Element]:
         yield from _cells(record, floating)
     for address in record.devices:
         yield _device(address)
+
+
+def floating_for(record: Record, dedicated: frozenset[int], linux: Linux | None = None) -> Floating:
+    """Return where the CPUs of a guest float.
+
+    Args:
+        record: of the guest.
+        dedicated: the host's CPUs that guests get for themselves.
+        linux: the machine; this one unless it is given.
+    """
+    if not dedicated and not record.cells:
+        return ANYWHERE
+    linux = linux or Linux()
+    online = linux.cpu().online
+    cells = linux.numa_cells(dedicated) if record.cells else ()
+    return Floating(
+        online - dedicated if dedicated else frozenset(),
+        {cell.cell_id: cell.cpuset & online for cell in cells},
+    )
 
 
 def check_hardware(instance: Instance) -> tuple[CellShare, ...]:
@@ -70,6 +105,47 @@ def check_movable(instance: Instance) -> None:
     if assignment is not None and (assignment.numa or assignment.devices):
         reason = f"instance {instance.uuid} has NUMA cells or PCI devices of its host; move it cold"
         raise BuildError(reason, blames_host=False)
+
+
+def free_devices(
+    connect: Connect, assignment: Assignment | None, linux: Linux | None = None
+) -> tuple[str, ...]:
+    """Return the addresses of devices for a guest, which no other guest here has.
+
+    Raises:
+        BuildError: a pool has fewer than the guest was given.
+    """
+    shares = () if assignment is None else assignment.devices
+    if not shares:
+        return ()
+    taken = devices_of(
+        domain.XMLDesc(XML_INACTIVE if domain.isPersistent() else 0)
+        for domain in connect.listAllDomains()
+    )
+    found: list[str] = []
+    for share in shares:
+        there = (linux or Linux()).pci_addresses(share.pool)
+        left = [one for one in there if one not in taken and one not in found]
+        if len(left) < share.count:
+            raise BuildError(
+                f"pool {share.pool} has {len(left)} devices left here,"
+                f" and {share.count} are wanted",
+                cause=FailureCause.CLAIM,
+            )
+        found += left[: share.count]
+    return tuple(found)
+
+
+def devices_of(descriptions: Iterable[str]) -> Collection[str]:
+    """Return the addresses of the devices that guests have, by their descriptions."""
+    found: set[str] = set()
+    for text in descriptions:
+        domain = ET.fromstring(text)  # noqa: S314 - libvirt wrote it
+        for where in domain.iterfind("devices/hostdev[@type='pci']/source/address"):
+            widths = zip(_PARTS, (4, 2, 2), strict=True)
+            parts = [f"{int(where.get(name, '0'), 16):0{width}x}" for name, width in widths]
+            found.add(f"{':'.join(parts)}.{int(where.get('function', '0'), 16):x}")
+    return found
 
 
 def guest_cpus(cells: tuple[CellShare, ...]) -> list[list[int]]:
@@ -145,84 +221,6 @@ def _device(address: str) -> ET.Element:
     return device
 
 
-@dataclass(frozen=True, slots=True)
-class Floating:
-    """CPUs of the host for those CPUs of guests that are pinned to none.
-
-    Guests run `everywhere` where they have no cell, and the parts of them that are in a cell of
-    the host on what `of_cells` has under its number. Where nothing is said libvirt chooses.
-    """
-
-    everywhere: frozenset[int] = frozenset()
-    of_cells: Mapping[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
-
-
-ANYWHERE: Final = Floating()
-
-
-def floating_for(record: Record, dedicated: frozenset[int], linux: Linux | None = None) -> Floating:
-    """Return where the CPUs of a guest float.
-
-    Args:
-        record: of the guest.
-        dedicated: the host's CPUs that guests get for themselves.
-        linux: the machine; this one unless it is given.
-    """
-    if not dedicated and not record.cells:
-        return ANYWHERE
-    linux = linux or Linux()
-    online = linux.cpu().online
-    cells = linux.numa_cells(dedicated) if record.cells else ()
-    return Floating(
-        online - dedicated if dedicated else frozenset(),
-        {cell.cell_id: cell.cpuset & online for cell in cells},
-    )
-
-
 def listed(numbers: Iterable[int]) -> str:
     """Return numbers of CPUs or cells as libvirt reads them."""
     return ",".join(str(number) for number in sorted(set(numbers)))
-
-
-_PARTS = ("domain", "bus", "slot")
-
-
-def free(
-    connect: Connect, assignment: Assignment | None, linux: Linux | None = None
-) -> tuple[str, ...]:
-    """Return the addresses of devices for a guest, which no other guest here has.
-
-    Raises:
-        BuildError: a pool has fewer than the guest was given.
-    """
-    shares = () if assignment is None else assignment.devices
-    if not shares:
-        return ()
-    taken = devices_of(
-        domain.XMLDesc(XML_INACTIVE if domain.isPersistent() else 0)
-        for domain in connect.listAllDomains()
-    )
-    found: list[str] = []
-    for share in shares:
-        there = (linux or Linux()).pci_addresses(share.pool)
-        left = [one for one in there if one not in taken and one not in found]
-        if len(left) < share.count:
-            raise BuildError(
-                f"pool {share.pool} has {len(left)} devices left here,"
-                f" and {share.count} are wanted",
-                cause=FailureCause.CLAIM,
-            )
-        found += left[: share.count]
-    return tuple(found)
-
-
-def devices_of(descriptions: Iterable[str]) -> Collection[str]:
-    """Return the addresses of the devices that guests have, by their descriptions."""
-    found: set[str] = set()
-    for text in descriptions:
-        domain = ET.fromstring(text)  # noqa: S314 - libvirt wrote it
-        for where in domain.iterfind("devices/hostdev[@type='pci']/source/address"):
-            widths = zip(_PARTS, (4, 2, 2), strict=True)
-            parts = [f"{int(where.get(name, '0'), 16):0{width}x}" for name, width in widths]
-            found.add(f"{':'.join(parts)}.{int(where.get('function', '0'), 16):x}")
-    return found

@@ -8,6 +8,9 @@ from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.inventory import Hypervisor
 from berth.adapters.virt.libvirt.binding import Connect
 
+_ARCH = "x86_64"
+_HOST_MODELS = ("", "host")
+
 
 @dataclass(frozen=True, slots=True)
 class LibvirtHost:
@@ -35,12 +38,6 @@ class LibvirtHost:
     dedicated_cpus: frozenset[int] = frozenset()
     calls_max: int = 8
     """Most calls to libvirtd at once, without the long ones: moves, and the power button."""
-
-
-_ARCH = "x86_64"
-
-
-_HOST_MODELS = ("", "host")
 
 
 def hypervisor_of(connect: Connect, host: LibvirtHost, accelerator: Accelerator) -> Hypervisor:
