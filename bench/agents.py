@@ -28,7 +28,7 @@ from bench.fleet import FLAVOR
 from bench.placement.database import fresh_database
 from bench.schedulers import NoBrokerError, broker_url
 from bench.service import Service, running
-from berth.adapters.bus.rabbitmq import Broker, Line, RabbitBus
+from berth.adapters.bus.rabbitmq import BrokerConnection, RabbitBroker, RabbitBus
 from berth.adapters.ledger import migrate, open_ledger
 from berth.adapters.system import LogTelemetry
 from berth.domain.compute.decision import Verdict
@@ -86,7 +86,9 @@ def measure_agents(cases: AgentCases) -> Iterator[AgentTimes]:
     with ExitStack() as stack:
         database = stack.enter_context(fresh_database())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="berth-bench-")))
-        broker = Broker(broker_url(), prefix=f"berth_bench_{os.getpid()}_{secrets.token_hex(4)}")
+        broker = RabbitBroker(
+            broker_url(), prefix=f"berth_bench_{os.getpid()}_{secrets.token_hex(4)}"
+        )
         asyncio.run(_prepare(database.url, broker))
         shared = {
             "BERTH_LEDGER_URL": database.url,
@@ -114,7 +116,7 @@ def measure_agents(cases: AgentCases) -> Iterator[AgentTimes]:
                 yield _window(service, load, source, cases)
 
 
-async def _prepare(url: str, broker: Broker) -> None:
+async def _prepare(url: str, broker: RabbitBroker) -> None:
     await migrate(url)
     async with _bus(broker):
         pass
@@ -161,7 +163,7 @@ def _window(service: Service, load: "_Load", source: str, cases: AgentCases) -> 
 class _Load:
     """Creates and deletes instances, as API processes would."""
 
-    def __init__(self, url: str, broker: Broker, cases: AgentCases) -> None:
+    def __init__(self, url: str, broker: RabbitBroker, cases: AgentCases) -> None:
         self._url = url
         self._broker = broker
         self._cases = cases
@@ -250,8 +252,8 @@ class _Load:
 
 
 @asynccontextmanager
-async def _bus(broker: Broker) -> AsyncIterator[RabbitBus]:
-    line = Line(broker, LogTelemetry("bench"), Random(0))
+async def _bus(broker: RabbitBroker) -> AsyncIterator[RabbitBus]:
+    line = BrokerConnection(broker, LogTelemetry("bench"), Random(0))
     bus = RabbitBus(line, secrets.token_hex(4))
     task = asyncio.create_task(line.run())
     try:

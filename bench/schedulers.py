@@ -27,7 +27,7 @@ from bench.errors import BenchError
 from bench.fleet import FLAVOR, host_uuid
 from bench.placement.database import fresh_database
 from bench.service import Service, running
-from berth.adapters.bus.rabbitmq import Broker, Line, RabbitBus
+from berth.adapters.bus.rabbitmq import BrokerConnection, RabbitBroker, RabbitBus
 from berth.adapters.ledger import open_ledger
 from berth.adapters.system import LogTelemetry
 from berth.domain.compute.decision import Decision, Verdict
@@ -124,7 +124,9 @@ def _measure(cases: SchedulerCases, contention: str, hosts: int, count: int) -> 
     with ExitStack() as stack:
         database = stack.enter_context(fresh_database())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="berth-bench-")))
-        broker = Broker(broker_url(), prefix=f"berth_bench_{os.getpid()}_{secrets.token_hex(4)}")
+        broker = RabbitBroker(
+            broker_url(), prefix=f"berth_bench_{os.getpid()}_{secrets.token_hex(4)}"
+        )
         is_hot = contention == "hot"
         policy = folder / "policy.toml"
         multiplier = -1.0 if is_hot else 1.0
@@ -184,7 +186,7 @@ async def _fill(url: str, hosts: int, instances: int) -> None:
 
 
 @contextmanager
-def _scheduler(log: Path, ledger: str, broker: Broker, policy: Path) -> Iterator[Service]:
+def _scheduler(log: Path, ledger: str, broker: RabbitBroker, policy: Path) -> Iterator[Service]:
     """Run a scheduler, and wait until it is ready."""
     service = Service("127.0.0.1", free_port(), 0)
     settings = {
@@ -207,7 +209,7 @@ class _Load:
     seconds: float
 
 
-async def _load(broker: Broker, orders: int, in_flight: int) -> _Load:
+async def _load(broker: RabbitBroker, orders: int, in_flight: int) -> _Load:
     """Have orders placed, so many at once, as API processes would."""
     waiting = iter([_order(f"req-{number}") for number in range(orders)])
     decisions: list[Decision] = []
@@ -227,8 +229,8 @@ async def _load(broker: Broker, orders: int, in_flight: int) -> _Load:
 
 
 @asynccontextmanager
-async def _bus(broker: Broker) -> AsyncIterator[RabbitBus]:
-    line = Line(broker, LogTelemetry("bench"), Random(0))
+async def _bus(broker: RabbitBroker) -> AsyncIterator[RabbitBus]:
+    line = BrokerConnection(broker, LogTelemetry("bench"), Random(0))
     bus = RabbitBus(line, secrets.token_hex(4))
     task = asyncio.create_task(line.run())
     try:

@@ -13,7 +13,7 @@ import pytest
 from _pytest.nodeid import coerce_node_id
 from hypothesis import HealthCheck, settings
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.scheduling.engine.kernel import kernel, using
 from tests.rabbit import own_broker, remove
 
@@ -96,14 +96,14 @@ def engine(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def virtual_host() -> Iterator[Broker]:
+def virtual_host() -> Iterator[RabbitBroker]:
     """Make a virtual host of a RabbitMQ server, one for each worker, and remove it at the end."""
     with own_broker() as made:
         yield made
 
 
 @pytest.fixture
-def broker(virtual_host: Broker) -> Iterator[Broker]:
+def broker(virtual_host: RabbitBroker) -> Iterator[RabbitBroker]:
     """Exchanges and queues of a test's own there."""
     broker = replace(virtual_host, prefix=f"{virtual_host.prefix}_{secrets.token_hex(4)}")
     yield broker

@@ -13,14 +13,14 @@ import aio_pika
 import pytest
 from yarl import URL
 
-from berth.adapters.bus.rabbitmq import Broker, Line, RabbitBus
+from berth.adapters.bus.rabbitmq import BrokerConnection, RabbitBroker, RabbitBus
 from berth.ports.telemetry import Telemetry
 
 _URL = "amqp://guest:guest@127.0.0.1:5672/"
 _UP_S = 30.0
 
 
-async def remove(broker: Broker) -> None:
+async def remove(broker: RabbitBroker) -> None:
     """Remove the exchanges of a prefix; its queues go by themselves."""
     connection = await aio_pika.connect(broker.url)
     channel = await connection.channel()
@@ -30,7 +30,7 @@ async def remove(broker: Broker) -> None:
 
 
 @contextmanager
-def own_broker() -> Generator[Broker]:
+def own_broker() -> Generator[RabbitBroker]:
     """Make a virtual host and remove it at the end; or names of its own on the one there is.
 
     The server is that of `BERTH_TEST_RABBITMQ_URL`. Without one the test is skipped. A virtual
@@ -41,29 +41,29 @@ def own_broker() -> Generator[Broker]:
     try:
         asyncio.run(_look(url))
     except (OSError, TimeoutError, aio_pika.exceptions.AMQPError) as error:
-        shown = Broker(url).shown
+        shown = RabbitBroker(url).shown
         pytest.skip(f"no RabbitMQ server at {shown}: {type(error).__name__}")
     if not _is_here(url) or not _ctl("add_vhost", name):
-        yield Broker(url, prefix=name)
+        yield RabbitBroker(url, prefix=name)
         return
     try:
         _ctl("set_permissions", "-p", name, URL(url).user or "guest", ".*", ".*", ".*")
-        yield Broker(str(URL(url).with_path(f"/{name}")))
+        yield RabbitBroker(str(URL(url).with_path(f"/{name}")))
     finally:
         _ctl("delete_vhost", name)
 
 
 @asynccontextmanager
-async def riding(broker: Broker, telemetry: Telemetry) -> AsyncGenerator[RabbitBus]:
+async def riding(broker: RabbitBroker, telemetry: Telemetry) -> AsyncGenerator[RabbitBus]:
     """Run a bus on a line of its own."""
-    line = Line(broker, telemetry, Random())
+    line = BrokerConnection(broker, telemetry, Random())
     bus = RabbitBus(line, secrets.token_hex(4))
     async with running(line):
         yield bus
 
 
 @asynccontextmanager
-async def running(line: Line) -> AsyncGenerator[None]:
+async def running(line: BrokerConnection) -> AsyncGenerator[None]:
     """Run a line until the body ends, and wait for its connection first."""
     task = asyncio.create_task(line.run())
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from berth.adapters.system import SystemClock
-from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
+from berth.adapters.virt.fake import DriverFaults, FakeDriver, FakeHost, FakeMachine, FakeNetwork
 from berth.ports.virt import DriverFeature, Power
 from berth.testing.driver_conformance.rig import HERE
 
@@ -20,7 +20,7 @@ class FakeRig:
         self.network = FakeNetwork()
         self._delay_s: dict[str, float] = {}
         self._hosts = [
-            FakeHost(one.name, spawn_s=spawn_s, lacks=lacks, faults=Faults(self._delay_s))
+            FakeHost(one.name, spawn_s=spawn_s, lacks=lacks, faults=DriverFaults(self._delay_s))
             for one in self.machines
         ]
 

@@ -16,12 +16,12 @@ from berth.adapters.system import SystemClock
 from berth.adapters.virt import processes
 from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.guest_folder import GuestFolder
-from berth.adapters.virt.inventory import Stock
+from berth.adapters.virt.inventory import InventorySettings
 from berth.adapters.virt.libvirt import binding
 from berth.adapters.virt.libvirt.domain_xml import NAME_PREFIX, name_of
 from berth.adapters.virt.libvirt.driver import LibvirtDriver
 from berth.adapters.virt.libvirt.host import LibvirtHost
-from berth.adapters.virt.processes import Process
+from berth.adapters.virt.processes import HostProcess
 from berth.testing.driver_conformance.rig import HERE, THERE, eventually
 from berth.testing.private_libvirt import PrivateLibvirt, lacking, private_libvirt
 from tests.conformance.qemu_rig import STUB, read_byte, require_qemu, stub_image, write_byte
@@ -74,7 +74,7 @@ class LibvirtRig:
             for host, daemon in enumerate(daemons)
         ]
         self._drivers: dict[int, LibvirtDriver] = {}
-        self._stalled: list[Process] = []
+        self._stalled: list[HostProcess] = []
         self._stalling: asyncio.Task[None] | None = None
 
     async def open(self, host: int = HERE) -> LibvirtDriver:
@@ -82,7 +82,7 @@ class LibvirtRig:
         if (old := self._drivers.pop(host, None)) is not None:
             await old.close()
         one = self.hosts[host]
-        driver = LibvirtDriver(one, self.images, SystemClock(), Stock(one.state_dir))
+        driver = LibvirtDriver(one, self.images, SystemClock(), InventorySettings(one.state_dir))
         self._drivers[host] = driver
         return driver
 
@@ -174,19 +174,19 @@ class LibvirtRig:
             await driver.close()
         self._drivers.clear()
 
-    def process(self, instance_uuid: str, host: int = HERE) -> Process:
+    def process(self, instance_uuid: str, host: int = HERE) -> HostProcess:
         """Return the QEMU process of a guest."""
         pid_file = self.daemons[host].folder / f"run/qemu/{name_of(instance_uuid)}.pid"
         pid = int(pid_file.read_text())
         found = processes.find(lambda words: words[0] if instance_uuid in words else None)
         (process,) = [
-            Process(pid, one.started_ticks) for one in found.values() if one.pid == pid
+            HostProcess(pid, one.started_ticks) for one in found.values() if one.pid == pid
         ] or [self._started(pid)]
         return process
 
-    def _started(self, pid: int) -> Process:
+    def _started(self, pid: int) -> HostProcess:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return Process(pid, int(fields[19]))
+        return HostProcess(pid, int(fields[19]))
 
     def _arrives(self, pid_file: Path) -> bool:
         """Tell whether a guest's memory has begun to come in."""

@@ -16,12 +16,12 @@ from berth.adapters.system import SystemClock
 from berth.adapters.virt import processes
 from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.images import ImageFile, ImageFormat
-from berth.adapters.virt.inventory import Stock
-from berth.adapters.virt.processes import Process
+from berth.adapters.virt.inventory import InventorySettings
+from berth.adapters.virt.processes import HostProcess
 from berth.adapters.virt.qemu.command_line import QemuHost, guest_of
 from berth.adapters.virt.qemu.driver import QemuDriver
 from berth.adapters.virt.qemu.qmp import Qmp
-from berth.adapters.virt.qemu.spec import Folder
+from berth.adapters.virt.qemu.spec import QemuFolder
 from berth.adapters.virt.stub_guest import stub_firmware
 from berth.ports.virt import Power
 from berth.testing.driver_conformance.rig import HERE, THERE, eventually, powers
@@ -64,14 +64,14 @@ class QemuRig:
             for host in (HERE, THERE)
         ]
         self._drivers: dict[int, QemuDriver] = {}
-        self._stalled: list[Process] = []
+        self._stalled: list[HostProcess] = []
 
     async def open(self, host: int = HERE) -> QemuDriver:
         """See `DriverRig`."""
         if (old := self._drivers.pop(host, None)) is not None:
             await old.close()
         one = self.hosts[host]
-        driver = QemuDriver(one, self.images, SystemClock(), Stock(one.state_dir))
+        driver = QemuDriver(one, self.images, SystemClock(), InventorySettings(one.state_dir))
         self._drivers[host] = driver
         return driver
 
@@ -95,7 +95,7 @@ class QemuRig:
 
     async def deafen(self, instance_uuid: str, host: int = HERE) -> None:
         """See `DriverRig`."""
-        console = Folder(self.hosts[host].state_dir, instance_uuid).console
+        console = QemuFolder(self.hosts[host].state_dir, instance_uuid).console
         before = console.read_text().count("tick")
         await self.type(instance_uuid, "th", host)
 
@@ -146,7 +146,7 @@ class QemuRig:
 
     async def type(self, instance_uuid: str, letters: str, host: int = HERE) -> None:
         """Send letters to the guest's serial console."""
-        folder = Folder(self.hosts[host].state_dir, instance_uuid)
+        folder = QemuFolder(self.hosts[host].state_dir, instance_uuid)
         with socket.socket(socket.AF_UNIX) as line, folder.reaching("serial") as path:
             line.setblocking(False)
             loop = asyncio.get_running_loop()
@@ -154,14 +154,14 @@ class QemuRig:
             await loop.sock_sendall(line, letters.encode())
             await asyncio.sleep(_DEAF_S)  # what QEMU has not taken when this hangs up is lost
 
-    def process(self, instance_uuid: str, host: int = HERE) -> Process:
+    def process(self, instance_uuid: str, host: int = HERE) -> HostProcess:
         """Return the QEMU process of a guest."""
         name = self.hosts[host].name
         return processes.find(lambda words: guest_of(words, name))[instance_uuid]
 
     async def _status(self, instance_uuid: str, host: int) -> object:
         qmp = Qmp(lambda _: None)
-        with Folder(self.hosts[host].state_dir, instance_uuid).reaching("qmp") as path:
+        with QemuFolder(self.hosts[host].state_dir, instance_uuid).reaching("qmp") as path:
             await qmp.connect(path, timeout_s=10)
         try:
             status = await qmp.execute("query-status")
@@ -171,7 +171,7 @@ class QemuRig:
         return status["status"]
 
     def _disk(self, instance_uuid: str, host: int) -> Path:
-        return Folder(self.hosts[host].state_dir, instance_uuid).disk("root")
+        return QemuFolder(self.hosts[host].state_dir, instance_uuid).disk("root")
 
     def _offers(self, words: Sequence[str]) -> str | None:
         text = " ".join(words)

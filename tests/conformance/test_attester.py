@@ -6,7 +6,7 @@ pytest.register_assert_rewrite("berth.testing.attester_conformance")
 
 import httpx  # noqa: E402
 
-from berth.adapters.open_attestation import Access, OpenAttester  # noqa: E402
+from berth.adapters.open_attestation import AttestationAccess, OpenAttester  # noqa: E402
 from berth.adapters.system import SystemClock  # noqa: E402
 from berth.ports.attestation import Attester  # noqa: E402
 from berth.testing.attester_conformance import AttesterConformance  # noqa: E402
@@ -39,7 +39,7 @@ class TestOpenAttester(AttesterConformance):
             return httpx.Response(200, json={"hosts": states})
 
         return OpenAttester(
-            Access("https://attester.example/V1.0"),
+            AttestationAccess("https://attester.example/V1.0"),
             SystemClock(),
             transport=httpx.MockTransport(answer),
         )

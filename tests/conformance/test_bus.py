@@ -6,7 +6,7 @@ from typing import TypeVar
 import pytest
 
 from berth.adapters.bus.local import LocalBus
-from berth.adapters.bus.rabbitmq import Broker, RabbitBus
+from berth.adapters.bus.rabbitmq import RabbitBroker, RabbitBus
 from berth.ports.bus import Bus, Command
 from berth.ports.telemetry import Telemetry
 from berth.testing.bus_conformance import BusConformance
@@ -54,7 +54,7 @@ class TestRabbitBus(BusConformance):
     knows_all_servers = False
 
     @pytest.fixture
-    async def bus(self, broker: Broker) -> AsyncIterator[Bus]:
+    async def bus(self, broker: RabbitBroker) -> AsyncIterator[Bus]:
         """Open a bus."""
         async with riding(broker, _SILENCE) as bus:
             yield bus
@@ -108,7 +108,7 @@ class TestRabbitBusBetweenTwo(BusConformance):
     knows_all_servers = False
 
     @pytest.fixture
-    async def bus(self, broker: Broker) -> AsyncIterator[Bus]:
+    async def bus(self, broker: RabbitBroker) -> AsyncIterator[Bus]:
         """Open two."""
         async with riding(broker, _SILENCE) as near, riding(broker, _SILENCE) as far:
             yield TwoEnds(near, far)

@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 from berth.adapters.virt import processes as found_processes
-from berth.adapters.virt.processes import Process
+from berth.adapters.virt.processes import HostProcess
 from berth.adapters.virt.qemu.command_line import guest_of
-from berth.adapters.virt.qemu.spec import Folder
+from berth.adapters.virt.qemu.spec import QemuFolder
 from berth.adapters.virt.stub_guest import READY, stub_firmware
 from berth.lab.loopback import free_port
 from berth.testing import kernel_guest
@@ -97,7 +97,7 @@ class ComputeHost:
 
     def type(self, uuid: str, text: str) -> None:
         """Write to the console of a guest that the QEMU driver runs."""
-        folder = Folder(self.folder / "guests", uuid)
+        folder = QemuFolder(self.folder / "guests", uuid)
         with socket.socket(socket.AF_UNIX) as line, folder.reaching("serial") as path:
             line.connect(path)
             line.sendall(text.encode())
@@ -113,7 +113,7 @@ class ComputeHost:
         table = Path(f"/proc/{self.running()[uuid].pid}/net/tcp").read_text()
         return any(line.split()[3] == _ESTABLISHED for line in table.splitlines()[1:])
 
-    def running(self) -> dict[str, Process]:
+    def running(self) -> dict[str, HostProcess]:
         """Return the QEMU processes of the host, by the uuids of their guests."""
         if self.keeper is None:
             return found_processes.find(lambda words: guest_of(words, self.name))
@@ -149,14 +149,14 @@ def guest_cloud(folder: Path, *hosts: Mapping[str, Any]) -> Iterator["GuestCloud
         cloud.end()
 
 
-def _guest_process(pid: int) -> tuple[str, Process] | None:
+def _guest_process(pid: int) -> tuple[str, HostProcess] | None:
     """Return a process of a guest with that guest's uuid; None when it is something else."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except FileNotFoundError:
         return None
-    process = Process(pid, int(fields[19]))
+    process = HostProcess(pid, int(fields[19]))
     if _UUID not in words or not process.is_alive():
         return None
     return words[words.index(_UUID) + 1], process

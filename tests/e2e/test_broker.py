@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from yarl import URL
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from tests.e2e.conftest import Part, Processes, Service
 from tests.proxy import Proxy, proxying
 
@@ -31,7 +31,9 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-def settings_file(folder: Path, broker: Broker, url: str, *, notifications: bool = False) -> str:
+def settings_file(
+    folder: Path, broker: RabbitBroker, url: str, *, notifications: bool = False
+) -> str:
     """Write settings with a broker, which is no business of the command line."""
     path = folder / f"berth-{URL(url).port}.toml"
     told = "true" if notifications else "false"
@@ -57,7 +59,7 @@ def used_vcpus(service: Service) -> int:
 
 
 def test_a_create_is_answered_by_a_scheduler_process(
-    processes: Processes, service: Service, broker: Broker, ledger: str, tmp_path: Path
+    processes: Processes, service: Service, broker: RabbitBroker, ledger: str, tmp_path: Path
 ) -> None:
     """When the API answers, the decision is there already; others are told of all of it."""
     config = settings_file(tmp_path, broker, broker.url, notifications=True)
@@ -104,7 +106,7 @@ def test_a_create_is_answered_by_a_scheduler_process(
 
 
 def test_an_all_in_one_process_places_for_others(
-    processes: Processes, service: Service, broker: Broker, ledger: str, tmp_path: Path
+    processes: Processes, service: Service, broker: RabbitBroker, ledger: str, tmp_path: Path
 ) -> None:
     """An API without a scheduler beside it is answered by the one in `berth up`."""
     config = settings_file(tmp_path, broker, broker.url)
@@ -124,7 +126,7 @@ def test_an_all_in_one_process_places_for_others(
 
 
 def test_no_order_is_lost_or_doubled_while_the_broker_comes_and_goes(
-    processes: Processes, service: Service, broker: Broker, ledger: str, tmp_path: Path
+    processes: Processes, service: Service, broker: RabbitBroker, ledger: str, tmp_path: Path
 ) -> None:
     """Each create is accepted, each server becomes active, and each has its room once."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.lab import loopback
 from tests.unit.config.test_deployment import COMMANDS, DEPLOY, SERVICES, UNITS, unit_of
 
@@ -65,7 +65,7 @@ class Machine:
 
     folder: Path
     ledger: str
-    broker: Broker
+    broker: RabbitBroker
     api: str = field(default_factory=_free_address)
     started: list[Started] = field(default_factory=list[Started])
 
@@ -131,7 +131,7 @@ def _wait_for_host(client: httpx.Client) -> None:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, fresh_postgres_url: str, broker: Broker) -> Iterator[Machine]:
+def machine(tmp_path: Path, fresh_postgres_url: str, broker: RabbitBroker) -> Iterator[Machine]:
     """A machine whose processes are ended after the test."""
     machine = Machine(tmp_path, fresh_postgres_url, broker)
     yield machine

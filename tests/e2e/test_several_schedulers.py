@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from tests.e2e.conftest import Part, Processes, Service
 from tests.e2e.test_broker import settings_file, start_api, used_vcpus
 
@@ -22,7 +22,7 @@ _KILLED_AFTER = (10, 25, 40)
 def test_nothing_is_lost_or_doubled_when_schedulers_die(
     processes: Processes,
     service: Service,
-    broker: Broker,
+    broker: RabbitBroker,
     fresh_postgres_url: str,
     tmp_path: Path,
     way: str,

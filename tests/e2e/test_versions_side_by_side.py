@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from tests.e2e.conftest import Part, Processes, Service
 
 PREVIOUS = "518845cb2cd7bcaab3d7a6d4043fa6d9917bfd13"
@@ -146,7 +146,7 @@ def mixed(
         ledger = f"sqlite:///{processes.folder / 'berth.sqlite'}"
         yield Mixed(processes, service, ledger, previous)
         return
-    broker: Broker = request.getfixturevalue("broker")
+    broker: RabbitBroker = request.getfixturevalue("broker")
     config = processes.folder / "berth.toml"
     config.write_text(f'[bus]\nurl = "{broker.url}"\nprefix = "{broker.prefix}"\n')
     url: str = request.getfixturevalue("fresh_postgres_url")

@@ -8,7 +8,7 @@ from random import Random
 
 from berth.adapters.bus.local import LocalBus
 from berth.adapters.system import SystemClock
-from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
+from berth.adapters.virt.fake import DriverFaults, FakeDriver, FakeHost, FakeMachine, FakeNetwork
 from berth.agent.executor import Bench, HostWork
 from berth.agent.executor.alternates import Alternates
 from berth.config.policy_source import PolicySource
@@ -137,7 +137,7 @@ class Race:
             name = f"host-{number}"
             machine = FakeMachine(name)
             process = self.processes[number % len(self.processes)]
-            fake = FakeHost(name, faults=Faults())
+            fake = FakeHost(name, faults=DriverFaults())
             driver = Unlucky(fake, process.clock, machine, network)
             driver.dice = Random(self._seed + number)
             bench = Bench(name, self.ledger, driver, process.clock, alternates=process.alternates)

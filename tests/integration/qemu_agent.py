@@ -11,7 +11,7 @@ from pathlib import Path
 from berth.adapters.system import SystemClock
 from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.images import ImageFile, ImageFormat
-from berth.adapters.virt.inventory import Stock
+from berth.adapters.virt.inventory import InventorySettings
 from berth.adapters.virt.qemu.command_line import QemuHost
 from berth.adapters.virt.qemu.driver import QemuDriver
 from berth.domain.compute.build_failure import BuildError
@@ -62,7 +62,10 @@ async def main(host: str, folder: Path, firmware: Path, seed: int) -> None:
     images = {"stub": ImageFile("stub", firmware, ImageFormat.FIRMWARE)}
     stored = folder.with_name("stored")
     driver = QemuDriver(
-        QemuHost(host, folder, Accelerator.TCG, stored), images, SystemClock(), Stock(folder)
+        QemuHost(host, folder, Accelerator.TCG, stored),
+        images,
+        SystemClock(),
+        InventorySettings(folder),
     )
     dice = random.Random(seed)
     sys.stdout.buffer.write(READY)

@@ -11,14 +11,14 @@ import msgspec
 from aio_pika.abc import AbstractIncomingMessage, AbstractQueue
 from yarl import URL
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from tests.proxy import Proxy
 
 _PATIENCE_S = 20.0
 
 
 @asynccontextmanager
-async def reading(broker: Broker, key: str) -> AsyncIterator[AbstractQueue]:
+async def reading(broker: RabbitBroker, key: str) -> AsyncIterator[AbstractQueue]:
     """Bind a queue to the exchange, which is there before any reader."""
     connection = await aio_pika.connect(broker.url)
     channel = await connection.channel()
@@ -48,7 +48,7 @@ async def take(queue: AbstractQueue, count: int) -> list[dict[str, Any]]:
     return bodies
 
 
-def behind(proxy: Proxy, broker: Broker, scheme: str = "amqp") -> Broker:
+def behind(proxy: Proxy, broker: RabbitBroker, scheme: str = "amqp") -> RabbitBroker:
     """Return the broker as it is reached by a proxy."""
     url = URL(broker.url).with_scheme(scheme).with_host("127.0.0.1").with_port(proxy.port)
     return replace(broker, url=str(url))

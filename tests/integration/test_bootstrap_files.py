@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from berth.adapters.virt.fake import Faults
+from berth.adapters.virt.fake import DriverFaults
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.config.json_lists import fakes_of, read_image_files, read_images
 from berth.config.settings import AgentSettings
@@ -130,5 +130,5 @@ def test_a_fleet_may_have_faults(tmp_path: Path) -> None:
         '[{"name": "a", "lacks": ["pause"], "faults": {"share": {"stop": 0.5}, "seed": 3}}]'
     )
     (fake,) = fakes_of(AgentSettings(fleet=file))
-    assert fake.faults == Faults(share={"stop": 0.5}, seed=3)
+    assert fake.faults == DriverFaults(share={"stop": 0.5}, seed=3)
     assert fake.lacks == {DriverFeature.PAUSE}

@@ -15,9 +15,9 @@ import pytest
 
 from berth.adapters.system import SystemClock
 from berth.adapters.virt.guest_folder import CONSOLE_BYTES_MAX
-from berth.adapters.virt.inventory import Stock
+from berth.adapters.virt.inventory import InventorySettings
 from berth.adapters.virt.libvirt.driver import LibvirtDriver
-from berth.adapters.virt.libvirt.guest_registry import Folder
+from berth.adapters.virt.libvirt.guest_registry import LibvirtFolder
 from berth.adapters.virt.machine_facts import Linux
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.flavor import Image
@@ -69,7 +69,7 @@ def instance() -> Instance:
 def with_host(rig: LibvirtRig, **changes: object) -> LibvirtDriver:
     """Return a driver of the first host with other settings."""
     host = replace(rig.hosts[HERE], **changes)  # type: ignore[arg-type]
-    return LibvirtDriver(host, rig.images, SystemClock(), Stock(host.state_dir))
+    return LibvirtDriver(host, rig.images, SystemClock(), InventorySettings(host.state_dir))
 
 
 async def test_guests_outlive_libvirtd_and_the_agent(
@@ -309,12 +309,12 @@ async def test_a_guest_that_has_moved_is_not_said_to_stay(
     (folder / "backup").mkdir()
     (folder / "backup" / "notes").touch()
 
-    def fail(_: Folder) -> None:
+    def fail(_: LibvirtFolder) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
     for name in ("remove", "begin_end"):
         with monkeypatch.context() as patched:
-            patched.setattr(Folder, name, fail)
+            patched.setattr(LibvirtFolder, name, fail)
             with pytest.raises(UnavailableError, match="has moved"):
                 await driver.hand_over(instance.uuid, address)
     assert await powers(driver) == {}

@@ -16,7 +16,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.lab.loopback import free_port
 
 READY_S = 180.0
@@ -125,7 +125,7 @@ def bus(request: pytest.FixtureRequest) -> dict[str, str]:
     """Settings of what is between processes: the ledger alone, and a broker, too."""
     if request.param == "ledger":
         return {}
-    broker: Broker = request.getfixturevalue("broker")
+    broker: RabbitBroker = request.getfixturevalue("broker")
     return {"BERTH_BUS_URL": broker.url, "BERTH_BUS_PREFIX": broker.prefix}
 
 

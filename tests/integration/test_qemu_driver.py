@@ -15,11 +15,11 @@ from berth.adapters.virt import accelerator
 from berth.adapters.virt.accelerator import Accelerator, accelerator_of, boots
 from berth.adapters.virt.disks import virtual_bytes
 from berth.adapters.virt.images import ImageFile, ImageFormat
-from berth.adapters.virt.inventory import Stock
+from berth.adapters.virt.inventory import InventorySettings
 from berth.adapters.virt.processes import run
 from berth.adapters.virt.qemu import machine
 from berth.adapters.virt.qemu.driver import QemuDriver
-from berth.adapters.virt.qemu.spec import Folder
+from berth.adapters.virt.qemu.spec import QemuFolder
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
@@ -66,7 +66,7 @@ def instance() -> Instance:
 def with_host(rig: QemuRig, **changes: object) -> VirtDriver:
     """Return a driver of the first host with other settings."""
     host = replace(rig.hosts[HERE], **changes)  # type: ignore[arg-type]
-    return QemuDriver(host, rig.images, SystemClock(), Stock(host.state_dir))
+    return QemuDriver(host, rig.images, SystemClock(), InventorySettings(host.state_dir))
 
 
 async def test_a_guest_that_hangs_with_its_process_is_left_alone(
@@ -142,7 +142,7 @@ async def test_what_an_agent_had_half_built_is_cleared_away(
     await driver.spawn(instance)
     await driver.stop(instance.uuid, grace_s=0)
     await rig.close()
-    folder = Folder(rig.hosts[HERE].state_dir, instance.uuid)
+    folder = QemuFolder(rig.hosts[HERE].state_dir, instance.uuid)
     spec = folder.read()
     assert spec is not None
     folder.write(msgspec.structs.replace(spec, is_built=False))
@@ -156,7 +156,7 @@ async def test_the_memory_of_a_suspended_guest_takes_room_no_longer_than_needed(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
     """It goes when the guest goes on, or is stopped."""
-    memory = Folder(rig.hosts[HERE].state_dir, instance.uuid).memory
+    memory = QemuFolder(rig.hosts[HERE].state_dir, instance.uuid).memory
     await start(driver, instance)
     for go_on in (driver.resume(instance.uuid), driver.stop(instance.uuid, grace_s=0)):
         await driver.suspend(instance.uuid)

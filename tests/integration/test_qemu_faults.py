@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from berth.adapters.virt.processes import Process
+from berth.adapters.virt.processes import HostProcess
 from berth.adapters.virt.qemu import machine
 from berth.adapters.virt.qemu.driver import QemuDriver
 from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.qmp import Message, QmpError
-from berth.adapters.virt.qemu.spec import Folder
+from berth.adapters.virt.qemu.spec import QemuFolder
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, UnavailableError
 from berth.ports.virt import Power
@@ -63,7 +63,7 @@ def dies_at(monkeypatch: pytest.MonkeyPatch, *commands: str, waits: bool = False
 
 def memory_of(rig: QemuRig, instance: Instance) -> Path:
     """Return the file of a guest's memory."""
-    return Folder(rig.hosts[HERE].state_dir, instance.uuid).memory
+    return QemuFolder(rig.hosts[HERE].state_dir, instance.uuid).memory
 
 
 async def test_what_an_agent_had_only_begun_to_suspend_goes_on(
@@ -225,13 +225,13 @@ async def test_a_guest_that_has_moved_does_not_stay_for_being_hard_to_clear_away
     there = await rig.open(THERE)
     await start(driver, instance)
     address = await there.take_in(instance)
-    pid, wait = rig.process(instance.uuid).pid, Process.wait
+    pid, wait = rig.process(instance.uuid).pid, HostProcess.wait
 
-    async def never(self: Process, timeout_s: float) -> bool:
+    async def never(self: HostProcess, timeout_s: float) -> bool:
         return self.pid != pid and await wait(self, timeout_s)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Process, "wait", never)
+        patch.setattr(HostProcess, "wait", never)
         with pytest.raises(UnavailableError, match="has moved"):
             await driver.hand_over(instance.uuid, address)
     assert await powers(driver) == {}
@@ -252,7 +252,7 @@ async def test_disks_that_a_larger_flavor_has_are_made_and_move(
     assert await driver.resize(large)
     await driver.spawn(large)
     await driver.hand_over(large.uuid, await there.take_in(large))
-    folder = Folder(rig.hosts[THERE].state_dir, large.uuid)
+    folder = QemuFolder(rig.hosts[THERE].state_dir, large.uuid)
     spec = folder.read()
     assert spec is not None
     assert spec.disks == ("root", "ephemeral", "swap")

@@ -11,7 +11,7 @@ import pytest
 from pamqp.commands import Basic
 from yarl import URL
 
-from berth.adapters.bus.rabbitmq import Broker, Line, RabbitBus
+from berth.adapters.bus.rabbitmq import BrokerConnection, RabbitBroker, RabbitBus
 from berth.domain.errors import BerthError, UnavailableError
 from berth.ports.bus import Command
 from berth.testing.bus_conformance.letters import ASK, Keeping, Letter, Reply, answering
@@ -26,14 +26,14 @@ _STRANGE: Command[list[str], Reply] = Command("post", "ask", list[str], Reply)
 
 
 @pytest.fixture
-async def proxy(broker: Broker) -> AsyncIterator[Proxy]:
+async def proxy(broker: RabbitBroker) -> AsyncIterator[Proxy]:
     """A line to the broker that can be cut."""
     url = URL(broker.url)
     async with proxying(url.host or "", url.port or 5672) as made:
         yield made
 
 
-def behind(proxy: Proxy, broker: Broker) -> Broker:
+def behind(proxy: Proxy, broker: RabbitBroker) -> RabbitBroker:
     """Return the broker as it is reached by a proxy."""
     url = URL(broker.url).with_host("127.0.0.1").with_port(proxy.port)
     return replace(broker, url=str(url))
@@ -49,7 +49,7 @@ async def call_until_answered(bus: RabbitBus, text: str) -> Reply:
                 await asyncio.sleep(0.05)
 
 
-async def test_servers_are_back_after_a_break(broker: Broker, proxy: Proxy) -> None:
+async def test_servers_are_back_after_a_break(broker: RabbitBroker, proxy: Proxy) -> None:
     """Both ends come back by themselves, with all that is served, also while the broker is away."""
     told = Told()
     near = behind(proxy, broker)
@@ -74,7 +74,7 @@ async def test_servers_are_back_after_a_break(broker: Broker, proxy: Proxy) -> N
     assert "broker_connected" in told.events
 
 
-async def test_a_broker_that_says_nothing_is_given_up(broker: Broker, proxy: Proxy) -> None:
+async def test_a_broker_that_says_nothing_is_given_up(broker: RabbitBroker, proxy: Proxy) -> None:
     """Who looks after calls in flight notices, long before heartbeats would tell."""
     told = Told()
     near = behind(proxy, broker)
@@ -92,7 +92,7 @@ async def test_a_broker_that_says_nothing_is_given_up(broker: Broker, proxy: Pro
 
 
 async def test_calls_in_flight_fail_when_the_connection_breaks(
-    broker: Broker, proxy: Proxy
+    broker: RabbitBroker, proxy: Proxy
 ) -> None:
     """At once, with words that say that they may be carried out."""
     gate, begun = asyncio.Event(), asyncio.Event()
@@ -114,7 +114,9 @@ async def test_calls_in_flight_fail_when_the_connection_breaks(
         gate.set()
 
 
-async def test_what_a_server_dies_at_is_given_to_another(broker: Broker, proxy: Proxy) -> None:
+async def test_what_a_server_dies_at_is_given_to_another(
+    broker: RabbitBroker, proxy: Proxy
+) -> None:
     """Its caller never learns of the first."""
     begun, told = asyncio.Event(), Told()
 
@@ -136,7 +138,7 @@ async def test_what_a_server_dies_at_is_given_to_another(broker: Broker, proxy: 
             assert await call == Reply("other x")
 
 
-async def test_nobody_waits_long_for_servers_that_are_gone(broker: Broker) -> None:
+async def test_nobody_waits_long_for_servers_that_are_gone(broker: RabbitBroker) -> None:
     """The queue is still there; callers learn in seconds that nobody serves it, then at once."""
     told = Told()
     async with riding(broker, told) as caller:
@@ -157,7 +159,7 @@ async def test_nobody_waits_long_for_servers_that_are_gone(broker: Broker) -> No
             await until(lambda: caller.serves(ASK))
 
 
-async def test_a_named_server_may_take_its_time(broker: Broker) -> None:
+async def test_a_named_server_may_take_its_time(broker: RabbitBroker) -> None:
     """Nobody gives it up, whatever the length of its name."""
     name = "host-" + "é" * 250
 
@@ -172,7 +174,7 @@ async def test_a_named_server_may_take_its_time(broker: Broker) -> None:
         assert reply == Reply("x")
 
 
-async def test_late_commands_are_dropped(broker: Broker) -> None:
+async def test_late_commands_are_dropped(broker: RabbitBroker) -> None:
     """What waited longer than its caller is carried out by nobody."""
     told, kept = Told(), Keeping()
     async with riding(broker, told) as caller:
@@ -187,11 +189,11 @@ async def test_late_commands_are_dropped(broker: Broker) -> None:
     assert kept.texts == ["first", "last"]
 
 
-async def test_a_server_drops_what_it_gets_too_late(broker: Broker) -> None:
+async def test_a_server_drops_what_it_gets_too_late(broker: RabbitBroker) -> None:
     """Although the broker did not see that it is late."""
     told, kept = Told(), Keeping()
     async with riding(broker, told) as caller:
-        line = Line(broker, told, Random())
+        line = BrokerConnection(broker, told, Random())
         server = RabbitBus(line, secrets.token_hex(4), now_s=lambda: 1e10)
         running = asyncio.create_task(line.run())
         await line.wait_until_up()
@@ -204,7 +206,7 @@ async def test_a_server_drops_what_it_gets_too_late(broker: Broker) -> None:
     assert kept.texts == []
 
 
-async def test_a_queue_that_is_taken_away_is_made_again(broker: Broker) -> None:
+async def test_a_queue_that_is_taken_away_is_made_again(broker: RabbitBroker) -> None:
     """An operator may delete it, or the broker lose it."""
     told = Told()
     async with riding(broker, told) as caller, riding(broker, told) as server:
@@ -216,7 +218,7 @@ async def test_a_queue_that_is_taken_away_is_made_again(broker: Broker) -> None:
         assert await call_until_answered(caller, "y") == Reply("y")
 
 
-async def test_strange_messages_do_no_harm(broker: Broker) -> None:
+async def test_strange_messages_do_no_harm(broker: RabbitBroker) -> None:
     """Rubbish in the queue is dropped, and what a server cannot read is answered."""
     told = Told()
     async with riding(broker, told) as caller, riding(broker, told) as server:
@@ -239,13 +241,13 @@ async def test_strange_messages_do_no_harm(broker: Broker) -> None:
 
 
 async def test_the_password_is_told_nobody(
-    broker: Broker, caplog: pytest.LogCaptureFixture
+    broker: RabbitBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Not in what is shown, nor in failures, nor in what libraries log."""
     wrong = replace(broker, url=str(URL(broker.url).with_password("s3same")))
     caplog.set_level("DEBUG")
     told = Told()
-    line = Line(wrong, told, Random())
+    line = BrokerConnection(wrong, told, Random())
     running = asyncio.create_task(line.run())
     await until(lambda: "broker_unavailable" in told.failed)
     running.cancel()

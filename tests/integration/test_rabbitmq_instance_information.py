@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.adapters.system import SystemClock
 from berth.agent.instance_casts import InstanceTeller
 from berth.domain.compute.instance import Instance, Status
@@ -45,7 +45,7 @@ def _on(desk: Desk, host: str) -> dict[str, str]:
     return {uuid: one.flavor_id for uuid, one in found.items()}
 
 
-async def test_two_schedulers_hear_what_an_agent_casts(broker: Broker) -> None:
+async def test_two_schedulers_hear_what_an_agent_casts(broker: RabbitBroker) -> None:
     """Each has what comes, is resized and goes, from the casts alone; also a scheduler that is new.
 
     What the feed tells of instances is ignored on hosts that report, so it can only be the casts.
@@ -89,7 +89,7 @@ async def test_two_schedulers_hear_what_an_agent_casts(broker: Broker) -> None:
     assert not any(tracker.doubted for _, tracker in (first, second))
 
 
-async def test_a_broken_connection_loses_no_list(broker: Broker) -> None:
+async def test_a_broken_connection_loses_no_list(broker: RabbitBroker) -> None:
     """What changed while nobody could hear is known again after the next sync, or is read."""
     ledger = (await open_desk()).ledger
     desk, tracker = await _open(ledger)

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from yarl import URL
 
-from berth.adapters.bus.rabbitmq import Broker, Line, RabbitNotifier
+from berth.adapters.bus.rabbitmq import BrokerConnection, RabbitBroker, RabbitNotifier
 from berth.ports.bus import CONTEXT, Context, Priority
 from berth.testing.bus_conformance.letters import ASK, Letter, Reply, answering
 from tests.integration.rabbitmq_reading import behind, reading, take
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.rabbitmq
 _PATIENCE_S = 20.0
 
 
-async def test_a_notification_tells_what_happened(broker: Broker) -> None:
+async def test_a_notification_tells_what_happened(broker: RabbitBroker) -> None:
     """By a topic that readers choose, with its cause; a second of the same has the same id."""
-    line = Line(broker, Told(), Random())
+    line = BrokerConnection(broker, Told(), Random())
     notifier = RabbitNotifier(line, "scheduler.rack1", now_s=lambda: 1_700_000_000.5)
     CONTEXT.set(Context("req-1"))
     async with running(line), reading(broker, "instance.#") as queue:
@@ -53,11 +53,11 @@ async def test_a_notification_tells_what_happened(broker: Broker) -> None:
     assert second["message_id"] != first["message_id"]
 
 
-async def test_what_happens_while_the_broker_is_away_is_told_later(broker: Broker) -> None:
+async def test_what_happens_while_the_broker_is_away_is_told_later(broker: RabbitBroker) -> None:
     """In order, once it is back."""
     url = URL(broker.url)
     async with proxying(url.host or "", url.port or 5672) as proxy:
-        line = Line(behind(proxy, broker), Told(), Random())
+        line = BrokerConnection(behind(proxy, broker), Told(), Random())
         notifier = RabbitNotifier(line, "scheduler.rack1")
         async with running(line), reading(broker, "#") as queue:
             proxy.is_closed = True
@@ -70,10 +70,10 @@ async def test_what_happens_while_the_broker_is_away_is_told_later(broker: Broke
     assert [one["payload"]["number"] for one in told] == [*range(200)]
 
 
-async def test_notifications_never_fill_the_memory(broker: Broker) -> None:
+async def test_notifications_never_fill_the_memory(broker: RabbitBroker) -> None:
     """The oldest are dropped, which is told; what cannot be told at all is told, too."""
     told = Told()
-    notifier = RabbitNotifier(Line(broker, told, Random()), "x")
+    notifier = RabbitNotifier(BrokerConnection(broker, told, Random()), "x")
     for number in range(10_005):
         notifier.notify("host.update", {}, key=f"{number}")
     assert told.events == ["notification_dropped"] * 5
@@ -110,7 +110,7 @@ def certificate(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_broker_behind_tls_is_checked(broker: Broker, certificate: Path) -> None:
+async def test_a_broker_behind_tls_is_checked(broker: RabbitBroker, certificate: Path) -> None:
     """With its certificate the bus works; without it there is no connection at all."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate)
@@ -121,7 +121,7 @@ async def test_a_broker_behind_tls_is_checked(broker: Broker, certificate: Path)
             bus.serve(ASK, answering("safe "))
             assert await bus.call(ASK, Letter("x"), timeout_s=5) == Reply("safe x")
         told = Told()
-        line = Line(replace(secure, ca_file=None), told, Random())
+        line = BrokerConnection(replace(secure, ca_file=None), told, Random())
         task = asyncio.create_task(line.run())
         await until(lambda: bool(told.failures))
         task.cancel()

@@ -6,7 +6,12 @@ from random import Random
 import pytest
 from yarl import URL
 
-from berth.adapters.bus.rabbitmq import Broker, Line, OneTeller, RabbitNotifier
+from berth.adapters.bus.rabbitmq import (
+    BrokerConnection,
+    LeaderNotifier,
+    RabbitBroker,
+    RabbitNotifier,
+)
 from tests.integration.rabbitmq_reading import behind, reading, take
 from tests.proxy import proxying
 from tests.rabbit import running, until
@@ -15,13 +20,13 @@ from tests.unit.services.wiring import Told
 pytestmark = pytest.mark.rabbitmq
 
 
-def teller_of(broker: Broker, name: str) -> tuple[Line, OneTeller]:
+def teller_of(broker: RabbitBroker, name: str) -> tuple[BrokerConnection, LeaderNotifier]:
     """Return a process's line, and what tells by it."""
-    line = Line(broker, Told(), Random())
-    return line, OneTeller(RabbitNotifier(line, name), line)
+    line = BrokerConnection(broker, Told(), Random())
+    return line, LeaderNotifier(RabbitNotifier(line, name), line)
 
 
-async def test_one_of_two_tells_and_the_other_takes_over(broker: Broker) -> None:
+async def test_one_of_two_tells_and_the_other_takes_over(broker: RabbitBroker) -> None:
     """Each event is told, and once, but for those around the change, which have the same ids."""
     url = URL(broker.url)
     async with proxying(url.host or "", url.port or 5672) as proxy:
@@ -55,12 +60,12 @@ async def test_one_of_two_tells_and_the_other_takes_over(broker: Broker) -> None
                 assert not first.tells
 
 
-async def test_what_another_has_told_is_not_kept_for_ever(broker: Broker) -> None:
+async def test_what_another_has_told_is_not_kept_for_ever(broker: RabbitBroker) -> None:
     """Who stands by keeps the last minute."""
     now_s = 1_000.0
     line, _ = teller_of(broker, "teller")
-    other_line = Line(broker, Told(), Random())
-    other = OneTeller(RabbitNotifier(other_line, "x"), other_line, now_s=lambda: now_s)
+    other_line = BrokerConnection(broker, Told(), Random())
+    other = LeaderNotifier(RabbitNotifier(other_line, "x"), other_line, now_s=lambda: now_s)
     async with running(line), running(other_line):
         await asyncio.sleep(0.1)
         for _ in range(10):

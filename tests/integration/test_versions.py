@@ -13,7 +13,7 @@ import pytest
 from alembic.config import Config
 from alembic.script import Script, ScriptDirectory
 
-from berth.adapters.bus.message_codec import Wire
+from berth.adapters.bus.message_codec import MessageCodec
 from berth.adapters.ledger import SCHEMA, Schema, migrate, open_ledger, schema_of
 from berth.adapters.ledger.engine.codec import decode_event, encode_event
 from berth.domain.compute.decision import Decision
@@ -52,7 +52,7 @@ def test_what_the_version_before_has_written_is_read_whole(kind: str, body: dict
 @pytest.mark.parametrize(("name", "letter"), _BEFORE["letters"])
 def test_commands_of_the_version_before_are_understood(name: str, letter: str) -> None:
     """With all that goes with them."""
-    wire = Wire(1_000_000)
+    wire = MessageCodec(1_000_000)
     read = wire.read_letter(base64.b64decode(letter))
     assert (read.context.request_id, read.context.deadline_s) == ("req-1", 1000.0)
     args = wire.read_args(_COMMANDS[name].args, read)
@@ -62,7 +62,7 @@ def test_commands_of_the_version_before_are_understood(name: str, letter: str) -
 
 def test_answers_of_the_version_before_are_understood() -> None:
     """A decision comes back as it was made."""
-    answer = Wire(1_000_000).read_answer(Decision, base64.b64decode(_BEFORE["answer"]))
+    answer = MessageCodec(1_000_000).read_answer(Decision, base64.b64decode(_BEFORE["answer"]))
     assert answer == make_decision(1)
 
 
@@ -96,7 +96,7 @@ def test_names_that_only_a_newer_version_knows_are_kept() -> None:
 
 def test_a_command_may_have_more_at_its_end() -> None:
     """Newer versions may add to it there."""
-    wire = Wire(1_000_000)
+    wire = MessageCodec(1_000_000)
     letter = msgspec.msgpack.decode(base64.b64decode(_BEFORE["letters"][0][1]))
     read = wire.read_letter(msgspec.msgpack.encode([*letter, "more"]))
     assert read.context.request_id == "req-1"

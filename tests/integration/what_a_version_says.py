@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from berth import __version__
-from berth.adapters.bus.message_codec import Wire
+from berth.adapters.bus.message_codec import MessageCodec
 from berth.adapters.ledger.engine.codec import encode_event, event_kind
 from berth.adapters.ledger.schema_migration import SCHEMA
 from berth.domain.ledger.change import Event, HostsAlive, RecordRemoved, Usage
@@ -44,7 +44,7 @@ def _letters() -> Iterator[tuple[Command[Any, Any], object]]:
 
 def say() -> dict[str, Any]:
     """Return all of it."""
-    wire = Wire(_BODY_BYTES_MAX)
+    wire = MessageCodec(_BODY_BYTES_MAX)
     context = Context("req-1", 1000.0, None)
     letters = [
         (f"{command.topic}.{command.name}", wire.letter(command, args, context))

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from berth.adapters.virt.fake import FakeHost, Faults
+from berth.adapters.virt.fake import DriverFaults, FakeHost
 from berth.domain.compute import lifecycle
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.instance_action import Caller
@@ -75,7 +75,9 @@ def histories(draw: st.DrawFn, courses_max: int) -> list[Step]:
 
 async def slow_town(seed: int) -> Town:
     """Open a town in which everything takes a while, and a fifth of it fails."""
-    faults = Faults(delay_s=dict.fromkeys(SLOW, 5.0), share=dict.fromkeys(FAILING, 0.2), seed=seed)
+    faults = DriverFaults(
+        delay_s=dict.fromkeys(SLOW, 5.0), share=dict.fromkeys(FAILING, 0.2), seed=seed
+    )
     town = await open_town(*(FakeHost(f"host-{number}", faults=faults) for number in (1, 2, 3)))
     await town.flavor()
     return town

@@ -26,7 +26,7 @@ _OTHER_FORMAT = "%a %b %d %H:%M:%S %Y"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AttestationAccess:
     """How the service is reached.
 
     `url` ends before `/PollHosts`. `auth_blob` is sent as `x-auth-blob`. `ca_file` holds the
@@ -67,7 +67,7 @@ class OpenAttester:
 
     def __init__(
         self,
-        access: Access,
+        access: AttestationAccess,
         clock: Clock,
         *,
         valid_s: float = 60.0,

@@ -1,13 +1,14 @@
 """The scheduler of a process: what it serves, and what it takes up by itself."""
 
-from berth.adapters.open_attestation import Access, OpenAttester
+from berth.adapters.open_attestation import AttestationAccess, OpenAttester
 from berth.app.core import Core
-from berth.app.instrumented import placing_of
 from berth.app.run import Loop
 from berth.app.zones import OpenZone, ZoneScheduler
 from berth.config.tracking_settings import InstanceSource
 from berth.services.fleet.attestation import Attesting
+from berth.services.placement.backoff import Turns
 from berth.services.placement.pending_requests import PendingRequests
+from berth.services.placement.placement import Placing
 from berth.services.requests.commands import PLACE, Places
 from berth.services.telemetry.announcements import AnnouncedPlacing
 from berth.services.telemetry.change_notifications import ChangeNotifications
@@ -35,8 +36,8 @@ def instance_tracker(core: Core) -> InstanceTracker | None:
         core.telemetry,
         TrackingPace(tracking.instance_sync_interval_s),
         by_casts=tracking.instance_information is InstanceSource.CASTS,
+        metrics=core.observation.metrics,
     )
-    tracker.metrics = core.observation.metrics
     core.vitals.further.append(tracker.read)
     core.follower.subscribe(tracker)
     return tracker
@@ -49,25 +50,29 @@ def scheduler_loops(
 
     In a zone requests are placed over the tree below it.
     """
-    placing = placing_of(
-        core.observation,
+    name = core.ids.uuid()
+    backoff = Turns(name)
+    placing = Placing(
         ledger=core.ledger,
         follower=core.follower,
         replica=core.replica,
         deciding=core.deciding,
+        clock=core.clock,
         attempts_max=core.settings.scheduler.claim_attempts_max,
+        tracker=tracker,
+        overtaken=backoff.note_rival,
+        observer=core.observation.observer,
     )
     places = announced(core, placing)
     loops: list[Loop] = []
-    withdrawn, name = None, core.ids.uuid()
+    withdrawn = None
     if zone is not None:
-        scheduler = ZoneScheduler(core, zone, local=placing, claims=places)
+        scheduler = ZoneScheduler(core, zone, name=name, local=placing, claims=places)
         places = announced(core, scheduler.places)
         loops += scheduler.serve()
-        withdrawn, name = scheduler.withdrawn, scheduler.name
+        withdrawn = scheduler.withdrawn
     core.wires.bus.serve(PLACE, places.place)
     if tracker is not None:
-        placing.tracker = tracker
         tracker.serve(core.wires.bus, core.ids.uuid())
         loops.append(("instances", tracker.run))
     pending = PendingRequests(
@@ -77,9 +82,9 @@ def scheduler_loops(
         clock=core.clock,
         telemetry=core.telemetry,
         name=name,
+        backoff=backoff,
         withdrawn=withdrawn,
     )
-    placing.overtaken = pending.turns.note_rival
     return [*loops, ("pending", pending.run), *_attestation_loops(core)]
 
 
@@ -93,7 +98,9 @@ def _attestation_loops(core: Core) -> list[Loop]:
     settings = core.settings.attestation
     if settings.url is None:
         return []
-    access = Access(settings.url, settings.auth_blob, settings.ca_file, settings.timeout_s)
+    access = AttestationAccess(
+        settings.url, settings.auth_blob, settings.ca_file, settings.timeout_s
+    )
     attesting = Attesting(
         ledger=core.ledger,
         follower=core.follower,

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from berth.adapters.virt.fake import FakeDriver
-from berth.adapters.virt.inventory import Stock
+from berth.adapters.virt.inventory import InventorySettings
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.qemu.command_line import QemuHost
 from berth.config.json_lists import fakes_of, read_image_files
@@ -77,8 +77,8 @@ async def _open_libvirt(name: str, settings: Settings, clock: Clock) -> AsyncGen
         await driver.close()
 
 
-def _stock(virt: VirtSettings) -> Stock:
-    return Stock(
+def _stock(virt: VirtSettings) -> InventorySettings:
+    return InventorySettings(
         disk_dir=virt.state_dir.absolute(),
         host_ip=virt.move_address,
         reserved_vcpus=virt.reserved_vcpus,

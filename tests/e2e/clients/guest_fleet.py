@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import httpx
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.adapters.virt.stub_guest import stub_firmware
 from berth.lab.loopback import free_port
 from berth.testing.private_libvirt import PrivateLibvirt, private_libvirt
@@ -46,7 +46,11 @@ class GuestFleet:
     """
 
     def __init__(
-        self, folder: Path, ledger: str, broker: Broker, libvirts: Mapping[str, PrivateLibvirt]
+        self,
+        folder: Path,
+        ledger: str,
+        broker: RabbitBroker,
+        libvirts: Mapping[str, PrivateLibvirt],
     ) -> None:
         self.url = f"http://127.0.0.1:{free_port()}"
         self.hosts = [_host(name, folder / name, libvirts.get(name)) for name in _HOSTS]
@@ -158,7 +162,9 @@ def _host(name: str, folder: Path, libvirt: PrivateLibvirt | None) -> ComputeHos
 
 
 @contextmanager
-def guest_fleet(folder: Path, ledger: str, broker: Broker, driver: str) -> Iterator[GuestFleet]:
+def guest_fleet(
+    folder: Path, ledger: str, broker: RabbitBroker, driver: str
+) -> Iterator[GuestFleet]:
     """Run a fleet for a while, with one of the drivers; its guests end with it."""
     with ExitStack() as stack:
         libvirts: dict[str, PrivateLibvirt] = {}

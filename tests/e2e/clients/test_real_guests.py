@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.testing.private_libvirt import lacking
 from tests.e2e.clients.clouds import PYTHON, ROOT, client_environment
 from tests.e2e.clients.expecting import (
@@ -86,7 +86,7 @@ def day(
     request: pytest.FixtureRequest,
     tmp_path: Path,
     fresh_postgres_url: str,
-    broker: Broker,
+    broker: RabbitBroker,
     programs: Programs,
 ) -> Iterator[Day]:
     """A fleet with one of the drivers, its flavors, and a user."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from tests.e2e.conftest import Part, Processes, Service
 from tests.relay import Relay, relaying
 
@@ -56,7 +56,7 @@ class Cloud:
     service: Service
     folder: Path
     ledger: str
-    broker: Broker | None
+    broker: RabbitBroker | None
     timeout_s: float = TIMEOUT_S
     delay_s: float = 0.2
     ledgers: dict[str, Relay] = field(default_factory=dict[str, Relay])
@@ -128,7 +128,7 @@ def cloud(
     processes: Processes,
     service: Service,
     ledger: str,
-    broker: Broker | None = None,
+    broker: RabbitBroker | None = None,
     *,
     timeout_s: float = TIMEOUT_S,
     delay_s: float = 0.2,

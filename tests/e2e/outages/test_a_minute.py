@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from tests.e2e.conftest import Processes, Service
 from tests.e2e.outages.cloud import check_costs, cloud
 from tests.e2e.outages.tenants import Tenants, check_settled
@@ -22,7 +22,7 @@ _TIMEOUT_S = 10.0
 
 @pytest.mark.parametrize("what", ["ledger", "broker"])
 def test_a_minute_is_got_over(
-    processes: Processes, service: Service, fresh_postgres_url: str, broker: Broker, what: str
+    processes: Processes, service: Service, fresh_postgres_url: str, broker: RabbitBroker, what: str
 ) -> None:
     """Nobody is left without an answer, nothing is lost, and all processes are there again."""
     with cloud(processes, service, fresh_postgres_url, broker, timeout_s=_TIMEOUT_S) as made:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from tests.e2e.conftest import Processes, Service
 from tests.e2e.outages.cloud import check_costs, cloud
 from tests.e2e.outages.tenants import Tenants, check_settled
@@ -23,7 +23,7 @@ _ALLOWED = {200, 202, 204, 400, 404, 409}
 
 @pytest.mark.parametrize("way", ["closed", "silent"])
 def test_orders_are_accepted_while_it_is_away(
-    processes: Processes, service: Service, fresh_postgres_url: str, broker: Broker, way: str
+    processes: Processes, service: Service, fresh_postgres_url: str, broker: RabbitBroker, way: str
 ) -> None:
     """Nobody is refused, and the API comes back to it by itself."""
     with cloud(processes, service, fresh_postgres_url, broker) as made:
@@ -44,7 +44,7 @@ def test_orders_are_accepted_while_it_is_away(
 
 
 def test_orders_are_accepted_while_one_process_is_cut_off(
-    processes: Processes, service: Service, fresh_postgres_url: str, broker: Broker
+    processes: Processes, service: Service, fresh_postgres_url: str, broker: RabbitBroker
 ) -> None:
     """A scheduler that nobody can call finds what is pending in the ledger."""
     with cloud(processes, service, fresh_postgres_url, broker) as made:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.adapters.system import LogTelemetry, SystemClock
 from berth.adapters.zones import open_children
 from berth.config import zone_keys
@@ -58,7 +58,9 @@ async def offers(children: AskingChildren, zone: RunningZone, name: str, number:
 
 @pytest.mark.rabbitmq
 @pytest.mark.timeout(240)
-async def test_one_of_them_gets_it(processes: Processes, broker: Broker, tmp_path: Path) -> None:
+async def test_one_of_them_gets_it(
+    processes: Processes, broker: RabbitBroker, tmp_path: Path
+) -> None:
     """Whichever scheduler is asked; and when the one that makes offers is killed another does."""
     west = start_zone_of_processes(processes, "west", broker, vcpus=1, schedulers=3)
     west.wait()

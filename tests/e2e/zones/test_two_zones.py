@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from tests.e2e.conftest import Processes
 from tests.e2e.zones.tree import WITHIN_S, RunningZone, start_zone, start_zone_of_processes
 
@@ -50,7 +50,7 @@ def test_a_request_lands_in_both_zones(processes: Processes) -> None:
 @pytest.mark.rabbitmq
 @pytest.mark.timeout(240)
 def test_the_schedulers_of_a_child_build_each_others_offers(
-    processes: Processes, broker: Broker
+    processes: Processes, broker: RabbitBroker
 ) -> None:
     """One makes offers and holds their room, and the next one is asked to build by them.
 

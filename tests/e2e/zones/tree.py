@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from berth.adapters.bus.rabbitmq import Broker
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.config.zone_keys import add_parent, public_text
 from berth.lab.loopback import free_port
 from tests.e2e.conftest import Part, Processes, Service
@@ -92,7 +92,7 @@ def start_zone(processes: Processes, name: str, *, vcpus: int) -> RunningZone:
 
 
 def start_zone_of_processes(
-    processes: Processes, name: str, broker: Broker, *, vcpus: int, schedulers: int
+    processes: Processes, name: str, broker: RabbitBroker, *, vcpus: int, schedulers: int
 ) -> RunningZone:
     """Start a zone of an API, several schedulers and one host, with a broker between them."""
     bus = f'[bus]\nurl = "{broker.url}"\nprefix = "{broker.prefix}"\n'

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
+from berth.adapters.virt.fake import DriverFaults, FakeDriver, FakeHost, FakeMachine, FakeNetwork
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.errors import DriverError, MigrationError
 from berth.domain.hardware.numa import NumaCell
@@ -98,14 +98,14 @@ def failing_calls(fake: FakeHost, calls: int = 50) -> list[bool]:
 
 def test_faults_strike_as_often_as_they_are_to_and_replay() -> None:
     """Which calls they are depends on the seed and the host."""
-    fake = FakeHost("a", faults=Faults(share={"reset": 0.5}, seed=7))
+    fake = FakeHost("a", faults=DriverFaults(share={"reset": 0.5}, seed=7))
     failed = failing_calls(fake)
     assert 10 < sum(failed) < 40
     assert failing_calls(fake) == failed
     assert failing_calls(FakeHost("b", faults=fake.faults)) != failed
-    assert failing_calls(FakeHost("a", faults=Faults(share={"reset": 0.5}, seed=8))) != failed
-    assert not any(failing_calls(FakeHost("a", faults=Faults(share={"stop": 1.0}))))
-    assert all(failing_calls(FakeHost("a", faults=Faults(share={"reset": 1.0}))))
+    assert failing_calls(FakeHost("a", faults=DriverFaults(share={"reset": 0.5}, seed=8))) != failed
+    assert not any(failing_calls(FakeHost("a", faults=DriverFaults(share={"stop": 1.0}))))
+    assert all(failing_calls(FakeHost("a", faults=DriverFaults(share={"reset": 1.0}))))
 
 
 def test_each_method_takes_the_time_that_is_set() -> None:
@@ -113,7 +113,7 @@ def test_each_method_takes_the_time_that_is_set() -> None:
 
     async def main() -> tuple[float, float, float]:
         clock = VirtualClock()
-        faults = Faults(delay_s={"spawn": 1.0, "stop": 5.0})
+        faults = DriverFaults(delay_s={"spawn": 1.0, "stop": 5.0})
         driver = FakeDriver(FakeHost("a", spawn_s=30.0, faults=faults), clock)
         times = [clock.now_s()]
         await driver.spawn(make_instance())
@@ -132,7 +132,7 @@ def test_a_fault_is_the_error_of_its_method() -> None:
 
     async def main() -> None:
         network = FakeNetwork()
-        bad = Faults(share={"spawn": 1.0, "hand_over": 1.0})
+        bad = DriverFaults(share={"spawn": 1.0, "hand_over": 1.0})
         clock, instance = VirtualClock(), make_instance()
         failing = FakeDriver(FakeHost("a", faults=bad), clock, network=network)
         with pytest.raises(BuildError, match="set to fail at spawn"):

@@ -5,7 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from berth.adapters.bus.message_codec import VERSION, Failure, Wire, error_of, failure_of
+from berth.adapters.bus.message_codec import (
+    VERSION,
+    ErrorDocument,
+    MessageCodec,
+    error_document_of,
+    error_of,
+)
 from berth.domain import errors
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.decision import NoValidHostError, Refusal, RefusalCode
@@ -38,8 +44,8 @@ class _NarrowError(ConflictError):
 @pytest.mark.parametrize("error", _SAMPLES, ids=lambda error: type(error).__name__)
 def test_an_error_travels_with_type_and_fields(error: BerthError) -> None:
     """What arrives says and holds the same."""
-    sent = msgspec.msgpack.encode(failure_of(error))
-    came = error_of(msgspec.msgpack.decode(sent, type=Failure))
+    sent = msgspec.msgpack.encode(error_document_of(error))
+    came = error_of(msgspec.msgpack.decode(sent, type=ErrorDocument))
     assert type(came) is type(error)
     assert str(came) == str(error)
     assert vars(came) == vars(error)
@@ -47,7 +53,7 @@ def test_an_error_travels_with_type_and_fields(error: BerthError) -> None:
 
 def test_an_error_of_an_unknown_type_arrives_as_its_base() -> None:
     """The nearest type that is known there."""
-    came = error_of(failure_of(_NarrowError("it changed")))
+    came = error_of(error_document_of(_NarrowError("it changed")))
     assert type(came) is ConflictError
     assert str(came) == "it changed"
 
@@ -55,13 +61,13 @@ def test_an_error_of_an_unknown_type_arrives_as_its_base() -> None:
 @pytest.mark.parametrize(
     "failure",
     [
-        Failure(("StrangeError",), "odd", msgspec.Raw(b"\x80")),
-        Failure((), "odd", msgspec.Raw(b"\x80")),
-        Failure(("InvalidInputError",), "odd", msgspec.Raw(b"\x80")),
-        Failure(("InvalidInputError",), "odd", msgspec.Raw(b"\xc1")),
+        ErrorDocument(("StrangeError",), "odd", msgspec.Raw(b"\x80")),
+        ErrorDocument((), "odd", msgspec.Raw(b"\x80")),
+        ErrorDocument(("InvalidInputError",), "odd", msgspec.Raw(b"\x80")),
+        ErrorDocument(("InvalidInputError",), "odd", msgspec.Raw(b"\xc1")),
     ],
 )
-def test_an_error_that_cannot_be_read_still_tells_what_it_said(failure: Failure) -> None:
+def test_an_error_that_cannot_be_read_still_tells_what_it_said(failure: ErrorDocument) -> None:
     """As a plain error."""
     came = error_of(failure)
     assert type(came) is BerthError
@@ -70,7 +76,7 @@ def test_an_error_that_cannot_be_read_still_tells_what_it_said(failure: Failure)
 
 def test_a_message_above_the_limit_is_not_sent() -> None:
     """Nor read, when somebody else sends it."""
-    small, large = Wire(1_000), Wire(100_000)
+    small, large = MessageCodec(1_000), MessageCodec(100_000)
     with pytest.raises(UnavailableError, match=r"body_bytes_max"):
         small.letter(_ASK, {"text": "x" * 2_000}, Context())
     with pytest.raises(UnavailableError, match="too large"):
@@ -81,7 +87,7 @@ def test_a_message_above_the_limit_is_not_sent() -> None:
 
 def test_a_failure_above_the_limit_is_told_in_few_words() -> None:
     """The caller learns that there was an answer."""
-    wire = Wire(1_000)
+    wire = MessageCodec(1_000)
     with pytest.raises(UnavailableError, match="2"):
         wire.read_answer(list[int], wire.failure(ConflictError("x" * 2_000)))
 
@@ -91,7 +97,7 @@ def test_a_message_that_is_nested_too_deep_is_not_sent() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    wire = Wire(10_000_000)
+    wire = MessageCodec(10_000_000)
     with pytest.raises(UnavailableError, match="deep"):
         wire.letter(_ASK, {"deep": deep}, Context())
     while deep:  # taking it apart in one go would be too deep, too
@@ -106,12 +112,12 @@ def test_a_message_that_is_nested_too_deep_is_not_sent() -> None:
 def test_what_is_no_message_is_refused(body: bytes) -> None:
     """Whatever somebody puts into the queue."""
     with pytest.raises(UnavailableError, match="cannot be read"):
-        Wire(1_000).read_letter(body)
+        MessageCodec(1_000).read_letter(body)
 
 
 def test_a_message_of_another_version_is_refused() -> None:
     """A newer Berth may mean something else by it."""
-    wire = Wire(1_000)
+    wire = MessageCodec(1_000)
     letter = wire.read_letter(wire.letter(_ASK, {}, Context()))
     letter.version = VERSION + 1
     with pytest.raises(UnavailableError, match=f"version {VERSION + 1}"):
@@ -120,7 +126,7 @@ def test_a_message_of_another_version_is_refused() -> None:
 
 def test_arguments_of_another_form_are_refused() -> None:
     """A process of another age may send them."""
-    wire = Wire(1_000)
+    wire = MessageCodec(1_000)
     with pytest.raises(UnavailableError, match="cannot be read"):
         wire.read_answer(list[int], wire.answer({"no": "list"}))
 
@@ -128,4 +134,4 @@ def test_arguments_of_another_form_are_refused() -> None:
 def test_a_mistake_of_the_sender_is_no_trouble_of_the_bus() -> None:
     """What no codec knows fails as it does on the local bus."""
     with pytest.raises(TypeError):
-        Wire(1_000).letter(_ASK, {"odd": object()}, Context())
+        MessageCodec(1_000).letter(_ASK, {"odd": object()}, Context())

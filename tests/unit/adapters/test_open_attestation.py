@@ -7,14 +7,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from berth.adapters.open_attestation import Access, OpenAttester
+from berth.adapters.open_attestation import AttestationAccess, OpenAttester
 from berth.domain.compute.host import Attestation
 from berth.domain.errors import InvalidInputError, UnavailableError
 
 NOW_S = 1_795_262_400.0
 """2026-11-21T12:00:00Z."""
 
-ACCESS = Access("https://attester.example:8443/OpenAttestationWebServices/V1.0/", "a secret")
+ACCESS = AttestationAccess(
+    "https://attester.example:8443/OpenAttestationWebServices/V1.0/", "a secret"
+)
 
 
 class FixedClock:
@@ -117,4 +119,4 @@ def test_a_file_without_certificates_is_named(tmp_path: Path) -> None:
     for file in (tmp_path / "nowhere.pem", tmp_path / "empty.pem"):
         (tmp_path / "empty.pem").write_text("nothing")
         with pytest.raises(InvalidInputError, match=r"attestation\.ca_file"):
-            OpenAttester(Access("https://a", ca_file=file), FixedClock())
+            OpenAttester(AttestationAccess("https://a", ca_file=file), FixedClock())

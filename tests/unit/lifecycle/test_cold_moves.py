@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.adapters.virt.fake import FakeHost, Faults
+from berth.adapters.virt.fake import DriverFaults, FakeHost
 from berth.domain.compute import lifecycle
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.lifecycle import Transition
@@ -17,7 +17,7 @@ from berth.testing.builders import make_request
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 
 LARGER = replace(BIG, vcpus=3)
-SLOW = Faults(delay_s={"stop": 1.0, "fetch_disks": 1.0, "offer_disks": 1.0})
+SLOW = DriverFaults(delay_s={"stop": 1.0, "fetch_disks": 1.0, "offer_disks": 1.0})
 
 
 async def resized(town: Town, instance: Instance) -> Instance:
@@ -145,7 +145,7 @@ async def test_nobody_reads_the_disks_of_a_stopped_server_that_stays_where_it_wa
     assert (await town.get(vm.uuid)).status is Status.SHUTOFF
     assert not machine.guests[vm.uuid].offered
     for name in town.machines.keys() - {vm.host}:
-        town.drivers[name]._fake = FakeHost(name, faults=Faults(share={"fetch_disks": 1.0}))
+        town.drivers[name]._fake = FakeHost(name, faults=DriverFaults(share={"fetch_disks": 1.0}))
     now = await resized(town, vm)
     assert (now.status, now.host) == (Status.SHUTOFF, vm.host)
     assert not machine.guests[vm.uuid].offered
@@ -155,7 +155,7 @@ async def test_nobody_reads_the_disks_of_a_stopped_server_that_stays_where_it_wa
 @pytest.mark.parametrize("verb", ["offer_disks", "fetch_disks"])
 async def test_a_move_that_fails_everywhere_leaves_it_running_where_it_was(verb: str) -> None:
     """The guest is started again, all room but its own is free, nothing is left elsewhere."""
-    faults = Faults(share={verb: 1.0})
+    faults = DriverFaults(share={verb: 1.0})
     town = await open_town(*(FakeHost(f"host-{n}", faults=faults) for n in (1, 2, 3)))
     vm = await town.create()
     now = await resized(town, vm)
@@ -174,7 +174,7 @@ async def test_a_move_that_fails_on_one_host_goes_to_the_next() -> None:
     town = await open_town()
     vm = await town.create()
     others = [name for name in town.machines if name != vm.host]
-    faults = Faults(share={"fetch_disks": 1.0})
+    faults = DriverFaults(share={"fetch_disks": 1.0})
     first = (await town.operations.resize(vm.uuid, LARGER, caller(1))).host
     assert first == vm.host
     town.drivers[others[0]]._fake = FakeHost(others[0], faults=faults)

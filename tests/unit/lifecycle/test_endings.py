@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.adapters.virt.fake import FakeHost, Faults
+from berth.adapters.virt.fake import DriverFaults, FakeHost
 from berth.agent.executor.executor import has_turn
 from berth.domain.compute import lifecycle
 from berth.domain.compute.instance import Instance, Status, Task
@@ -21,7 +21,7 @@ from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 
 def slow(verb: str, *, hosts: int = 3) -> list[FakeHost]:
     """Return hosts that take ten seconds for one verb."""
-    faults = Faults(delay_s={verb: 10.0})
+    faults = DriverFaults(delay_s={verb: 10.0})
     return [FakeHost(f"host-{number}", faults=faults) for number in range(1, hosts + 1)]
 
 

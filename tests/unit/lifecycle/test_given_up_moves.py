@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from berth.adapters.virt.fake import FakeHost, Faults
+from berth.adapters.virt.fake import DriverFaults, FakeHost
 from berth.domain.compute import lifecycle
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status, Task
@@ -14,7 +14,9 @@ from berth.domain.ledger.write import Put, Unit
 from berth.services.servers.moves import Target
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 
-SLOW = Faults(delay_s=dict.fromkeys(("stop", "fetch_disks", "spawn", "take_in", "hand_over"), 10.0))
+SLOW = DriverFaults(
+    delay_s=dict.fromkeys(("stop", "fetch_disks", "spawn", "take_in", "hand_over"), 10.0)
+)
 
 
 async def slow_town() -> Town:
@@ -115,7 +117,7 @@ async def test_an_agent_that_lives_leaves_evacuated_guests_alone() -> None:
 
 async def test_an_evacuation_of_what_is_going_back_by_the_time_that_it_is_written() -> None:
     """What the move held has been taken back then, and is not taken back once more."""
-    faults = Faults(delay_s={"fetch_disks": 5.0, "spawn": 10.0}, share={"fetch_disks": 1.0})
+    faults = DriverFaults(delay_s={"fetch_disks": 5.0, "spawn": 10.0}, share={"fetch_disks": 1.0})
     town = await open_town(*(FakeHost(f"host-{number}", faults=faults) for number in (1, 2, 3)))
     vm = await town.create()
     await town.operations.migrate(vm.uuid, Target(), caller(1))

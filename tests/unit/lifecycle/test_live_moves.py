@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.adapters.virt.fake import FakeHost, Faults
+from berth.adapters.virt.fake import DriverFaults, FakeHost
 from berth.domain.compute import lifecycle
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance, Status
@@ -11,12 +11,12 @@ from berth.domain.errors import ConflictError, InvalidInputError
 from berth.services.servers.moves import Target
 from tests.unit.lifecycle.town import DOWN_S, Town, caller, open_town
 
-SLOW = Faults(delay_s={"take_in": 1.0, "hand_over": 2.0})
+SLOW = DriverFaults(delay_s={"take_in": 1.0, "hand_over": 2.0})
 
 
 def slow(*, failing: str = "") -> list[FakeHost]:
     """Return three hosts whose live moves take three seconds."""
-    faults = Faults(delay_s=SLOW.delay_s, share={failing: 1.0} if failing else {})
+    faults = DriverFaults(delay_s=SLOW.delay_s, share={failing: 1.0} if failing else {})
     return [FakeHost(f"host-{number}", faults=faults) for number in (1, 2, 3)]
 
 
@@ -142,7 +142,7 @@ async def test_a_host_that_cannot_tell_what_it_has_gives_no_guest_up() -> None:
     town = await open_town(*slow())
     vm = await handed_over_unsaid(town)
     source, target = vm.host or "", (await town.migration()).destination.host
-    mute = FakeHost(source, faults=Faults(share={"guests": 1.0}))
+    mute = FakeHost(source, faults=DriverFaults(share={"guests": 1.0}))
     await town.restart({**town.fakes, source: mute})
     await town.work()
     assert (await town.migration()).stage is Stage.MOVING

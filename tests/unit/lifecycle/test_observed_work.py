@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from berth.adapters.virt.fake import FakeHost, Faults
+from berth.adapters.virt.fake import DriverFaults, FakeHost
 from berth.agent.executor import Bench
 from berth.agent.executor.instrumented_executor import MeasuredWork
 from berth.domain.compute import lifecycle
@@ -54,7 +54,7 @@ async def test_tasks_are_counted_by_their_kind() -> None:
 
 async def test_a_failed_build_is_counted_as_such() -> None:
     """On each host where it was tried."""
-    faults = Faults(share={"spawn": 1.0})
+    faults = DriverFaults(share={"spawn": 1.0})
     town = await open_town(FakeHost("host-1", faults=faults), hosts=1)
     counts = observe(town)
     vm = await town.create()
@@ -65,7 +65,7 @@ async def test_a_failed_build_is_counted_as_such() -> None:
 
 async def test_a_failed_step_is_counted_as_such() -> None:
     """Though the instance stays as it was."""
-    faults = Faults(share={"pause": 1.0})
+    faults = DriverFaults(share={"pause": 1.0})
     town = await open_town(FakeHost("host-1", faults=faults), hosts=1)
     counts = observe(town)
     vm = await town.create()

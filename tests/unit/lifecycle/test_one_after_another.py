@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.adapters.virt.fake import FakeHost, Faults
+from berth.adapters.virt.fake import DriverFaults, FakeHost
 from berth.domain.compute import lifecycle
 from berth.domain.compute.instance import Status, Task
 from berth.ports.virt import Power
@@ -18,7 +18,7 @@ LONG_S = 700.0
 
 async def test_a_second_move_does_not_wait_for_what_the_first_has_left() -> None:
     """Nor does an agent that starts in between take one for the other."""
-    faults = Faults(delay_s={"stop": 5.0})
+    faults = DriverFaults(delay_s={"stop": 5.0})
     town = await open_town(*(FakeHost(f"host-{number}", faults=faults) for number in (1, 2, 3)))
     vm = await town.create()
     for number in range(6):  # the order of the moves' ids is chance
@@ -76,7 +76,7 @@ async def test_nothing_is_remembered_of_what_is_done() -> None:
 
 async def test_a_cancelled_move_that_fails_first_is_cancelled() -> None:
     """Whoever cancelled it gets what was asked for."""
-    faults = Faults(delay_s={"take_in": 2.0}, share={"take_in": 1.0})
+    faults = DriverFaults(delay_s={"take_in": 2.0}, share={"take_in": 1.0})
     town = await open_town(*(FakeHost(f"host-{number}", faults=faults) for number in (1, 2, 3)))
     vm = await town.create()
     await town.operations.live_migrate(vm.uuid, Target(), caller(1))
@@ -117,7 +117,9 @@ async def test_a_paused_guest_that_is_gone_is_off() -> None:
 @pytest.mark.parametrize("seconds", [0.2, 0.7])
 async def test_a_look_at_a_host_does_not_undo_a_start(seconds: float) -> None:
     """It read that the instance is off, and when it has listed the guests it runs."""
-    town = await open_town(FakeHost("host-1", faults=Faults(delay_s={"guests": 1.0})), hosts=1)
+    town = await open_town(
+        FakeHost("host-1", faults=DriverFaults(delay_s={"guests": 1.0})), hosts=1
+    )
     vm = await town.create()
     await town.operations.begin(vm.uuid, lifecycle.STOP, caller(1))
     await town.work()
@@ -132,7 +134,7 @@ async def test_a_look_at_a_host_does_not_undo_a_start(seconds: float) -> None:
 
 async def test_what_one_move_has_left_goes_before_the_next_arrives() -> None:
     """A host that an instance was on its way to is the one that it is evacuated to."""
-    faults = Faults(delay_s={"spawn": 10.0})
+    faults = DriverFaults(delay_s={"spawn": 10.0})
     town = await open_town(FakeHost("host-1"), FakeHost("host-2", faults=faults), hosts=2)
     vm = await town.create(replace(make_request(1), force_hosts=("host-1",)))
     await town.operations.migrate(vm.uuid, Target(), caller(1))
@@ -151,7 +153,7 @@ async def test_a_step_that_fails_half_done_leaves_the_truth() -> None:
     """A reboot that stops the guest and cannot start it again."""
     town = await open_town(hosts=1)
     vm = await town.create()
-    failing = FakeHost("host-1", faults=Faults(share={"spawn": 1.0}))
+    failing = FakeHost("host-1", faults=DriverFaults(share={"spawn": 1.0}))
     await town.restart({"host-1": failing})
     await town.operations.begin(vm.uuid, lifecycle.REBOOT_HARD, caller(1))
     await town.work(30.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from berth.adapters.virt.fake import FakeHost, Faults
+from berth.adapters.virt.fake import DriverFaults, FakeHost
 from berth.domain.compute import lifecycle
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status
@@ -23,7 +23,7 @@ DATA = "data"
 
 def slow(verb: str) -> list[FakeHost]:
     """Return three hosts that take ten seconds for something."""
-    return [FakeHost(f"host-{n}", faults=Faults(delay_s={verb: 10.0})) for n in (1, 2, 3)]
+    return [FakeHost(f"host-{n}", faults=DriverFaults(delay_s={verb: 10.0})) for n in (1, 2, 3)]
 
 
 async def filled(town: Town) -> Instance:

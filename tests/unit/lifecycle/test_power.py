@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.adapters.virt.fake import FakeHost, Faults
+from berth.adapters.virt.fake import DriverFaults, FakeHost
 from berth.domain.compute import lifecycle
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Status, Task
@@ -82,7 +82,7 @@ async def test_a_locked_instance_is_for_administrators() -> None:
 
 async def test_what_the_driver_cannot_do_leaves_the_instance_as_it_was() -> None:
     """The history says that it failed; where is for operators."""
-    faults = Faults(share={"pause": 1.0})
+    faults = DriverFaults(share={"pause": 1.0})
     town = await open_town(*(FakeHost(f"host-{n}", faults=faults) for n in (1, 2, 3)))
     vm = await town.create()
     await town.operations.begin(vm.uuid, lifecycle.PAUSE, caller())

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from berth.adapters.virt.fake import FakeHost
-from berth.adapters.virt.fake.host import Faults
+from berth.adapters.virt.fake.host import DriverFaults
 from berth.domain.compute import lifecycle
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.host import Service
@@ -264,7 +264,8 @@ async def test_the_books_are_right(seed: int) -> None:
     share = dict.fromkeys(_VERBS, rng.choice((0.0, 0.05, 0.2)))
     delays = {verb: rng.choice((0.0, 0.5, 20.0)) for verb in _VERBS}
     faults = [
-        FakeHost(name, faults=Faults(delay_s=delays, share=share, seed=seed)) for name in _HOSTS
+        FakeHost(name, faults=DriverFaults(delay_s=delays, share=share, seed=seed))
+        for name in _HOSTS
     ]
     town = await open_town(
         *faults,

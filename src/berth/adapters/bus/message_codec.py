@@ -22,7 +22,7 @@ R = TypeVar("R")
 VERSION: Final = 1
 
 
-class Failure(msgspec.Struct, array_like=True):
+class ErrorDocument(msgspec.Struct, array_like=True):
     """An error: the names of its types, the nearest first, what it says, and its fields."""
 
     types: tuple[str, ...]
@@ -30,14 +30,14 @@ class Failure(msgspec.Struct, array_like=True):
     fields: msgspec.Raw
 
 
-def failure_of(error: BerthError) -> Failure:
+def error_document_of(error: BerthError) -> ErrorDocument:
     """Return the document of an error; a type that is not known elsewhere is told as its base."""
     types = tuple(kind.__name__ for kind in type(error).__mro__ if kind in _KINDS)
     fields = {name: getattr(error, name) for name in _FORMS[types[0]].names}
-    return Failure(types, str(error), msgspec.Raw(_ENCODER.encode(fields)))
+    return ErrorDocument(types, str(error), msgspec.Raw(_ENCODER.encode(fields)))
 
 
-def error_of(failure: Failure) -> BerthError:
+def error_of(failure: ErrorDocument) -> BerthError:
     """Return the error of a document, with its fields, of the nearest type that is known here.
 
     Where the fields cannot be read it is a plain BerthError, which still tells what was said.
@@ -87,7 +87,7 @@ _KINDS: Final = frozenset(
 _FORMS: Final = {kind.__name__: _form_of(kind) for kind in _KINDS}
 
 
-class Letter(msgspec.Struct, array_like=True):
+class CommandMessage(msgspec.Struct, array_like=True):
     """A command on its way. `server` is None when it is for nobody in particular."""
 
     version: int
@@ -110,17 +110,17 @@ class _Answer(msgspec.Struct, array_like=True):
     """What came of a call: a failure, or a value."""
 
     version: int
-    failure: Failure | None
+    failure: ErrorDocument | None
     value: msgspec.Raw
 
 
-class Wire:
+class MessageCodec:
     """Writes and reads messages of at most so many bytes."""
 
     def __init__(self, body_bytes_max: int) -> None:
         self._body_bytes_max = body_bytes_max
         self._encoder = msgspec.msgpack.Encoder()
-        self._letters = msgspec.msgpack.Decoder(Letter)
+        self._letters = msgspec.msgpack.Decoder(CommandMessage)
         self._answers = msgspec.msgpack.Decoder(_Answer)
         self._decoders: dict[type, msgspec.msgpack.Decoder[Any]] = {}
 
@@ -139,7 +139,7 @@ class Wire:
             UnavailableError: it is larger than what the bus carries, or nested too deep.
             TypeError: the arguments are of no type that can be sent, which is a mistake.
         """
-        letter = Letter(
+        letter = CommandMessage(
             VERSION,
             command.topic,
             command.name,
@@ -152,7 +152,7 @@ class Wire:
         )
         return self._checked(self._encoder.encode(letter))
 
-    def read_letter(self, body: bytes) -> Letter:
+    def read_letter(self, body: bytes) -> CommandMessage:
         """Read a command, all but its arguments.
 
         Raises:
@@ -160,7 +160,7 @@ class Wire:
         """
         if len(body) > self._body_bytes_max:
             raise UnavailableError(f"a message of {len(body)} bytes came; that is too large")
-        letter: Letter = self._read(self._letters, body)
+        letter: CommandMessage = self._read(self._letters, body)
         if letter.version != VERSION:
             raise UnavailableError(
                 f"a message of version {letter.version} came, and this process knows {VERSION}; "
@@ -168,7 +168,7 @@ class Wire:
             )
         return letter
 
-    def read_args(self, kind: type[R], letter: Letter) -> R:
+    def read_args(self, kind: type[R], letter: CommandMessage) -> R:
         """Read the arguments of a command.
 
         Raises:
@@ -206,7 +206,7 @@ class Wire:
         return self._read(self._decoder(kind), answer.value)
 
     def _encode_failure(self, error: BerthError) -> bytes:
-        answer = _Answer(VERSION, failure_of(error), msgspec.Raw(b"\xc0"))
+        answer = _Answer(VERSION, error_document_of(error), msgspec.Raw(b"\xc0"))
         return self._encoder.encode(answer)
 
     def _raw(self, value: object) -> msgspec.Raw:

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 from berth.adapters.virt import disks, nbd_export
-from berth.adapters.virt.guest_folder import GuestFolder, leftover_of, writing
+from berth.adapters.virt.guest_folder import GuestFolder, leftover_of, os_errors_as_driver_errors
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.errors import DriverError
 from berth.ports.virt import OrphanFiles
@@ -19,7 +19,7 @@ _ORIGIN = "origin"
 """Beside the disks: what they were copied from, so that a repetition knows its own copy."""
 
 
-class Storage:
+class SharedDiskStorage:
     """The folder; None when there is none.
 
     Beside the disks it has a folder of each host with a mark for all that the host has stored. A
@@ -121,7 +121,7 @@ class Storage:
         if parts.scheme == _SCHEME:
             try:
                 folder = self._of(parts.path)
-                with writing():
+                with os_errors_as_driver_errors():
                     is_there, files = folder.is_dir(), sorted(folder.glob("*.qcow2"))
             except DriverError as error:
                 raise BuildError(str(error)) from error
@@ -149,7 +149,7 @@ class Storage:
 
 def _delete(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
-    with writing():
+    with os_errors_as_driver_errors():
         if path.exists():
             raise DriverError(f"{path} cannot be deleted")
 

@@ -15,7 +15,7 @@ ROOT = "root"
 _DISKS = (ROOT, disks.EPHEMERAL, disks.SWAP)
 
 
-class Size(msgspec.Struct, frozen=True):
+class GuestSize(msgspec.Struct, frozen=True):
     """How large a guest is."""
 
     vcpus: int
@@ -25,7 +25,7 @@ class Size(msgspec.Struct, frozen=True):
     swap_mb: int = 0
 
     @classmethod
-    def of(cls, flavor: Flavor) -> "Size":
+    def of(cls, flavor: Flavor) -> "GuestSize":
         """Return the size that a flavor asks for."""
         return cls(
             max(1, flavor.vcpus),
@@ -37,7 +37,7 @@ class Size(msgspec.Struct, frozen=True):
 
 
 async def make_disks(
-    folder: GuestFolder, image: ImageFile, size: Size, *, is_blank: bool
+    folder: GuestFolder, image: ImageFile, size: GuestSize, *, is_blank: bool
 ) -> tuple[str, ...]:
     """Make the disks of a new guest, and return their names.
 
@@ -78,7 +78,9 @@ async def copy_disks(folder: GuestFolder, sources: Mapping[str, str]) -> tuple[s
     return tuple(name for name in _DISKS if name in sources)
 
 
-async def fit_disks(folder: GuestFolder, names: tuple[str, ...], size: Size) -> tuple[str, ...]:
+async def fit_disks(
+    folder: GuestFolder, names: tuple[str, ...], size: GuestSize
+) -> tuple[str, ...]:
     """Give a guest that is off the disks of its size, and return their names.
 
     They grow, and those that are missing are made. Swap, on which nothing is worth keeping, is

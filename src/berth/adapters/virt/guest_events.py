@@ -28,7 +28,7 @@ class _Following:
         return await self._waiting.get()
 
 
-class Hints:
+class GuestEventHub:
     """Passes hints on to all who follow; see `Driver.events`."""
 
     __slots__ = ("_all",)

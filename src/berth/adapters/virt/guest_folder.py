@@ -52,7 +52,7 @@ class GuestFolder:
 
 
 @contextmanager
-def writing() -> Generator[None]:
+def os_errors_as_driver_errors() -> Generator[None]:
     """Have what a full or broken disk refuses be an error of the driver.
 
     Raises:
@@ -74,7 +74,7 @@ def tail(path: Path, bytes_max: int) -> str:
         return ""
 
 
-def own(state_dir: Path, host: str) -> None:
+def claim_state_dir(state_dir: Path, host: str) -> None:
     """Take a folder for a host, which keeps it.
 
     An agent destroys what the ledger says to be on another host. Had its host another name since
@@ -107,7 +107,7 @@ def own(state_dir: Path, host: str) -> None:
         raise DriverError(f"{path}: {error.strerror}") from error
 
 
-def folders_without(state_dir: Path, known: Collection[str]) -> list[OrphanFiles]:
+def leftover_folders(state_dir: Path, known: Collection[str]) -> list[OrphanFiles]:
     """Return the folders that are named as those of guests are, and belong to none.
 
     Args:

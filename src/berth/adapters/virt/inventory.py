@@ -68,7 +68,7 @@ class Hypervisor:
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
+class InventorySettings:
     """What an operator says about the resources of a host.
 
     What is reserved is the host's own. On top of it `guest_overhead_mb` of memory is reserved
@@ -89,7 +89,11 @@ class Stock:
 
 
 def report_of(
-    name: str, stock: Stock, hypervisor: Hypervisor, guests: int, linux: Linux | None = None
+    name: str,
+    stock: InventorySettings,
+    hypervisor: Hypervisor,
+    guests: int,
+    linux: Linux | None = None,
 ) -> HostReport:
     """Return the report of a host.
 

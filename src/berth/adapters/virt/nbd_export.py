@@ -12,7 +12,7 @@ import msgspec
 
 from berth.adapters.virt import processes
 from berth.adapters.virt.guest_folder import GuestFolder
-from berth.adapters.virt.processes import Process
+from berth.adapters.virt.processes import HostProcess
 from berth.domain.errors import DriverError
 
 SCHEME = "nbd"
@@ -25,7 +25,7 @@ _GREETING: Final = b"NBDMAGIC"
 _WITHIN_S: Final = 10.0
 
 
-async def greeted(host: str, port: int, *, within_s: float = _WITHIN_S) -> None:
+async def wait_for_server(host: str, port: int, *, within_s: float = _WITHIN_S) -> None:
     """Connect to an NBD server, wait for its greeting and hang up.
 
     Raises:
@@ -69,7 +69,7 @@ async def offer(folder: GuestFolder, names: Sequence[str], host: str) -> str:
             raise DriverError(f"{_PROGRAM} cannot be started: {error.strerror}") from error
         port = int(listening.getsockname()[1])
     try:
-        await greeted(host, port, within_s=_START_S)
+        await wait_for_server(host, port, within_s=_START_S)
     except DriverError as error:
         process.kill()
         await process.wait(_END_S)
@@ -78,14 +78,14 @@ async def offer(folder: GuestFolder, names: Sequence[str], host: str) -> str:
     return f"{SCHEME}://{bracketed}:{port}/?{urlencode({'disks': ','.join(names)})}"
 
 
-def stands(folder: GuestFolder, names: Sequence[str], address: str) -> bool:
+def is_offered(folder: GuestFolder, names: Sequence[str], address: str) -> bool:
     """Tell whether an address is one where the disks are offered."""
     if address in ("", BEGUN) or urlsplit(address).scheme != SCHEME:
         return False
-    return not names or offering(folder) is not None
+    return not names or offering_process(folder) is not None
 
 
-def offering(folder: GuestFolder) -> Process | None:
+def offering_process(folder: GuestFolder) -> HostProcess | None:
     """Return the daemon that offers the disks in a folder, if there is one."""
 
     def of_folder(words: Sequence[str]) -> str | None:
@@ -97,7 +97,7 @@ def offering(folder: GuestFolder) -> Process | None:
 
 async def withdraw(folder: GuestFolder) -> None:
     """End an offer; without one that is a success."""
-    if (process := offering(folder)) is not None:
+    if (process := offering_process(folder)) is not None:
         process.kill()
         if not await process.wait(_END_S):
             raise DriverError(f"process {process.pid}, which offers disks, does not end")

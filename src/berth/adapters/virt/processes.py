@@ -26,7 +26,7 @@ _STARTING_S = 0.002
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class HostProcess:
     """A process, by pid and start in clock ticks since the machine's."""
 
     pid: int
@@ -65,7 +65,7 @@ class Process:
         return True
 
 
-def start(argv: Sequence[str], *, fds: Sequence[int], output: Path) -> Process:
+def start(argv: Sequence[str], *, fds: Sequence[int], output: Path) -> HostProcess:
     """Start a process in a session of its own that the end of this one leaves alone.
 
     Args:
@@ -88,7 +88,7 @@ def start(argv: Sequence[str], *, fds: Sequence[int], output: Path) -> Process:
     # Not subprocess.Popen, whose object complains when it is dropped before its process ends.
     pid = os.posix_spawnp(argv[0], list(argv), os.environ, file_actions=actions, setsid=True)
     state = _state_of(pid)
-    return Process(pid, state[1] if state is not None else 0)
+    return HostProcess(pid, state[1] if state is not None else 0)
 
 
 def inherited_fds(fds: Sequence[int]) -> list[int]:
@@ -105,9 +105,9 @@ def inherited_fds(fds: Sequence[int]) -> list[int]:
     return found
 
 
-def find(of_interest: Callable[[Sequence[str]], str | None]) -> dict[str, Process]:
+def find(of_interest: Callable[[Sequence[str]], str | None]) -> dict[str, HostProcess]:
     """Return the live processes whose command lines are of interest, by what that returns."""
-    found: dict[str, Process] = {}
+    found: dict[str, HostProcess] = {}
     for folder in _PROC.iterdir():
         if not folder.name.isdigit():
             continue
@@ -116,7 +116,7 @@ def find(of_interest: Callable[[Sequence[str]], str | None]) -> dict[str, Proces
         key = of_interest(words) if words else None
         state = _state_of(pid) if key is not None else None
         if key is not None and state is not None and state[0] not in "ZX":
-            found[key] = Process(pid, state[1])
+            found[key] = HostProcess(pid, state[1])
     return found
 
 

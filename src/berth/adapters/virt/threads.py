@@ -9,7 +9,7 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 
-class Threads:
+class ThreadRunner:
     """Runs what blocks in threads of its own.
 
     Not a pool of `concurrent.futures`: the process would wait at its end for a call that hangs.

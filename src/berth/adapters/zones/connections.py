@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final, cast
 
-from berth.adapters.zones.responses import AnswerError, AnswerReader
+from berth.adapters.zones.responses import ResponseError, ResponseReader
 
 IDLE_S: Final = 4.0
 """Seconds after which an unused connection is not used again: servers of Berth close it after
@@ -20,11 +20,11 @@ KEPT_S: Final = 10.0
 """Seconds for which a name is not looked up again."""
 
 
-class ClosedError(Exception):
+class ConnectionsClosedError(Exception):
     """This process ends, and connects to nobody any more."""
 
 
-class Addresses:
+class ResolvedAddresses:
     """The addresses of one host.
 
     Args:
@@ -77,7 +77,7 @@ def _is_address(host: str) -> bool:
     return True
 
 
-class Connection(asyncio.Protocol):
+class ZoneConnection(asyncio.Protocol):
     """One connection. What comes on it while nobody has asked ends it.
 
     It is cut off and never closed gently, which takes as long as the server likes: it would neither
@@ -88,7 +88,7 @@ class Connection(asyncio.Protocol):
         self.is_kept = False
         """Whether a request has been answered on it."""
         self._transport: asyncio.Transport | None = None
-        self._reader: AnswerReader | None = None
+        self._reader: ResponseReader | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
 
@@ -106,7 +106,7 @@ class Connection(asyncio.Protocol):
             return
         try:
             reader.feed(data)
-        except AnswerError as error:
+        except ResponseError as error:
             self._end(error)
         else:
             if reader.is_whole:
@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
         """Whether something can be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
-    async def ask(self, request: Sequence[bytes], reader: AnswerReader, until_s: float) -> None:
+    async def ask(self, request: Sequence[bytes], reader: ResponseReader, until_s: float) -> None:
         """Send a request, in pieces, and wait until its answer is whole.
 
         Whatever keeps that from being so, the connection is not used again, nor is it when some of
@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
             until_s: time of the loop until which is waited.
 
         Raises:
-            AnswerError: what came is no answer.
+            ResponseError: what came is no answer.
             TimeoutError: it has not come in time.
         """
         transport = self._transport
@@ -201,7 +201,7 @@ class Connection(asyncio.Protocol):
             transport.abort()
 
 
-class Connections:
+class ZoneConnections:
     """All connections to one zone, in use or not.
 
     Args:
@@ -213,14 +213,14 @@ class Connections:
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None) -> None:
         self._host = host
         self._port = port
-        self._addresses = Addresses(host)
+        self._addresses = ResolvedAddresses(host)
         self._context = context
         self._turns = asyncio.Semaphore(CONNECTIONS_MAX)
-        self._resting: list[Connection] = []
-        self._used: set[Connection] = set()
+        self._resting: list[ZoneConnection] = []
+        self._used: set[ZoneConnection] = set()
         self._is_closed = False
 
-    async def take(self, until_s: float, *, is_new: bool = False) -> Connection:
+    async def take(self, until_s: float, *, is_new: bool = False) -> ZoneConnection:
         """Return a connection for one request; `put_back` it, whatever came of that.
 
         Args:
@@ -228,7 +228,7 @@ class Connections:
             is_new: take none that was used before.
 
         Raises:
-            ClosedError: they are closed.
+            ConnectionsClosedError: they are closed.
             OSError: there is none, or not in time (TimeoutError).
             UnicodeError: the name of a host that no name server could be asked for.
         """
@@ -241,7 +241,7 @@ class Connections:
         self._used.add(connection)
         return connection
 
-    def put_back(self, connection: Connection) -> None:
+    def put_back(self, connection: ZoneConnection) -> None:
         """Let others use a connection, if it can be trusted still."""
         self._used.discard(connection)
         self._turns.release()
@@ -251,7 +251,7 @@ class Connections:
             connection.rest()
             self._resting.append(connection)
 
-    def _rested(self) -> Connection | None:
+    def _rested(self) -> ZoneConnection | None:
         while self._resting:
             connection = self._resting.pop()
             connection.wake()
@@ -259,7 +259,7 @@ class Connections:
                 return connection
         return None
 
-    async def _waited_for(self, *, is_new: bool) -> Connection:
+    async def _waited_for(self, *, is_new: bool) -> ZoneConnection:
         await self._turns.acquire()
         try:
             kept = None if is_new else self._rested()
@@ -268,7 +268,7 @@ class Connections:
             self._turns.release()
             raise
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> ZoneConnection:
         self._check_open()
         addresses = await self._addresses.all()
         for address in addresses[:-1]:
@@ -278,10 +278,10 @@ class Connections:
                 continue
         return await self._connected_to(addresses[-1])
 
-    async def _connected_to(self, address: str) -> Connection:
+    async def _connected_to(self, address: str) -> ZoneConnection:
         self._check_open()
         _, connection = await asyncio.get_running_loop().create_connection(
-            Connection,
+            ZoneConnection,
             address,
             self._port,
             ssl=self._context,
@@ -289,14 +289,14 @@ class Connections:
         )
         try:
             self._check_open()
-        except ClosedError:
+        except ConnectionsClosedError:
             connection.close()
             raise
         return connection
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise ClosedError
+            raise ConnectionsClosedError
 
     def close(self) -> None:
         """Close them all, and make no more; whoever waits for an answer is told."""

@@ -12,8 +12,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from berth.adapters.zones.connections import ClosedError, Connections
-from berth.adapters.zones.responses import CONNECTION_HEADERS, AnswerError, AnswerReader, LostError
+from berth.adapters.zones.connections import ConnectionsClosedError, ZoneConnections
+from berth.adapters.zones.responses import (
+    CONNECTION_HEADERS,
+    ConnectionLostError,
+    ResponseError,
+    ResponseReader,
+)
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zones.zone import Zone
 from berth.ports.zones import (
@@ -67,7 +72,7 @@ class HttpChildren:
         self._password_of = password_of
         self._context = context
         self._targets: dict[int, _Target] = {}
-        self._connections: dict[tuple[int, _Address], Connections] = {}
+        self._connections: dict[tuple[int, _Address], ZoneConnections] = {}
         """By zone and not by address alone, as zones may be behind one."""
         self._is_closed = False
 
@@ -88,10 +93,10 @@ class HttpChildren:
             return await call.answer(until_s)
         except TimeoutError as error:
             raise call.error(f"no answer in {timeout_s:g} s") from error
-        except ClosedError as error:
+        except ConnectionsClosedError as error:
             raise call.error("this process ends") from error
         # UnicodeError: the name of a host that no name server could be asked for.
-        except (AnswerError, OSError, UnicodeError) as error:
+        except (ResponseError, OSError, UnicodeError) as error:
             raise call.error(str(error)) from error
 
     async def close(self) -> None:
@@ -119,13 +124,13 @@ class HttpChildren:
             self._targets[zone.zone_id] = target
         return target
 
-    def _connections_to(self, zone: Zone, address: "_Address") -> Connections:
+    def _connections_to(self, zone: Zone, address: "_Address") -> ZoneConnections:
         """Return the connections to a zone, which outlive whatever else of its record changes."""
         key = (zone.zone_id, address)
         found = self._connections.get(key)
         if found is None:
             context = self._context if address.is_secured else None
-            found = self._connections[key] = Connections(address.host, address.port, context)
+            found = self._connections[key] = ZoneConnections(address.host, address.port, context)
         return found
 
 
@@ -144,7 +149,7 @@ class _Target:
     zone: Zone
     prefix: str
     lines: str
-    connections: Connections
+    connections: ZoneConnections
 
 
 def _read_url(zone: Zone) -> tuple[_Address, str, str]:
@@ -187,18 +192,18 @@ class _Call:
         """Send it, and if it only reads once more: a kept connection may just have ended.
 
         Raises:
-            AnswerError: what came is no answer.
+            ResponseError: what came is no answer.
             OSError: there is no connection, or something did not come in time (TimeoutError).
         """
         try:
             return await self._answer(until_s, is_new=False)
-        except LostError:
+        except ConnectionLostError:
             if self.asked.method not in _SAFE or self.asked.body or not self.was_kept:
                 raise
             return await self._answer(until_s, is_new=True)
 
     async def _answer(self, until_s: float, *, is_new: bool) -> ForwardedResponse:
-        connections, reader = self.target.connections, AnswerReader(self.asked)
+        connections, reader = self.target.connections, ResponseReader(self.asked)
         connection = await connections.take(until_s, is_new=is_new)
         try:
             self.is_sent, self.was_kept = True, connection.is_kept

@@ -31,15 +31,15 @@ _UNREAD_BYTES_MAX: Final = 64 * 1024
 _NO_ANSWER: Final = "the answer is no HTTP, or has a head that is too long"
 
 
-class AnswerError(Exception):
+class ResponseError(Exception):
     """What came cannot be taken as an answer: the reason, in words for operators."""
 
 
-class LostError(AnswerError):
+class ConnectionLostError(ResponseError):
     """The connection ended before the head of an answer had come."""
 
 
-class AnswerReader:
+class ResponseReader:
     """Reads one answer as it comes. What is in it says llhttp, which also reads for the API.
 
     Attributes:
@@ -76,23 +76,23 @@ class AnswerReader:
         """Read on.
 
         Raises:
-            AnswerError: it has no certain end, is too long, or is none.
+            ResponseError: it has no certain end, is too long, or is none.
         """
         self._unread_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
-            raise AnswerError(self._flaw or _NO_ANSWER) from error
+            raise ResponseError(self._flaw or _NO_ANSWER) from error
         if self._unread_bytes > _UNREAD_BYTES_MAX and not self.is_whole:
             self._flaw = self._flaw or _NO_ANSWER
         if self._flaw:
-            raise AnswerError(self._flaw)
+            raise ResponseError(self._flaw)
 
-    def lost(self) -> AnswerError:
+    def lost(self) -> ResponseError:
         """Return what it means that nothing more comes."""
         if self._has_head:
-            return AnswerError("the answer is cut")
-        return LostError("the connection was closed instead of an answer")
+            return ResponseError("the answer is cut")
+        return ConnectionLostError("the connection was closed instead of an answer")
 
     # ---- called by the parser, which must not see an exception of ours --------------------
 

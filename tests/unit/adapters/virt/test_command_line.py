@@ -6,19 +6,19 @@ from pathlib import Path
 import msgspec
 
 from berth.adapters.virt.accelerator import Accelerator
-from berth.adapters.virt.guest_disks import Size
+from berth.adapters.virt.guest_disks import GuestSize
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.qemu.command_line import QemuHost, Sockets, command_line, guest_of, quoted
-from berth.adapters.virt.qemu.spec import Spec
+from berth.adapters.virt.qemu.spec import GuestSpec
 
 UUID = "12345678-9abc-def0-1234-56789abcdef0"
 HOST = QemuHost("rack1,07", Path("/guests"))
-SPEC = Spec(UUID, "img", "pc-q35-7.2", Size(2, 512), Size(4, 1024))
+SPEC = GuestSpec(UUID, "img", "pc-q35-7.2", GuestSize(2, 512), GuestSize(4, 1024))
 FIRMWARE = ImageFile("img", Path("/stub.bin"), ImageFormat.FIRMWARE)
 
 
 def words_of(
-    spec: Spec = SPEC,
+    spec: GuestSpec = SPEC,
     image: ImageFile = FIRMWARE,
     accelerator: Accelerator = Accelerator.TCG,
     memory: int | None = None,

@@ -2,7 +2,7 @@
 
 import gc
 
-from berth.adapters.virt.guest_events import Hints
+from berth.adapters.virt.guest_events import GuestEventHub
 from berth.ports.virt import GuestEvent, Power
 
 
@@ -13,7 +13,7 @@ def event(number: int) -> GuestEvent:
 
 async def test_everybody_hears_what_is_told_from_then_on() -> None:
     """In order, and nothing of before."""
-    hints = Hints()
+    hints = GuestEventHub()
     hints.tell(event(0))
     first = hints.follow()
     hints.tell(event(1))
@@ -25,7 +25,7 @@ async def test_everybody_hears_what_is_told_from_then_on() -> None:
 
 async def test_who_does_not_listen_loses_the_oldest() -> None:
     """Memory is bounded."""
-    hints = Hints()
+    hints = GuestEventHub()
     following = hints.follow()
     for number in range(1_005):
         hints.tell(event(number))
@@ -34,7 +34,7 @@ async def test_who_does_not_listen_loses_the_oldest() -> None:
 
 async def test_who_lets_go_is_forgotten() -> None:
     """Nothing is kept for somebody who is gone."""
-    hints = Hints()
+    hints = GuestEventHub()
     following = hints.follow()
     del following
     gc.collect()
@@ -45,6 +45,6 @@ async def test_who_lets_go_is_forgotten() -> None:
 
 def test_without_followers_nothing_is_kept() -> None:
     """There may be very many hosts that nobody follows."""
-    hints = Hints()
+    hints = GuestEventHub()
     hints.tell(event(1))
     assert hints._all is None

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from berth.adapters.virt.disk_storage import Storage
-from berth.adapters.virt.guest_folder import GuestFolder, folders_without
+from berth.adapters.virt.disk_storage import SharedDiskStorage
+from berth.adapters.virt.guest_folder import GuestFolder, leftover_folders
 from berth.testing.builders import make_uuid
 
 VM, OTHER = make_uuid("instance", 1), make_uuid("instance", 2)
@@ -31,25 +31,27 @@ def test_folders_without_a_guest_are_found(tmp_path: Path) -> None:
     folder(tmp_path / OTHER, "root.qcow2")
     folder(tmp_path / "lost+found", "root.qcow2")
     (tmp_path / make_uuid("instance", 3)).write_text("a file")
-    (found,) = folders_without(tmp_path, {OTHER})
+    (found,) = leftover_folders(tmp_path, {OTHER})
     assert (found.instance_uuid, found.since_s, found.address) == (VM, AT_S, "")
     assert found.size_bytes >= 2 * 4096
-    assert folders_without(tmp_path / "none", ()) == []
+    assert leftover_folders(tmp_path / "none", ()) == []
 
 
 def test_the_newest_file_says_how_old_a_folder_is(tmp_path: Path) -> None:
     """Somebody may write into a folder that was made long ago."""
     path = folder(tmp_path / VM, "root.qcow2", "memory.img")
     os.utime(path / "memory.img", (AT_S + 9, AT_S + 9))
-    assert folders_without(tmp_path, ())[0].since_s == AT_S + 9
+    assert leftover_folders(tmp_path, ())[0].since_s == AT_S + 9
 
 
-def storages(tmp_path: Path) -> tuple[Storage, Storage]:
+def storages(tmp_path: Path) -> tuple[SharedDiskStorage, SharedDiskStorage]:
     """Return the storage as two hosts see it, one of which has an odd name."""
-    return Storage(tmp_path / "storage", "host-1"), Storage(tmp_path / "storage", "../h/2")
+    return SharedDiskStorage(tmp_path / "storage", "host-1"), SharedDiskStorage(
+        tmp_path / "storage", "../h/2"
+    )
 
 
-async def store(storage: Storage, tmp_path: Path, uuid: str) -> str:
+async def store(storage: SharedDiskStorage, tmp_path: Path, uuid: str) -> str:
     """Store a guest that has no disks, which needs no program."""
     return await storage.store(GuestFolder(tmp_path / "guests", uuid), uuid, ())
 
@@ -62,7 +64,7 @@ async def test_each_host_finds_what_it_has_stored(tmp_path: Path) -> None:
     assert [(one.instance_uuid, one.address) for one in await first.mine()] == [(VM, address)]
     assert [(one.instance_uuid, one.address) for one in await second.mine()] == [(OTHER, other)]
     assert {path.name for path in (tmp_path / "storage").iterdir()} == {VM, OTHER, ".hosts"}
-    assert await Storage(None, "host-1").mine() == []
+    assert await SharedDiskStorage(None, "host-1").mine() == []
 
 
 async def test_what_is_deleted_is_forgotten_by_who_stored_it(tmp_path: Path) -> None:

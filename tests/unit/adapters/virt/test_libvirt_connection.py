@@ -9,13 +9,13 @@ import pytest
 
 from berth.adapters.virt.libvirt import connection
 from berth.adapters.virt.libvirt.binding import Connect
-from berth.adapters.virt.libvirt.connection import Connection
+from berth.adapters.virt.libvirt.connection import LibvirtConnection
 from berth.agent.executor.host_context import cause_of
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.errors import DriverError
 
 
-class Hung(Connection):
+class Hung(LibvirtConnection):
     """A connection to a libvirtd that takes calls and does not answer."""
 
     def __init__(self) -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from berth.adapters.virt.libvirt.guest_registry import Folder
+from berth.adapters.virt.libvirt.guest_registry import LibvirtFolder
 
 
 def test_a_folder_is_deleted_with_all_that_is_in_it(tmp_path: Path) -> None:
     """Folders too, as people make them; what links lead to stays."""
-    folder = Folder(tmp_path / "state", "guest")
+    folder = LibvirtFolder(tmp_path / "state", "guest")
     folder.make()
     folder.leave(leaves=True)
     (folder.path / "backup").mkdir()
@@ -27,7 +27,7 @@ def test_a_folder_is_deleted_with_all_that_is_in_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("umask", [0o077, 0o022])
 def test_the_umask_decides_nothing(tmp_path: Path, umask: int) -> None:
     """QEMU's user gets through all folders that are made, and nobody else reads disks."""
-    folder = Folder(tmp_path / "berth" / "guests", "guest")
+    folder = LibvirtFolder(tmp_path / "berth" / "guests", "guest")
     before = os.umask(umask)
     try:
         folder.make()
@@ -45,5 +45,5 @@ def test_a_folder_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
     """It is the operator's."""
     state = tmp_path / "state"
     state.mkdir(mode=0o750)
-    Folder(state, "guest").make()
+    LibvirtFolder(state, "guest").make()
     assert state.stat().st_mode & 0o777 == 0o750

@@ -6,10 +6,10 @@ import pytest
 
 from berth.adapters.virt.libvirt.binding import FROM_RPC, ErrorCode, VirtError
 from berth.adapters.virt.libvirt.errors import (
-    RefusedError,
-    UnreachableError,
-    refusal_of,
-    told,
+    LibvirtRefusedError,
+    LibvirtUnreachableError,
+    error_text,
+    libvirt_error_of,
 )
 from berth.adapters.virt.libvirt.host import cpu_models_of, instances_of
 from berth.adapters.virt.libvirt.migration import address_of, target_of
@@ -90,20 +90,23 @@ def test_what_qemu_said_is_kept() -> None:
         "internal error: process exited while connecting to monitor: 2026-11-22T00:00:00Z\n"
         "qemu-system-x86_64: cannot set up guest memory 'pc.ram': Cannot allocate memory\n"
     )
-    text = told(ErrorCode.INTERNAL, message)
+    text = error_text(ErrorCode.INTERNAL, message)
     assert text.startswith("QEMU: ")
     assert text.endswith("Cannot allocate memory")
     assert "\n" not in text
-    assert len(told(ErrorCode.INTERNAL, message * 100)) < 600
+    assert len(error_text(ErrorCode.INTERNAL, message * 100)) < 600
 
 
 def test_errors_say_what_to_do() -> None:
     """And what libvirt said; others are libvirt's own words."""
-    text = told(ErrorCode.NO_CONNECT, "Failed to connect socket")
+    text = error_text(ErrorCode.NO_CONNECT, "Failed to connect socket")
     assert "virt.uri" in text
     assert "Failed to connect socket" in text
-    assert told(ErrorCode.SYSTEM_ERROR, "Cannot get interface\nMTU") == "Cannot get interface MTU"
-    assert told(9999, "") == "libvirt's error 9999"
+    assert (
+        error_text(ErrorCode.SYSTEM_ERROR, "Cannot get interface\nMTU")
+        == "Cannot get interface MTU"
+    )
+    assert error_text(9999, "") == "libvirt's error 9999"
 
 
 class BrokenError(VirtError):
@@ -127,11 +130,14 @@ class BrokenError(VirtError):
 
 def test_a_call_that_does_not_get_through_says_so() -> None:
     """Its code is that of any other call of the system; who complains tells them apart."""
-    cut_off, other = refusal_of(BrokenError(FROM_RPC)), refusal_of(BrokenError(FROM_RPC + 1))
-    assert isinstance(cut_off, UnreachableError)
+    cut_off, other = (
+        libvirt_error_of(BrokenError(FROM_RPC)),
+        libvirt_error_of(BrokenError(FROM_RPC + 1)),
+    )
+    assert isinstance(cut_off, LibvirtUnreachableError)
     assert "libvirtd" in str(cut_off)
     assert "Broken pipe" in str(cut_off)
-    assert isinstance(other, RefusedError)
+    assert isinstance(other, LibvirtRefusedError)
     assert str(other) == "Cannot write data: Broken pipe"
 
 

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from berth.adapters.virt.accelerator import Accelerator
-from berth.adapters.virt.guest_disks import Size
+from berth.adapters.virt.guest_disks import GuestSize
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.libvirt import record as records
-from berth.adapters.virt.libvirt.domain_xml import Destination, domain_xml, moved_xml, name_of
+from berth.adapters.virt.libvirt.domain_xml import DestinationFiles, domain_xml, moved_xml, name_of
 from berth.adapters.virt.libvirt.hardware import (
     ANYWHERE,
-    Floating,
+    FloatingCpus,
     check_devices,
     check_hardware,
     check_movable,
@@ -22,7 +22,7 @@ from berth.adapters.virt.libvirt.hardware import (
     guest_cpus,
 )
 from berth.adapters.virt.libvirt.host import LibvirtHost
-from berth.adapters.virt.libvirt.record import Record
+from berth.adapters.virt.libvirt.record import GuestRecord
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import DriverError
@@ -32,8 +32,14 @@ from berth.testing.builders import make_instance
 
 UUID = "12345678-9abc-4ef0-9234-56789abcdef0"
 HOST = LibvirtHost("host <1>", Path("/guests & more"), machine="pc-q35-7.2")
-RECORD = Record(
-    UUID, HOST.name, "img", "pc-q35-6.2", Size(2, 512), Size(4, 1024), disks=("root", "swap")
+RECORD = GuestRecord(
+    UUID,
+    HOST.name,
+    "img",
+    "pc-q35-6.2",
+    GuestSize(2, 512),
+    GuestSize(4, 1024),
+    disks=("root", "swap"),
 )
 DISK = ImageFile("img", Path("/images/a.qcow2"))
 KERNEL = ImageFile(
@@ -46,10 +52,10 @@ CELLS = (
 
 
 def described(
-    record: Record = RECORD,
+    record: GuestRecord = RECORD,
     image: ImageFile = DISK,
     accelerator: Accelerator = Accelerator.TCG,
-    floating: Floating = ANYWHERE,
+    floating: FloatingCpus = ANYWHERE,
 ) -> ET.Element:
     """Return a description, read back."""
     text = domain_xml(HOST, accelerator, record, image, floating=floating)
@@ -144,7 +150,7 @@ def test_a_moved_description_differs_in_files_only() -> None:
     ET.SubElement(disk, "backingStore", {"type": "file"})
     address = ET.SubElement(disk, "address", {"type": "pci", "slot": "0x07"})
     ET.SubElement(serial, "source", {"path": "/dev/pts/4"})
-    there = Destination(Path("/there"), Path("/img/vmlinuz"), Path("/img/initrd"), "/bin/qemu")
+    there = DestinationFiles(Path("/there"), Path("/img/vmlinuz"), Path("/img/initrd"), "/bin/qemu")
     changed = msgspec.structs.replace(RECORD, host="host-2", power=Power.PAUSED)
     text = moved_xml(ET.tostring(domain, encoding="unicode"), there, changed)
     moved = ET.fromstring(text)  # noqa: S314 - made here
@@ -172,11 +178,11 @@ def test_a_guest_without_a_part_of_the_host_floats() -> None:
 
 def test_a_guest_floats_over_what_is_nobodys_own() -> None:
     """Also its hypervisor's threads, which libvirt has follow `vcpu`."""
-    floating = Floating(frozenset({0, 1, 3}))
+    floating = FloatingCpus(frozenset({0, 1, 3}))
     vcpu = described(floating=floating).find("vcpu")
     assert attributes(vcpu) == {"placement": "static", "cpuset": "0,1,3"}
     moved = described(floating=floating)
-    there = Destination(Path("/there"), Path("/img"), None, "/bin/qemu", "5,6")
+    there = DestinationFiles(Path("/there"), Path("/img"), None, "/bin/qemu", "5,6")
     text = ET.tostring(moved, encoding="unicode")
     for destination, cpus in [(there, "5,6"), (replace(there, cpus=""), None)]:
         domain = ET.fromstring(moved_xml(text, destination, RECORD))  # noqa: S314 - made here
@@ -186,8 +192,8 @@ def test_a_guest_floats_over_what_is_nobodys_own() -> None:
 def test_what_floats_in_a_cell_stays_on_its_cpus() -> None:
     """Those that are pinned stay pinned; a cell all of whose CPUs are pinned to says nothing."""
     both = (replace(CELLS[0], shared_cpus=1), CELLS[1])
-    record = msgspec.structs.replace(RECORD, size=Size(5, 512), cells=both)
-    floating = Floating(frozenset({0, 1, 7}), {0: frozenset({0, 1}), 1: frozenset({7})})
+    record = msgspec.structs.replace(RECORD, size=GuestSize(5, 512), cells=both)
+    floating = FloatingCpus(frozenset({0, 1, 7}), {0: frozenset({0, 1}), 1: frozenset({7})})
     pins = described(record, floating=floating).findall("cputune/vcpupin")
     assert {pin.get("vcpu"): pin.get("cpuset") for pin in pins} == {
         "0": "4",
@@ -196,14 +202,14 @@ def test_what_floats_in_a_cell_stays_on_its_cpus() -> None:
         "3": "0,1",
         "4": "0,1",
     }
-    floating = Floating(frozenset({7}), {0: frozenset(), 1: frozenset({7})})
+    floating = FloatingCpus(frozenset({7}), {0: frozenset(), 1: frozenset({7})})
     pins = described(record, floating=floating).findall("cputune/vcpupin")
     assert sorted(pin.get("vcpu", "") for pin in pins) == ["0", "1", "2"]
 
 
 def test_cells_have_their_cpus_and_memory_on_the_host() -> None:
     """Pinned CPUs each on one of the host's, the hypervisor's threads on theirs."""
-    record = msgspec.structs.replace(RECORD, size=Size(4, 512), cells=CELLS)
+    record = msgspec.structs.replace(RECORD, size=GuestSize(4, 512), cells=CELLS)
     domain = described(record)
     pins = [(pin.get("vcpu"), pin.get("cpuset")) for pin in domain.iterfind("cputune/vcpupin")]
     assert pins == [("0", "4"), ("2", "5")]
@@ -223,7 +229,7 @@ def test_cells_have_their_cpus_and_memory_on_the_host() -> None:
 def test_the_hypervisors_threads_stay_with_pinned_cpus() -> None:
     """Where none are theirs alone."""
     cell = replace(CELLS[0], emulator_cpus=frozenset())
-    record = msgspec.structs.replace(RECORD, size=Size(2, 256), cells=(cell,))
+    record = msgspec.structs.replace(RECORD, size=GuestSize(2, 256), cells=(cell,))
     assert attributes(described(record).find("cputune/emulatorpin")) == {"cpuset": "4,5"}
 
 

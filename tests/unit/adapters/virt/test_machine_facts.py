@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.adapters.virt.inventory import Hypervisor, Stock, report_of, traits_of
+from berth.adapters.virt.inventory import Hypervisor, InventorySettings, report_of, traits_of
 from berth.adapters.virt.machine_facts import Linux, cpu_info_of, parse_cpus
 from berth.domain.hardware.numa import MemoryPages, check_cells
 from berth.domain.hardware.pci import DeviceType, PciPool, check_pools
@@ -145,7 +145,9 @@ def test_every_renamed_flag_is_a_trait() -> None:
 def test_a_report_reserves_what_guests_take_beside_their_memory(tmp_path: Path) -> None:
     """Each that is there; and what the operator keeps for the host."""
     linux = two_sockets(tmp_path)
-    stock = Stock(tmp_path / "not" / "yet", "10.0.0.7", reserved_vcpus=1, reserved_memory_mb=500)
+    stock = InventorySettings(
+        tmp_path / "not" / "yet", "10.0.0.7", reserved_vcpus=1, reserved_memory_mb=500
+    )
     report = report_of("rack1-07", stock, QEMU, 3, linux)
     found = report.provider.inventories
     assert (found[VCPU].total, found[VCPU].reserved) == (4, 1)
@@ -159,24 +161,24 @@ def test_a_report_reserves_what_guests_take_beside_their_memory(tmp_path: Path) 
 
 def test_no_more_is_reserved_than_there_is(tmp_path: Path) -> None:
     """A report would be refused."""
-    report = report_of("a", Stock(tmp_path), QEMU, 1_000, two_sockets(tmp_path))
+    report = report_of("a", InventorySettings(tmp_path), QEMU, 1_000, two_sockets(tmp_path))
     assert report.provider.inventories[MEMORY_MB].capacity == 0
 
 
 def test_traits_of_the_processor_are_shown_where_guests_see_it(tmp_path: Path) -> None:
     """Emulated guests do not; cells are shown on demand."""
     linux, kvm = two_sockets(tmp_path), Hypervisor("QEMU", 1, (), sees_the_cpu=True)
-    plain = report_of("a", Stock(tmp_path), QEMU, 0, linux)
+    plain = report_of("a", InventorySettings(tmp_path), QEMU, 0, linux)
     assert "HW_CPU_X86_AVX2" not in plain.provider.traits
     assert "COMPUTE_IMAGE_TYPE_QCOW2" in plain.provider.traits
     assert plain.host.numa_cells == ()
-    shown = report_of("a", Stock(tmp_path, shows_numa=True), kvm, 0, linux)
+    shown = report_of("a", InventorySettings(tmp_path, shows_numa=True), kvm, 0, linux)
     assert "HW_CPU_X86_AVX2" in shown.provider.traits
     assert len(shown.host.numa_cells) == 2
 
 
 def test_this_machine_can_be_read(tmp_path: Path) -> None:
     """Whatever it is, it has something to give."""
-    report = report_of("here", Stock(tmp_path), QEMU, 0)
+    report = report_of("here", InventorySettings(tmp_path), QEMU, 0)
     assert report.provider.inventories[VCPU].capacity > 0
     check_cells(Linux().numa_cells())

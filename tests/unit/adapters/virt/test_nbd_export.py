@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from berth.adapters.virt.nbd_export import greeted
+from berth.adapters.virt.nbd_export import wait_for_server
 from berth.domain.errors import DriverError
 
 
@@ -38,7 +38,7 @@ async def saying(text: bytes, *, ends: bool) -> AsyncGenerator[int]:
 async def test_a_server_of_disks_is_known_by_its_greeting() -> None:
     """However long what follows is."""
     async with saying(b"NBDMAGICIHAVEOPT\0\3", ends=True) as port:
-        await greeted("127.0.0.1", port)
+        await wait_for_server("127.0.0.1", port)
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ async def test_others_are_told_apart(text: bytes, ends: bool, told: str) -> None
     """Those that hang up, or say something else."""
     async with saying(text, ends=ends) as port:
         with pytest.raises(DriverError, match=told):
-            await greeted("127.0.0.1", port)
+            await wait_for_server("127.0.0.1", port)
 
 
 async def test_nobody_waits_for_ever() -> None:
     """For one that takes connections and says nothing."""
     async with saying(b"", ends=False) as port:
         with pytest.raises(DriverError, match=r"within 0\.1 s"):
-            await greeted("127.0.0.1", port, within_s=0.1)
+            await wait_for_server("127.0.0.1", port, within_s=0.1)
 
 
 async def test_nobody_is_there() -> None:
@@ -65,4 +65,4 @@ async def test_nobody_is_there() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with pytest.raises(DriverError, match="offers no disks"):
-        await greeted("127.0.0.1", port)
+        await wait_for_server("127.0.0.1", port)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from berth.adapters.virt import processes
-from berth.adapters.virt.processes import Process
+from berth.adapters.virt.processes import HostProcess
 from berth.domain.errors import DriverError
 
 MARK = f"0.{os.getpid():012d}"
@@ -28,7 +28,7 @@ def children() -> set[int]:
 
 
 @pytest.fixture
-def sleeper(tmp_path: Path) -> Iterator[Process]:
+def sleeper(tmp_path: Path) -> Iterator[HostProcess]:
     """A process that does nothing for long."""
     argv = ["sleep", "600", MARK]
     process = processes.start(argv, fds=[], output=tmp_path / "output")
@@ -36,7 +36,7 @@ def sleeper(tmp_path: Path) -> Iterator[Process]:
     process.kill()
 
 
-async def test_a_process_is_found_until_it_is_killed(sleeper: Process) -> None:
+async def test_a_process_is_found_until_it_is_killed(sleeper: HostProcess) -> None:
     """By its command line; a zombie is not alive, and none is left."""
     assert sleeper.is_alive()
     assert processes.find(marked) == {MARK: sleeper}
@@ -48,15 +48,15 @@ async def test_a_process_is_found_until_it_is_killed(sleeper: Process) -> None:
     sleeper.kill()
 
 
-def test_another_process_with_the_same_number_is_left_alone(sleeper: Process) -> None:
+def test_another_process_with_the_same_number_is_left_alone(sleeper: HostProcess) -> None:
     """The time of the start tells them apart."""
-    before = Process(sleeper.pid, sleeper.started_ticks - 1)
+    before = HostProcess(sleeper.pid, sleeper.started_ticks - 1)
     assert not before.is_alive()
     before.kill()
     assert sleeper.is_alive()
 
 
-def test_a_process_has_a_session_of_its_own(sleeper: Process) -> None:
+def test_a_process_has_a_session_of_its_own(sleeper: HostProcess) -> None:
     """A signal to the agent's terminal does not end it."""
     assert os.getsid(sleeper.pid) == sleeper.pid != os.getsid(0)
 

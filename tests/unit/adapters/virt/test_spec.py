@@ -8,26 +8,28 @@ import msgspec
 import pytest
 
 from berth.adapters.virt import guest_folder
-from berth.adapters.virt.guest_disks import Size
+from berth.adapters.virt.guest_disks import GuestSize
 from berth.adapters.virt.guest_folder import tail
-from berth.adapters.virt.qemu.spec import Folder, Spec
+from berth.adapters.virt.qemu.spec import GuestSpec, QemuFolder
 from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import DriverError
 from berth.ports.virt import Power
 
 UUID = "12345678-9abc-def0-1234-56789abcdef0"
-SPEC = Spec(UUID, "img", "pc-q35-7.2", Size(2, 512), Size(4, 1024), disks=("root", "swap"))
+SPEC = GuestSpec(
+    UUID, "img", "pc-q35-7.2", GuestSize(2, 512), GuestSize(4, 1024), disks=("root", "swap")
+)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
+def folder(tmp_path: Path) -> QemuFolder:
     """The folder of a guest."""
-    folder = Folder(tmp_path / "state", UUID)
+    folder = QemuFolder(tmp_path / "state", UUID)
     folder.make()
     return folder
 
 
-def test_a_spec_is_read_as_it_was_written(folder: Folder) -> None:
+def test_a_spec_is_read_as_it_was_written(folder: QemuFolder) -> None:
     """Nobody else may look into the folder."""
     assert folder.read() is None
     folder.write(SPEC)
@@ -38,14 +40,14 @@ def test_a_spec_is_read_as_it_was_written(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"uuid": 7}'])
-def test_a_spec_that_cannot_be_read_is_an_error(folder: Folder, text: str) -> None:
+def test_a_spec_that_cannot_be_read_is_an_error(folder: QemuFolder, text: str) -> None:
     """It is not taken for none."""
     (folder.path / "spec.json").write_text(text)
     with pytest.raises(DriverError, match="cannot be read"):
         folder.read()
 
 
-def test_a_folder_of_before_is_not_written_over(folder: Folder) -> None:
+def test_a_folder_of_before_is_not_written_over(folder: QemuFolder) -> None:
     """There may be disks in it; an empty one is as good as none."""
     folder.make()
     folder.disk("root").write_text("precious")
@@ -58,7 +60,7 @@ def test_a_folder_of_before_is_not_written_over(folder: Folder) -> None:
 
 def test_sockets_may_have_long_paths(tmp_path: Path) -> None:
     """Longer than sockets can."""
-    folder = Folder(tmp_path / ("x" * 120), UUID)
+    folder = QemuFolder(tmp_path / ("x" * 120), UUID)
     folder.make()
     with folder.listening("qmp") as fd, folder.reaching("qmp") as path:
         assert fd > 0
@@ -68,7 +70,7 @@ def test_sockets_may_have_long_paths(tmp_path: Path) -> None:
         pass
 
 
-def test_a_long_console_keeps_its_end(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_console_keeps_its_end(folder: QemuFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A guest that writes for ever does not fill the disk."""
     monkeypatch.setattr(guest_folder, "CONSOLE_BYTES_MAX", 800)
     folder.trim_console()
@@ -89,7 +91,7 @@ def test_the_end_of_a_file_is_read(tmp_path: Path) -> None:
     assert (tail(file, 3), tail(file, 100), tail(file, 0)) == ("789", "0123456789", "")
 
 
-def test_complaints_become_one_line(folder: Folder) -> None:
+def test_complaints_become_one_line(folder: QemuFolder) -> None:
     """Operators find them in a fault."""
     folder.errors.write_text("qemu: one\n\n  qemu: two\n")
     assert folder.last_error() == "qemu: one | qemu: two"
@@ -97,4 +99,4 @@ def test_complaints_become_one_line(folder: Folder) -> None:
 
 def test_a_guest_has_one_processor_and_some_memory_at_least() -> None:
     """A flavor may ask for none."""
-    assert Size.of(Flavor("0", "none", vcpus=0, memory_mb=0)) == Size(1, 1)
+    assert GuestSize.of(Flavor("0", "none", vcpus=0, memory_mb=0)) == GuestSize(1, 1)

@@ -5,12 +5,12 @@ import threading
 
 import pytest
 
-from berth.adapters.virt.threads import Threads
+from berth.adapters.virt.threads import ThreadRunner
 
 
 async def test_a_call_gives_what_it_returns_or_raises() -> None:
     """As if it did not block."""
-    threads = Threads(1)
+    threads = ThreadRunner(1)
     assert await threads.run(lambda: 7) == 7
 
     def fail() -> None:
@@ -22,7 +22,7 @@ async def test_a_call_gives_what_it_returns_or_raises() -> None:
 
 async def test_so_many_are_at_once_and_no_more() -> None:
     """A call that nobody waits for keeps its place until it ends."""
-    threads, go_on, running = Threads(2), threading.Event(), list[int]()
+    threads, go_on, running = ThreadRunner(2), threading.Event(), list[int]()
 
     def block() -> None:
         running.append(1)
@@ -42,7 +42,7 @@ async def test_so_many_are_at_once_and_no_more() -> None:
 
 async def test_who_finishes_a_call_waits_for_its_end() -> None:
     """Also when it is cancelled meanwhile."""
-    threads, go_on, ended = Threads(1), threading.Event(), list[int]()
+    threads, go_on, ended = ThreadRunner(1), threading.Event(), list[int]()
 
     def block() -> None:
         go_on.wait()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
+from berth.adapters.virt.fake import DriverFaults, FakeDriver, FakeHost, FakeMachine, FakeNetwork
 from berth.agent.executor import Bench, HostWork
 from berth.agent.executor.alternates import Alternates
 from berth.domain.compute.build_failure import BuildError, FailureCause
@@ -32,7 +32,7 @@ from tests.unit.services.wiring import Desk, Fleet, open_desk, order_of
 
 GROUP = ServerGroup(make_uuid("group", 1), "group", GroupPolicy.ANTI_AFFINITY)
 DOWN_S = 60.0
-NO_FAULTS = Faults()
+NO_FAULTS = DriverFaults()
 
 
 class Broken(FakeDriver):

@@ -22,7 +22,7 @@ _SERVER_BYTES_MAX = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class RabbitBroker:
     """A RabbitMQ server, or several behind one name, and our part of it.
 
     Args:

@@ -9,12 +9,16 @@ from aiormq.channel import Channel
 from aiormq.exceptions import DeliveryError, PublishError
 from pamqp.commands import Basic
 
-from berth.adapters.bus.message_codec import Wire
+from berth.adapters.bus.message_codec import MessageCodec
 from berth.adapters.bus.rabbitmq.broker import routing_key
-from berth.adapters.bus.rabbitmq.command_consumers import Serving
-from berth.adapters.bus.rabbitmq.command_handlers import Servers
-from berth.adapters.bus.rabbitmq.connection import Line, Session, broken_not_cancelled
-from berth.adapters.bus.rabbitmq.pending_calls import Call, Calls, Watch
+from berth.adapters.bus.rabbitmq.command_consumers import CommandConsumers
+from berth.adapters.bus.rabbitmq.command_handlers import CommandHandlers
+from berth.adapters.bus.rabbitmq.connection import (
+    BrokerConnection,
+    BrokerSession,
+    broken_not_cancelled,
+)
+from berth.adapters.bus.rabbitmq.pending_calls import PendingCall, PendingCalls, QueueWatch
 from berth.domain.errors import UnavailableError
 from berth.ports.bus import CONTEXT, Command
 
@@ -41,17 +45,21 @@ class RabbitBus:
         now_s: tells the Unix time, for deadlines.
     """
 
-    def __init__(self, line: Line, own: str, *, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, line: BrokerConnection, own: str, *, now_s: Callable[[], float] = time.time
+    ) -> None:
         self._line = line
         self._broker = line.broker
         self._now_s = now_s
-        self._wire = Wire(line.broker.body_bytes_max)
-        self._servers = Servers(self._wire, line.telemetry, now_s)
-        self._serving = Serving(line.broker, self._servers, self._wire, line.telemetry, own)
-        self._calls = Calls()
-        self._watch = Watch(self._calls, now_s)
+        self._wire = MessageCodec(line.broker.body_bytes_max)
+        self._servers = CommandHandlers(self._wire, line.telemetry, now_s)
+        self._serving = CommandConsumers(
+            line.broker, self._servers, self._wire, line.telemetry, own
+        )
+        self._calls = PendingCalls()
+        self._watch = QueueWatch(self._calls, now_s)
         self._channel: Channel | None = None
-        self._session: Session | None = None
+        self._session: BrokerSession | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         line.add(self)
 
@@ -119,7 +127,7 @@ class RabbitBus:
         """Take no more commands, and wait a little for those that are being worked on."""
         await self._serving.finish(_FINISH_S)
 
-    async def board(self, session: Session) -> None:
+    async def board(self, session: BrokerSession) -> None:
         """See `Rider.board`."""
         channel = await session.channel(confirms=True)
         await channel.basic_consume(_REPLIES, self._calls.on_message, no_ack=True)
@@ -149,7 +157,7 @@ class RabbitBus:
         body: bytes,
         timeout_s: float,
         server: str | None,
-        call: Call | None,
+        call: PendingCall | None,
     ) -> None:
         """Hand a command to the broker, which knows of a server or says so."""
         properties = Basic.Properties(

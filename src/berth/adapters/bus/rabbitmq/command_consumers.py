@@ -10,16 +10,16 @@ from aiormq.channel import Channel
 from aiormq.exceptions import AMQPError
 from pamqp.commands import Basic
 
-from berth.adapters.bus.message_codec import Wire
+from berth.adapters.bus.message_codec import MessageCodec
 from berth.adapters.bus.rabbitmq.broker import (
     DELIVERIES_MAX,
     QUEUE_LENGTH_MAX,
     QUEUE_UNUSED_MS,
-    Broker,
+    RabbitBroker,
     routing_key,
 )
-from berth.adapters.bus.rabbitmq.command_handlers import Key, Servers
-from berth.adapters.bus.rabbitmq.connection import Session, broken_not_cancelled
+from berth.adapters.bus.rabbitmq.command_handlers import CommandHandlers, Key
+from berth.adapters.bus.rabbitmq.connection import BrokerSession, broken_not_cancelled
 from berth.domain.errors import BerthError
 from berth.ports.bus import Command
 from berth.ports.telemetry import Telemetry
@@ -35,7 +35,7 @@ _BY_ONE_QUEUE: Final[ArgumentsType] = {**_COMMAND_QUEUE, "x-single-active-consum
 _OWN_QUEUE: Final[ArgumentsType] = {"x-max-length": QUEUE_LENGTH_MAX}
 
 
-class Serving:
+class CommandConsumers:
     """What the broker sends to this process.
 
     Commands for anybody come from a queue that all their servers share. What names a server of
@@ -44,7 +44,12 @@ class Serving:
     """
 
     def __init__(
-        self, broker: Broker, servers: Servers, wire: Wire, telemetry: Telemetry, own: str
+        self,
+        broker: RabbitBroker,
+        servers: CommandHandlers,
+        wire: MessageCodec,
+        telemetry: Telemetry,
+        own: str,
     ) -> None:
         self._broker = broker
         self._servers = servers
@@ -63,7 +68,7 @@ class Serving:
         self._changes = 0
         self._told = 0
 
-    async def board(self, session: Session) -> None:
+    async def board(self, session: BrokerSession) -> None:
         """Begin on a new connection."""
         # A new name each time: the broker may not know yet that the last connection is gone.
         self._sessions += 1

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from berth.adapters.bus.message_codec import Letter, Wire
+from berth.adapters.bus.message_codec import CommandMessage, MessageCodec
 from berth.domain.errors import BerthError, UnavailableError
 from berth.ports.bus import CONTEXT, Command
 from berth.ports.telemetry import Telemetry
@@ -15,7 +15,7 @@ Handler = Callable[[Any], Awaitable[Any]]
 
 
 @dataclass(slots=True)
-class Place:
+class ServedCommand:
     """Where a command is served: the command, the server's name, and the handlers in turn."""
 
     command: Command[Any, Any]
@@ -23,11 +23,13 @@ class Place:
     handlers: list[Handler] = field(default_factory=list[Handler])
 
 
-class Servers:
+class CommandHandlers:
     """The handlers of a process."""
 
-    def __init__(self, wire: Wire, telemetry: Telemetry, now_s: Callable[[], float]) -> None:
-        self.places: dict[Key, Place] = {}
+    def __init__(
+        self, wire: MessageCodec, telemetry: Telemetry, now_s: Callable[[], float]
+    ) -> None:
+        self.places: dict[Key, ServedCommand] = {}
         self._wire = wire
         self._telemetry = telemetry
         self._now_s = now_s
@@ -37,7 +39,7 @@ class Servers:
     ) -> Callable[[], bool]:
         """Add a handler; what is returned takes it away, and tells whether it was there."""
         key = command.topic, command.name, server
-        place = self.places.setdefault(key, Place(command, server))
+        place = self.places.setdefault(key, ServedCommand(command, server))
 
         async def serving(args: Any) -> Any:  # noqa: ANN401 - whatever the command names
             return await handler(args)
@@ -54,11 +56,11 @@ class Servers:
 
         return remove
 
-    def is_late(self, letter: Letter) -> bool:
+    def is_late(self, letter: CommandMessage) -> bool:
         """Tell whether nobody waits for a command any more."""
         return letter.deadline_s is not None and letter.deadline_s < self._now_s()
 
-    async def work(self, letter: Letter) -> bytes | None:
+    async def work(self, letter: CommandMessage) -> bytes | None:
         """Have a command carried out and return the answer; None when nobody serves it here."""
         if letter.to_all:
             await self._work_all(letter)
@@ -71,7 +73,7 @@ class Servers:
             place.handlers.append(place.handlers.pop(0))
         return await self._answer(place.command, handler, letter)
 
-    async def _work_all(self, letter: Letter) -> None:
+    async def _work_all(self, letter: CommandMessage) -> None:
         work = [
             self._answer(place.command, handler, letter)
             for (topic, name, _), place in self.places.items()
@@ -80,7 +82,9 @@ class Servers:
         ]
         await asyncio.gather(*work)
 
-    async def _answer(self, command: Command[Any, Any], handler: Handler, letter: Letter) -> bytes:
+    async def _answer(
+        self, command: Command[Any, Any], handler: Handler, letter: CommandMessage
+    ) -> bytes:
         # The task has a context of its own, so nobody else's is changed.
         CONTEXT.set(letter.context)
         try:

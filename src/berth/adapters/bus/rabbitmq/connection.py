@@ -15,7 +15,7 @@ from aiormq.abc import AbstractChannel
 from aiormq.channel import Channel
 from aiormq.exceptions import AMQPError
 
-from berth.adapters.bus.rabbitmq.broker import Broker
+from berth.adapters.bus.rabbitmq.broker import RabbitBroker
 from berth.domain.errors import UnavailableError
 from berth.ports.telemetry import Telemetry
 
@@ -46,7 +46,7 @@ def broken_not_cancelled() -> Generator[None]:
         raise ConnectionError("the connection to the broker broke") from error
 
 
-class Session:
+class BrokerSession:
     """One life of the connection. It ends as a whole when any part of it breaks."""
 
     def __init__(self, connection: AbstractConnection) -> None:
@@ -92,10 +92,10 @@ class Session:
         self.end("it was closed" if error is None else f"{error!r}"[:300])
 
 
-class Rider(Protocol):
+class SessionListener(Protocol):
     """Somebody who uses the line."""
 
-    async def board(self, session: Session) -> None:
+    async def board(self, session: BrokerSession) -> None:
         """Set up what is needed on a new connection."""
         ...
 
@@ -104,7 +104,7 @@ class Rider(Protocol):
         ...
 
 
-class Line:
+class BrokerConnection:
     """Keeps one connection to a broker, with growing pauses while there is none.
 
     Args:
@@ -113,18 +113,18 @@ class Line:
         rng: keeps many processes from coming back at the same moment.
     """
 
-    def __init__(self, broker: Broker, telemetry: Telemetry, rng: Random) -> None:
+    def __init__(self, broker: RabbitBroker, telemetry: Telemetry, rng: Random) -> None:
         self.broker = broker
         self.telemetry = telemetry
         self._rng = rng
-        self._riders: list[Rider] = []
+        self._riders: list[SessionListener] = []
         for library in ("aio_pika", "aiormq"):
             # They tell of each break with a traceback, and of strange messages with all of them.
             logging.getLogger(library).setLevel(logging.CRITICAL)
         self._up = asyncio.Event()
         self._connections = 0
 
-    def add(self, rider: Rider) -> None:
+    def add(self, rider: SessionListener) -> None:
         """Add a rider; only before `run`."""
         self._riders.append(rider)
 
@@ -154,7 +154,7 @@ class Line:
     async def _ride(self) -> None:
         """Make a connection and keep it until it breaks."""
         connection = await self._connect()
-        session = Session(connection)
+        session = BrokerSession(connection)
         try:
             async with asyncio.timeout(_OPEN_TIMEOUT_S):
                 with broken_not_cancelled():

@@ -8,7 +8,11 @@ from typing import Final
 
 from aiormq.exceptions import AMQPError, ChannelLockedResource
 
-from berth.adapters.bus.rabbitmq.connection import Line, Session, broken_not_cancelled
+from berth.adapters.bus.rabbitmq.connection import (
+    BrokerConnection,
+    BrokerSession,
+    broken_not_cancelled,
+)
 from berth.ports.bus import Notifier, Priority
 
 _LOOK_S: Final = 2.0
@@ -18,7 +22,7 @@ _KEPT_S: Final = 60.0
 _KEPT_MAX: Final = 10_000
 
 
-class OneTeller:
+class LeaderNotifier:
     """Passes notifications on while this process is the one that tells, and keeps them else.
 
     Who tells holds a queue that the broker lends to one connection only. When it goes, another
@@ -32,7 +36,7 @@ class OneTeller:
     """
 
     def __init__(
-        self, notifier: Notifier, line: Line, *, now_s: Callable[[], float] = time.time
+        self, notifier: Notifier, line: BrokerConnection, *, now_s: Callable[[], float] = time.time
     ) -> None:
         self.tells = False
         self._notifier = notifier
@@ -56,7 +60,7 @@ class OneTeller:
             # Another tells. Without a connection perhaps nobody does.
             self._forget_old()
 
-    async def board(self, session: Session) -> None:
+    async def board(self, session: BrokerSession) -> None:
         """See `Rider.board`."""
         self._is_connected = True
         self._task = asyncio.create_task(self._stand_by(session))
@@ -68,7 +72,7 @@ class OneTeller:
             self._task.cancel()
             self._task = None
 
-    async def _stand_by(self, session: Session) -> None:
+    async def _stand_by(self, session: BrokerSession) -> None:
         """Wait until nobody else tells, and begin to."""
         while True:
             try:

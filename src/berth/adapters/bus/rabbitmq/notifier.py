@@ -12,7 +12,11 @@ from aiormq.channel import Channel
 from pamqp.commands import Basic
 
 from berth.adapters.bus.message_codec import NotificationBody
-from berth.adapters.bus.rabbitmq.connection import Line, Session, broken_not_cancelled
+from berth.adapters.bus.rabbitmq.connection import (
+    BrokerConnection,
+    BrokerSession,
+    broken_not_cancelled,
+)
 from berth.domain.named_uuid import named_uuid
 from berth.ports.bus import CONTEXT, Priority
 
@@ -32,7 +36,7 @@ class RabbitNotifier:
     """
 
     def __init__(
-        self, line: Line, publisher: str, *, now_s: Callable[[], float] = time.time
+        self, line: BrokerConnection, publisher: str, *, now_s: Callable[[], float] = time.time
     ) -> None:
         self._broker = line.broker
         self._telemetry = line.telemetry
@@ -72,7 +76,7 @@ class RabbitNotifier:
         self._all_told.clear()
         self._came.set()
 
-    async def board(self, session: Session) -> None:
+    async def board(self, session: BrokerSession) -> None:
         """See `Rider.board`."""
         channel = await session.channel(confirms=True)
         await channel.exchange_declare(
@@ -95,7 +99,7 @@ class RabbitNotifier:
         except TimeoutError:
             self._telemetry.event("notifications_untold", waiting=len(self._waiting))
 
-    async def _publish(self, session: Session, channel: Channel) -> None:
+    async def _publish(self, session: BrokerSession, channel: Channel) -> None:
         try:
             while True:
                 await self._came.wait()

@@ -10,7 +10,7 @@ from aiormq.abc import DeliveredMessage
 from aiormq.channel import Channel
 from aiormq.exceptions import AMQPError, ChannelNotFoundEntity
 
-from berth.adapters.bus.rabbitmq.connection import Session, broken_not_cancelled
+from berth.adapters.bus.rabbitmq.connection import BrokerSession, broken_not_cancelled
 from berth.domain.errors import UnavailableError
 
 INTERVAL_S = 1.0
@@ -22,7 +22,7 @@ _FORGET_S = 10.0
 
 
 @dataclass(slots=True)
-class Call:
+class PendingCall:
     """One call: its number, where it went, and its answer once that has come.
 
     `queue` is None for a named server, whose queue goes with it.
@@ -33,18 +33,18 @@ class Call:
     answer: asyncio.Future[bytes]
 
 
-class Calls:
+class PendingCalls:
     """The calls that wait for an answer."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, Call] = {}
+        self._calls: dict[str, PendingCall] = {}
         self._numbers = count(1)
 
     @contextmanager
-    def begin(self, queue: str | None) -> Generator[Call]:
+    def begin(self, queue: str | None) -> Generator[PendingCall]:
         """Expect an answer for as long as the body runs."""
         answer = asyncio.get_running_loop().create_future()
-        call = Call(f"{next(self._numbers)}", queue, answer)
+        call = PendingCall(f"{next(self._numbers)}", queue, answer)
         self._calls[call.call_id] = call
         try:
             yield call
@@ -72,10 +72,10 @@ class Calls:
         return {call.queue for call in self._calls.values() if call.queue is not None}
 
 
-class Watch:
+class QueueWatch:
     """Looks at the queues of calls in flight once in a while, and ends those that nobody serves."""
 
-    def __init__(self, calls: Calls, now_s: Callable[[], float]) -> None:
+    def __init__(self, calls: PendingCalls, now_s: Callable[[], float]) -> None:
         self._calls = calls
         self._now_s = now_s
         self._asked_at_s: dict[str, float] = {}
@@ -92,7 +92,7 @@ class Watch:
         """Know nothing any more, as after a break of the connection."""
         self._asked_at_s.clear()
 
-    async def run(self, session: Session) -> None:
+    async def run(self, session: BrokerSession) -> None:
         """Look for as long as the connection lasts."""
         channel: Channel | None = None
         while True:

@@ -1,7 +1,7 @@
 """The fake driver: a host that exists only in memory, for demos, tests and load."""
 
 from berth.adapters.virt.fake.driver import FakeDriver
-from berth.adapters.virt.fake.host import FakeHost, Faults
+from berth.adapters.virt.fake.host import DriverFaults, FakeHost
 from berth.adapters.virt.fake.machine import FakeGuest, FakeMachine, FakeNetwork
 
-__all__ = ["FakeDriver", "FakeGuest", "FakeHost", "FakeMachine", "FakeNetwork", "Faults"]
+__all__ = ["FakeDriver", "FakeGuest", "FakeHost", "FakeMachine", "FakeNetwork", "DriverFaults"]

@@ -16,7 +16,7 @@ _NAMESPACE = uuid.UUID("0d7a2a50-3b0e-5d3c-8f6b-0c2e6a1b9e77")
 
 
 @dataclass(frozen=True, slots=True)
-class Faults:
+class DriverFaults:
     """How long the methods of a driver take, and how often they fail, by the method's name.
 
     `share` is the share of calls that fail, in [0, 1]. Which calls these are follows from the
@@ -36,7 +36,7 @@ class Faults:
         return random.Random(f"{self.seed}/{host}/{verb}/{number}").random() < share  # noqa: S311 - faults are no secret
 
 
-_NO_FAULTS = Faults()
+_NO_FAULTS = DriverFaults()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class FakeHost:
     pci_pools: tuple[PciPool, ...] = ()
     spawn_s: float = 0.0
     fails: bool = False
-    faults: Faults = _NO_FAULTS
+    faults: DriverFaults = _NO_FAULTS
     lacks: frozenset[DriverFeature] = frozenset()
 
 

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from berth.adapters.virt.guest_events import Hints
+from berth.adapters.virt.guest_events import GuestEventHub
 from berth.domain.compute.flavor import Flavor
 from berth.ports.virt import GuestEvent, Power
 
@@ -44,7 +44,7 @@ class FakeMachine:
         """When disks were stored from here, by instance."""
         self.moves: dict[str, asyncio.Task[None]] = {}
         """Live migrations away from here that are going on."""
-        self.hints = Hints()
+        self.hints = GuestEventHub()
 
     def set_power(self, instance_uuid: str, power: Power, reason: str = "") -> None:
         """Have a guest do something else, and tell those who follow."""

@@ -7,21 +7,21 @@ import msgspec
 
 from berth.adapters.virt import guest_disks, nbd_export
 from berth.adapters.virt.accelerator import Accelerator, accelerator_of
-from berth.adapters.virt.guest_disks import Size
+from berth.adapters.virt.guest_disks import GuestSize
 from berth.adapters.virt.images import ImageFile, ImageFormat, Images, image_of
 from berth.adapters.virt.libvirt import migration
 from berth.adapters.virt.libvirt.binding import Connect, Domain
-from berth.adapters.virt.libvirt.connection import Connection
+from berth.adapters.virt.libvirt.connection import LibvirtConnection
 from berth.adapters.virt.libvirt.domain_xml import domain_xml
-from berth.adapters.virt.libvirt.guest_registry import Roster, Seen
+from berth.adapters.virt.libvirt.guest_registry import LibvirtGuestRegistry, ObservedGuest
 from berth.adapters.virt.libvirt.hardware import (
-    Floating,
+    FloatingCpus,
     check_hardware,
-    floating_for,
+    floating_cpus_of,
     free_devices,
 )
 from berth.adapters.virt.libvirt.host import LibvirtHost
-from berth.adapters.virt.libvirt.record import Record
+from berth.adapters.virt.libvirt.record import GuestRecord
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.instance import Instance
 from berth.ports.virt import Power
@@ -29,11 +29,15 @@ from berth.ports.virt import Power
 _changed = msgspec.structs.replace
 
 
-class Builder:
+class LibvirtBuilder:
     """Makes and starts guests of one host."""
 
     def __init__(
-        self, host: LibvirtHost, images: Images, connection: Connection, roster: Roster
+        self,
+        host: LibvirtHost,
+        images: Images,
+        connection: LibvirtConnection,
+        roster: LibvirtGuestRegistry,
     ) -> None:
         self._host = host
         self._images = images
@@ -54,7 +58,7 @@ class Builder:
         *,
         waits: bool = False,
         disks_at: Mapping[str, str] | None = None,
-    ) -> Record:
+    ) -> GuestRecord:
         """Make the disks and the description of a guest; it does not run yet.
 
         Args:
@@ -66,7 +70,7 @@ class Builder:
             BuildError, DriverError: it could not be made; something of it may be left.
         """
         image = image_of(instance, self._images)
-        folder, size = self._roster.folder(instance.uuid), Size.of(instance.flavor)
+        folder, size = self._roster.folder(instance.uuid), GuestSize.of(instance.flavor)
         if disks_at is not None:
             folder.make_private(disks_at)  # while they are copied, too
             copied = await guest_disks.copy_disks(folder, disks_at)
@@ -74,7 +78,7 @@ class Builder:
         else:
             names = await guest_disks.make_disks(folder, image, size, is_blank=waits)
         folder.make_private(names)
-        made = Record(
+        made = GuestRecord(
             instance.uuid,
             self._host.name,
             image.image_id,
@@ -101,7 +105,7 @@ class Builder:
         folder.finish()
         return made
 
-    async def start(self, seen: Seen, known: Record) -> None:
+    async def start(self, seen: ObservedGuest, known: GuestRecord) -> None:
         """Start a guest that is off, from its memory when that is kept.
 
         Raises:
@@ -123,7 +127,7 @@ class Builder:
             await self._roster.write(known)
             raise
 
-    async def withdraw(self, known: Record) -> Record:
+    async def withdraw(self, known: GuestRecord) -> GuestRecord:
         """Offer the disks of a guest no more, and return what is known of it then.
 
         Raises:
@@ -135,7 +139,7 @@ class Builder:
             await self._roster.write(known)
         return known
 
-    async def settle_size(self, known: Record) -> Record:
+    async def settle_size(self, known: GuestRecord) -> GuestRecord:
         """Give a guest that is off the size that it is to have."""
         if known.size == known.wanted:
             return known
@@ -146,7 +150,7 @@ class Builder:
         await self._roster.write(known)
         return known
 
-    async def _define(self, known: Record, image: ImageFile) -> None:
+    async def _define(self, known: GuestRecord, image: ImageFile) -> None:
         accelerator, floating = await self.accelerator(), await self._floating(known)
         xml = domain_xml(self._host, accelerator, known, image, floating=floating)
 
@@ -155,10 +159,10 @@ class Builder:
 
         await self._connection.call(define)
 
-    async def _floating(self, known: Record) -> Floating:
-        return await asyncio.to_thread(floating_for, known, self._host.dedicated_cpus)
+    async def _floating(self, known: GuestRecord) -> FloatingCpus:
+        return await asyncio.to_thread(floating_cpus_of, known, self._host.dedicated_cpus)
 
-    def _image(self, known: Record) -> ImageFile:
+    def _image(self, known: GuestRecord) -> ImageFile:
         """Return what a guest boots; one with a disk of its own no longer needs the image."""
         image = self._images.get(known.image_id)
         if image is not None:

@@ -17,8 +17,12 @@ from typing import TypeVar
 
 from berth.adapters.virt.libvirt import binding, domain_xml, states
 from berth.adapters.virt.libvirt.binding import Connect, Domain, ErrorCode
-from berth.adapters.virt.libvirt.errors import RefusedError, UnreachableError, refusal_of
-from berth.adapters.virt.threads import Threads
+from berth.adapters.virt.libvirt.errors import (
+    LibvirtRefusedError,
+    LibvirtUnreachableError,
+    libvirt_error_of,
+)
+from berth.adapters.virt.threads import ThreadRunner
 from berth.domain.errors import DriverError
 from berth.ports.virt import GuestEvent
 
@@ -35,7 +39,7 @@ _KEEPALIVE_S = 5
 _KEEPALIVE_COUNT = 3
 
 
-class Connection:
+class LibvirtConnection:
     """Calls libvirtd, and passes its events on.
 
     When the connection that listens is lost all calls fail: libvirtd has ended, or hangs.
@@ -58,8 +62,8 @@ class Connection:
         """
         self._uri = uri
         # Threads of their own, since those that last, or hang, keep others out.
-        self._short, self._long = Threads(calls_max), Threads(_LONG_MAX)
-        self._openers = Threads(_OPEN_MAX)
+        self._short, self._long = ThreadRunner(calls_max), ThreadRunner(_LONG_MAX)
+        self._openers = ThreadRunner(_OPEN_MAX)
         self._tell = tell
         self._returned = returned
         self._connect: Connect | None = None
@@ -80,8 +84,8 @@ class Connection:
             is_long: who is cancelled meanwhile does not wait for its end.
 
         Raises:
-            RefusedError: libvirt refused, or failed.
-            UnreachableError: libvirtd cannot be reached, or was lost, or does not answer.
+            LibvirtRefusedError: libvirt refused, or failed.
+            LibvirtUnreachableError: libvirtd cannot be reached, or was lost, or does not answer.
             DriverError: the driver is closed.
         """
         await self._get()
@@ -91,7 +95,7 @@ class Connection:
             return _guarded(lambda: self._do(work))
 
         calling = asyncio.ensure_future(self._long.run(do) if is_long else self._short.finish(do))
-        calling.add_done_callback(seen)
+        calling.add_done_callback(retrieve_outcome)
         timeout_s = None if is_long else _CALL_S
         try:
             is_done = await _ends(calling, lost, timeout_s)
@@ -102,10 +106,12 @@ class Connection:
                 await _ends(calling, lost, timeout_s)
             raise
         if not is_done and lost.is_set():
-            raise UnreachableError(f"the connection to libvirtd at {self._uri} was lost meanwhile")
+            raise LibvirtUnreachableError(
+                f"the connection to libvirtd at {self._uri} was lost meanwhile"
+            )
         if not is_done:
             reason = f"libvirtd at {self._uri} has not answered for {_CALL_S:.0f} s"
-            raise UnreachableError(reason) from TimeoutError()
+            raise LibvirtUnreachableError(reason) from TimeoutError()
         return await calling
 
     async def on(
@@ -166,7 +172,7 @@ class Connection:
             return self._connect
         if self._opening is None or self._opening.done():
             self._opening = asyncio.ensure_future(self._open_in_time())
-            self._opening.add_done_callback(seen)
+            self._opening.add_done_callback(retrieve_outcome)
         # All who come meanwhile share its outcome.
         return await asyncio.shield(self._opening)
 
@@ -180,7 +186,7 @@ class Connection:
         except TimeoutError as error:
             is_late.set()
             reason = f"libvirtd at {self._uri} does not answer in {_OPEN_S:.0f} s"
-            raise UnreachableError(reason) from error
+            raise LibvirtUnreachableError(reason) from error
         return self._connect
 
     def _open(
@@ -203,7 +209,7 @@ class Connection:
             event_id = connect.domainEventRegisterAny(None, binding.LIFECYCLE, on_event, None)
             if is_late.is_set():
                 self._hang_up(connect, event_id)  # nobody has waited for it
-                raise UnreachableError(f"libvirtd at {self._uri} has answered too late")
+                raise LibvirtUnreachableError(f"libvirtd at {self._uri} has answered too late")
             self._event_id = event_id
             return connect
 
@@ -250,21 +256,21 @@ def _guarded(work: Callable[..., _T], *given: object) -> _T:
     try:
         return work(*given)
     except binding.load().libvirtError as error:
-        raise refusal_of(error) from error
+        raise libvirt_error_of(error) from error
 
 
-def seen(task: asyncio.Task[_T]) -> None:
+def retrieve_outcome(task: asyncio.Task[_T]) -> None:
     """Look at the outcome of a task that nobody may wait for any more."""
     if not task.cancelled():
         task.exception()
 
 
-def is_gone(error: RefusedError) -> bool:
+def is_missing_domain(error: LibvirtRefusedError) -> bool:
     """Tell whether libvirt complains that there is no such guest."""
     return error.code == ErrorCode.NO_DOMAIN
 
 
-def tolerant(code: ErrorCode, work: Callable[[Domain], _T], domain: Domain) -> _T | None:
+def none_if_refused(code: ErrorCode, work: Callable[[Domain], _T], domain: Domain) -> _T | None:
     """Do something with a guest; None when libvirt refuses for one reason."""
     try:
         return work(domain)

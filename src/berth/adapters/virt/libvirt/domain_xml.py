@@ -8,9 +8,14 @@ from xml.etree import ElementTree as ET
 from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.guest_folder import GuestFolder
 from berth.adapters.virt.images import ImageFile, ImageFormat
-from berth.adapters.virt.libvirt.hardware import ANYWHERE, Floating, hardware_of, listed
+from berth.adapters.virt.libvirt.hardware import (
+    ANYWHERE,
+    FloatingCpus,
+    hardware_elements,
+    number_list,
+)
 from berth.adapters.virt.libvirt.host import LibvirtHost
-from berth.adapters.virt.libvirt.record import NAMESPACE, PREFIX, Record, to_element
+from berth.adapters.virt.libvirt.record import NAMESPACE, PREFIX, GuestRecord, to_element
 
 NAME_PREFIX = "berth-"
 _ARCH = "x86_64"
@@ -29,10 +34,10 @@ def name_of(uuid: str) -> str:
 def domain_xml(
     host: LibvirtHost,
     accelerator: Accelerator,
-    record: Record,
+    record: GuestRecord,
     image: ImageFile,
     *,
-    floating: Floating = ANYWHERE,
+    floating: FloatingCpus = ANYWHERE,
 ) -> str:
     """Return the description of a guest.
 
@@ -47,7 +52,7 @@ def domain_xml(
     ET.SubElement(domain, "metadata").append(to_element(record))
     _text(domain, "memory", str(record.size.memory_mb), unit="MiB")
     _text(domain, "vcpu", str(record.size.vcpus), placement="static")
-    _set_cpus(domain, listed(floating.everywhere))
+    _set_cpus(domain, number_list(floating.everywhere))
     domain.append(_boot(record.machine, image, accelerator))
     features = ET.SubElement(domain, "features")
     for name in ("acpi", "apic"):
@@ -65,7 +70,7 @@ def domain_xml(
     devices.append(_serial(folder))
     ET.SubElement(devices, "memballoon", {"model": "none"})
     ET.SubElement(devices, "panic", {"model": "isa"})
-    for element in hardware_of(record, floating):
+    for element in hardware_elements(record, floating):
         if element.tag == "hostdev":
             devices.append(element)
         elif (there := domain.find(element.tag)) is not None:
@@ -76,7 +81,7 @@ def domain_xml(
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
+class DestinationFiles:
     """Where the files of a guest are on the host that it moves to."""
 
     state_dir: Path
@@ -87,7 +92,7 @@ class Destination:
     """Those of that host that the guest floats over; all, where nothing is said."""
 
 
-def moved_xml(xml: str, destination: Destination, record: Record) -> str:
+def moved_xml(xml: str, destination: DestinationFiles, record: GuestRecord) -> str:
     """Return the description of a guest for another host.
 
     All that the guest sees stays, as it must; what changes is where files are, and the record.
@@ -119,7 +124,7 @@ def moved_xml(xml: str, destination: Destination, record: Record) -> str:
     return ET.tostring(domain, encoding="unicode")
 
 
-def set_record(domain: ET.Element, record: Record) -> None:
+def set_record(domain: ET.Element, record: GuestRecord) -> None:
     """Put another record in the place of a description's."""
     metadata = domain.find("metadata")
     if metadata is None:

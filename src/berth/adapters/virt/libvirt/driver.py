@@ -9,20 +9,20 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from berth.adapters.virt import nbd_export
-from berth.adapters.virt.disk_storage import Storage
-from berth.adapters.virt.guest_disks import Size
-from berth.adapters.virt.guest_events import Hints
-from berth.adapters.virt.guest_folder import folders_without, tail, writing
+from berth.adapters.virt.disk_storage import SharedDiskStorage
+from berth.adapters.virt.guest_disks import GuestSize
+from berth.adapters.virt.guest_events import GuestEventHub
+from berth.adapters.virt.guest_folder import leftover_folders, os_errors_as_driver_errors, tail
 from berth.adapters.virt.images import Images
-from berth.adapters.virt.inventory import Stock, report_of
+from berth.adapters.virt.inventory import InventorySettings, report_of
 from berth.adapters.virt.libvirt import binding, hardware, states
-from berth.adapters.virt.libvirt.builder import Builder
-from berth.adapters.virt.libvirt.connection import Connection
-from berth.adapters.virt.libvirt.guest_registry import Roster, Seen
+from berth.adapters.virt.libvirt.builder import LibvirtBuilder
+from berth.adapters.virt.libvirt.connection import LibvirtConnection
+from berth.adapters.virt.libvirt.guest_registry import LibvirtGuestRegistry, ObservedGuest
 from berth.adapters.virt.libvirt.host import LibvirtHost, hypervisor_of
-from berth.adapters.virt.libvirt.migration import Move, abort
-from berth.adapters.virt.libvirt.power_off import cut_off, press
-from berth.adapters.virt.libvirt.record import Record
+from berth.adapters.virt.libvirt.migration import LibvirtMigration, abort_job
+from berth.adapters.virt.libvirt.power_off import force_off, press_power_button
+from berth.adapters.virt.libvirt.record import GuestRecord
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
@@ -42,7 +42,9 @@ class LibvirtDriver:
     the same host finds all of them again.
     """
 
-    def __init__(self, host: LibvirtHost, images: Images, clock: Clock, stock: Stock) -> None:
+    def __init__(
+        self, host: LibvirtHost, images: Images, clock: Clock, stock: InventorySettings
+    ) -> None:
         """Make a driver.
 
         Args:
@@ -52,15 +54,17 @@ class LibvirtDriver:
             stock: what is said of the host's resources.
         """
         self._host = host
-        self._hints = Hints()
-        self._connection = Connection(host.uri, host.calls_max, self._hints.tell, self._on_return)
-        self._roster = Roster(host, self._connection)
-        self._builder = Builder(host, images, self._connection, self._roster)
-        self._storage = Storage(host.storage_dir, host.name)
+        self._hints = GuestEventHub()
+        self._connection = LibvirtConnection(
+            host.uri, host.calls_max, self._hints.tell, self._on_return
+        )
+        self._roster = LibvirtGuestRegistry(host, self._connection)
+        self._builder = LibvirtBuilder(host, images, self._connection, self._roster)
+        self._storage = SharedDiskStorage(host.storage_dir, host.name)
         self._stock = stock
         self._clock = clock
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._moves: dict[str, Move] = {}
+        self._moves: dict[str, LibvirtMigration] = {}
         self._telling: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
@@ -117,12 +121,14 @@ class LibvirtDriver:
             is_free, is_written = True, known.power is Power.STOPPED
             stopped = _changed(known, power=Power.STOPPED, reason="")
             if seen.power[0] is Power.RUNNING:
-                is_free = await press(self._connection, self._clock, instance_uuid, grace_s)
+                is_free = await press_power_button(
+                    self._connection, self._clock, instance_uuid, grace_s
+                )
             # Before it ends, or it would have crashed should both daemons die in between; but
             # while QEMU hangs libvirt writes nothing down.
             if is_free and not is_written:
                 is_written = await self._roster.try_to_write(stopped)
-            await self._connection.on(instance_uuid, cut_off)
+            await self._connection.on(instance_uuid, force_off)
             if not is_written:
                 await self._roster.write(stopped)
             self._hints.tell(GuestEvent(instance_uuid, Power.STOPPED))
@@ -169,7 +175,7 @@ class LibvirtDriver:
         async with self._asked(instance.uuid) as (seen, known):
             cells = hardware.check_hardware(instance)
             hardware.check_devices(instance, known)
-            changed = _changed(known, wanted=Size.of(instance.flavor), cells=cells)
+            changed = _changed(known, wanted=GuestSize.of(instance.flavor), cells=cells)
             await self._roster.write(changed)
             if seen.power[0] in (Power.STOPPED, Power.CRASHED):
                 changed = await self._builder.settle_size(await self._builder.withdraw(changed))
@@ -214,8 +220,8 @@ class LibvirtDriver:
                 reason = f"guest {instance_uuid} has moved, and not all of it is cleared away here"
                 raise UnavailableError(f"{reason}: {error}") from error
 
-    async def _move(self, known: Record, address: str) -> None:
-        folder, move = self._roster.folder(known.uuid), Move(self._connection, known)
+    async def _move(self, known: GuestRecord, address: str) -> None:
+        folder, move = self._roster.folder(known.uuid), LibvirtMigration(self._connection, known)
         self._moves[known.uuid] = move
         try:
             folder.leave(leaves=True)
@@ -243,13 +249,13 @@ class LibvirtDriver:
     async def cancel_hand_over(self, instance_uuid: str) -> None:
         """Have libvirt give up a migration, whoever has begun it."""
         move = self._moves.get(instance_uuid)
-        await (abort(self._connection, instance_uuid) if move is None else move.cancel())
+        await (abort_job(self._connection, instance_uuid) if move is None else move.cancel())
 
     async def offer_disks(self, instance_uuid: str) -> str:
         """Have QEMU's storage daemon offer the disks, read-only."""
         async with self._asked(instance_uuid, Power.STOPPED) as (_, known):
             folder = self._roster.folder(instance_uuid)
-            if nbd_export.stands(folder, known.disks, known.address):
+            if nbd_export.is_offered(folder, known.disks, known.address):
                 return known.address
             await nbd_export.withdraw(folder)
             # Whatever comes of it, somebody has to look for it before the guest starts.
@@ -277,7 +283,7 @@ class LibvirtDriver:
     async def leftovers(self) -> Sequence[OrphanFiles]:
         """Return folders that libvirt knows no guest of, and what was stored."""
         known = {one.uuid for one in await self._roster.seen()}
-        found = await asyncio.to_thread(folders_without, self._host.state_dir, known)
+        found = await asyncio.to_thread(leftover_folders, self._host.state_dir, known)
         return [*found, *await self._storage.mine()]
 
     def events(self) -> AsyncIterator[GuestEvent]:
@@ -297,7 +303,7 @@ class LibvirtDriver:
 
         self._telling = asyncio.ensure_future(tell())
 
-    async def _settled(self, seen: Seen) -> Seen | None:
+    async def _settled(self, seen: ObservedGuest) -> ObservedGuest | None:
         """Write down what a restarted libvirtd would not know: that a guest has ended well."""
         lock = self._lock(seen.uuid)
         if lock.locked() or seen.record is None:
@@ -312,7 +318,7 @@ class LibvirtDriver:
                 await self._roster.write(_changed(now.record, power=power, reason=reason))
             return now
 
-    async def _find_to_build(self, instance_uuid: str) -> Seen | None:
+    async def _find_to_build(self, instance_uuid: str) -> ObservedGuest | None:
         """Return a guest that is here already.
 
         Raises:
@@ -329,7 +335,7 @@ class LibvirtDriver:
         *,
         waits: bool = False,
         disks_at: dict[str, str] | None = None,
-    ) -> Record:
+    ) -> GuestRecord:
         """Make a guest; when that fails nothing of it is left."""
         try:
             if await self._roster.look(instance.uuid) is not None:
@@ -341,7 +347,7 @@ class LibvirtDriver:
             instance.uuid, lambda: self._builder.build(instance, waits=waits, disks_at=disks_at)
         )
 
-    async def _start_new(self, made: Record) -> None:
+    async def _start_new(self, made: GuestRecord) -> None:
         seen = await self._roster.look(made.uuid)
         if seen is not None:
             await self._or_nothing(made.uuid, lambda: self._builder.start(seen, made))
@@ -356,7 +362,7 @@ class LibvirtDriver:
                 raise BuildError(str(error)) from error
             raise
 
-    async def _start(self, seen: Seen) -> None:
+    async def _start(self, seen: ObservedGuest) -> None:
         if seen.record is None or seen.record.waits:
             raise BuildError(f"guest {seen.uuid} waits for a live migration")
         if seen.power[0] not in _LIVE:
@@ -368,14 +374,14 @@ class LibvirtDriver:
     @asynccontextmanager
     async def _asked(
         self, instance_uuid: str, *powers: Power
-    ) -> AsyncGenerator[tuple[Seen, Record]]:
+    ) -> AsyncGenerator[tuple[ObservedGuest, GuestRecord]]:
         """Work on a guest that must be here, doing one of these things."""
         async with self._lock(instance_uuid):
             known = await self._known(instance_uuid, *powers)
-            with writing():
+            with os_errors_as_driver_errors():
                 yield known
 
-    async def _known(self, instance_uuid: str, *powers: Power) -> tuple[Seen, Record]:
+    async def _known(self, instance_uuid: str, *powers: Power) -> tuple[ObservedGuest, GuestRecord]:
         """Return a guest, which must be here; nobody else may work on it."""
         seen = await self._roster.find(instance_uuid)
         if seen is None or seen.record is None:
@@ -390,7 +396,7 @@ class LibvirtDriver:
         return seen, seen.record
 
 
-def _guest_of(seen: Seen) -> Guest:
+def _guest_of(seen: ObservedGuest) -> Guest:
     """Return what the port says of a guest."""
     if seen.record is None or not seen.is_persistent:
         power = states.power_of(seen.state, seen.reason, is_saved=False, known=Power.RUNNING)[0]

@@ -21,7 +21,7 @@ _WHAT_TO_DO = {
 }
 
 
-class RefusedError(DriverError):
+class LibvirtRefusedError(DriverError):
     """libvirt refused to do something, or failed.
 
     Args:
@@ -30,25 +30,25 @@ class RefusedError(DriverError):
     """
 
     def __init__(self, code: int, message: str) -> None:
-        super().__init__(told(code, message))
+        super().__init__(error_text(code, message))
         self.code = code
 
 
-class UnreachableError(DriverError):
+class LibvirtUnreachableError(DriverError):
     """libvirtd cannot be reached, or was lost; nobody knows whether it has done what was asked."""
 
 
-def refusal_of(error: VirtError) -> RefusedError | UnreachableError:
+def libvirt_error_of(error: VirtError) -> LibvirtRefusedError | LibvirtUnreachableError:
     """Return an error of libvirt as one of ours."""
     code = error.get_error_code()
     # What breaks between libvirt's client and its daemon comes with the codes of the system's calls
     # and of all else ("Cannot write data: Broken pipe"); only the domain tells.
     if error.get_error_domain() == FROM_RPC:
-        return UnreachableError(told(ErrorCode.RPC, error.get_error_message()))
-    return RefusedError(code, error.get_error_message())
+        return LibvirtUnreachableError(error_text(ErrorCode.RPC, error.get_error_message()))
+    return LibvirtRefusedError(code, error.get_error_message())
 
 
-def told(code: int, message: str) -> str:
+def error_text(code: int, message: str) -> str:
     """Return what an error means; of one of QEMU's own, what QEMU wrote."""
     # libvirt quotes all that QEMU wrote before it ended; what counts stands at the end.
     qemu_said = _QEMU_SAID.split(message, maxsplit=1)

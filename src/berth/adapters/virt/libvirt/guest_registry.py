@@ -10,13 +10,17 @@ from pathlib import Path
 import msgspec
 
 from berth.adapters.virt import nbd_export
-from berth.adapters.virt.guest_folder import GuestFolder, own
+from berth.adapters.virt.guest_folder import GuestFolder, claim_state_dir
 from berth.adapters.virt.libvirt import binding, domain_xml, record, states
 from berth.adapters.virt.libvirt.binding import Connect, Domain, ErrorCode
-from berth.adapters.virt.libvirt.connection import Connection, is_gone, tolerant
-from berth.adapters.virt.libvirt.errors import RefusedError
+from berth.adapters.virt.libvirt.connection import (
+    LibvirtConnection,
+    is_missing_domain,
+    none_if_refused,
+)
+from berth.adapters.virt.libvirt.errors import LibvirtRefusedError
 from berth.adapters.virt.libvirt.host import LibvirtHost
-from berth.adapters.virt.libvirt.record import Record
+from berth.adapters.virt.libvirt.record import GuestRecord
 from berth.domain.errors import DriverError
 from berth.ports.virt import Power
 
@@ -29,11 +33,11 @@ _MARKS = (_UNFINISHED, _LEAVING)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedGuest:
     """A guest as libvirt has just described it; `record` is None where there is none."""
 
     uuid: str
-    record: Record | None
+    record: GuestRecord | None
     state: int
     reason: int
     is_active: bool
@@ -59,7 +63,7 @@ class Seen:
         return waits and self.is_active and not states.is_moving(self.state, self.reason)
 
 
-class Folder(GuestFolder):
+class LibvirtFolder(GuestFolder):
     """The folder of a guest. Its disks are QEMU's, which may be another user's."""
 
     def make(self) -> None:
@@ -133,18 +137,18 @@ def make_passable(path: Path) -> None:
         one.chmod(_PASSABLE)
 
 
-class Roster:
+class LibvirtGuestRegistry:
     """Finds guests; what an agent has left half done is cleared away at the first question."""
 
-    def __init__(self, host: LibvirtHost, connection: Connection) -> None:
+    def __init__(self, host: LibvirtHost, connection: LibvirtConnection) -> None:
         self._host = host
         self._connection = connection
         self._adopting = asyncio.Lock()
         self._has_adopted = False
 
-    def folder(self, instance_uuid: str) -> Folder:
+    def folder(self, instance_uuid: str) -> LibvirtFolder:
         """Return the folder of a guest, which may not be there."""
-        return Folder(self._host.state_dir, instance_uuid)
+        return LibvirtFolder(self._host.state_dir, instance_uuid)
 
     async def make_folder(self, instance_uuid: str) -> None:
         """Make the folder of a new guest; what is left there of one that has moved goes first.
@@ -157,7 +161,7 @@ class Roster:
             await self.clear(instance_uuid)
         folder.make()
 
-    async def seen(self) -> list[Seen]:
+    async def seen(self) -> list[ObservedGuest]:
         """Return all guests of this host, and orphans, but none that is being made."""
         await self._adopt()
         found = await self._connection.call(_list)
@@ -165,7 +169,7 @@ class Roster:
         await asyncio.to_thread(self._trim_consoles, mine)
         return mine
 
-    async def find(self, instance_uuid: str) -> Seen | None:
+    async def find(self, instance_uuid: str) -> ObservedGuest | None:
         """Return a guest that has a record here; None when there is none.
 
         Nobody else may work on it: what somebody has given up building is cleared away.
@@ -182,12 +186,12 @@ class Roster:
             return await self.look(instance_uuid)
         return one
 
-    async def look(self, instance_uuid: str) -> Seen | None:
+    async def look(self, instance_uuid: str) -> ObservedGuest | None:
         """Return what libvirt says of a guest now; None when it does not know it."""
         try:
-            return await self._connection.on(instance_uuid, see)
-        except RefusedError as error:
-            if is_gone(error):
+            return await self._connection.on(instance_uuid, observe)
+        except LibvirtRefusedError as error:
+            if is_missing_domain(error):
                 return None
             raise
 
@@ -196,7 +200,7 @@ class Roster:
         one = await self.look(instance_uuid)
         return one is not None and one.record is not None and one.record.host != self._host.name
 
-    async def write(self, changed: Record) -> None:
+    async def write(self, changed: GuestRecord) -> None:
         """Change the record of a guest."""
         text = record.to_text(changed)
 
@@ -207,11 +211,11 @@ class Roster:
 
         await self._connection.on(changed.uuid, change)
 
-    async def try_to_write(self, changed: Record) -> bool:
+    async def try_to_write(self, changed: GuestRecord) -> bool:
         """Change the record of a guest, and tell whether libvirt was not too busy with it."""
         try:
             await self.write(changed)
-        except RefusedError as error:
+        except LibvirtRefusedError as error:
             if error.code != ErrorCode.OPERATION_TIMEOUT:
                 raise
             return False
@@ -223,19 +227,19 @@ class Roster:
         folder.begin_end()
         try:
             await self._connection.on(instance_uuid, _end)
-        except RefusedError as error:
-            if not is_gone(error):
+        except LibvirtRefusedError as error:
+            if not is_missing_domain(error):
                 raise
         await nbd_export.withdraw(folder)
         await asyncio.to_thread(folder.remove)
 
-    def _trim_consoles(self, guests: Sequence[Seen]) -> None:
+    def _trim_consoles(self, guests: Sequence[ObservedGuest]) -> None:
         """Keep consoles from filling the disk; libvirt and its log daemon append to the files."""
         for one in guests:
             with contextlib.suppress(OSError):  # not this user's, or it has just gone
                 self.folder(one.uuid).trim_console()
 
-    def _is_mine(self, one: Seen) -> bool:
+    def _is_mine(self, one: ObservedGuest) -> bool:
         if self.folder(one.uuid).is_unfinished:
             return False
         return one.record is None or one.record.host == self._host.name
@@ -246,7 +250,7 @@ class Roster:
                 return
             state_dir = self._host.state_dir
             make_passable(state_dir)
-            own(state_dir, self._host.name)
+            claim_state_dir(state_dir, self._host.name)
             for path in await asyncio.to_thread(_marked, state_dir):
                 folder = self.folder(path.name)
                 if folder.is_unfinished or await self.look(path.name) is None:
@@ -259,27 +263,27 @@ def _marked(state_dir: Path) -> list[Path]:
     return sorted({path.parent for mark in _MARKS for path in state_dir.glob(f"*/{mark}")})
 
 
-def _list(connect: Connect) -> list[Seen]:
+def _list(connect: Connect) -> list[ObservedGuest]:
     """Return all that bears our mark; what goes away meanwhile is left out."""
-    found: list[Seen] = []
+    found: list[ObservedGuest] = []
     for domain in connect.listAllDomains():
         if domain.name().startswith(domain_xml.NAME_PREFIX):
-            one = tolerant(ErrorCode.NO_DOMAIN, see, domain)
+            one = none_if_refused(ErrorCode.NO_DOMAIN, observe, domain)
             found += [] if one is None else [one]
     return [one for one in found if one.record is not None or one.is_active]
 
 
-def see(domain: Domain) -> Seen:
+def observe(domain: Domain) -> ObservedGuest:
     """Describe a guest."""
     is_persistent = bool(domain.isPersistent())
     flags = binding.CONFIG if is_persistent else 0
-    text = tolerant(
+    text = none_if_refused(
         ErrorCode.NO_DOMAIN_METADATA,
         lambda one: one.metadata(binding.ELEMENT, record.NAMESPACE, flags),
         domain,
     )
     state, reason = domain.state()
-    return Seen(
+    return ObservedGuest(
         domain.UUIDString(),
         record.of_text(text or ""),
         state,
@@ -292,16 +296,16 @@ def see(domain: Domain) -> Seen:
 
 def has_job(domain: Domain) -> bool:
     """Tell whether libvirt is at work on a guest for long: it moves, or is saved."""
-    job = tolerant(ErrorCode.OPERATION_INVALID, lambda one: one.jobInfo(), domain)
+    job = none_if_refused(ErrorCode.OPERATION_INVALID, lambda one: one.jobInfo(), domain)
     return job is not None and job[0] != _NO_JOB
 
 
 def _end(domain: Domain) -> None:
     if domain.isActive():
-        tolerant(ErrorCode.OPERATION_INVALID, lambda one: one.destroy(), domain)
+        none_if_refused(ErrorCode.OPERATION_INVALID, lambda one: one.destroy(), domain)
     if domain.isPersistent():
         domain.undefineFlags(binding.UNDEFINE_ALL)
 
 
-def _arrived(one: Record) -> Record:
+def _arrived(one: GuestRecord) -> GuestRecord:
     return msgspec.structs.replace(one, waits=False, address="", power=Power.RUNNING)

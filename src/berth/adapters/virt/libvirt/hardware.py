@@ -6,7 +6,7 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from berth.adapters.virt.libvirt.binding import XML_INACTIVE, Connect
-from berth.adapters.virt.libvirt.record import Record
+from berth.adapters.virt.libvirt.record import GuestRecord
 from berth.adapters.virt.machine_facts import Linux
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.instance import Instance
@@ -18,7 +18,7 @@ _PARTS = ("domain", "bus", "slot")
 
 
 @dataclass(frozen=True, slots=True)
-class Floating:
+class FloatingCpus:
     """CPUs of the host for those CPUs of guests that are pinned to none.
 
     Guests run `everywhere` where they have no cell, and the parts of them that are in a cell of
@@ -29,10 +29,10 @@ class Floating:
     of_cells: Mapping[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
 
 
-ANYWHERE: Final = Floating()
+ANYWHERE: Final = FloatingCpus()
 
 
-def hardware_of(record: Record, floating: Floating) -> Iterator[ET.Element]:
+def hardware_elements(record: GuestRecord, floating: FloatingCpus) -> Iterator[ET.Element]:
     """Yield the elements that a description gets for what its guest has of the host."""
     if record.cells:
         yield from _cells(record, floating)
@@ -40,7 +40,9 @@ def hardware_of(record: Record, floating: Floating) -> Iterator[ET.Element]:
         yield _device(address)
 
 
-def floating_for(record: Record, dedicated: frozenset[int], linux: Linux | None = None) -> Floating:
+def floating_cpus_of(
+    record: GuestRecord, dedicated: frozenset[int], linux: Linux | None = None
+) -> FloatingCpus:
     """Return where the CPUs of a guest float.
 
     Args:
@@ -53,7 +55,7 @@ def floating_for(record: Record, dedicated: frozenset[int], linux: Linux | None 
     linux = linux or Linux()
     online = linux.cpu().online
     cells = linux.numa_cells(dedicated) if record.cells else ()
-    return Floating(
+    return FloatingCpus(
         online - dedicated if dedicated else frozenset(),
         {cell.cell_id: cell.cpuset & online for cell in cells},
     )
@@ -80,7 +82,7 @@ def check_hardware(instance: Instance) -> tuple[CellShare, ...]:
     return cells
 
 
-def check_devices(instance: Instance, record: Record) -> None:
+def check_devices(instance: Instance, record: GuestRecord) -> None:
     """Refuse to give a guest that is here other devices than it has.
 
     Raises:
@@ -159,11 +161,11 @@ def guest_cpus(cells: tuple[CellShare, ...]) -> list[list[int]]:
     ]
 
 
-def _cells(record: Record, floating: Floating) -> Iterator[ET.Element]:
+def _cells(record: GuestRecord, floating: FloatingCpus) -> Iterator[ET.Element]:
     cells, cpus = record.cells, guest_cpus(record.cells)
     yield _tuning(cells, cpus, floating)
     memory = ET.Element("numatune")
-    nodes = listed(cell.host_cell for cell in cells)
+    nodes = number_list(cell.host_cell for cell in cells)
     ET.SubElement(memory, "memory", {"mode": "strict", "nodeset": nodes})
     numa = ET.Element("numa")
     for number, (cell, own) in enumerate(zip(cells, cpus, strict=True)):
@@ -171,7 +173,7 @@ def _cells(record: Record, floating: Floating) -> Iterator[ET.Element]:
         ET.SubElement(memory, "memnode", where)
         given = {
             "id": str(number),
-            "cpus": listed(own),
+            "cpus": number_list(own),
             "memory": str(cell.memory_mb * _KB_PER_MB),
         }
         ET.SubElement(numa, "cell", {**given, "unit": "KiB"})
@@ -183,12 +185,14 @@ def _cells(record: Record, floating: Floating) -> Iterator[ET.Element]:
         yield _pages(cells)
 
 
-def _tuning(cells: tuple[CellShare, ...], cpus: list[list[int]], floating: Floating) -> ET.Element:
+def _tuning(
+    cells: tuple[CellShare, ...], cpus: list[list[int]], floating: FloatingCpus
+) -> ET.Element:
     tuning = ET.Element("cputune")
     for cell, own in zip(cells, cpus, strict=True):
         pins = {guest: str(host) for guest, host in cell.pinned}
         # Where a cell has no CPU to float over, they float over the host's.
-        if there := listed(floating.of_cells.get(cell.host_cell, ())):
+        if there := number_list(floating.of_cells.get(cell.host_cell, ())):
             pins = dict.fromkeys(own, there) | pins
         for guest, host in pins.items():
             ET.SubElement(tuning, "vcpupin", {"vcpu": str(guest), "cpuset": host})
@@ -196,7 +200,7 @@ def _tuning(cells: tuple[CellShare, ...], cpus: list[list[int]], floating: Float
     pinned = frozenset(host for cell in cells for _, host in cell.pinned)
     # QEMU's own threads work for the guest, so they stay where its CPUs are.
     if where := threads or pinned:
-        ET.SubElement(tuning, "emulatorpin", {"cpuset": listed(where)})
+        ET.SubElement(tuning, "emulatorpin", {"cpuset": number_list(where)})
     return tuning
 
 
@@ -221,6 +225,6 @@ def _device(address: str) -> ET.Element:
     return device
 
 
-def listed(numbers: Iterable[int]) -> str:
+def number_list(numbers: Iterable[int]) -> str:
     """Return numbers of CPUs or cells as libvirt reads them."""
     return ",".join(str(number) for number in sorted(set(numbers)))

@@ -16,13 +16,18 @@ import msgspec
 from berth.adapters.virt.images import ImageFile
 from berth.adapters.virt.libvirt import binding
 from berth.adapters.virt.libvirt.binding import Domain, ErrorCode, MigrateFlag
-from berth.adapters.virt.libvirt.connection import Connection, is_gone, seen, tolerant
-from berth.adapters.virt.libvirt.domain_xml import Destination, moved_xml
-from berth.adapters.virt.libvirt.errors import RefusedError, UnreachableError
+from berth.adapters.virt.libvirt.connection import (
+    LibvirtConnection,
+    is_missing_domain,
+    none_if_refused,
+    retrieve_outcome,
+)
+from berth.adapters.virt.libvirt.domain_xml import DestinationFiles, moved_xml
+from berth.adapters.virt.libvirt.errors import LibvirtRefusedError, LibvirtUnreachableError
 from berth.adapters.virt.libvirt.guest_registry import has_job
-from berth.adapters.virt.libvirt.hardware import ANYWHERE, Floating, listed
+from berth.adapters.virt.libvirt.hardware import ANYWHERE, FloatingCpus, number_list
 from berth.adapters.virt.libvirt.host import LibvirtHost
-from berth.adapters.virt.libvirt.record import Record
+from berth.adapters.virt.libvirt.record import GuestRecord
 from berth.domain.errors import DriverError, UnavailableError
 from berth.ports.virt import Power
 
@@ -43,18 +48,18 @@ _AWAY_S = 5.0
 """How long libvirtd may be away in the midst of a migration before the turn is given up."""
 
 
-class Target(NamedTuple):
+class MigrationTarget(NamedTuple):
     """Where a guest moves to."""
 
     host: str
     uri: str
     """Of the libvirtd there, for the one here."""
     address: str
-    files: Destination
+    files: DestinationFiles
 
 
 def address_of(
-    host: LibvirtHost, uuid: str, image: ImageFile, floating: Floating = ANYWHERE
+    host: LibvirtHost, uuid: str, image: ImageFile, floating: FloatingCpus = ANYWHERE
 ) -> str:
     """Return the address of a guest that waits here."""
     boots = image.direct_kernel or image.file
@@ -65,12 +70,12 @@ def address_of(
         "binary": host.binary,
         "image": str(boots.absolute()),
         "initrd": "" if image.initrd is None else str(image.initrd.absolute()),
-        "cpus": listed(floating.everywhere),
+        "cpus": number_list(floating.everywhere),
     }
     return f"{_SCHEME}://{_bracketed(host.move_address)}/{uuid}?{urlencode(given)}"
 
 
-def target_of(address: str, uuid: str) -> Target:
+def target_of(address: str, uuid: str) -> MigrationTarget:
     """Read an address.
 
     Raises:
@@ -89,20 +94,20 @@ def target_of(address: str, uuid: str) -> Target:
     ):
         raise DriverError(f"{given['uri'][:200]!r} is no address of a libvirtd to move guests to")
     initrd = given.get("initrd", "")
-    files = Destination(
+    files = DestinationFiles(
         Path(given["dir"]),
         Path(given["image"]),
         Path(initrd) if initrd else None,
         given["binary"],
         given.get("cpus", ""),
     )
-    return Target(given["host"], given["uri"], parts.hostname, files)
+    return MigrationTarget(given["host"], given["uri"], parts.hostname, files)
 
 
-class Move:
+class LibvirtMigration:
     """One live migration away from here."""
 
-    def __init__(self, connection: Connection, known: Record) -> None:
+    def __init__(self, connection: LibvirtConnection, known: GuestRecord) -> None:
         self._connection = connection
         self._known = known
         self._is_cancelled = False
@@ -144,14 +149,14 @@ class Move:
         finally:
             self._is_over.set()
 
-    async def _begin(self, target: Target) -> None:
+    async def _begin(self, target: MigrationTarget) -> None:
         """Have libvirt move the guest, and wait until it has, or nobody waits any more."""
 
         def move(domain: Domain) -> None:
             self._move(domain, target)
 
         moving = asyncio.ensure_future(self._connection.on(self._known.uuid, move, is_long=True))
-        moving.add_done_callback(seen)
+        moving.add_done_callback(retrieve_outcome)
         giving_up = asyncio.ensure_future(self._is_given_up.wait())
         try:
             await asyncio.wait({moving, giving_up}, return_when=asyncio.FIRST_COMPLETED)
@@ -161,14 +166,14 @@ class Move:
             raise DriverError("it was cancelled; the other host's libvirtd has not answered since")
         try:
             await moving
-        except UnreachableError:
+        except LibvirtUnreachableError:
             # libvirtd goes on with it without us, or could not reach the other host's.
             if not await self._has_left():
                 raise
 
     async def _abort(self) -> bool:
         """Have libvirt give it up, and tell whether there was something to give up."""
-        return await abort(self._connection, self._known.uuid)
+        return await abort_job(self._connection, self._known.uuid)
 
     async def _ends_in(self, timeout_s: float) -> bool:
         try:
@@ -177,7 +182,7 @@ class Move:
             return False
         return True
 
-    def _move(self, domain: Domain, target: Target) -> None:
+    def _move(self, domain: Domain, target: MigrationTarget) -> None:
         known = msgspec.structs.replace(
             self._known, host=target.host, address="", waits=False, power=Power.RUNNING
         )
@@ -212,11 +217,11 @@ class Move:
                 if not await self._is_under_way():
                     return False
                 give_up_s = time.monotonic() + _AWAY_S
-            except RefusedError as error:
-                if is_gone(error):
+            except LibvirtRefusedError as error:
+                if is_missing_domain(error):
                     return True
                 raise
-            except UnreachableError as error:
+            except LibvirtUnreachableError as error:
                 # Whoever says that it stays may be wrong, and then it would run twice.
                 if time.monotonic() > give_up_s:
                     reason = f"nobody can say whether guest {uuid} has moved: {error}"
@@ -224,18 +229,21 @@ class Move:
             await asyncio.sleep(_POLL_S)
 
 
-async def abort(connection: Connection, uuid: str) -> bool:
+async def abort_job(connection: LibvirtConnection, uuid: str) -> bool:
     """Have libvirt give up what it is doing with a guest, and tell whether that was something."""
 
     def give_up(domain: Domain) -> bool:
         if not has_job(domain):
             return False
-        return tolerant(ErrorCode.OPERATION_INVALID, lambda one: one.abortJob(), domain) is not None
+        return (
+            none_if_refused(ErrorCode.OPERATION_INVALID, lambda one: one.abortJob(), domain)
+            is not None
+        )
 
     try:
         return await connection.on(uuid, give_up)
-    except RefusedError as error:
-        if not is_gone(error):
+    except LibvirtRefusedError as error:
+        if not is_missing_domain(error):
             raise
         return False
 

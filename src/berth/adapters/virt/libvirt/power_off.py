@@ -5,8 +5,12 @@ from collections.abc import Callable
 
 from berth.adapters.virt.libvirt import binding
 from berth.adapters.virt.libvirt.binding import Domain, ErrorCode
-from berth.adapters.virt.libvirt.connection import Connection, is_gone, tolerant
-from berth.adapters.virt.libvirt.errors import RefusedError
+from berth.adapters.virt.libvirt.connection import (
+    LibvirtConnection,
+    is_missing_domain,
+    none_if_refused,
+)
+from berth.adapters.virt.libvirt.errors import LibvirtRefusedError
 from berth.domain.errors import DriverError
 from berth.ports.clock import Clock
 
@@ -15,7 +19,9 @@ _PRESS_NS = 2_000_000_000
 """A guest that is not listening yet has not heard the power button, so it is pressed again."""
 
 
-async def press(connection: Connection, clock: Clock, uuid: str, grace_s: float) -> bool:
+async def press_power_button(
+    connection: LibvirtConnection, clock: Clock, uuid: str, grace_s: float
+) -> bool:
     """Press the power button until a guest has turned itself off, or the time is over.
 
     What libvirt refuses meanwhile is tried again until then.
@@ -25,7 +31,7 @@ async def press(connection: Connection, clock: Clock, uuid: str, grace_s: float)
         it has it does nothing else to the guest but end it.
 
     Raises:
-        RefusedError: there is no such guest.
+        LibvirtRefusedError: there is no such guest.
     """
     now_ns = press_ns = clock.ticks_ns()
     until_ns = now_ns + int(grace_s * 1e9)
@@ -44,19 +50,19 @@ async def press(connection: Connection, clock: Clock, uuid: str, grace_s: float)
 
 
 async def _in_time(
-    connection: Connection, uuid: str, work: Callable[[Domain], bool], left_ns: int
+    connection: LibvirtConnection, uuid: str, work: Callable[[Domain], bool], left_ns: int
 ) -> bool | None:
     """Do something with a guest; None when that fails.
 
     Raises:
-        RefusedError: there is no such guest.
+        LibvirtRefusedError: there is no such guest.
         TimeoutError: it is not over in time; it goes on, and nobody waits for it any more.
     """
     try:
         async with asyncio.timeout(left_ns / 1e9):
             return await connection.on(uuid, work, is_long=True)
     except DriverError as error:
-        if isinstance(error, RefusedError) and is_gone(error):
+        if isinstance(error, LibvirtRefusedError) and is_missing_domain(error):
             raise
         return None
 
@@ -65,14 +71,14 @@ def _is_active(domain: Domain) -> bool:
     return bool(domain.isActive())
 
 
-def cut_off(domain: Domain) -> None:
+def force_off(domain: Domain) -> None:
     """End a guest without asking it, and forget its memory; one that is off stays so.
 
     libvirt kills the process before it waits for what else it does with the guest, so this helps
     with a QEMU that hangs too.
     """
     if domain.isActive():
-        tolerant(ErrorCode.OPERATION_INVALID, lambda one: one.destroy(), domain)
+        none_if_refused(ErrorCode.OPERATION_INVALID, lambda one: one.destroy(), domain)
     if domain.hasManagedSaveImage():
         domain.managedSaveRemove()
 
@@ -80,4 +86,4 @@ def cut_off(domain: Domain) -> None:
 def _press(domain: Domain) -> bool:
     flags = binding.ACPI_BUTTON
     invalid = ErrorCode.OPERATION_INVALID
-    return tolerant(invalid, lambda one: one.shutdownFlags(flags), domain) is not None
+    return none_if_refused(invalid, lambda one: one.shutdownFlags(flags), domain) is not None

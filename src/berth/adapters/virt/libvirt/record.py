@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
-from berth.adapters.virt.guest_disks import Size
+from berth.adapters.virt.guest_disks import GuestSize
 from berth.domain.hardware.assignment import CellShare
 from berth.ports.virt import Power
 
@@ -13,7 +13,7 @@ PREFIX = "berth"
 _TAG = f"{{{NAMESPACE}}}guest"
 
 
-class Record(msgspec.Struct, frozen=True):
+class GuestRecord(msgspec.Struct, frozen=True):
     """What a guest is and was last told to do.
 
     `power` is what it does as far as this driver knows: what is off and should run has crashed,
@@ -25,8 +25,8 @@ class Record(msgspec.Struct, frozen=True):
     """The host whose agent looks after it; others leave it alone."""
     image_id: str
     machine: str
-    size: Size
-    wanted: Size
+    size: GuestSize
+    wanted: GuestSize
     """Its size from the next start on."""
     disks: tuple[str, ...] = ()
     power: Power = Power.RUNNING
@@ -43,21 +43,21 @@ class Record(msgspec.Struct, frozen=True):
     """Addresses of the host's PCI devices that it has (`0000:3b:00.1`)."""
 
 
-def to_element(record: Record) -> ET.Element:
+def to_element(record: GuestRecord) -> ET.Element:
     """Return a record as what stands in a description's metadata."""
     element = ET.Element(_TAG, {"host": record.host})
     element.text = msgspec.json.encode(record).decode()
     return element
 
 
-def to_text(record: Record) -> str:
+def to_text(record: GuestRecord) -> str:
     """Return a record as libvirt takes new metadata: it adds the namespace's prefix itself."""
     element = to_element(record)
     element.tag = "guest"
     return ET.tostring(element, encoding="unicode")
 
 
-def of_text(text: str) -> Record | None:
+def of_text(text: str) -> GuestRecord | None:
     """Read a record from metadata; None of one that cannot be read.
 
     Args:
@@ -65,6 +65,6 @@ def of_text(text: str) -> Record | None:
     """
     try:
         element = ET.fromstring(text)  # noqa: S314 - libvirt wrote it, and refuses entities
-        return msgspec.json.decode(element.text or "", type=Record)
+        return msgspec.json.decode(element.text or "", type=GuestRecord)
     except (ET.ParseError, msgspec.DecodeError):
         return None

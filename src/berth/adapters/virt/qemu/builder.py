@@ -4,13 +4,13 @@ import os
 
 from berth.adapters.virt import guest_disks, nbd_export
 from berth.adapters.virt.accelerator import Accelerator, accelerator_of, version_of
-from berth.adapters.virt.guest_disks import Size
+from berth.adapters.virt.guest_disks import GuestSize
 from berth.adapters.virt.images import ImageFile, ImageFormat, Images, image_of
 from berth.adapters.virt.inventory import Hypervisor
 from berth.adapters.virt.qemu import migration
 from berth.adapters.virt.qemu.command_line import QemuHost
 from berth.adapters.virt.qemu.machine import Machine
-from berth.adapters.virt.qemu.spec import Spec
+from berth.adapters.virt.qemu.spec import GuestSpec
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
@@ -20,7 +20,7 @@ from berth.ports.virt import Power
 _LOADING = ("inmigrate", "restore-vm")
 
 
-class Builder:
+class QemuBuilder:
     """Makes and starts guests of one host."""
 
     def __init__(self, host: QemuHost, images: Images, clock: Clock) -> None:
@@ -50,15 +50,15 @@ class Builder:
             sees_the_cpu=is_kvm and self._host.cpu_model in ("", "host"),
         )
 
-    def spec_of(self, instance: Instance) -> Spec:
+    def spec_of(self, instance: Instance) -> GuestSpec:
         """Return the spec of a new guest, which has no disks yet and does not run.
 
         Raises:
             BuildError: the instance has no image that this host has a file of.
         """
         image = image_of(instance, self._images)
-        size = Size.of(instance.flavor)
-        return Spec(
+        size = GuestSize.of(instance.flavor)
+        return GuestSpec(
             instance.uuid,
             image.image_id,
             self._host.machine,
@@ -93,7 +93,7 @@ class Builder:
         image = image_of(instance, self._images)
         if disks_at is not None:
             names = await guest_disks.copy_disks(machine.folder, disks_at)
-            machine.record(disks=names, size=Size(0, 0))
+            machine.record(disks=names, size=GuestSize(0, 0))
             await self.settle_size(machine)
             machine.record(is_built=True)
             return ""
@@ -104,7 +104,7 @@ class Builder:
             await self.start(machine)
             return ""
         await machine.start(image, await self.accelerator())
-        address = await migration.expect(machine, self._host.move_address)
+        address = await migration.listen_for_guest(machine, self._host.move_address)
         machine.record(power=Power.RUNNING, address=address)
         return address
 
@@ -162,7 +162,7 @@ class Builder:
         finally:
             os.close(memory)
 
-    def _image(self, spec: Spec) -> ImageFile:
+    def _image(self, spec: GuestSpec) -> ImageFile:
         """Return what a guest boots; one that boots its own disk no longer needs the image."""
         image = self._images.get(spec.image_id)
         if image is not None:

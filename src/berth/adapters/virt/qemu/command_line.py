@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.images import ImageFile, ImageFormat
-from berth.adapters.virt.qemu.spec import Folder, Spec
+from berth.adapters.virt.qemu.spec import GuestSpec, QemuFolder
 
 _MARK = "opt/berth/host"
 _NO_TIMER_CHECK = "no_timer_check"
@@ -48,14 +48,14 @@ class Sockets(NamedTuple):
 
 
 def command_line(
-    host: QemuHost, accelerator: Accelerator, spec: Spec, image: ImageFile, sockets: Sockets
+    host: QemuHost, accelerator: Accelerator, spec: GuestSpec, image: ImageFile, sockets: Sockets
 ) -> list[str]:
     """Return what starts a guest.
 
     Both sides of a live migration must give the same devices in the same order, so all of it
     follows from the spec and the host's settings.
     """
-    folder = Folder(host.state_dir, spec.uuid)
+    folder = QemuFolder(host.state_dir, spec.uuid)
     return [
         host.binary,
         *("-name", f"guest={spec.uuid}", "-uuid", spec.uuid),
@@ -130,7 +130,7 @@ def _disk(path: Path, name: str) -> list[str]:
     ]
 
 
-def _incoming(spec: Spec, sockets: Sockets) -> list[str]:
+def _incoming(spec: GuestSpec, sockets: Sockets) -> list[str]:
     if sockets.memory is not None:
         return ["-incoming", f"fd:{sockets.memory}"]
     if not spec.waits:

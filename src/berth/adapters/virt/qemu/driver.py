@@ -6,18 +6,18 @@ from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
 from berth.adapters.virt import nbd_export
-from berth.adapters.virt.disk_storage import Storage
-from berth.adapters.virt.guest_disks import Size
-from berth.adapters.virt.guest_events import Hints
-from berth.adapters.virt.guest_folder import folders_without, tail, writing
+from berth.adapters.virt.disk_storage import SharedDiskStorage
+from berth.adapters.virt.guest_disks import GuestSize
+from berth.adapters.virt.guest_events import GuestEventHub
+from berth.adapters.virt.guest_folder import leftover_folders, os_errors_as_driver_errors, tail
 from berth.adapters.virt.images import Images
-from berth.adapters.virt.inventory import Stock, report_of
+from berth.adapters.virt.inventory import InventorySettings, report_of
 from berth.adapters.virt.qemu import migration
-from berth.adapters.virt.qemu.builder import Builder
+from berth.adapters.virt.qemu.builder import QemuBuilder
 from berth.adapters.virt.qemu.command_line import QemuHost
-from berth.adapters.virt.qemu.guest_registry import Roster
+from berth.adapters.virt.qemu.guest_registry import QemuGuestRegistry
 from berth.adapters.virt.qemu.machine import ARRIVED, Machine
-from berth.adapters.virt.qemu.spec import UnwrittenError
+from berth.adapters.virt.qemu.spec import SpecNotWrittenError
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
@@ -40,7 +40,7 @@ class QemuDriver:
         host: QemuHost,
         images: Images,
         clock: Clock,
-        stock: Stock,
+        stock: InventorySettings,
     ) -> None:
         """Make a driver.
 
@@ -51,14 +51,14 @@ class QemuDriver:
             stock: what is said of the host's resources.
         """
         self._host = host
-        self._hints = Hints()
-        self._roster = Roster(host, clock, self._on_event)
-        self._builder = Builder(host, images, clock)
-        self._storage = Storage(host.storage_dir, host.name)
+        self._hints = GuestEventHub()
+        self._roster = QemuGuestRegistry(host, clock, self._on_event)
+        self._builder = QemuBuilder(host, images, clock)
+        self._storage = SharedDiskStorage(host.storage_dir, host.name)
         self._stock = stock
         self._clock = clock
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._moves: dict[str, migration.Move] = {}
+        self._moves: dict[str, migration.LibvirtMigration] = {}
         self._arrivals: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -171,7 +171,7 @@ class QemuDriver:
     async def resize(self, instance: Instance) -> bool:
         """Write down the new size, which a guest that is stopped has at once."""
         async with self._asked(instance.uuid) as machine:
-            machine.record(wanted=Size.of(instance.flavor))
+            machine.record(wanted=GuestSize.of(instance.flavor))
             if (await machine.power())[0] in (Power.STOPPED, Power.CRASHED):
                 await self._builder.withdraw(machine)  # nobody may grow disks that others read
                 await self._builder.settle_size(machine)
@@ -201,7 +201,7 @@ class QemuDriver:
         has_left = False
         try:
             async with self._asked(instance_uuid, *_LIVE) as machine:
-                move = migration.Move(machine, self._clock)
+                move = migration.LibvirtMigration(machine, self._clock)
                 self._moves[instance_uuid] = move
                 try:
                     await move.run(address)
@@ -227,7 +227,7 @@ class QemuDriver:
         """Have QEMU's storage daemon offer the disks, read-only."""
         async with self._asked(instance_uuid, Power.STOPPED) as machine:
             spec = machine.spec
-            if not nbd_export.stands(machine.folder, spec.disks, spec.address):
+            if not nbd_export.is_offered(machine.folder, spec.disks, spec.address):
                 await nbd_export.withdraw(machine.folder)
                 # Whatever comes of it, somebody has to look for it before the guest starts.
                 machine.record(address=nbd_export.BEGUN)
@@ -255,7 +255,7 @@ class QemuDriver:
         """Return folders without a record of a guest or a process, and what was stored."""
         known = {machine.spec.uuid for machine in await self._roster.machines()}
         running = await self._roster.orphans()
-        found = await asyncio.to_thread(folders_without, self._host.state_dir, {*known, *running})
+        found = await asyncio.to_thread(leftover_folders, self._host.state_dir, {*known, *running})
         return [*found, *await self._storage.mine()]
 
     def events(self) -> AsyncIterator[GuestEvent]:
@@ -324,7 +324,7 @@ class QemuDriver:
             await self._builder.start(machine)
 
     async def _drop(self, machine: Machine) -> None:
-        with suppress(UnwrittenError):  # a full disk has room again when it is gone
+        with suppress(SpecNotWrittenError):  # a full disk has room again when it is gone
             machine.record(is_built=False)  # should the agent die now, the next one goes on with it
         await machine.quit()
         if machine.spec.address:
@@ -351,5 +351,5 @@ class QemuDriver:
                 told = f" ({reason})" if reason else ""
                 wanted = " or ".join(powers)
                 raise DriverError(f"guest {instance_uuid} is {power}{told}; it must be {wanted}")
-            with writing():
+            with os_errors_as_driver_errors():
                 yield machine

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from berth.adapters.virt import nbd_export, processes
-from berth.adapters.virt.guest_folder import own
-from berth.adapters.virt.processes import Process
+from berth.adapters.virt.guest_folder import claim_state_dir
+from berth.adapters.virt.processes import HostProcess
 from berth.adapters.virt.qemu import migration
 from berth.adapters.virt.qemu.command_line import QemuHost, guest_of
 from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.qmp import QmpError
-from berth.adapters.virt.qemu.spec import Folder, Spec, UnwrittenError
+from berth.adapters.virt.qemu.spec import GuestSpec, QemuFolder, SpecNotWrittenError
 from berth.domain.errors import DriverError
 from berth.ports.clock import Clock
 from berth.ports.virt import GuestEvent, Power
@@ -18,7 +18,7 @@ from berth.ports.virt import GuestEvent, Power
 _END_S = 5.0
 
 
-class Roster:
+class QemuGuestRegistry:
     """Finds guests; those of before are adopted at the first question."""
 
     def __init__(self, host: QemuHost, clock: Clock, tell: Callable[[GuestEvent], None]) -> None:
@@ -73,11 +73,11 @@ class Roster:
                     await machine.quit()  # nothing came, and QEMU has given up
                     self.remove(machine)
                 else:
-                    await migration.arrive(machine)
+                    await migration.resume_if_arrived(machine)
             elif status == "shutdown":
                 machine.record(power=Power.STOPPED, reason="it turned itself off")
                 await machine.quit()
-        except (QmpError, UnwrittenError) as error:
+        except (QmpError, SpecNotWrittenError) as error:
             return str(error)
         return ""
 
@@ -96,9 +96,9 @@ class Roster:
             process.kill()
             if not await process.wait(_END_S):
                 raise DriverError(f"process {process.pid} of {instance_uuid} does not end")
-        Folder(self._host.state_dir, instance_uuid).remove()
+        QemuFolder(self._host.state_dir, instance_uuid).remove()
 
-    def add(self, spec: Spec) -> Machine:
+    def add(self, spec: GuestSpec) -> Machine:
         """Take up a new guest, and make its folder."""
         machine = self._machine(spec)
         machine.folder.make()
@@ -123,10 +123,10 @@ class Roster:
             if self._has_adopted:
                 return
             self._host.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            own(self._host.state_dir, self._host.name)
+            claim_state_dir(self._host.state_dir, self._host.name)
             running = await self._running()
             for path in sorted(self._host.state_dir.glob("[!.]*")):
-                folder = Folder(self._host.state_dir, path.name)
+                folder = QemuFolder(self._host.state_dir, path.name)
                 try:
                     spec = folder.read()
                 except DriverError:
@@ -144,7 +144,7 @@ class Roster:
             )
             self._has_adopted = True
 
-    async def _clear(self, folder: Folder, process: Process | None) -> None:
+    async def _clear(self, folder: QemuFolder, process: HostProcess | None) -> None:
         """Go on with what an agent has begun to destroy, or has not built to the end."""
         if process is not None:
             process.kill()
@@ -152,7 +152,7 @@ class Roster:
         await nbd_export.withdraw(folder)
         folder.remove()
 
-    async def _take_up(self, machine: Machine, process: Process) -> None:
+    async def _take_up(self, machine: Machine, process: HostProcess) -> None:
         try:
             await machine.attach(process)
         except QmpError:
@@ -161,10 +161,10 @@ class Roster:
             # The agent died when it had started the guest, or was about to end it.
             machine.record(power=Power.RUNNING, reason="")
 
-    def _machine(self, spec: Spec) -> Machine:
+    def _machine(self, spec: GuestSpec) -> Machine:
         return Machine(self._host, self._clock, spec, self._tell)
 
-    async def _running(self) -> dict[str, Process]:
+    async def _running(self) -> dict[str, HostProcess]:
         def of_host(words: Sequence[str]) -> str | None:
             return guest_of(words, self._host.name)
 

@@ -10,10 +10,10 @@ import msgspec
 from berth.adapters.virt import processes
 from berth.adapters.virt.accelerator import Accelerator
 from berth.adapters.virt.images import ImageFile
-from berth.adapters.virt.processes import Process
+from berth.adapters.virt.processes import HostProcess
 from berth.adapters.virt.qemu.command_line import QemuHost, Sockets, command_line
 from berth.adapters.virt.qemu.qmp import Message, Qmp, QmpError, QmpRefusedError
-from berth.adapters.virt.qemu.spec import Folder, Spec
+from berth.adapters.virt.qemu.spec import GuestSpec, QemuFolder
 from berth.domain.errors import DriverError
 from berth.ports.clock import Clock
 from berth.ports.virt import GuestEvent, Power
@@ -49,16 +49,16 @@ class Machine:
     """What the driver knows of a guest, and does with its process."""
 
     def __init__(
-        self, host: QemuHost, clock: Clock, spec: Spec, tell: Callable[[GuestEvent], None]
+        self, host: QemuHost, clock: Clock, spec: GuestSpec, tell: Callable[[GuestEvent], None]
     ) -> None:
         self._clock = clock
         self._host = host
         self._tell = tell
-        self._process: Process | None = None
+        self._process: HostProcess | None = None
         self._qmp: Qmp | None = None
         self._ends = False
         """Its end, if it comes now, is wanted."""
-        self.folder = Folder(host.state_dir, spec.uuid)
+        self.folder = QemuFolder(host.state_dir, spec.uuid)
         self.spec = spec
 
     async def start(
@@ -91,7 +91,7 @@ class Machine:
             process.kill()
             raise
 
-    async def attach(self, process: Process) -> None:
+    async def attach(self, process: HostProcess) -> None:
         """Connect to a process of this guest that runs.
 
         Raises:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from berth.adapters.virt.nbd_export import greeted
+from berth.adapters.virt.nbd_export import wait_for_server
 from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.qmp import QmpError
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
@@ -26,7 +26,7 @@ _FAILED = ("failed", "cancelled")
 _BOTH = {"events": True, "return-path": True}
 
 
-async def expect(machine: Machine, address: str) -> str:
+async def listen_for_guest(machine: Machine, address: str) -> str:
     """Have a QEMU that was started to wait listen, and return where.
 
     Args:
@@ -45,7 +45,7 @@ async def expect(machine: Machine, address: str) -> str:
     return f"{_SCHEME}://{_bracketed(address)}:{listening['port']}/{machine.spec.uuid}{query}"
 
 
-async def arrive(machine: Machine) -> bool:
+async def resume_if_arrived(machine: Machine) -> bool:
     """Let a guest go on that has arrived, and tell whether it has."""
     status = await machine.status()
     if status in _ARRIVING:
@@ -61,7 +61,7 @@ async def arrive(machine: Machine) -> bool:
     return True
 
 
-class Move:
+class QemuMigration:
     """One live migration away from here."""
 
     def __init__(self, machine: Machine, clock: Clock) -> None:
@@ -140,7 +140,7 @@ class Move:
             raise DriverError("the target takes no disks, and this guest has some")
         if disks:
             # QEMU itself would stand still, with its guest, until somebody is there.
-            await greeted(host, int(port))
+            await wait_for_server(host, int(port))
             await self._clear_mirrors()  # of an agent that has died meanwhile
         try:
             for name in disks:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from berth.adapters.virt.guest_disks import Size
+from berth.adapters.virt.guest_disks import GuestSize
 from berth.adapters.virt.guest_folder import GuestFolder
 from berth.domain.errors import DriverError
 from berth.ports.virt import Power
@@ -18,7 +18,7 @@ _SPEC = "spec.json"
 _NEW_SPEC = "spec.new"
 
 
-class Spec(msgspec.Struct, frozen=True):
+class GuestSpec(msgspec.Struct, frozen=True):
     """What a guest is and was last told to do.
 
     `power` is what it does as far as this driver knows: where its process is missing and that
@@ -28,8 +28,8 @@ class Spec(msgspec.Struct, frozen=True):
     uuid: str
     image_id: str
     machine: str
-    size: Size
-    wanted: Size
+    size: GuestSize
+    wanted: GuestSize
     """Its size from the next start on."""
     disks: tuple[str, ...] = ()
     power: Power = Power.RUNNING
@@ -50,11 +50,11 @@ class Spec(msgspec.Struct, frozen=True):
     """The processor that it sees since then; empty for the accelerator's own."""
 
 
-class UnwrittenError(DriverError):
+class SpecNotWrittenError(DriverError):
     """What becomes of a guest could not be written down: its disk is full, or broken."""
 
 
-class Folder(GuestFolder):
+class QemuFolder(GuestFolder):
     """The folder of one guest. Sockets in it may have longer paths than sockets can."""
 
     @property
@@ -80,24 +80,24 @@ class Folder(GuestFolder):
                 path.unlink(missing_ok=True)
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def read(self) -> Spec | None:
+    def read(self) -> GuestSpec | None:
         """Return the spec; None when there is none.
 
         Raises:
             DriverError: it cannot be read.
         """
         try:
-            return msgspec.json.decode(self._spec.read_bytes(), type=Spec)
+            return msgspec.json.decode(self._spec.read_bytes(), type=GuestSpec)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
             raise DriverError(f"{self._spec} cannot be read: {error}") from error
 
-    def write(self, spec: Spec) -> None:
+    def write(self, spec: GuestSpec) -> None:
         """Write the spec so that a crash leaves the old one or the new one.
 
         Raises:
-            UnwrittenError: the disk does not take it; the old one is there.
+            SpecNotWrittenError: the disk does not take it; the old one is there.
         """
         new = self.path / _NEW_SPEC
         try:
@@ -107,7 +107,9 @@ class Folder(GuestFolder):
                 os.fsync(file.fileno())
             new.replace(self._spec)
         except OSError as error:
-            raise UnwrittenError(f"{self._spec} cannot be written: {error.strerror}") from error
+            raise SpecNotWrittenError(
+                f"{self._spec} cannot be written: {error.strerror}"
+            ) from error
 
     @contextmanager
     def listening(self, name: str) -> Generator[int]:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import pytest
 
-from berth.adapters.virt.fake import Faults
+from berth.adapters.virt.fake import DriverFaults
 from berth.lab.kernel import VirtualLoop
 from tests.unit.api.compute.lifecycle.staffed import Staffed, open_staffed
 
@@ -25,7 +25,7 @@ async def make_staffed() -> AsyncIterator[MakeStaffed]:
     made: list[Staffed] = []
 
     async def make(
-        hosts: int = 3, *, faults: Faults | None = None, offloads: bool = True
+        hosts: int = 3, *, faults: DriverFaults | None = None, offloads: bool = True
     ) -> Staffed:
         cloud = await open_staffed(hosts, faults=faults, offloads=offloads)
         made.append(cloud)

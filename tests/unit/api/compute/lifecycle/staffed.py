@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork, Faults
+from berth.adapters.virt.fake import DriverFaults, FakeDriver, FakeHost, FakeMachine, FakeNetwork
 from berth.agent.executor import Bench, HostWork
 from berth.agent.pool import Agent, AgentPool
 from berth.domain.compute.host import Service
@@ -17,7 +17,7 @@ from tests.unit.services.wiring import running
 OWNER = "alice:web"
 OTHER = "bob:shop"
 NEWEST = "2.96"
-SLOW = Faults(
+SLOW = DriverFaults(
     delay_s=dict.fromkeys(("stop", "offer_disks", "fetch_disks", "take_in", "hand_over"), 5.0)
 )
 """Each step of a move takes five seconds."""
@@ -59,13 +59,13 @@ class Staffed(Stack):
             telemetry=self.told,
         )
 
-    async def man(self, faults: Faults | None, *, offloads: bool) -> None:
+    async def man(self, faults: DriverFaults | None, *, offloads: bool) -> None:
         """Give every host an agent."""
         agents: dict[str, Agent] = {}
         for service in await self.ledger.all(Service):
             name = service.host
             self.machines[name] = FakeMachine(name)
-            fake = FakeHost(name, faults=faults or Faults())
+            fake = FakeHost(name, faults=faults or DriverFaults())
             driver = FakeDriver(fake, self.clock, self.machines[name], self.network)
             bench = Bench(name, self.ledger, driver, self.clock, offloads=offloads)
             agents[name] = Agent(name, driver, HostWork(bench))
@@ -150,7 +150,7 @@ class Staffed(Stack):
 
 
 async def open_staffed(
-    hosts: int = 3, *, faults: Faults | None = None, offloads: bool = True
+    hosts: int = 3, *, faults: DriverFaults | None = None, offloads: bool = True
 ) -> Staffed:
     """Make a cloud of `host-0` and so on with agents, and the flavors `small` and `large`."""
     cloud = Staffed()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.adapters.virt.fake import Faults
+from berth.adapters.virt.fake import DriverFaults
 from tests.unit.api.cloud import Json
 from tests.unit.api.compute.lifecycle.conftest import MakeStaffed
 from tests.unit.api.compute.lifecycle.staffed import NEWEST, OTHER, OWNER, Staffed
@@ -97,7 +97,7 @@ async def test_who_sees_what_of_the_steps(
 
 async def test_owners_never_read_the_name_of_a_host(make_staffed: MakeStaffed) -> None:
     """Not even when something went wrong there; administrators do."""
-    cloud = await make_staffed(faults=Faults(share={"pause": 1.0}))
+    cloud = await make_staffed(faults=DriverFaults(share={"pause": 1.0}))
     uuid = await cloud.built()
     host = await cloud.host_of(uuid)
     await cloud.act(uuid, "pause", token=OWNER)
