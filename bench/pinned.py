@@ -125,7 +125,7 @@ def measure(cases: PinnedCases, peer: TimedPeer | None = None) -> PinnedTimes:
 def _keep(desk: Desk, rule: Filter) -> tuple[int, Sample]:
     hosts = desk.replica.hosts
     query = Query(_ASKED, _ASKED.needs, NOW_S, None, _ASKED.instance_uuids[0])
-    mask, sample = timed(partial(rule.keep, hosts, query, hosts.everyone))
+    mask, sample = timed(partial(rule.keep, hosts, query, hosts.all_rows))
     return (len(hosts) if mask is None else int(mask.sum())), sample
 
 

@@ -123,7 +123,7 @@ def _verdicts(rule: Filter, hosts: HostTable, query: Query) -> list[Verdict]:
     if reduce_hosts(hosts, query.request).check_type == REBUILD and not rule.run_on_rebuild:
         return [True] * len(hosts)
     try:
-        mask = rule.keep(hosts, query, hosts.everyone)
+        mask = rule.keep(hosts, query, hosts.all_rows)
     except InvalidInputError as error:
         return [f"InvalidInputError: {error}"] * len(hosts)
     return [True] * len(hosts) if mask is None else [bool(one) for one in mask]

@@ -16,7 +16,7 @@ from berth.scheduling.drivers import filter_scheduler
 from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.rules.rule import Filter, Normalisation, Weigher, resident_of
 from berth.tables.host.feed import apply_event, table_of
-from berth.tables.host.holding import hold, unhold
+from berth.tables.host.holding import hold, release_hold
 from berth.testing.fleets import NOW_S, ZONES, Box, snapshot_of
 from berth.testing.hardware_fleets import ALIASES
 from berth.testing.trees import GPU_MILLI, child_uuid
@@ -203,7 +203,7 @@ class World:
         for placement in plan.placements:
             row = self.hosts.row_of(placement.provider_uuid)
             uuid = placement.instance_uuid
-            if row is None or self.hosts.occupants.get(uuid) is not None:
+            if row is None or self.hosts.occupants.by_uuid.get(uuid) is not None:
                 continue
             hold(self.hosts, row, plan.amounts, placement.assignment)
             resident = resident_of(request, uuid, placement.assignment)
@@ -217,7 +217,7 @@ class World:
         row, _, uuid, plan = self.claims.pop(self.random.randrange(len(self.claims)))
         (placement,) = [one for one in plan.placements if one.instance_uuid == uuid]
         if self.hosts.row_of(placement.provider_uuid) == row:
-            unhold(self.hosts, row, plan.amounts, placement.assignment)
+            release_hold(self.hosts, row, plan.amounts, placement.assignment)
         self.hosts.remove_instance(uuid)
 
     def report(self) -> None:

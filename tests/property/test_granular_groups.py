@@ -111,15 +111,15 @@ def test_a_host_gives_exactly_when_some_arrangement_is_right(
     """Bounds hold, the search between them is exact, and a row is judged by itself."""
     hosts = table_of(snapshot_of(boxes))
     needs = query_of(flavor).needs
-    verdict = gives(hosts, needs, hosts.everyone)
+    verdict = gives(hosts, needs, hosts.all_rows)
     right = [expected(needs, box.providers) for box in boxes]
     assert verdict.tolist() == right
     ask = ask_of(needs)
-    bounds = bounds_of(ask, Providers(hosts, ask, hosts.everyone))
+    bounds = bounds_of(ask, Providers(hosts, ask, hosts.all_rows))
     assert not (bounds.surely & ~bounds.perhaps).any()
     event(f"settled by bounds: {bool((bounds.surely == bounds.perhaps).all())}")
     event(f"gives: {any(right)}")
-    easy = gives(hosts, needs, hosts.everyone, exact=False)
+    easy = gives(hosts, needs, hosts.all_rows, exact=False)
     assert not (easy & ~verdict).any()
     for row in np.flatnonzero(~verdict).tolist():
         assert why_not(hosts, needs, row)
@@ -183,7 +183,7 @@ def test_changes_are_offered_for_hosts_that_cannot_give(boxes: list[Box], flavor
     """They win some of the rows that were asked about, and no other; less is asked each time."""
     hosts = table_of(snapshot_of(boxes))
     needs = query_of(flavor).needs
-    rows = np.flatnonzero(~gives(hosts, needs, hosts.everyone))
+    rows = np.flatnonzero(~gives(hosts, needs, hosts.all_rows))
     for change in changes(hosts, needs, rows):
         assert set(change.rows.tolist()) <= set(rows.tolist())
         assert change.by is None or change.by < 0

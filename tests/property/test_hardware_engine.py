@@ -61,7 +61,7 @@ class HardwareWorld(World):
         for placement in plan.placements:
             row = self.hosts.row_of(placement.provider_uuid)
             uuid = placement.instance_uuid
-            if row is None or self.hosts.occupants.get(uuid) is not None:
+            if row is None or self.hosts.occupants.by_uuid.get(uuid) is not None:
                 continue
             # What is held counts by itself, so the resident comes without it.
             hold(self.hosts, row, plan.amounts, placement.assignment)

@@ -114,7 +114,7 @@ def test_the_masks_say_what_trying_everything_says(rng: Random) -> None:
     for rule, right in ((NUMA, expected), (PCI, anywhere)):
         applies = needs.topology is not None if rule is NUMA else bool(needs.devices)
         for _ in range(2):
-            every = rule.keep(hosts, query, hosts.everyone)
+            every = rule.keep(hosts, query, hosts.all_rows)
             assert (every is not None) == applies
             if every is None:
                 continue
@@ -147,7 +147,7 @@ def test_what_is_assigned_is_free_and_what_was_asked_for(rng: Random, packs: boo
     # With all that, the same instance once more must still be judged rightly.
     hosts.put_instance(place.host.uuid, Resident("new", assignment=given_))
     after = Place(place.host, [*place.used, given_], place.cpu_ratio, place.memory_ratio)
-    again = rule.keep(hosts, query, hosts.everyone)
+    again = rule.keep(hosts, query, hosts.all_rows)
     if again is not None:
         assert again[0] == fits(after, needs.topology, needs.devices, BY_NAME)
     before = {pool.key: pool.free for pool in table_of(snapshot_of([place])).pci.pools(0)}
@@ -245,16 +245,16 @@ def test_a_table_that_followed_changes_equals_one_that_was_loaded(rng: Random, s
     query = random_query(rng)
     if query is not None:
         for rule in (NUMA, PCI):
-            assert _kept(rule.keep(hosts, query, hosts.everyone), hosts) == _kept(
-                rule.keep(loaded, query, loaded.everyone), loaded
+            assert _kept(rule.keep(hosts, query, hosts.all_rows), hosts) == _kept(
+                rule.keep(loaded, query, loaded.all_rows), loaded
             )
 
 
 def _ask(rng: Random, hosts: HostTable) -> None:
     query = random_query(rng)
     if query is not None:
-        NUMA.keep(hosts, query, hosts.everyone)
-        PCI.keep(hosts, query, hosts.everyone)
+        NUMA.keep(hosts, query, hosts.all_rows)
+        PCI.keep(hosts, query, hosts.all_rows)
 
 
 def _hardware(hosts: HostTable) -> object:

@@ -188,7 +188,7 @@ def test_a_verdict_is_that_of_the_row_alone(world: World) -> None:
     hosts, query = world.hosts, world.query
     rows = np.array(world.random.choices(range(len(hosts)), k=9))
     for rule in RULES:
-        everyone = rule.keep(hosts, query, hosts.everyone)
+        everyone = rule.keep(hosts, query, hosts.all_rows)
         some = rule.keep(hosts, query, rows)
         if everyone is None or some is None:
             assert everyone is some is None, rule.name
@@ -204,7 +204,7 @@ def test_what_a_rule_removes_it_explains(world: World) -> None:
     """Each host has a reason, and a relaxation names hosts that were removed."""
     hosts, query = world.hosts, world.query
     for rule in RULES:
-        kept = rule.keep(hosts, query, hosts.everyone)
+        kept = rule.keep(hosts, query, hosts.all_rows)
         removed = np.flatnonzero(np.zeros(0) if kept is None else ~kept)
         assert all(len(rule.why(hosts, query, row)) > 10 for row in removed.tolist())
         names = set(hosts.names(removed))
@@ -275,7 +275,7 @@ def test_each_relaxation_is_true(world: World) -> None:
     """After the one change that it names, as many of the removed hosts pass as it counts."""
     hosts, query = world.hosts, world.query
     for rule in RULES:
-        kept = rule.keep(hosts, query, hosts.everyone)
+        kept = rule.keep(hosts, query, hosts.all_rows)
         if rule.name not in CHANGES or kept is None or kept.all():
             continue
         removed = np.flatnonzero(~kept)
@@ -338,7 +338,7 @@ def test_a_query_holds_as_it_does_host_by_host(world: World, seed: int) -> None:
     document = expression(Random(seed), 4)
     query = parse(json.dumps(document))
     assert query is not None
-    found = satisfies(query, hosts, hosts.everyone).tolist()
+    found = satisfies(query, hosts, hosts.all_rows).tolist()
     for row, box in enumerate(world.boxes):
         attributes = {
             "$free_ram_mb": box.inventories["MEMORY_MB"].total - box.used.get("MEMORY_MB", 0),
@@ -373,7 +373,7 @@ def is_isolated_alike(host: Host, request: Request) -> bool:
 
 def is_of_one_flavor(hosts: HostTable, row: int, request: Request) -> bool:
     """TypeAffinityFilter."""
-    found = [hosts.occupants.get(uuid) for uuid in hosts.occupants.on_row(row)]
+    found = [hosts.occupants.by_uuid.get(uuid) for uuid in hosts.occupants.on_row(row)]
     return {one.resident.flavor_id for one in found if one} <= {request.flavor.flavor_id}
 
 
@@ -398,7 +398,7 @@ def test_rules_keep_what_plain_models_keep(world: World) -> None:
     }
     rules = {rule.name: rule for rule in RULES}
     for name, model in models.items():
-        kept = rules[name].keep(hosts, world.query, hosts.everyone)
+        kept = rules[name].keep(hosts, world.query, hosts.all_rows)
         expected = [model(row, box) for row, box in enumerate(world.boxes)]
         assert (name, all(expected) if kept is None else kept.tolist()) == (
             name,

@@ -289,7 +289,7 @@ def test_limits_remove_what_the_filter_removes(snapshot: Snapshot, request_: Req
     query = Query(request_, needs, NOW_S, None, request_.instance_uuids[0])
     for rule in all_filters():
         limits = None if rule.limits is None else rule.limits(hosts, query)
-        verdict = rule.keep(hosts, query, hosts.everyone)
+        verdict = rule.keep(hosts, query, hosts.all_rows)
         if limits is not None and verdict is not None:
             passes = np.ones(len(hosts), dtype=np.bool_)
             for column, amount in limits:

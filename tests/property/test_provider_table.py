@@ -103,7 +103,7 @@ def words(replica: ProviderReplica) -> dict[str, object]:
         "classes": known.classes(),
         "traits": known.traits(),
         "associated": (known.traits(associated=True), known.traits(associated=False)),
-        "records": (dict(known.class_records), dict(known.trait_records)),
+        "records": (dict(known.classes.records), dict(known.traits.records)),
     }
 
 
@@ -134,7 +134,7 @@ def dump(table: ProviderTable) -> dict[str, object]:
 
     return {
         "records": {table.uuid(row): plain(table.record(row)) for row in rows},
-        "waiting": {uuid: plain(one) for uuid, one in table.waiting.items()},
+        "waiting": {uuid: plain(one) for uuid, one in table.unattached.items()},
         "roots": {table.uuid(row): table.uuid(table.root[row]) for row in rows},
         "parents": {
             table.uuid(row): table.uuid(table.parent[row]) if table.parent[row] >= 0 else None
@@ -193,10 +193,10 @@ def test_a_provider_is_there_when_its_parents_lead_to_a_root(history: list[Event
     truth, table = Truth(history), follow(history).table
     for uuid, provider in truth.providers.items():
         row = table.row_of(uuid)
-        assert (row is None) == (uuid in table.waiting) == (not truth.chain(uuid))
-        record = table.waiting[uuid] if row is None else table.record(row)
+        assert (row is None) == (uuid in table.unattached) == (not truth.chain(uuid))
+        record = table.unattached[uuid] if row is None else table.record(row)
         assert plain(record) == plain(provider)
-    assert len(truth.providers) == len(table.alive_rows()) + len(table.waiting)
+    assert len(truth.providers) == len(table.alive_rows()) + len(table.unattached)
 
 
 @given(history=provider_histories())
@@ -258,10 +258,10 @@ def test_an_edition_stands_for_one_statement(history: list[Event]) -> None:
         replica.apply([Change(version, event)])
         table = replica.table
         for row in table.alive_rows().tolist():
-            stated = table.stated(row)
+            stated = table.base_record(row)
             said = (id(stated), row, stated.uuid, table.uuid(table.root[row]))
             # The record is kept, so that nothing else can get its number.
-            kept = seen.setdefault(int(table.editions[row]), (*said, stated))
+            kept = seen.setdefault(int(table.revisions[row]), (*said, stated))
             assert kept[:-1] == said
 
 
@@ -269,13 +269,13 @@ def test_an_edition_stands_for_one_statement(history: list[Event]) -> None:
 def test_what_is_used_alone_leaves_the_edition(history: list[Event]) -> None:
     """So nothing is made anew for a claim; nor for a provider that is told as it is."""
     table = follow(history).table
-    editions = table.editions.copy()
+    revisions = table.revisions.copy()
     for row in table.alive_rows().tolist():
         record = table.record(row)
         table.put_used(record.uuid, dict.fromkeys(record.inventories, 3), 99)
         table.put(replace(record, generation=100))
-        assert table.generation_of(row) == 100
-    assert (table.editions == editions).all()
+        assert table.generations.item(row) == 100
+    assert (table.revisions == revisions).all()
 
 
 @given(history=provider_histories())
@@ -308,7 +308,7 @@ def test_a_table_that_loses_everybody_has_nothing(history: list[Event]) -> None:
     assert not table.alive.any()
     assert (table.parent == -1).all()
     assert (table.root == -1).all()
-    assert not table.traits.has_any(tuple(table.traits.names), table.everyone).any()
+    assert not table.traits.has_any(tuple(table.traits.names), table.all_rows).any()
     assert not any(table.aggregates.get(row) for row in range(len(table)))
 
 
@@ -319,10 +319,10 @@ def test_what_fits_is_what_an_inventory_says(history: list[Event], amount: int) 
     for name in table.resource_classes:
         columns = table.resource(name)
         assert columns is not None
-        fits = columns.fits(amount, table.everyone)
+        fits = columns.fits(amount, table.all_rows)
         for row in range(len(table)):
             expected = False
-            if table.alive[row] and (inventory := table.stated(row).inventories.get(name)):
+            if table.alive[row] and (inventory := table.base_record(row).inventories.get(name)):
                 left = inventory.capacity - table.used(row)[name]
                 expected = (
                     amount <= min(left, inventory.unit_max)
@@ -349,8 +349,8 @@ def test_known_names_are_standard_made_or_in_use(history: list[Event]) -> None:
     truth, replica = Truth(history), follow(history)
     here = [truth.providers[uuid] for uuid in truth.providers if truth.chain(uuid)]
     cases = (
-        (replica.vocabulary.classes(), STANDARD.classes, Kind.RESOURCE_CLASS),
-        (replica.vocabulary.traits(), STANDARD.traits, Kind.TRAIT),
+        (replica.vocabulary.classes.all(), STANDARD.classes, Kind.RESOURCE_CLASS),
+        (replica.vocabulary.find_traits(), STANDARD.traits, Kind.TRAIT),
     )
     for found, standard, kind in cases:
         made = [one for (of, _), one in truth.names.items() if of is kind]

@@ -26,14 +26,14 @@ def test_weighers_say_the_same_of_a_table_that_was_followed(
     records: list[Event] = [*later.hosts, *later.providers]
     for record in data.draw(st.lists(st.sampled_from(records), max_size=6)):
         for weigher in WEIGHERS:
-            ask(weigher, hosts, query, hosts.everyone)
+            ask(weigher, hosts, query, hosts.all_rows)
         if data.draw(st.booleans()):
             apply_event(hosts, record)
         else:
             hosts.remove_provider(getattr(record, "uuid"))  # noqa: B009 - both kinds have one
-    followed = [ask(weigher, hosts, query, hosts.everyone) for weigher in WEIGHERS]
+    followed = [ask(weigher, hosts, query, hosts.all_rows) for weigher in WEIGHERS]
     hosts.caches.clear()
-    anew = [ask(weigher, hosts, query, hosts.everyone) for weigher in WEIGHERS]
+    anew = [ask(weigher, hosts, query, hosts.all_rows) for weigher in WEIGHERS]
     for weigher, mine, theirs in zip(WEIGHERS, followed, anew, strict=True):
         assert (weigher.name, mine is None) == (weigher.name, theirs is None)
         if mine is not None and theirs is not None:

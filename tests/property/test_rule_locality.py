@@ -97,7 +97,7 @@ def test_an_answer_for_some_rows_is_that_for_all_of_them(
     some = data.draw(st.lists(st.integers(0, len(hosts) - 1), max_size=2 * len(hosts)), "rows")
     rows = np.array(some, dtype=np.intp)
     for rule in RULES:
-        everyone = ask(rule, hosts, query, hosts.everyone)
+        everyone = ask(rule, hosts, query, hosts.all_rows)
         for asked in (rows, repeated(rows, 200), np.arange(len(hosts))):
             answer = ask(rule, hosts, query, asked)
             if everyone is None or answer is None:
@@ -115,8 +115,8 @@ def test_a_rule_says_nothing_whatever_the_hosts_are(
     hosts, others = table_of(snapshot), table_of(other)
     query = query_of(hosts, request)
     for rule in RULES:
-        mine = ask(rule, hosts, query, hosts.everyone)
-        theirs = ask(rule, others, query, others.everyone)
+        mine = ask(rule, hosts, query, hosts.all_rows)
+        theirs = ask(rule, others, query, others.all_rows)
         assert (rule.name, mine is None) == (rule.name, theirs is None)
 
 
@@ -127,7 +127,7 @@ def test_rules_leave_the_table_alone(snapshot: Snapshot, request: Request) -> No
     query = query_of(hosts, request)
     before = dump(hosts)
     for rule in RULES:
-        ask(rule, hosts, query, hosts.everyone)
+        ask(rule, hosts, query, hosts.all_rows)
     assert dump(hosts) == before
 
 
@@ -143,7 +143,7 @@ def test_an_answer_changes_only_where_the_journal_says_so(
     """A row that changed in no column group that a row-local rule reads keeps its verdict."""
     hosts = table_of(snapshot)
     query = query_of(hosts, request)
-    before = {id(rule): ask(rule, hosts, query, hosts.everyone) for rule in RULES}
+    before = {id(rule): ask(rule, hosts, query, hosts.all_rows) for rule in RULES}
     asked_before = {id(rule): asked_of(rule, hosts, query) for rule in RULES}
     count = len(hosts)
     positions = {group: hosts.journal.position(group) for group in GROUPS}
@@ -153,7 +153,7 @@ def test_an_answer_changes_only_where_the_journal_says_so(
         apply_event(hosts, record)
     changed = {group: hosts.journal.since(group, at) for group, at in positions.items()}
     for rule in RULES:
-        old, new = before[id(rule)], ask(rule, hosts, query, hosts.everyone)
+        old, new = before[id(rule)], ask(rule, hosts, query, hosts.all_rows)
         if old is None or new is None or not rule.reads.row_local:
             continue
         if asked_of(rule, hosts, query) != asked_before[id(rule)]:
@@ -174,8 +174,8 @@ def test_an_answer_depends_on_what_is_declared_of_the_request(
     for rule in RULES:
         mixed = _mixed(query, others, rule.reads.request)
         np.testing.assert_array_equal(
-            ask(rule, hosts, query, hosts.everyone),
-            ask(rule, hosts, mixed, hosts.everyone),
+            ask(rule, hosts, query, hosts.all_rows),
+            ask(rule, hosts, mixed, hosts.all_rows),
             err_msg=rule.name,
         )
 

@@ -285,7 +285,7 @@ def test_asking_less_never_loses_a_host(
     rule = fits_resources.build()
 
     def kept(one: Request) -> Mask:
-        mask = rule.keep(hosts, Query(one, one.needs, NOW_S, None, "new"), hosts.everyone)
+        mask = rule.keep(hosts, Query(one, one.needs, NOW_S, None, "new"), hosts.all_rows)
         return np.ones(len(hosts), np.bool_) if mask is None else mask
 
     assert np.all(kept(smaller) | ~kept(request))

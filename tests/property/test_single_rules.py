@@ -41,7 +41,7 @@ def query_of(request: Request) -> Query:
 
 def kept_rows(rule: Filter, hosts: HostTable, request: Request) -> Rows:
     """Rows that a filter keeps."""
-    mask = rule.keep(hosts, query_of(request), hosts.everyone)
+    mask = rule.keep(hosts, query_of(request), hosts.all_rows)
     return np.arange(len(hosts)) if mask is None else np.flatnonzero(mask)
 
 

@@ -234,7 +234,7 @@ GROUP_OF = {
     "alive": "host",
     "profile": "host",
     "rank": "rank",
-    "lot": "host",
+    "name_hash": "host",
     "service": "service",
     "enabled": "service",
     "forced_down": "service",

@@ -44,7 +44,7 @@ def test_a_value_does_not_depend_on_other_rows(
 
 def check_rows(measure: Raw, hosts: HostTable, query: Query, rows: np.ndarray) -> None:
     """Compare what is measured of everyone with what is measured of some."""
-    everyone, some = measure(hosts, query, hosts.everyone), measure(hosts, query, rows)
+    everyone, some = measure(hosts, query, hosts.all_rows), measure(hosts, query, rows)
     assert (everyone is None) == (some is None)
     if everyone is not None and some is not None:
         assert everyone.dtype == np.float64
@@ -76,8 +76,8 @@ def test_what_reads_nothing_of_the_request_is_the_same_for_all(
     other = query_of(hosts, Request("other", ("vm",), request.flavor))
     for weigher in ALL:
         if not weigher.reads.request:
-            raw = weigher.raw(hosts, query, hosts.everyone)
-            same = weigher.raw(hosts, other, hosts.everyone)
+            raw = weigher.raw(hosts, query, hosts.all_rows)
+            same = weigher.raw(hosts, other, hosts.all_rows)
             assert (raw is None) == (same is None)
             assert raw is None or same is None or raw.tolist() == same.tolist()
 
@@ -96,7 +96,7 @@ def test_one_row_as_a_plain_number_is_what_the_array_says(
         ):
             if one is not None:
                 assert many is not None
-                values = many(hosts, query, hosts.everyone)
+                values = many(hosts, query, hosts.all_rows)
                 assert values is not None
                 read = one(hosts, query)
                 each = [read(row) for row in range(len(hosts))]

@@ -32,8 +32,8 @@ from berth.services.tracking.messages import (
     InstancesSynced,
     InstancesUpdated,
 )
-from berth.tables.host.feed import stray_of
-from berth.tables.host.orphans import Stray
+from berth.tables.host.feed import located_resident
+from berth.tables.host.orphans import LocatedResident
 
 _RETRY_S: Final = 1.0
 _FAILURES_TOLD: Final = 2
@@ -156,28 +156,28 @@ class InstanceTeller:
         match event:
             case Instance():
                 if event.host in self._desks or event.uuid in self._where:
-                    self._note(event.uuid, stray_of(event))
+                    self._note(event.uuid, located_resident(event))
             case Migration():
                 place = event.elsewhere
                 host = None if place is None else place.host
                 if host in self._desks or event.uuid in self._where:
-                    self._note(event.uuid, stray_of(event))
+                    self._note(event.uuid, located_resident(event))
             case RecordRemoved(Kind.INSTANCE | Kind.MIGRATION, key) if key in self._where:
                 self._note(key, None)
             case _:
                 pass
 
-    def _note(self, uuid: str, stray: Stray | None) -> None:
+    def _note(self, uuid: str, located: LocatedResident | None) -> None:
         """Note where an instance is now."""
-        host = None if stray is None else stray.name
+        host = None if located is None else located.name
         before = self._where.pop(uuid, None)
         if before is not None and before != host:
             self._desks[before].list.remove(uuid)
             self._note_change(before, uuid)
-        if stray is not None and stray.name in self._desks:
-            self._where[uuid] = stray.name
-            if self._desks[stray.name].list.put(Told(stray.resident, stray.node)):
-                self._note_change(stray.name, uuid)
+        if located is not None and located.name in self._desks:
+            self._where[uuid] = located.name
+            if self._desks[located.name].list.put(Told(located.resident, located.node)):
+                self._note_change(located.name, uuid)
 
     def _note_change(self, host: str, uuid: str) -> None:
         self._desks[host].changed.add(uuid)

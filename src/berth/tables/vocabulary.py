@@ -5,7 +5,7 @@ agent may report a name that nobody has made. That is their order, too: standard
 own, then those made as they were made, then all others by name.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Generic, TypeVar
 
 from berth.domain.inventory.resources import ResourceClass, StandardNames, Trait
@@ -14,7 +14,7 @@ from berth.tables.provider.providers import ProviderTable
 _T = TypeVar("_T", ResourceClass, Trait)
 
 
-class _Names(Generic[_T]):
+class Names(Generic[_T]):
     """The names of one noun.
 
     Attributes:
@@ -28,9 +28,13 @@ class _Names(Generic[_T]):
         self.standard = {name: place for place, name in enumerate(standard)}
         self._in_use = in_use
 
-    def are_known(self, name: str) -> bool:
+    def is_known(self, name: str) -> bool:
         """Tell whether a name is known."""
         return name in self.standard or name in self.records or name in self._in_use()
+
+    def is_standard(self, name: str) -> bool:
+        """Return whether a name is a standard one."""
+        return name in self.standard
 
     def in_order(self, names: Iterable[str]) -> list[str]:
         """Return names in the order of the vocabulary; names not known count as others."""
@@ -57,50 +61,12 @@ class Vocabulary:
     def __init__(self, standard: StandardNames, table: ProviderTable) -> None:
         """Know the standard names and those that providers of a table have, then and later."""
         self._table = table
-        self._classes = _Names[ResourceClass](standard.classes, lambda: table.resource_classes)
-        self._traits = _Names[Trait](standard.traits, lambda: table.trait_names)
+        self.classes = Names[ResourceClass](standard.classes, lambda: table.resource_classes)
+        self.traits = Names[Trait](standard.traits, lambda: table.trait_names)
 
     # ---- look up ------------------------------------------------------------------------
 
-    @property
-    def class_records(self) -> Mapping[str, ResourceClass]:
-        """The resource classes that somebody made, by name."""
-        return self._classes.records
-
-    @property
-    def trait_records(self) -> Mapping[str, Trait]:
-        """The traits that somebody made, by name."""
-        return self._traits.records
-
-    def is_class(self, name: str) -> bool:
-        """Tell whether a resource class is known."""
-        return self._classes.are_known(name)
-
-    def is_trait(self, name: str) -> bool:
-        """Tell whether a trait is known."""
-        return self._traits.are_known(name)
-
-    def is_standard_class(self, name: str) -> bool:
-        """Tell whether a resource class is a standard one."""
-        return name in self._classes.standard
-
-    def is_standard_trait(self, name: str) -> bool:
-        """Tell whether a trait is a standard one."""
-        return name in self._traits.standard
-
-    def class_order(self, names: Iterable[str]) -> list[str]:
-        """Return resource classes in the order of the vocabulary."""
-        return self._classes.in_order(names)
-
-    def trait_order(self, names: Iterable[str]) -> list[str]:
-        """Return traits in the order of the vocabulary."""
-        return self._traits.in_order(names)
-
-    def classes(self) -> list[str]:
-        """Return all resource classes that are known, in order."""
-        return self._classes.all()
-
-    def traits(
+    def find_traits(
         self,
         prefix: str | None = None,
         among: Collection[str] | None = None,
@@ -115,9 +81,9 @@ class Vocabulary:
             associated: only those that a provider has, or (False) only those that none has.
         """
         if among is None:
-            found = self._traits.all()
+            found = self.traits.all()
         else:
-            found = self.trait_order(filter(self.is_trait, frozenset(among)))
+            found = self.traits.in_order(filter(self.is_trait, frozenset(among)))
         if prefix is not None:
             found = [name for name in found if name.startswith(prefix)]
         if associated is not None:
@@ -130,14 +96,14 @@ class Vocabulary:
     def put(self, record: ResourceClass | Trait) -> None:
         """Add a resource class or trait that somebody made, or replace it."""
         if isinstance(record, ResourceClass):
-            self._classes.records[record.name] = record
+            self.classes.records[record.name] = record
         else:
-            self._traits.records[record.name] = record
+            self.traits.records[record.name] = record
 
     def remove_class(self, name: str) -> None:
         """Forget a resource class that somebody made; none of that name is no error."""
-        self._classes.records.pop(name, None)
+        self.classes.records.pop(name, None)
 
     def remove_trait(self, name: str) -> None:
         """Forget a trait that somebody made; none of that name is no error."""
-        self._traits.records.pop(name, None)
+        self.traits.records.pop(name, None)

@@ -31,7 +31,7 @@ def _dump_row(hosts: HostTable, row: int) -> dict[str, object]:
     columns["cell"] = hosts.in_cell(hosts.host(row).cell, np.array([row])).item()
     found = {name: hosts.resource(name) for name in sorted(hosts.resource_classes)}
     uuids = sorted(hosts.occupants.on_row(row))
-    occupants = [hosts.occupants.get(uuid) for uuid in uuids]
+    occupants = [hosts.occupants.by_uuid.get(uuid) for uuid in uuids]
     return {
         "host": hosts.host(row),
         "service": hosts.service(hosts.host(row).name),
@@ -52,7 +52,7 @@ def _dump_row(hosts: HostTable, row: int) -> dict[str, object]:
         "numa": hosts.numa.cells(row),
         "pci": [(pool.key, pool.free) for pool in hosts.pci.pools(row)],
         "attested_until_s": hosts.attestations.until_s(np.array([row])).item(),
-        "aggregates": hosts.memberships.on_row(row),
+        "aggregates": hosts.memberships.by_row.get(row),
         "occupants": [(one.uuid, one.group_uuid, one.building) for one in occupants if one],
         "groups": {
             group: members[row]

@@ -58,5 +58,5 @@ async def state_of(world: World) -> State:
     return State(
         {one.uuid: one for one in records},
         {uuid: one for uuid, one in held.items() if one is not None},
-        frozenset((*vocabulary.class_records, *vocabulary.trait_records)),
+        frozenset((*vocabulary.classes.records, *vocabulary.traits.records)),
     )

@@ -24,7 +24,7 @@ class Asked:
 
     def kept(self, rule: Filter) -> list[str] | None:
         """Return the names of the hosts that a filter keeps, None when it does not apply."""
-        mask = rule.keep(self.hosts, self.query, self.hosts.everyone)
+        mask = rule.keep(self.hosts, self.query, self.hosts.all_rows)
         return (
             None
             if mask is None

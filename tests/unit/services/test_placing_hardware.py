@@ -137,7 +137,7 @@ async def test_two_schedulers_never_give_a_cpu_or_a_device_twice() -> None:
         hosts = one.replica.hosts
         free = [cell.free_count for row in hosts.alive_rows() for cell in hosts.numa.cells(row)]
         assert free == [0, 0, 0, 0]
-        assert hosts.pci.free(hosts.everyone).tolist() == [3 - gpus["host-1"], 3 - gpus["host-2"]]
+        assert hosts.pci.free(hosts.all_rows).tolist() == [3 - gpus["host-1"], 3 - gpus["host-2"]]
 
 
 async def test_ones_own_placements_do_not_make_the_next_one_stale() -> None:
@@ -214,7 +214,7 @@ async def test_a_deleted_instance_leaves_its_cpus_and_devices() -> None:
     await desk.follower.catch_up()
     hosts = desk.replica.hosts
     assert [cell.free_count for cell in hosts.numa.cells(0)] == [4, 4]
-    assert hosts.pci.free(hosts.everyone).tolist() == [3]
+    assert hosts.pci.free(hosts.all_rows).tolist() == [3]
     assert (await desk.placing.place(pinned(3, gpus=3, vcpus=4))).verdict is Verdict.PLACED
 
 
@@ -230,7 +230,7 @@ async def test_a_failed_build_leaves_its_cpus_and_devices() -> None:
     await desk.follower.catch_up()
     hosts = desk.replica.hosts
     assert [cell.free_count for row in (0, 1) for cell in hosts.numa.cells(row)] == [4, 4, 4, 4]
-    assert hosts.pci.free(hosts.everyone).tolist() == [3, 3]
+    assert hosts.pci.free(hosts.all_rows).tolist() == [3, 3]
     homeless = await desk.ledger.get(Instance, make_uuid("instance", 1))
     assert homeless is not None
     assert (homeless.assignment, homeless.task) == (None, Task.SCHEDULING)
@@ -245,7 +245,7 @@ async def test_a_claim_that_is_refused_leaves_its_cpus_and_devices() -> None:
     assert decision.verdict is Verdict.REFUSED
     hosts = desk.replica.hosts
     assert [cell.free_count for cell in hosts.numa.cells(0)] == [4, 4]
-    assert hosts.pci.free(hosts.everyone).tolist() == [3]
+    assert hosts.pci.free(hosts.all_rows).tolist() == [3]
 
 
 async def test_an_order_of_several_is_given_different_cpus() -> None:

@@ -24,33 +24,38 @@ def vocabulary() -> Vocabulary:
 def test_names_are_standard_then_made_then_in_use() -> None:
     """Standard ones as they were given, made ones by number, the rest by name."""
     known = vocabulary()
-    assert known.classes() == ["VCPU", "DISK_GB", "CUSTOM_Q", "CUSTOM_B", "CUSTOM_Z"]
-    assert known.traits() == ["HW_B", "HW_A", "CUSTOM_B", "CUSTOM_Q", "CUSTOM_T", "CUSTOM_Y"]
-    assert known.class_order(["NEW", "CUSTOM_B", "VCPU", "CUSTOM_Q"]) == [
+    assert known.classes.all() == ["VCPU", "DISK_GB", "CUSTOM_Q", "CUSTOM_B", "CUSTOM_Z"]
+    assert known.find_traits() == ["HW_B", "HW_A", "CUSTOM_B", "CUSTOM_Q", "CUSTOM_T", "CUSTOM_Y"]
+    assert known.classes.in_order(["NEW", "CUSTOM_B", "VCPU", "CUSTOM_Q"]) == [
         *("VCPU", "CUSTOM_Q", "CUSTOM_B", "NEW")
     ]
-    assert known.trait_order(["A", "CUSTOM_Q", "HW_A", "HW_B"]) == ["HW_B", "HW_A", "CUSTOM_Q", "A"]
+    assert known.traits.in_order(["A", "CUSTOM_Q", "HW_A", "HW_B"]) == [
+        "HW_B",
+        "HW_A",
+        "CUSTOM_Q",
+        "A",
+    ]
 
 
 def test_a_name_is_known_whatever_it_is_of() -> None:
     """One that nobody knows is not."""
     known = vocabulary()
-    assert all(map(known.is_class, known.classes()))
-    assert all(map(known.is_trait, known.traits()))
-    assert not known.is_class("CUSTOM_T")
-    assert not known.is_trait("CUSTOM_Z")
-    assert [known.is_standard_class(name) for name in ("VCPU", "CUSTOM_Q")] == [True, False]
-    assert [known.is_standard_trait(name) for name in ("HW_A", "CUSTOM_Q")] == [True, False]
+    assert all(map(known.classes.is_known, known.classes.all()))
+    assert all(map(known.traits.is_known, known.find_traits()))
+    assert not known.classes.is_known("CUSTOM_T")
+    assert not known.traits.is_known("CUSTOM_Z")
+    assert [known.classes.is_standard(name) for name in ("VCPU", "CUSTOM_Q")] == [True, False]
+    assert [known.traits.is_standard(name) for name in ("HW_A", "CUSTOM_Q")] == [True, False]
 
 
 def test_traits_are_chosen() -> None:
     """By their beginning, from a list, and by whether a provider has them; all at once, too."""
     known = vocabulary()
-    assert known.traits("HW_") == ["HW_B", "HW_A"]
-    assert known.traits(among=("CUSTOM_Q", "HW_A", "NEW", "HW_A")) == ["HW_A", "CUSTOM_Q"]
-    assert known.traits(associated=True) == ["HW_A", "CUSTOM_T", "CUSTOM_Y"]
-    assert known.traits(associated=False) == ["HW_B", "CUSTOM_B", "CUSTOM_Q"]
-    assert known.traits("CUSTOM_", ("CUSTOM_T", "HW_A", "CUSTOM_Q"), associated=True) == [
+    assert known.find_traits("HW_") == ["HW_B", "HW_A"]
+    assert known.find_traits(among=("CUSTOM_Q", "HW_A", "NEW", "HW_A")) == ["HW_A", "CUSTOM_Q"]
+    assert known.find_traits(associated=True) == ["HW_A", "CUSTOM_T", "CUSTOM_Y"]
+    assert known.find_traits(associated=False) == ["HW_B", "CUSTOM_B", "CUSTOM_Q"]
+    assert known.find_traits("CUSTOM_", ("CUSTOM_T", "HW_A", "CUSTOM_Q"), associated=True) == [
         "CUSTOM_T"
     ]
 
@@ -61,16 +66,16 @@ def test_a_name_that_nobody_has_is_forgotten() -> None:
     for name in ("CUSTOM_Q", "CUSTOM_Q", "CUSTOM_B", "VCPU"):
         known.remove_class(name)
         known.remove_trait(name)
-    assert known.classes() == ["VCPU", "DISK_GB", "CUSTOM_B", "CUSTOM_Z"]
-    assert known.traits("CUSTOM_") == ["CUSTOM_T", "CUSTOM_Y"]
-    assert not known.class_records
-    assert not known.trait_records
+    assert known.classes.all() == ["VCPU", "DISK_GB", "CUSTOM_B", "CUSTOM_Z"]
+    assert known.find_traits("CUSTOM_") == ["CUSTOM_T", "CUSTOM_Y"]
+    assert not known.classes.records
+    assert not known.traits.records
 
 
 def test_a_record_of_a_standard_name_changes_nothing() -> None:
     """A later release may make a name standard that somebody has made before."""
     known = vocabulary()
-    before = known.classes(), known.traits()
+    before = known.classes.all(), known.find_traits()
     known.put(ResourceClass("DISK_GB", 1))
     known.put(Trait("HW_A", 1))
-    assert (known.classes(), known.traits()) == before
+    assert (known.classes.all(), known.find_traits()) == before

@@ -106,7 +106,7 @@ class Reach:
         columns = self._table.resource(name)
         if columns is None:
             return nobody(self._table)
-        room = columns.room[self._table.everyone].clip(0, amount)
+        room = columns.room[self._table.all_rows].clip(0, amount)
         return self._sums(room, slots) >= amount
 
     def has_as_many(self, slots: Sequence[Slot]) -> Mask:

@@ -166,7 +166,7 @@ def _of_whole(table: ProviderTable, query: CandidateQuery, masks: Masks) -> Iter
 
 def _fits(table: ProviderTable, name: str, amount: int) -> list[Filter]:
     """Return what must be so for one allocation of a class; each counts those before it, too."""
-    columns, every = table.resource(name), table.everyone
+    columns, every = table.resource(name), table.all_rows
     if columns is None:
         return [Filter(Constraint.INVENTORY, (name,), nobody(table))]
     step = columns.step_size[every]

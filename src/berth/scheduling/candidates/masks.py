@@ -146,19 +146,19 @@ def is_spread(group: CandidateGroup) -> bool:
 def fits(table: ProviderTable, name: str, amount: int) -> Mask:
     """Tell for each row whether one allocation of one class could be made."""
     columns = table.resource(name)
-    return nobody(table) if columns is None else columns.fits(amount, table.everyone)
+    return nobody(table) if columns is None else columns.fits(amount, table.all_rows)
 
 
 def has_any(table: ProviderTable, traits: Iterable[str]) -> Mask:
     """Tell for each row whether it has any of the traits."""
-    return table.traits.has_any(traits, table.everyone)
+    return table.traits.has_any(traits, table.all_rows)
 
 
 def is_member(table: ProviderTable, uuids: Iterable[str]) -> Mask:
     """Tell for each row whether it is in any of the aggregates; unknown ones have no member."""
     numbers = table.aggregate_numbers
     known = [numbers[uuid] for uuid in uuids if uuid in numbers]
-    return table.aggregates.has_any(known, table.everyone)
+    return table.aggregates.has_any(known, table.all_rows)
 
 
 def with_root(table: ProviderTable, mask: Mask) -> Mask:

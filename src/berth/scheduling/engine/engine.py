@@ -47,7 +47,7 @@ class Engine:
         self.policy = policy
         self.assigning = Assigning(policy.filters)
         self._hosts = hosts
-        self._roster = hosts.roster
+        self._membership_epoch = hosts.membership_epoch
         self._classes: OrderedDict[Hashable, RequestClass] = OrderedDict()
         self._guests: OrderedDict[Hashable, RequestClass] = OrderedDict()
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
@@ -87,7 +87,7 @@ class Engine:
             key = self._key(query)
         except (AttributeError, TypeError):
             return None
-        self._forget_other_rosters()
+        self._drop_after_membership_change()
         self._readings.catch_up(query)
         for timed in self._timed.values():
             timed.catch_up(query)
@@ -225,10 +225,10 @@ class Engine:
         while len(self._classes) > most:
             self._classes.popitem(last=False)
 
-    def _forget_other_rosters(self) -> None:
+    def _drop_after_membership_change(self) -> None:
         """Start again when hosts have come or gone: everybody's place has changed."""
-        if self._roster != self._hosts.roster:
-            self._roster = self._hosts.roster
+        if self._membership_epoch != self._hosts.membership_epoch:
+            self._membership_epoch = self._hosts.membership_epoch
             self._classes.clear()
             self._guests.clear()
             self._timed.clear()

@@ -58,7 +58,7 @@ def _part_of(path: str) -> Part:
 
 def _whereabouts(hosts: HostTable, query: Query) -> Hashable:
     """Return the row that the instance is on: rules read its uuid only to find it there."""
-    occupant = hosts.occupants.get(query.instance_uuid)
+    occupant = hosts.occupants.by_uuid.get(query.instance_uuid)
     return None if occupant is None else occupant.row
 
 
@@ -71,7 +71,7 @@ def _group_rows(hosts: HostTable, query: Query) -> Hashable:
     if group is None or group.policy is not GroupPolicy.AFFINITY:
         return None
     rows = frozenset(hosts.occupants.group_rows(group.uuid))
-    return rows, hosts.strays.has_member(group.uuid), is_split(hosts, group.uuid)
+    return rows, hosts.orphans.has_member(group.uuid), is_split(hosts, group.uuid)
 
 
 _SPECIAL: Mapping[str, Part] = {

@@ -107,7 +107,7 @@ class Measures:
             known: those before it was consumed; only weighers that see that are asked then.
         """
         self._query = query
-        if self._form != self._hosts.form:
+        if self._form != self._hosts.structure:
             self._learn_to_read(query)
         if known is None:
             return [read(row) for read in self._each]
@@ -124,7 +124,7 @@ class Measures:
 
     def _learn_to_read(self, query: Query) -> None:
         hosts = self._hosts
-        self._form = hosts.form
+        self._form = hosts.structure
         self._each.clear()
         for index in self.own:
             of_one = self._reads_of_one[index]

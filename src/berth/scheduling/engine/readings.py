@@ -113,9 +113,9 @@ class Readings:
     def _read_few(self, query: Query, rows: set[int], groups: tuple[str, ...]) -> bool:
         """Do what `_read_changed` does for a few rows that changed in some of the groups."""
         hosts = self._hosts
-        if self._form != hosts.form:
+        if self._form != hosts.structure:
             self._of_one.clear()
-            self._form = hosts.form
+            self._form = hosts.structure
         concerned = self._of_one.get(groups)
         if concerned is None:
             concerned = self._concerned_by(groups, query)
@@ -159,7 +159,7 @@ class Readings:
         lines: dict[int, int] = {}
         idle: dict[int, float] = {}
         for number, (weigher, read, _) in self._reads.items():
-            values = read(self._hosts, query, self._hosts.everyone)
+            values = read(self._hosts, query, self._hosts.all_rows)
             if values is None:
                 continue
             value = self._only_value(weigher, values[alive])

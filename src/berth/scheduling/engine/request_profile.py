@@ -365,7 +365,7 @@ class RequestClass:
 
     def _all_scores(self, query: Query) -> Scores:
         """Score everybody on the reference scales, by position."""
-        everyone = self._hosts.everyone
+        everyone = self._hosts.all_rows
         values = self._scoring.measures.values(query, everyone)
         check_finite(values)
         scores = self._scoring.scores(values, self._reference, everyone)

@@ -122,7 +122,7 @@ class Scoring:
         self._board = board
         if self.by_share:
             return
-        passes = self._passing(self._hosts.everyone)
+        passes = self._passing(self._hosts.all_rows)
         for index, weigher in enumerate(self.weighers):
             if weigher.ceiling is None:
                 self._most[index] = self._extreme(index, passes, 1)
@@ -130,7 +130,7 @@ class Scoring:
                 self._least[index] = self._extreme(index, passes, -1)
 
     def _extreme(self, index: int, passes: Mask, sign: int) -> Extreme | None:
-        everyone = self._hosts.everyone
+        everyone = self._hosts.all_rows
         if self._board is None:
             values = self.measures.signed(index, everyone, passes, sign)
             return Extreme(values, self._of(index, sign))
@@ -304,7 +304,7 @@ class Scoring:
 
     def extent(self, weigher: Weigher) -> tuple[float, ...]:
         """Return the least and greatest multiplier that any host has."""
-        found = multipliers(self._hosts, weigher, self._hosts.everyone)
+        found = multipliers(self._hosts, weigher, self._hosts.all_rows)
         if isinstance(found, float | int):
             return (found,)
         return float(found.min()), float(found.max())

@@ -161,7 +161,7 @@ class Stages:
 
     def _first(self, query: Query) -> tuple[Small, Small]:
         """Evaluate everything, and find out which filters concern the class at all."""
-        everyone = self._hosts.everyone
+        everyone = self._hosts.all_rows
         settled = np.full(len(self._hosts), self.passed, dtype=np.uint8)
         if not self._hosts.alive.all():
             settled[~self._hosts.alive] = self.passed + 1

@@ -96,9 +96,9 @@ class Chain:
 
     def _verdict(self, rule: Filter, query: Query) -> Mask | None:
         if not rule.once_per_request:
-            return rule.keep(self._hosts, query, self._hosts.everyone)
+            return rule.keep(self._hosts, query, self._hosts.all_rows)
         # Not by name: a policy may have one filter twice, with different options.
         key = id(rule)
         if key not in self._once:
-            self._once[key] = rule.keep(self._hosts, query, self._hosts.everyone)
+            self._once[key] = rule.keep(self._hosts, query, self._hosts.all_rows)
         return self._once[key]

@@ -6,10 +6,10 @@ from typing import Self
 
 from berth.domain.compute.needs import Needs
 from berth.domain.hardware.assignment import Assignment
-from berth.tables.host.holding import hold, unhold
+from berth.tables.host.holding import hold, release_hold
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
-from berth.tables.host.stock import Loan
+from berth.tables.host.stock import UsageSavepoint
 
 
 class Trial:
@@ -22,7 +22,7 @@ class Trial:
     def __init__(self, hosts: HostTable, needs: Needs) -> None:
         self._hosts = hosts
         self._needs = needs
-        self._taken: list[tuple[int, Loan | Assignment]] = []
+        self._taken: list[tuple[int, UsageSavepoint | Assignment]] = []
         self._added: list[str] = []
 
     def __enter__(self) -> Self:
@@ -39,11 +39,11 @@ class Trial:
         hosts = self._hosts
         for row, taken in reversed(self._taken):
             if isinstance(taken, Assignment):
-                unhold(hosts, row, self._needs.amounts, taken)
+                release_hold(hosts, row, self._needs.amounts, taken)
             else:
-                hosts.take_in(row, taken)
+                hosts.restore_used(row, taken)
         for uuid in self._added:
-            hosts.unseat(uuid)
+            hosts.remove_resident(uuid)
 
     def place(self, row: int, resident: Resident) -> None:
         """Count an instance as being on a row; one that runs elsewhere stays there too.
@@ -56,11 +56,11 @@ class Trial:
         hosts, assignment = self._hosts, resident.assignment
         hosts.identity(row)
         if assignment is None:
-            self._taken.append((row, hosts.lend(row, self._needs.amounts)))
+            self._taken.append((row, hosts.try_use(row, self._needs.amounts)))
         else:
             hold(hosts, row, self._needs.amounts, assignment)
             self._taken.append((row, assignment))
             resident = replace(resident, assignment=None)
-        if hosts.occupants.get(resident.uuid) is None:
-            hosts.seat(row, resident)
+        if hosts.occupants.by_uuid.get(resident.uuid) is None:
+            hosts.add_resident(row, resident)
             self._added.append(resident.uuid)

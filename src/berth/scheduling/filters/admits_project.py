@@ -29,7 +29,7 @@ def build() -> Filter:
 
 
 def _keys(hosts: HostTable) -> list[str]:
-    return [key for key in hosts.memberships.keys if key.startswith(_PREFIX)]
+    return [key for key in hosts.memberships.by_key if key.startswith(_PREFIX)]
 
 
 def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:

@@ -31,7 +31,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         return None
     kept = np.ones(count_of(rows), dtype=np.bool_)
     for uuid in named:
-        occupant = hosts.occupants.get(uuid)
+        occupant = hosts.occupants.by_uuid.get(uuid)
         if occupant is not None:
             kept &= ~is_row(occupant.row, rows)
     return kept

@@ -102,7 +102,7 @@ def _less_of_several(
     winners = np.ones(len(hosts), dtype=np.bool_)
     for name in amounts:
         if less[name]:
-            winners &= fits(hosts, name, less[name], hosts.everyone)
+            winners &= fits(hosts, name, less[name], hosts.all_rows)
     text = " and ".join(_change(name, amounts[name], less[name]) for name in changed)
     return [_relaxation(hosts, ", ".join(changed), text + ": {hosts}", rows[winners[rows]])]
 

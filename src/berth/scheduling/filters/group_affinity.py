@@ -35,7 +35,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
     if group is None or group.policy is not GroupPolicy.AFFINITY:
         return None
     members = hosts.occupants.group_rows(group.uuid)
-    if not members and not hosts.strays.has_member(group.uuid):
+    if not members and not hosts.orphans.has_member(group.uuid):
         return np.ones(count_of(rows), dtype=np.bool_)
     if is_split(hosts, group.uuid):
         return np.zeros(count_of(rows), dtype=np.bool_)

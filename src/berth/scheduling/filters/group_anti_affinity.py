@@ -28,7 +28,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         return None
     members = spread(hosts.occupants.group_rows(group.uuid), rows)
     kept: Mask = members < group.max_server_per_host
-    here = hosts.occupants.get(query.instance_uuid)
+    here = hosts.occupants.by_uuid.get(query.instance_uuid)
     if here is not None:  # an instance that is moved may stay where it is
         kept |= is_row(here.row, rows)
     return kept

@@ -47,7 +47,7 @@ def _closed(hosts: HostTable, query: Query) -> Mapping[str, frozenset[int]]:
     """Return the aggregates that are kept for traits which the request does not require."""
     needs = query.needs
     mine = needs.traits_required.union(*(group.traits_required for group in needs.groups))
-    keys = (key for key in hosts.memberships.keys if key.startswith(_SCOPE))
+    keys = (key for key in hosts.memberships.by_key if key.startswith(_SCOPE))
     return {
         key: frozenset(
             number
@@ -60,7 +60,7 @@ def _closed(hosts: HostTable, query: Query) -> Mapping[str, frozenset[int]]:
 
 
 def _why(hosts: HostTable, query: Query, row: int) -> str:
-    here = hosts.memberships.on_row(row)
+    here = hosts.memberships.by_row.get(row)
     kept_for = [
         f"{hosts.aggregates[number].name} is kept for {key.removeprefix(_SCOPE)}"
         for key, ids in sorted(_closed(hosts, query).items())

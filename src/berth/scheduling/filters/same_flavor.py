@@ -33,7 +33,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
 
 def _why(hosts: HostTable, query: Query, row: int) -> str:
     mine = query.request.flavor.flavor_id
-    found = (hosts.occupants.get(uuid) for uuid in hosts.occupants.on_row(row))
+    found = (hosts.occupants.by_uuid.get(uuid) for uuid in hosts.occupants.on_row(row))
     flavors = Counter(one.resident.flavor_id for one in found if one is not None)
     others = ", ".join(
         f"{flavors[name]} of flavor {name}" for name in sorted(flavors.keys() - {mine})

@@ -85,7 +85,7 @@ class KeptScene:
     def look(self, query: Query) -> Outlook:
         """See `Scene.look`."""
         if self._full is None:
-            is_new = self._hosts.occupants.get(query.instance_uuid) is None
+            is_new = self._hosts.occupants.by_uuid.get(query.instance_uuid) is None
             known = self._class if is_new else None
             found = self._engine.class_of(query, self._instances, known)
             if found is not None and found.count:

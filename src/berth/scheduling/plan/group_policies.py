@@ -79,7 +79,7 @@ def broken_group(hosts: HostTable, group_uuid: str, placements: Sequence[Placeme
     if group.policy is GroupPolicy.AFFINITY:
         return _apart(hosts, group, members, rows)
     for uuid, row in rows.items():
-        here = hosts.occupants.get(uuid)
+        here = hosts.occupants.by_uuid.get(uuid)
         if row is None or (here is not None and here.row == row):
             continue  # an instance that is moved may stay where it is
         members[row] += 1
@@ -97,7 +97,7 @@ def _apart(
     if members:
         is_away = any(row is not None and row not in members for row in rows.values())
         return f"{_CHOSEN} has no member of the group." if is_away else None
-    if hosts.strays.has_member(group.uuid):
+    if hosts.orphans.has_member(group.uuid):
         return "a member of the group is on a host that is not there now."
     return "its members would be on several hosts." if len(set(rows.values())) > 1 else None
 

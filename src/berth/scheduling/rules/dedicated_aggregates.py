@@ -18,7 +18,7 @@ def project_aggregates(hosts: HostTable, query: Query) -> frozenset[int]:
     if not project_id:
         return frozenset()
     memberships = hosts.memberships
-    tables = [memberships.with_key(key) for key in memberships.keys if _names_projects(key)]
+    tables = [memberships.with_key(key) for key in memberships.by_key if _names_projects(key)]
     return frozenset(n for table in tables for n, words in table.items() if project_id in words)
 
 

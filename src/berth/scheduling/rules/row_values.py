@@ -57,7 +57,7 @@ def row_values(
     else:
         changed = hosts.journal.since(group, kept.position)
     if kept is None or changed is None or len(set(changed)) * _CHANGED_SHARE > len(hosts):
-        values = read(hosts, hosts.everyone)
+        values = read(hosts, hosts.all_rows)
     else:
         rows = np.array(list(set(changed)), dtype=np.intp)
         values = kept.values

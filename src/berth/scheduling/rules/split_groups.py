@@ -8,7 +8,7 @@ def is_split(hosts: HostTable, group_uuid: str) -> bool:
 
     A resize that stays on its host splits nothing.
     """
-    if not hosts.occupants.is_moving(group_uuid) and not hosts.strays.is_moving(group_uuid):
+    if not hosts.occupants.is_moving(group_uuid) and not hosts.orphans.is_moving(group_uuid):
         return False
     rows = hosts.occupants.group_rows(group_uuid)
-    return len(rows) + hosts.strays.has_member(group_uuid) > 1
+    return len(rows) + hosts.orphans.has_member(group_uuid) > 1

@@ -31,5 +31,5 @@ def build(*, multiplier: float = 0.001) -> Weigher:
 
 
 def _lot(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
-    lots: Scores = hosts.lot[rows]
+    lots: Scores = hosts.name_hash[rows]
     return lots

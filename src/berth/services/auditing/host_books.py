@@ -64,7 +64,7 @@ async def read_books_of(
         hosts_by_uuid={one.uuid: one for one in hosts},
         services={one.host: one for one in services if one is not None},
         providers=providers,
-        aggregates=replica.hosts.aggregates_of(host),
+        aggregates=replica.hosts.memberships.of_host(host),
         groups={},
         instances=instances,
         migrations=migrations,

@@ -43,7 +43,7 @@ class SettingRatios:
             rows = sorted(table.rows_of_name(name))
             if not rows:
                 raise NotFoundError("host", name)
-            mine = table.aggregates_of(name)
+            mine = table.memberships.of_host(name)
             writes: list[Write] = []
             for uuid in (table.uuid(row) for row in rows):
                 host = await self._ledger.get(Host, uuid)

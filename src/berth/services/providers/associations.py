@@ -33,12 +33,14 @@ class Associations:
 
         def change(old: Provider, seen: int) -> Revised:
             vocabulary = self._replica.vocabulary
-            unknown = tuple(name for name in dict.fromkeys(traits) if not vocabulary.is_trait(name))
+            unknown = tuple(
+                name for name in dict.fromkeys(traits) if not vocabulary.traits.is_known(name)
+            )
             if unknown:
                 raise RefusedError(Why.NO_TRAIT, uuid, unknown)
             if wanted == old.traits:
                 return Revised(None)
-            made = [n for n in sorted(wanted - old.traits) if not vocabulary.is_standard_trait(n)]
+            made = [n for n in sorted(wanted - old.traits) if not vocabulary.traits.is_standard(n)]
             return Revised(replace(old, traits=wanted), trait_guards(made, seen))
 
         return await self._revising.revise(uuid, generation, change)

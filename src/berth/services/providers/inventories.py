@@ -88,14 +88,14 @@ class Inventories:
         vocabulary = self._replica.vocabulary
         coming = [name for name in inventories if name not in old.inventories]
         for name in coming:
-            if not vocabulary.is_class(name):
+            if not vocabulary.classes.is_known(name):
                 raise RefusedError(Why.NO_CLASS, name)
         self._check_free(old, inventories)
-        made = [name for name in coming if not vocabulary.is_standard_class(name)]
+        made = [name for name in coming if not vocabulary.classes.is_standard(name)]
         return Revised(replace(old, inventories=dict(inventories)), class_guards(made, seen))
 
     def _check_has(self, old: Provider, name: str) -> None:
-        if not self._replica.vocabulary.is_class(name):
+        if not self._replica.vocabulary.classes.is_known(name):
             raise RefusedError(Why.NO_CLASS, name)
         if name not in old.inventories:
             raise RefusedError(Why.NO_INVENTORY, old.uuid, (name,))

@@ -220,9 +220,9 @@ class Revising(ProviderWrites):
             nonlocal known
             table = self._replica.table
             row = row_in(table, uuid)
-            if generation is not None and table.generation_of(row) != generation:
+            if generation is not None and table.generations.item(row) != generation:
                 raise RefusedError(Why.GENERATION, uuid)
-            record, guards, raises = change(table.stated(row), seen)
+            record, guards, raises = change(table.base_record(row), seen)
             if record is None:
                 known = table.record(row)
                 return ()

@@ -157,12 +157,12 @@ def _short(
         if rule is ShortageRule.NO_PROVIDER:
             return AllocationRefusedError(AllocationRule.NO_PROVIDER, uuid)
     for uuid, name, _ in short:
-        if not replica.vocabulary.is_class(name):
+        if not replica.vocabulary.classes.is_known(name):
             return AllocationRefusedError(AllocationRule.NO_CLASS, uuid, (name,))
     names = dict.fromkeys(name for _, name, _ in asked)
     bare = _bare(found, names, replica, given)
     if bare:
-        classes = tuple(replica.vocabulary.class_order(names))
+        classes = tuple(replica.vocabulary.classes.in_order(names))
         return AllocationRefusedError(AllocationRule.NO_INVENTORY, ", ".join(bare), classes)
     uuid, name, rule = short[0]
     return AllocationRefusedError(AllocationRule[rule.name], uuid, (name,))
@@ -200,5 +200,5 @@ def _has_any(replica: ProviderReplica, uuid: str, names: Iterable[str], given: G
     row = replica.table.row_of(uuid)
     if row is None:
         return True
-    has = replica.table.stated(row).inventories.keys() | given.get(uuid, ())
+    has = replica.table.base_record(row).inventories.keys() | given.get(uuid, ())
     return not has.isdisjoint(names)

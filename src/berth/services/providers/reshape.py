@@ -88,12 +88,12 @@ class Reshaping(ProviderWrites):
             raise refused(error.rejected, shares, self._replica, given) from error
 
     def _stated(self, uuid: str) -> Provider:
-        return self._replica.table.stated(row_in(self._replica.table, uuid))
+        return self._replica.table.base_record(row_in(self._replica.table, uuid))
 
     def _check_generations(self, inventories: Inventories) -> None:
         table = self._replica.table
         for uuid, (seen, _) in inventories.items():
-            actual = table.generation_of(row_in(table, uuid))
+            actual = table.generations.item(row_in(table, uuid))
             if actual != seen:
                 raise GenerationError(uuid, seen, actual)
 
@@ -102,6 +102,6 @@ class Reshaping(ProviderWrites):
         vocabulary = self._replica.vocabulary
         coming = [name for name in wanted if name not in old.inventories]
         for name in coming:
-            if not vocabulary.is_class(name):
+            if not vocabulary.classes.is_known(name):
                 raise RefusedError(Why.NO_CLASS, name)
-        return class_guards([n for n in coming if not vocabulary.is_standard_class(n)], seen)
+        return class_guards([n for n in coming if not vocabulary.classes.is_standard(n)], seen)

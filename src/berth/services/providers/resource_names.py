@@ -28,7 +28,7 @@ class ResourceNames(ProviderWrites):
     async def ensure_class(self, name: str) -> bool:
         """Make a resource class unless there is one; tell whether it was made."""
         await self._follower.catch_up()
-        if self._replica.vocabulary.is_class(name):
+        if self._replica.vocabulary.classes.is_known(name):
             return False
         try:
             await self.create_class(name)
@@ -48,7 +48,7 @@ class ResourceNames(ProviderWrites):
         record = ResourceClass(name, number, self._clock.now_s())
 
         def decide(seen: int) -> Unit:
-            if self._replica.vocabulary.is_class(name):
+            if self._replica.vocabulary.classes.is_known(name):
                 raise RefusedError(Why.CLASS_EXISTS, name)
             return (Guard(class_guard(name), seen), Add(record))
 
@@ -67,9 +67,9 @@ class ResourceNames(ProviderWrites):
             self._check_class(old)
             if old == new:
                 return ()
-            if vocabulary.is_class(new):
+            if vocabulary.classes.is_known(new):
                 raise RefusedError(Why.CLASS_EXISTS, new)
-            record = vocabulary.class_records.get(old)
+            record = vocabulary.classes.records.get(old)
             writes: list[Write] = [Guard(class_guard(name), seen) for name in (old, new)]
             if record is not None:
                 writes += (Remove(Kind.RESOURCE_CLASS, old), Add(replace(record, name=new)))
@@ -99,9 +99,9 @@ class ResourceNames(ProviderWrites):
 
     def _check_class(self, name: str) -> None:
         vocabulary = self._replica.vocabulary
-        if not vocabulary.is_class(name):
+        if not vocabulary.classes.is_known(name):
             raise RefusedError(Why.NO_CLASS, name)
-        if vocabulary.is_standard_class(name):
+        if vocabulary.classes.is_standard(name):
             raise RefusedError(Why.CLASS_IS_STANDARD, name)
 
     def _renamed(self, old: str, new: str, seen: int) -> list[Write]:
@@ -134,7 +134,7 @@ class ResourceNames(ProviderWrites):
     async def ensure_trait(self, name: str) -> bool:
         """Make a trait unless there is one; tell whether it was made."""
         await self._follower.catch_up()
-        if self._replica.vocabulary.is_trait(name):
+        if self._replica.vocabulary.traits.is_known(name):
             return False
         number = await self._ledger.next_id(Kind.TRAIT)
         record = Trait(name, number, self._clock.now_s())
@@ -142,7 +142,7 @@ class ResourceNames(ProviderWrites):
 
         def decide(seen: int) -> Unit:
             nonlocal is_made
-            is_made = not self._replica.vocabulary.is_trait(name)
+            is_made = not self._replica.vocabulary.traits.is_known(name)
             return (Guard(trait_guard(name), seen), Put(record)) if is_made else ()
 
         await self._save(decide)
@@ -157,9 +157,9 @@ class ResourceNames(ProviderWrites):
 
         def decide(seen: int) -> Unit:
             vocabulary = self._replica.vocabulary
-            if vocabulary.is_standard_trait(name):
+            if vocabulary.traits.is_standard(name):
                 raise RefusedError(Why.TRAIT_IS_STANDARD, name)
-            if not vocabulary.is_trait(name):
+            if not vocabulary.traits.is_known(name):
                 raise RefusedError(Why.NO_TRAIT, name)
             if name in self._replica.table.trait_names:
                 raise RefusedError(Why.TRAIT_IN_USE, name)

@@ -104,7 +104,7 @@ class Providers(ProviderWrites):
             guards = [Guard(provider_guard(provider.uuid), seen), Guard(name_guard(name), seen)]
             if parent_uuid is not None:
                 guards.append(_below(table, parent_uuid, provider.uuid, seen))
-            if table.row_of(provider.uuid) is not None or provider.uuid in table.waiting:
+            if table.row_of(provider.uuid) is not None or provider.uuid in table.unattached:
                 raise RefusedError(Why.UUID_TAKEN, provider.uuid)
             _check_name(table, name, provider.uuid)
             return (*guards, Add(provider))
@@ -134,7 +134,7 @@ class Providers(ProviderWrites):
         def decide(seen: int) -> Unit:
             table = self._replica.table
             row = row_in(table, uuid)
-            old = table.stated(row)
+            old = table.base_record(row)
             guards = [Guard(provider_guard(uuid), seen)]
             above = old.parent_uuid if isinstance(parent, Unset) else parent
             if above != old.parent_uuid:
@@ -190,10 +190,10 @@ class Providers(ProviderWrites):
         vocabulary = self._replica.vocabulary
         for traits in (*query.required, query.forbidden):
             for name in sorted(traits):
-                if not vocabulary.is_trait(name):
+                if not vocabulary.traits.is_known(name):
                     raise RefusedError(Why.NO_TRAIT, name)
         for name, _ in query.amounts:
-            if not vocabulary.is_class(name):
+            if not vocabulary.classes.is_known(name):
                 raise RefusedError(Why.NO_CLASS, name)
 
 
@@ -223,7 +223,7 @@ def _filtered(table: ProviderTable, query: ProviderQuery) -> Rows:
 
 def _check_name(table: ProviderTable, name: str, uuid: str) -> None:
     taken = {table.uuid(row) for row in table.rows_named(name)}
-    taken |= {key for key, waits in table.waiting.items() if waits.name == name}
+    taken |= {key for key, waits in table.unattached.items() if waits.name == name}
     if taken - {uuid}:
         raise RefusedError(Why.NAME_TAKEN, name)
 

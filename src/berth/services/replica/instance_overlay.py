@@ -7,10 +7,10 @@ instances stay in the table as *expected* until an agent tells of them.
 
 from collections.abc import Callable, Iterator
 
-from berth.tables.host.feed import put_stray
+from berth.tables.host.feed import put_located
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
-from berth.tables.host.orphans import Stray
+from berth.tables.host.orphans import LocatedResident
 
 
 class InstanceOverlay:
@@ -38,7 +38,7 @@ class InstanceOverlay:
         self.outdated.clear()
         self._expected.clear()
 
-    def passes_by(self, hosts: HostTable, uuid: str, stray: Stray | None) -> bool:
+    def passes_by(self, hosts: HostTable, uuid: str, located: LocatedResident | None) -> bool:
         """Tell whether an event of the feed is to change nothing.
 
         An instance that leaves a host of which the feed tells is taken off it all the same.
@@ -46,23 +46,23 @@ class InstanceOverlay:
         Args:
             hosts: the table.
             uuid: of the instance, or the move.
-            stray: where the event has it; None for nowhere.
+            located: where the event has it; None for nowhere.
         """
         before = place_of(hosts, uuid)
-        if stray is None:
+        if located is None:
             return before in self.hosts
-        if stray.name not in self.hosts:
-            self._note_loss(before, stray.name, hosts.version)
+        if located.name not in self.hosts:
+            self._note_loss(before, located.name, hosts.version)
             return False
         if before is not None and before not in self.hosts and not self._is_held(uuid):
             hosts.remove_instance(uuid)
         return True
 
-    def expect(self, hosts: HostTable, stray: Stray) -> None:
+    def expect(self, hosts: HostTable, located: LocatedResident) -> None:
         """Keep the instance of a claim of this process that the feed has told of now."""
-        if place_of(hosts, stray.uuid) is None:
-            put_stray(hosts, stray)
-            self._expected[stray.uuid] = hosts.version
+        if place_of(hosts, located.uuid) is None:
+            put_located(hosts, located)
+            self._expected[located.uuid] = hosts.version
 
     def told_on(self, hosts: HostTable, name: str, version: int) -> dict[str, Resident]:
         """Return the list of a host: what the table has there by more than claims of its own.
@@ -84,12 +84,12 @@ class InstanceOverlay:
                 found[uuid] = resident
         return found
 
-    def put(self, hosts: HostTable, stray: Stray, version: int) -> None:
+    def put(self, hosts: HostTable, located: LocatedResident, version: int) -> None:
         """Note an instance on a host as somebody told of it at a version; own claims are newer."""
-        if not self._is_ours(stray.uuid, version):
-            self._expected.pop(stray.uuid, None)
-            self._note_loss(place_of(hosts, stray.uuid), stray.name, version)
-            put_stray(hosts, stray)
+        if not self._is_ours(located.uuid, version):
+            self._expected.pop(located.uuid, None)
+            self._note_loss(place_of(hosts, located.uuid), located.name, version)
+            put_located(hosts, located)
 
     def remove(self, hosts: HostTable, uuid: str, name: str, version: int) -> None:
         """Note that an instance is not on a host any more; elsewhere it stays."""
@@ -107,18 +107,18 @@ class InstanceOverlay:
 
 def place_of(hosts: HostTable, uuid: str) -> str | None:
     """Return the name of the host that an instance is on; None for nowhere."""
-    occupant = hosts.occupants.get(uuid)
+    occupant = hosts.occupants.by_uuid.get(uuid)
     if occupant is not None:
         return hosts.name(occupant.row)
-    stray = hosts.strays.get(uuid)
-    return None if stray is None else stray.name
+    located = hosts.orphans.by_uuid.get(uuid)
+    return None if located is None else located.name
 
 
 def _residents(hosts: HostTable, name: str) -> Iterator[Resident]:
     for row in hosts.rows_of_name(name):
         for uuid in hosts.occupants.on_row(row):
-            occupant = hosts.occupants.get(uuid)
+            occupant = hosts.occupants.by_uuid.get(uuid)
             if occupant is not None:
                 yield occupant.resident
-    for stray in hosts.strays.on(name):
-        yield stray.resident
+    for located in hosts.orphans.on(name):
+        yield located.resident

@@ -14,8 +14,8 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.change import Change, Event, RecordRemoved, Snapshot, Usage
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.services.replica.instance_overlay import InstanceOverlay
-from berth.tables.host.feed import apply_event, resident_of, stray_of, table_of
-from berth.tables.host.holding import hold, unhold
+from berth.tables.host.feed import apply_event, located_resident, resident_of, table_of
+from berth.tables.host.holding import hold, release_hold
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
 
@@ -186,7 +186,10 @@ class Replica:
 
     def is_placed(self, instance_uuid: str) -> bool:
         """Tell whether an instance is on a host, or held there."""
-        return instance_uuid in self._held or self.hosts.occupants.get(instance_uuid) is not None
+        return (
+            instance_uuid in self._held
+            or self.hosts.occupants.by_uuid.get(instance_uuid) is not None
+        )
 
     def _is_told_beside(self, event: Event) -> bool:
         """Pass an event by that is about hosts whose agents tell of instances; see `InstanceOverlay`.
@@ -195,21 +198,21 @@ class Replica:
         """
         match event:
             case Instance() | Migration():
-                stray, uuid = stray_of(event), event.uuid
+                located, uuid = located_resident(event), event.uuid
             case RecordRemoved(Kind.INSTANCE | Kind.MIGRATION, key):
-                stray, uuid = None, key
+                located, uuid = None, key
             case _:
                 return False
-        if not self.beside.passes_by(self.hosts, uuid, stray):
+        if not self.beside.passes_by(self.hosts, uuid, located):
             return False
         waits = isinstance(event, Instance) and event.status is not Status.DELETED
-        if stray is None and waits:
+        if located is None and waits:
             return True  # its claim is still to come
         held = self._held.pop(uuid, None)
         if held is not None:
             self._forget(held)
-            if stray is not None:
-                self.beside.expect(self.hosts, stray)
+            if located is not None:
+                self.beside.expect(self.hosts, located)
         return True
 
     def is_seated(self, instance_uuid: str) -> bool:
@@ -245,14 +248,14 @@ class Replica:
         # What is assigned is counted apart from the residents while it is held.
         if row is None or not is_here or mine.resident.assignment is not None:
             return False
-        self.hosts.hand_over(row, mine.amounts)
+        self.hosts.confirm_hold(row, mine.amounts)
         self._handed_over.setdefault(mine.host_uuid, []).append(mine)
         del self._held[instance.uuid]
         return True
 
     def _find(self, name: str, node: str | None) -> str | None:
         """Return what `HostTable.find` does, which stays as long as no host comes or leaves."""
-        found, roster, key = self._found, self.hosts.roster, (name, node)
+        found, roster, key = self._found, self.hosts.membership_epoch, (name, node)
         if self._found_at != roster or len(found) > _FOUND_MAX:
             found.clear()
             self._found_at = roster
@@ -267,7 +270,7 @@ class Replica:
         for mine in chain.from_iterable(self._handed_over.values()):
             row = self.hosts.row_of(mine.host_uuid)
             if row is not None:
-                self.hosts.take_back(row, mine.amounts)
+                self.hosts.undo_confirm_hold(row, mine.amounts)
         self._handed_over.clear()
 
     def _count_on(self, host_uuid: str) -> None:
@@ -287,7 +290,7 @@ class Replica:
             return
         hold(self.hosts, row, mine.amounts, mine.resident.assignment)
         held.takes_room = True
-        if self.hosts.occupants.get(mine.instance_uuid) is None:
+        if self.hosts.occupants.by_uuid.get(mine.instance_uuid) is None:
             resident = mine.resident
             if resident.assignment is not None:
                 resident = replace(resident, assignment=None)
@@ -298,7 +301,7 @@ class Replica:
         mine = held.hold
         row = self.hosts.row_of(mine.host_uuid)
         if held.takes_room and row is not None:
-            unhold(self.hosts, row, mine.amounts, mine.resident.assignment)
+            release_hold(self.hosts, row, mine.amounts, mine.resident.assignment)
         if held.occupies:
             self.hosts.remove_instance(mine.instance_uuid)
         held.takes_room = held.occupies = False

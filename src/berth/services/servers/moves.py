@@ -277,7 +277,7 @@ def going_on(
 @contextmanager
 def apart(hosts: HostTable, instance_uuid: str) -> Generator[None, None, None]:
     """Have an instance be in no server group meanwhile, wherever it is."""
-    occupant = hosts.occupants.get(instance_uuid)
+    occupant = hosts.occupants.by_uuid.get(instance_uuid)
     if occupant is None or occupant.group_uuid is None:
         yield
         return

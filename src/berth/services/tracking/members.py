@@ -16,7 +16,7 @@ async def hosts_that_differ(view: View, group_uuid: str) -> set[str]:
     found = {one.name for uuid, one in members.items() if place_of(hosts, uuid) != one.name}
     for row in hosts.occupants.group_rows(group_uuid):
         for uuid in hosts.occupants.on_row(row):
-            one = hosts.occupants.get(uuid)
+            one = hosts.occupants.by_uuid.get(uuid)
             is_member = one is not None and one.group_uuid == group_uuid
             if is_member and uuid not in members and not view.replica.is_seated(uuid):
                 found.add(hosts.name(row))

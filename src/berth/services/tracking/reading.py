@@ -3,13 +3,13 @@
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
-from berth.tables.host.feed import stray_of
-from berth.tables.host.orphans import Stray
+from berth.tables.host.feed import located_resident
+from berth.tables.host.orphans import LocatedResident
 
 _PAGE = 1000
 
 
-async def read_list(ledger: Ledger, host: str) -> list[Stray]:
+async def read_list(ledger: Ledger, host: str) -> list[LocatedResident]:
     """Read the instances and the moves that a host has, a page at a time.
 
     Raises:
@@ -17,17 +17,17 @@ async def read_list(ledger: Ledger, host: str) -> list[Stray]:
     """
     records: list[Instance | Migration] = [*await _instances(ledger, host)]
     records += await _moves(ledger, host)
-    told = map(stray_of, records)
+    told = map(located_resident, records)
     return [one for one in told if one is not None and one.name == host]
 
 
-async def read_group(ledger: Ledger, group_uuid: str) -> list[Stray]:
+async def read_group(ledger: Ledger, group_uuid: str) -> list[LocatedResident]:
     """Read where the members of a server group are, moves under way too.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
-    found: list[Stray] = []
+    found: list[LocatedResident] = []
     marker: str | None = None
     while True:
         query = InstanceQuery(group_uuid=group_uuid, limit=_PAGE, marker=marker)
@@ -36,7 +36,7 @@ async def read_group(ledger: Ledger, group_uuid: str) -> list[Stray]:
             move = None
             if member.migration_uuid is not None:
                 move = await ledger.get(Migration, member.migration_uuid)
-            told = [stray_of(one) for one in (member, move) if one is not None]
+            told = [located_resident(one) for one in (member, move) if one is not None]
             found += [one for one in told if one is not None]
         if len(members) < _PAGE:
             return found

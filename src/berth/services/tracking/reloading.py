@@ -16,7 +16,7 @@ from berth.services.tracking.lists import digest_of
 from berth.services.tracking.reading import read_list
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
-from berth.tables.host.orphans import Stray
+from berth.tables.host.orphans import LocatedResident
 
 _TRIES: Final = 8
 
@@ -96,18 +96,18 @@ class Reloading:
             self._write(host, read)
         return Reloaded(version, len(read), not is_right)
 
-    def _is_right(self, host: str, read: Sequence[Stray]) -> bool:
+    def _is_right(self, host: str, read: Sequence[LocatedResident]) -> bool:
         wanted = [one.resident for one in read if not self._view.replica.is_seated(one.uuid)]
         return digest_of(self._list(host).values()) == digest_of(wanted)
 
-    def _write(self, host: str, read: Sequence[Stray]) -> None:
+    def _write(self, host: str, read: Sequence[LocatedResident]) -> None:
         """Make the list in the table what was read; own claims that go on are newer."""
         view, here = self._view, self._list(host)
         for uuid in here.keys() - {one.uuid for one in read}:
             view.beside.remove(view.hosts, uuid, host, NEWEST)
-        for stray in read:
-            if here.get(stray.uuid) != stray.resident:
-                view.beside.put(view.hosts, stray, NEWEST)
+        for located in read:
+            if here.get(located.uuid) != located.resident:
+                view.beside.put(view.hosts, located, NEWEST)
 
     def _list(self, host: str) -> dict[str, Resident]:
         return self._view.beside.told_on(self._view.hosts, host, self._view.version)

@@ -31,7 +31,7 @@ from berth.services.tracking.members import hosts_that_differ
 from berth.services.tracking.messages import InstancesDeleted, InstancesUpdated, Message
 from berth.services.tracking.reloading import Reloading, View
 from berth.services.tracking.settled import NOTHING_LEFT_OUT, Settled
-from berth.tables.host.orphans import Stray
+from berth.tables.host.orphans import LocatedResident
 
 __all__ = ["InstanceTracker", "TrackingPace", "View"]
 
@@ -74,14 +74,10 @@ class InstanceTracker:
         telemetry: told of lists that were wrong.
         pace: of agents and repairs.
         by_casts: take instances from the casts.
-
-    Attributes:
-        metrics: where messages and reloads are counted; None nowhere.
+        metrics: counts messages and reloads, or None when the process has no metrics.
     """
 
-    metrics: Metrics | None = None
-
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one part each
         self,
         view: View,
         policies: PolicyInForce,
@@ -90,6 +86,7 @@ class InstanceTracker:
         pace: TrackingPace = _PACE,
         *,
         by_casts: bool = False,
+        metrics: Metrics | None = None,
     ) -> None:
         self._view = view
         self._policies = policies
@@ -97,6 +94,7 @@ class InstanceTracker:
         self._telemetry = telemetry
         self._pace = pace
         self._by_casts = by_casts
+        self._metrics = metrics
         self._hearings: dict[str, Hearing] = {}
         self._waiting: dict[str, None] = {}
         """Hosts with messages that the table is yet to catch up with."""
@@ -151,7 +149,7 @@ class InstanceTracker:
 
     def _take(self, hearing: Hearing, message: Message) -> None:
         head, hosts = message.head, self._view.hosts
-        if not (hosts.rows_of_name(head.host) or hosts.strays.on(head.host)):
+        if not (hosts.rows_of_name(head.host) or hosts.orphans.on(head.host)):
             self._count("unknown")
             self._unhear(head.host)
             return
@@ -194,9 +192,9 @@ class InstanceTracker:
         gone: Iterable[str] = ()
         if isinstance(message, InstancesUpdated):
             for one in message.told:
-                stray = Stray(one.resident, head.host, one.node)
-                if not self._is_elsewhere(stray, head.version):
-                    view.beside.put(view.hosts, stray, head.version)
+                located = LocatedResident(one.resident, head.host, one.node)
+                if not self._is_elsewhere(located, head.version):
+                    view.beside.put(view.hosts, located, head.version)
             gone = message.gone
             if message.is_full:
                 here = view.beside.told_on(view.hosts, head.host, head.version)
@@ -207,10 +205,10 @@ class InstanceTracker:
             view.beside.remove(view.hosts, uuid, head.host, head.version)
         self._note_losses()
 
-    def _is_elsewhere(self, stray: Stray, version: int) -> bool:
+    def _is_elsewhere(self, located: LocatedResident, version: int) -> bool:
         """Tell whether an instance is known to be on another host at that version, or later."""
-        place = place_of(self._view.hosts, stray.uuid)
-        if place is None or place == stray.name:
+        place = place_of(self._view.hosts, located.uuid)
+        if place is None or place == located.name:
             return False
         if place not in self._view.beside.hosts:
             return True  # the feed says so, and the table is newer than the message
@@ -293,7 +291,7 @@ class InstanceTracker:
     def unheard(self) -> frozenset[str]:
         """Return the names of the hosts whose agents do not report."""
         hosts = self._view.hosts
-        key = hosts.roster, self._changes
+        key = hosts.membership_epoch, self._changes
         if self._unheard[0] != key:
             names = {hosts.name(int(row)) for row in hosts.alive_rows()}
             heard = {host for host, hearing in self._hearings.items() if hearing.heard_s}
@@ -380,8 +378,8 @@ class InstanceTracker:
             hearing.version = max(hearing.version, found.version)
         self._doubts.end(host)
         self._note_losses()
-        if self.metrics is not None:
-            self.metrics.add(INSTANCE_RELOADS, ("wrong" if found.was_wrong else "right",))
+        if self._metrics is not None:
+            self._metrics.add(INSTANCE_RELOADS, ("wrong" if found.was_wrong else "right",))
         if found.was_wrong:
             self._telemetry.event("instances_reloaded", host=host, instances=found.instances)
         return True
@@ -391,5 +389,5 @@ class InstanceTracker:
         return "" if row is None else self._view.hosts.name(row)
 
     def _count(self, outcome: str, amount: int = 1) -> None:
-        if self.metrics is not None:
-            self.metrics.add(INSTANCE_MESSAGES, (outcome,), amount)
+        if self._metrics is not None:
+            self._metrics.add(INSTANCE_MESSAGES, (outcome,), amount)

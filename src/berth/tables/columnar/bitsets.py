@@ -11,7 +11,7 @@ from berth.tables.columnar.column_set import grown
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 Selection: TypeAlias = "Rows | slice[int, int, int]"
-"""Rows to look at: an index array, or a slice of all (`HostTable.everyone`)."""
+"""Rows to look at: an index array, or a slice of all (`HostTable.all_rows`)."""
 
 _BITS = 64
 _FEW = 256

@@ -7,7 +7,7 @@ from berth.domain.inventory.resources import Inventory
 from berth.tables.columnar.bitsets import Mask, Selection
 from berth.tables.columnar.column_set import ColumnSet
 from berth.tables.columnar.derived import DerivedFloats, DerivedInts, Place
-from berth.tables.columnar.inventory_terms import Terms
+from berth.tables.columnar.inventory_terms import InternedTerms
 from berth.tables.columnar.schema import CLASS_COLUMNS
 
 Ints = NDArray[np.int64]
@@ -34,7 +34,7 @@ class ClassColumns(ColumnSet):
         super().__init__(CLASS_COLUMNS, rows)
         self.stepped: set[int] = set()
         """Rows whose min_unit or step_size is not 1; most fleets have none."""
-        terms = self._terms = Terms()
+        terms = self._terms = InternedTerms()
         self.reserved = DerivedInts(lambda at: terms.reserved.take(self.terms[at]))
         self.min_unit = DerivedInts(lambda at: terms.min_unit.take(self.terms[at]))
         self.step_size = DerivedInts(lambda at: terms.step_size.take(self.terms[at]))

@@ -26,20 +26,20 @@ class HostNames:
 
     def name(self, row: int) -> str:
         """Return the name of the service host of a row; it is empty for an unused row."""
-        return self._names.get(row)
+        return self._names.texts.get(row)
 
     def node(self, row: int) -> str:
         """Return the node of a row."""
         node = self.other_node(row)
-        return self._names.get(row) if node is None else node
+        return self._names.texts.get(row) if node is None else node
 
     def other_node(self, row: int) -> str | None:
         """Return the node of a row that is not called like its host; None when it is."""
         return None if self._nodes is None else self._nodes.find(row)
 
-    def are_of(self, row: int, host: Host) -> bool:
+    def match(self, row: int, host: Host) -> bool:
         """Tell whether a row has the name and node of a host."""
-        if not self._names.has(row, host.name):
+        if not self._names.texts.has(row, host.name):
             return False
         node = self.other_node(row)
         return host.node == (host.name if node is None else node)
@@ -65,7 +65,7 @@ class HostNames:
 
     def discard(self, row: int) -> None:
         """Undo `add`."""
-        name = self._names.get(row)
+        name = self._names.texts.get(row)
         if self._nodes is not None and self._nodes.find(row) is not None:
             self._nodes.discard(row)
         if not self._names.discard(row):
@@ -73,7 +73,7 @@ class HostNames:
 
     def only_row(self, name: str) -> int | None:
         """Return the row of a service host, by its exact name, if it has one and no other."""
-        return self._names.only_row(name)
+        return self._names.index.get(name)
 
     def of_name(self, name: str) -> frozenset[int]:
         """Return the rows of a service host, by its exact name."""
@@ -86,10 +86,10 @@ class HostNames:
 
     def of_node(self, node: str) -> frozenset[int]:
         """Return the rows of a node, by its exact name."""
-        namesakes = self.of_name(node)
+        rows_by_text = self.of_name(node)
         if self._nodes is None:
-            return namesakes
-        mine = (row for row in namesakes if self.other_node(row) is None)
+            return rows_by_text
+        mine = (row for row in rows_by_text if self.other_node(row) is None)
         return self._nodes.rows(node).union(mine)
 
     def _unfold(self, name: str) -> None:

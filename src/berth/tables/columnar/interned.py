@@ -89,7 +89,7 @@ class Pool(Generic[_T, _V]):
             del self._kept[key]
 
 
-class Numbers(Generic[_T]):
+class ValueIds(Generic[_T]):
     """Gives values numbers, counted from 1. A number never comes to stand for another value.
 
     Only so many values are remembered; one that was forgotten gets a new number. So equal
@@ -111,7 +111,7 @@ class Numbers(Generic[_T]):
         return number
 
 
-class NumberedNames:
+class NameIds:
     """Numbers by name, for as long as anybody has the name.
 
     The number of a name that nobody has any more is given to the next one that comes.

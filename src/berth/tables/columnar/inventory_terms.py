@@ -11,7 +11,7 @@ from berth.tables.columnar.interned import Interned
 _FIRST = 4
 
 
-class TermsOf(NamedTuple):
+class AllocationTerms(NamedTuple):
     """How the inventories of some hosts may be asked for; units are those of their class.
 
     `unit_max` is 0 where one allocation may ask for the whole total, as hosts report it.
@@ -24,11 +24,11 @@ class TermsOf(NamedTuple):
     ratio: float = 0.0
 
 
-_NONE = TermsOf()
+_NONE = AllocationTerms()
 
 
-class Terms:
-    """Terms by number; 0 is those of a host that has nothing of the class, all zero.
+class InternedTerms:
+    """InternedTerms by number; 0 is those of a host that has nothing of the class, all zero.
 
     A fleet has many totals, but few ratios, reserves and steps.
 
@@ -48,7 +48,7 @@ class Terms:
 
     def take(self, inventory: Inventory) -> int:
         """Return the number of an inventory's terms, which one more row has from now on."""
-        terms = TermsOf(
+        terms = AllocationTerms(
             inventory.reserved,
             inventory.min_unit,
             0 if inventory.max_unit == inventory.total else inventory.max_unit,
@@ -65,11 +65,11 @@ class Terms:
         if number:
             self._interned.release(number)
 
-    def _write(self, number: int, terms: TermsOf) -> None:
+    def _write(self, number: int, terms: AllocationTerms) -> None:
         if number >= self.reserved.size:
-            for name in TermsOf._fields:
+            for name in AllocationTerms._fields:
                 column = getattr(self, name)
                 setattr(self, name, np.concatenate((column, np.zeros_like(column))))
         self.all[number : number + 1] = [terms]
-        for name, value in zip(TermsOf._fields, terms, strict=True):
+        for name, value in zip(AllocationTerms._fields, terms, strict=True):
             getattr(self, name)[number] = value

@@ -38,7 +38,7 @@ class Journal:
         self._rows = {group: array("i") for group in GROUPS}
         self._forgotten: dict[str, int] = dict.fromkeys(GROUPS, 0)
 
-    def note(self, row: int, group: str) -> None:
+    def record(self, row: int, group: str) -> None:
         """Record that a row changed."""
         self.step += 1
         if group not in VOLATILE:
@@ -48,7 +48,7 @@ class Journal:
         if len(rows) > 2 * self._kept:
             self._shorten(group)
 
-    def note_rows(self, rows: Sequence[int], group: str) -> None:
+    def record_rows(self, rows: Sequence[int], group: str) -> None:
         """Record that rows changed."""
         self.step += len(rows)
         if group not in VOLATILE:
@@ -58,7 +58,7 @@ class Journal:
         while len(noted) > 2 * self._kept:
             self._shorten(group)
 
-    def note_all(self, row: int) -> None:
+    def record_all(self, row: int) -> None:
         """Record that a row changed in every group."""
         self.step += len(self._rows)
         self.lasting += len(self._rows) - len(VOLATILE)
@@ -67,7 +67,7 @@ class Journal:
             if len(rows) > 2 * self._kept:
                 self._shorten(group)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Forget all changes, as when a table was just loaded and nobody has read it yet."""
         for group, rows in self._rows.items():
             self._forgotten[group] += len(rows)

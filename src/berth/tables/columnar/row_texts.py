@@ -12,8 +12,8 @@ class RowTexts:
     """
 
     def __init__(self, rows: int) -> None:
-        self._texts = Texts(rows)
-        self._index = TextIndex(self._texts.has)
+        self.texts = Texts(rows)
+        self.index = TextIndex(self.texts.has)
         """Rows whose text is their own."""
         self._shared: dict[str, frozenset[int]] = {}
         """Rows by a text that several have."""
@@ -23,21 +23,9 @@ class RowTexts:
         """No text has several rows."""
         return not self._shared
 
-    def get(self, row: int) -> str:
-        """Return the text of a row; that of a row that has none is empty."""
-        return self._texts.get(row)
-
     def find(self, row: int) -> str | None:
         """Return the text of a row, or None."""
-        return self._texts.get(row) if self._texts.is_put(row) else None
-
-    def has(self, row: int, text: str) -> bool:
-        """Tell whether a row has that text."""
-        return self._texts.has(row, text)
-
-    def only_row(self, text: str) -> int | None:
-        """Return the row that has a text, if one has it and no other."""
-        return self._index.get(text)
+        return self.texts.get(row) if self.texts.is_put(row) else None
 
     def rows(self, text: str) -> frozenset[int]:
         """Return the rows that have a text."""
@@ -45,39 +33,39 @@ class RowTexts:
             rows = self._shared.get(text)
             if rows is not None:
                 return rows
-        row = self._index.get(text)
+        row = self.index.get(text)
         return frozenset() if row is None else frozenset((row,))
 
     def add(self, row: int, text: str) -> None:
         """Give a row, which has none, a text."""
         rows = self.rows(text)
-        self._texts.put(row, text)
+        self.texts.put(row, text)
         if not rows:
-            self._index.add(text, row)
+            self.index.add(text, row)
         else:
-            self._index.remove(text)
+            self.index.remove(text)
             self._shared[text] = rows | {row}
 
     def discard(self, row: int) -> frozenset[int]:
         """Take the text of a row away, and return the rows that still have it."""
-        text = self._texts.get(row)
+        text = self.texts.get(row)
         left = self.rows(text) - {row}
-        self._index.remove(text)
+        self.index.remove(text)
         self._shared.pop(text, None)
-        self._texts.clear(row)
+        self.texts.clear(row)
         if len(left) == 1:
-            self._index.add(text, next(iter(left)))
+            self.index.add(text, next(iter(left)))
         elif left:
             self._shared[text] = left
         return left
 
     def resize(self, rows: int) -> None:
         """Grow to `rows` rows; new ones have no text."""
-        self._texts.resize(rows)
-        self._index.reserve(rows)
+        self.texts.resize(rows)
+        self.index.reserve(rows)
 
 
-class Namesakes:
+class RowsByText:
     """Rows by text; adding or taking away one costs the same however many have the text."""
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ HOST_COLUMNS = (
     Column("num_instances", np.int32, "instances", "instances on the host, held ones too"),
     Column("num_io_ops", np.int32, "instances", "instances being built on the host"),
     Column("rank", np.int64, "position", "order of (name, node), to break ties"),
-    Column("lot", np.float64, "0 to 1", "drawn from (name, node) by a digest"),
+    Column("name_hash", np.float64, "0 to 1", "drawn from (name, node) by a digest"),
 )
 
 CLASS_COLUMNS = (

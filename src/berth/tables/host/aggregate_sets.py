@@ -37,7 +37,7 @@ class _Flat:
         return [self.place_of[number] for number in numbers if number in self.place_of]
 
 
-class Combinations:
+class AggregateSets:
     """One set of numbers a row. Equal sets are kept once, as one combination.
 
     What follows from a set is worked out once a combination and spread over the rows.
@@ -72,7 +72,7 @@ class Combinations:
         """Return the rows that have a number in their set, ascending."""
         return np.flatnonzero(self.has_any((number,), slice(0, self._of_row.size)))
 
-    def alike(self, rows: Rows) -> Iterator[tuple[frozenset[int], Rows]]:
+    def grouped(self, rows: Rows) -> Iterator[tuple[frozenset[int], Rows]]:
         """Return each set that any of the rows has, and those of them that have it."""
         indices = self._of_row[rows]
         order = indices.argsort(kind="stable")

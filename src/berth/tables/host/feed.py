@@ -11,7 +11,7 @@ from berth.domain.ledger.change import Event, HostsAlive, RecordRemoved, Snapsho
 from berth.domain.ledger.record import Kind
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
-from berth.tables.host.orphans import Stray
+from berth.tables.host.orphans import LocatedResident
 
 
 def table_of(snapshot: Snapshot) -> HostTable:
@@ -30,8 +30,8 @@ def table_of(snapshot: Snapshot) -> HostTable:
         for record in records:
             apply_event(hosts, record)
     hosts.version = snapshot.version
-    hosts.journal.forget()
-    hosts.settle()
+    hosts.journal.clear()
+    hosts.prepare()
     return hosts
 
 
@@ -62,25 +62,25 @@ def apply_event(hosts: HostTable, event: Event) -> None:
             pass
 
 
-def stray_of(record: Instance | Migration) -> Stray | None:
+def located_resident(record: Instance | Migration) -> LocatedResident | None:
     """Return what a record puts on which host, by name; None where it puts nothing on any."""
     if isinstance(record, Migration):
         place = record.elsewhere
         if place is None:
             return None
-        return Stray(resident_of_move(record, place), place.host, place.node)
+        return LocatedResident(resident_of_move(record, place), place.host, place.node)
     if record.host is None or record.status is Status.DELETED:
         return None
-    return Stray(resident_of(record), record.host, record.node)
+    return LocatedResident(resident_of(record), record.host, record.node)
 
 
-def put_stray(hosts: HostTable, stray: Stray) -> None:
+def put_located(hosts: HostTable, located: LocatedResident) -> None:
     """Note an instance on a host by name, or keep it until that host comes."""
-    host_uuid = hosts.find(stray.name, stray.node)
+    host_uuid = hosts.find(located.name, located.node)
     if host_uuid is None:
-        hosts.put_stray(stray)
+        hosts.put_orphan(located)
     else:
-        hosts.put_instance(host_uuid, stray.resident)
+        hosts.put_instance(host_uuid, located.resident)
 
 
 def _apply_instance(hosts: HostTable, instance: Instance) -> None:
@@ -90,18 +90,18 @@ def _apply_instance(hosts: HostTable, instance: Instance) -> None:
         return
     host_uuid = hosts.find(name, node)
     if host_uuid is None:
-        hosts.put_stray(Stray(resident_of(instance), name, node))
+        hosts.put_orphan(LocatedResident(resident_of(instance), name, node))
     else:
         hosts.put_instance(host_uuid, resident_of(instance))
 
 
 def _apply_migration(hosts: HostTable, migration: Migration) -> None:
     """Have a move count on the other host too, under its own uuid, for as long as it needs it."""
-    stray = stray_of(migration)
-    if stray is None:
+    located = located_resident(migration)
+    if located is None:
         hosts.remove_instance(migration.uuid)
     else:
-        put_stray(hosts, stray)
+        put_located(hosts, located)
 
 
 def resident_of_move(migration: Migration, place: Place) -> Resident:

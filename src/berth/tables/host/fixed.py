@@ -92,9 +92,9 @@ class FixedColumns:
         return self._columns.profiles
 
     @property
-    def lot(self) -> Floats:
+    def name_hash(self) -> Floats:
         """(N,) from 0 to below 1, drawn from name and node: a fixed order unlike that of names."""
-        return self._columns.lot[: len(self)]
+        return self._columns.name_hash[: len(self)]
 
     @property
     def num_instances(self) -> SmallInts:

@@ -29,13 +29,13 @@ def hold(
         hosts.pci.take(row, assignment.devices)
 
 
-def unhold(
+def release_hold(
     hosts: HostTable, row: int, amounts: Mapping[str, int], assignment: Assignment | None
 ) -> None:
     """Undo `hold` with equal arguments; what is not held there any more is left alone."""
-    hosts.unhold(row, amounts_on_root(amounts, assignment))
+    hosts.release_hold(row, amounts_on_root(amounts, assignment))
     if assignment is not None:
         for provider_uuid, more in assignment.allocations.items():
-            hosts.trees.unhold(provider_uuid, more)
+            hosts.trees.release_hold(provider_uuid, more)
         hosts.numa.give(row, assignment.numa)
         hosts.pci.give(row, assignment.devices)

@@ -74,7 +74,7 @@ class HostColumns(ColumnSet):
     num_instances: SmallInts
     num_io_ops: SmallInts
     rank: Ints
-    lot: Floats
+    name_hash: Floats
 
     def __init__(self, rows: int) -> None:
         super().__init__(HOST_COLUMNS, rows)
@@ -123,11 +123,11 @@ class HostColumns(ColumnSet):
         self.cell[row] = self._cell_number(host.cell)
         self._put_hardware(row, host)
 
-    def put_lot(self, row: int, host: Host) -> None:
+    def put_name_hash(self, row: int, host: Host) -> None:
         """Draw the lot of a row for the name and node of its host."""
-        self.lot[row] = _lot_of(host)
+        self.name_hash[row] = _name_hash_of(host)
 
-    def is_like(self, row: int, host: Host) -> bool:
+    def matches(self, row: int, host: Host) -> bool:
         """Tell whether `put_host` would change nothing; quicker than to make a record."""
         shared = self.profiles.reported(self.profile.item(row))
         return (
@@ -283,7 +283,7 @@ def _ratios_of(host: Host) -> _Ratios:
     return _Ratios(*(tuple(sorted(one.items())) for one in found))
 
 
-def _lot_of(host: Host) -> float:
+def _name_hash_of(host: Host) -> float:
     """Draw a number from 0 to below 1 that only depends on the host's name and node."""
     digest = hashlib.sha256(f"{host.name}\0{host.node}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:6], "big") / 2**48

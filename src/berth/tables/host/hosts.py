@@ -25,8 +25,8 @@ from berth.tables.host.host_columns import HostColumns
 from berth.tables.host.memberships import Memberships
 from berth.tables.host.named import Identity, NamedHosts
 from berth.tables.host.occupants import Occupant, Occupants, Resident
-from berth.tables.host.orphans import Stray, Strays
-from berth.tables.host.stock import Loan, Stock
+from berth.tables.host.orphans import LocatedResident, Orphans
+from berth.tables.host.stock import Stock, UsageSavepoint
 from berth.tables.host.trees import Trees
 
 _FIRST_ROWS = 64
@@ -47,7 +47,7 @@ class HostTable(NamedHosts):
         memberships: the aggregates of each host, and what their metadata says.
         strays: instances and providers whose host is not here, kept until it comes.
         trees: the child providers of the hosts that have some.
-        roster: a count of how often a host came or left, which moves everybody's rank.
+        membership_epoch: a count of how often a host came or left, which moves everybody's rank.
         caches: what others derive from the table, by who keeps it; it dies with the table.
     """
 
@@ -56,7 +56,7 @@ class HostTable(NamedHosts):
         self.journal = Journal()
         self.traits = Bitset()
         self.occupants = Occupants()
-        self.strays = Strays()
+        self.orphans = Orphans()
         self.server_groups: dict[str, ServerGroup] = {}
         self._columns = HostColumns(_FIRST_ROWS)
         self._stock = Stock(_FIRST_ROWS)
@@ -71,7 +71,7 @@ class HostTable(NamedHosts):
         self.trees = Trees(self.journal, self._uuids.row_of)
         self._unused: list[int] = []
         self._ranked = True
-        self.roster = 0
+        self.membership_epoch = 0
         self.caches: dict[str, object] = {}
         self.traits.resize(_FIRST_ROWS)
         self.memberships.resize(_FIRST_ROWS)
@@ -113,7 +113,7 @@ class HostTable(NamedHosts):
         return self._stock.classes.items()
 
     @property
-    def form(self) -> tuple[int, int, int]:
+    def structure(self) -> tuple[int, int, int]:
         """How many classes, child providers and kinds of PCI devices there are in all.
 
         What rules work out of the table as a whole holds as long as this is the same.
@@ -123,7 +123,7 @@ class HostTable(NamedHosts):
     # ---- look up ------------------------------------------------------------------------
 
     @property
-    def everyone(self) -> "slice[int, int, int]":
+    def all_rows(self) -> "slice[int, int, int]":
         """Every row, for rules that look at all of them at once."""
         return slice(0, len(self))
 
@@ -142,7 +142,7 @@ class HostTable(NamedHosts):
 
     def aggregates_of(self, name: str) -> tuple[Aggregate, ...]:
         """Return the aggregates that a host is in, by id."""
-        return self.memberships.of(name)
+        return self.memberships.of_host(name)
 
     def inventories(self, row: int) -> dict[str, Inventory]:
         """Return the inventories of a row's host by class; `max_unit` is filled in."""
@@ -160,18 +160,18 @@ class HostTable(NamedHosts):
         if rows > self._columns.rows:
             self._resize(rows)
 
-    def settle(self) -> None:
+    def prepare(self) -> None:
         """Do now what the next decision would have to do first: put names and cells in order."""
         _ = self.rank
-        self.numa.settle()
+        self.numa.refresh()
 
     def put_host(self, host: Host) -> int:
         """Add a host or replace its attributes, and return its row."""
         row = self.row_of(host.uuid)
         if row is None:
             return self._add_host(host)
-        is_renamed = not self._names.are_of(row, host)
-        if not is_renamed and self._columns.is_like(row, host):
+        is_renamed = not self._names.match(row, host)
+        if not is_renamed and self._columns.matches(row, host):
             return row
         self._forget(row)
         self._columns.put_host(row, host)
@@ -179,7 +179,7 @@ class HostTable(NamedHosts):
             self._leave(row)
             self._arrive(row, host)
         else:
-            self.journal.note(row, "host")
+            self.journal.record(row, "host")
         return row
 
     def remove_host(self, host_uuid: str) -> None:
@@ -189,15 +189,15 @@ class HostTable(NamedHosts):
             return
         self._uuids.clear(row)
         self._leave(row)
-        self.trees.leave(host_uuid)
-        self.strays.providers[host_uuid] = self._provider(row, host_uuid)
+        self.trees.detach_host(host_uuid)
+        self.orphans.providers[host_uuid] = self._provider(row, host_uuid)
         self._forget(row)
         self._columns.clear(row)
         self._stock.clear(row)
         self.traits.put(row, ())
         self.memberships.put_row(row, None)
         self._unused.append(row)
-        self.journal.note_all(row)
+        self.journal.record_all(row)
 
     def put_provider(self, provider: Provider) -> None:
         """Set inventories, traits and usage of a host, or of a child; both may come later."""
@@ -205,19 +205,19 @@ class HostTable(NamedHosts):
         if row is None:
             if provider.parent_uuid is None:
                 self.trees.remove(provider.uuid)
-                self.strays.providers[provider.uuid] = provider
+                self.orphans.providers[provider.uuid] = provider
             else:
-                self.strays.providers.pop(provider.uuid, None)
+                self.orphans.providers.pop(provider.uuid, None)
                 self.trees.put(provider)
             return
         self._stock.put(row, provider.inventories, provider.used)
-        self.journal.note(row, "used")
+        self.journal.record(row, "used")
         self.traits.put(row, provider.traits)
-        self.journal.note(row, "traits")
+        self.journal.record(row, "traits")
 
     def remove_provider(self, provider_uuid: str) -> None:
         """Forget a provider: its host has nothing to give any more."""
-        self.strays.providers.pop(provider_uuid, None)
+        self.orphans.providers.pop(provider_uuid, None)
         self.trees.remove(provider_uuid)
         if self.row_of(provider_uuid) is not None:
             self.put_provider(Provider(provider_uuid, name=""))
@@ -227,38 +227,38 @@ class HostTable(NamedHosts):
         row = self.row_of(host_uuid)
         if row is None:
             self.trees.put_used(host_uuid, used)
-            stray = self.strays.providers.get(host_uuid)
-            if stray is not None:
-                self.strays.providers[host_uuid] = replace(stray, used=used)
+            located = self.orphans.providers.get(host_uuid)
+            if located is not None:
+                self.orphans.providers[host_uuid] = replace(located, used=used)
             return
         if self._stock.put_used(row, used):
-            self.journal.note(row, "used")
+            self.journal.record(row, "used")
 
     def put_service(self, service: Service) -> None:
         """Set the state of a compute service; the host may come later."""
         for row in self._services.put(service):
-            self.journal.note(row, "service")
-            self.journal.note(row, "seen")
+            self.journal.record(row, "service")
+            self.journal.record(row, "seen")
 
     def remove_service(self, name: str) -> None:
         """Forget a compute service: its hosts count as disabled."""
         for row in self._services.remove(name):
-            self.journal.note(row, "service")
-            self.journal.note(row, "seen")
+            self.journal.record(row, "service")
+            self.journal.record(row, "seen")
 
     def put_seen(self, names: Iterable[str], at_s: float) -> None:
         """Set the time of the last heartbeat of services; unknown ones are ignored."""
         for name in names:
             for row in self._services.see(name, at_s):
-                self.journal.note(row, "seen")
+                self.journal.record(row, "seen")
 
     def put_aggregate(self, aggregate: Aggregate) -> None:
         """Add or replace an aggregate."""
-        self.journal.note_rows(self.memberships.put(aggregate), "aggregates")
+        self.journal.record_rows(self.memberships.put(aggregate), "aggregates")
 
     def remove_aggregate(self, aggregate_id: int) -> None:
         """Forget an aggregate."""
-        self.journal.note_rows(self.memberships.remove(aggregate_id), "aggregates")
+        self.journal.record_rows(self.memberships.remove(aggregate_id), "aggregates")
 
     def put_instance(self, host_uuid: str, resident: Resident) -> None:
         """Note an instance on a host, wherever it was before; its amounts are told apart."""
@@ -267,60 +267,60 @@ class HostTable(NamedHosts):
         if row is not None:
             self._add_occupant(Occupant(resident, row))
 
-    def seat(self, row: int, resident: Resident) -> None:
+    def add_resident(self, row: int, resident: Resident) -> None:
         """Note an instance that is on no host yet on a row."""
         self._add_occupant(Occupant(resident, row))
 
-    def put_stray(self, stray: Stray) -> None:
+    def put_orphan(self, located: LocatedResident) -> None:
         """Note an instance on a host by name, which may come later."""
-        self.remove_instance(stray.uuid)
-        self.strays.put(stray)
+        self.remove_instance(located.uuid)
+        self.orphans.put(located)
 
     def remove_instance(self, uuid: str) -> None:
         """Note that an instance is on no host any more."""
-        self.strays.remove(uuid)
-        self.unseat(uuid)
+        self.orphans.remove(uuid)
+        self.remove_resident(uuid)
 
-    def unseat(self, uuid: str) -> None:
-        """Take an instance off its row, if it is on one; see `seat`."""
+    def remove_resident(self, uuid: str) -> None:
+        """Take an instance off its row, if it is on one; see `add_resident`."""
         occupant = self.occupants.remove(uuid)
         if occupant is not None:
             self._columns.num_instances[occupant.row] -= 1
             self._columns.give(occupant.row, occupant.resident.assignment)
             self._columns.num_io_ops[occupant.row] -= occupant.building
-            self.journal.note(occupant.row, "instances")
+            self.journal.record(occupant.row, "instances")
 
     # ---- write: what this process has decided ---------------------------------------------
 
     def hold(self, row: int, amounts: Mapping[str, int]) -> None:
         """Count amounts as used on top of what the ledger says."""
         self._stock.hold(row, amounts)
-        self.journal.note(row, "used")
+        self.journal.record(row, "used")
 
-    def unhold(self, row: int, amounts: Mapping[str, int]) -> None:
+    def release_hold(self, row: int, amounts: Mapping[str, int]) -> None:
         """Undo `hold` with equal arguments; what is not held there any more is left alone."""
-        self._stock.unhold(row, amounts)
-        self.journal.note(row, "used")
+        self._stock.release_hold(row, amounts)
+        self.journal.record(row, "used")
 
-    def lend(self, row: int, amounts: Mapping[str, int]) -> Loan:
-        """Count amounts as used for a moment; see `Stock.lend`."""
-        loan = self._stock.lend(row, amounts)
-        self.journal.note(row, "used")
+    def try_use(self, row: int, amounts: Mapping[str, int]) -> UsageSavepoint:
+        """Count amounts as used for a moment; see `Stock.try_use`."""
+        loan = self._stock.try_use(row, amounts)
+        self.journal.record(row, "used")
         return loan
 
-    def take_in(self, row: int, loan: Loan) -> None:
-        """Undo the last `lend` of a row."""
-        self._stock.take_in(row, loan)
-        self.journal.note(row, "used")
+    def restore_used(self, row: int, loan: UsageSavepoint) -> None:
+        """Undo the last `try_use` of a row."""
+        self._stock.restore_used(row, loan)
+        self.journal.record(row, "used")
 
-    def hand_over(self, row: int, amounts: Mapping[str, int]) -> None:
+    def confirm_hold(self, row: int, amounts: Mapping[str, int]) -> None:
         """End a hold that the ledger has told: it says what is used before the version ends."""
-        self._stock.hand_over(row, amounts)
+        self._stock.confirm_hold(row, amounts)
 
-    def take_back(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Undo `hand_over`, as the ledger said nothing of what is used."""
-        self._stock.take_back(row, amounts)
-        self.journal.note(row, "used")
+    def undo_confirm_hold(self, row: int, amounts: Mapping[str, int]) -> None:
+        """Undo `confirm_hold`, as the ledger said nothing of what is used."""
+        self._stock.undo_confirm_hold(row, amounts)
+        self.journal.record(row, "used")
 
     # ---- parts ------------------------------------------------------------------------------
 
@@ -328,25 +328,25 @@ class HostTable(NamedHosts):
         row = self._new_row()
         self._uuids.put(row, host.uuid)
         self._columns.put_host(row, host)
-        provider = self.trees.remove(host.uuid) or self.strays.providers.pop(host.uuid, None)
+        provider = self.trees.remove(host.uuid) or self.orphans.providers.pop(host.uuid, None)
         if provider is not None:
             self.put_provider(provider)
-        self.trees.arrive(host.uuid, row)
+        self.trees.attach_host(host.uuid, row)
         self._arrive(row, host)
         return row
 
     def _arrive(self, row: int, host: Host) -> None:
         """Give a row all that is known of its host by name."""
-        self._columns.put_lot(row, host)
+        self._columns.put_name_hash(row, host)
         self._services.arrive(row, host.name, host.node)
         self._names.add(row, host)
         self._forget(row)
         self._ranked = False
-        self.roster += 1
+        self.membership_epoch += 1
         self.memberships.put_row(row, host.name)
-        for stray in self.strays.take(host.name, host.node):
-            self._add_occupant(Occupant(stray.resident, row))
-        self.journal.note_all(row)
+        for located in self.orphans.take(host.name, host.node):
+            self._add_occupant(Occupant(located.resident, row))
+        self.journal.record_all(row)
 
     def _leave(self, row: int) -> None:
         """Undo `_arrive`: instances stay where the ledger says, on a host by that name."""
@@ -354,15 +354,15 @@ class HostTable(NamedHosts):
         self._services.leave(row)
         self._names.discard(row)
         self._ranked = False
-        self.roster += 1
+        self.membership_epoch += 1
         for uuid in self.occupants.on_row(row):
-            one = self.occupants.get(uuid)
+            one = self.occupants.by_uuid.get(uuid)
             if one is not None:
-                self.put_stray(Stray(one.resident, name, node))
+                self.put_orphan(LocatedResident(one.resident, name, node))
 
     def _provider(self, row: int, uuid: str) -> Provider:
         """Return what the ledger has told a row of its provider."""
-        self._stock.unhold(row)
+        self._stock.release_hold(row)
         inventories, used = self._stock.inventories(row), self._stock.used(row)
         return Provider(
             uuid, name="", inventories=inventories, used=used, traits=self.traits.get(row)
@@ -374,7 +374,7 @@ class HostTable(NamedHosts):
         self._columns.num_instances[row] += 1
         self._columns.take(row, resident.assignment)
         self._columns.num_io_ops[row] += resident.building
-        self.journal.note(row, "instances")
+        self.journal.record(row, "instances")
 
     def _new_row(self) -> int:
         if self._unused:

@@ -15,7 +15,7 @@ _ROWS_TO_A_COUNT = 16
 _FIRST_ROWS = 1024
 
 
-class Tally:
+class RowTally:
     """One count a row: a mapping while few rows have one, an array when many do.
 
     The array is made when it takes no more room than the mapping that it replaces.
@@ -74,7 +74,7 @@ class ImageCounts:
     def __init__(self) -> None:
         self._names: frozenset[str] = frozenset()
         self._keeps_all = False
-        self._counts: dict[tuple[str, str], Tally] = {}
+        self._counts: dict[tuple[str, str], RowTally] = {}
 
     @property
     def is_kept(self) -> bool:
@@ -101,7 +101,7 @@ class ImageCounts:
                 continue
             counts = self._counts.get(item)
             if counts is None:
-                counts = self._counts[item] = Tally()
+                counts = self._counts[item] = RowTally()
             counts.add(row, by)
             if not counts.total:
                 del self._counts[item]

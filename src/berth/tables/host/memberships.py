@@ -7,14 +7,14 @@ aggregates has: the least of several numbers, the words of all.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
 from berth.domain.compute.aggregate import AZ_KEY, Aggregate
 from berth.tables.columnar.bitsets import Bitset, Mask, Selection
 from berth.tables.columnar.class_columns import Floats
-from berth.tables.host.aggregate_sets import Combinations
+from berth.tables.host.aggregate_sets import AggregateSets
 
 Words = frozenset[str]
 
@@ -33,8 +33,8 @@ class Memberships:
         self.zones = Bitset()
         self._rows_of = rows_of
         self._by_host: dict[str, set[int]] = {}
-        self._by_key: dict[str, dict[int, Words]] = {}
-        self._by_row = Combinations()
+        self.by_key: dict[str, dict[int, Words]] = {}
+        self.by_row = AggregateSets()
         self._least: dict[tuple[str, float], tuple[int, Floats]] = {}
         """By key and bound: the combinations' version, and the least number of each."""
 
@@ -51,7 +51,7 @@ class Memberships:
             if old is not None:
                 self._forget_metadata(old)
             for key, text in aggregate.metadata.items():
-                self._by_key.setdefault(key, {})[number] = _words(text)
+                self.by_key.setdefault(key, {})[number] = _words(text)
                 self._forget_numbers(key)
         moved = self._move(number, came=aggregate.hosts - before, left=before - aggregate.hosts)
         if old is None or not is_restated:
@@ -68,46 +68,37 @@ class Memberships:
 
     def resize(self, rows: int) -> None:
         """Grow to `rows` rows; new ones are in no aggregate."""
-        self._by_row.resize(rows)
+        self.by_row.resize(rows)
         self.zones.resize(rows)
 
     def put_row(self, row: int, name: str | None) -> None:
         """Give a row the aggregates of a host; None is no host."""
         mine = frozenset[int]() if name is None else frozenset(self._by_host.get(name, ()))
-        self._by_row.put(row, mine)
+        self.by_row.put(row, mine)
         self.zones.put(row, self._zones_of(mine))
 
     # ---- look up ----------------------------------------------------------------------------
 
-    def of(self, name: str) -> tuple[Aggregate, ...]:
+    def of_host(self, name: str) -> tuple[Aggregate, ...]:
         """Return the aggregates that a host is in, by id."""
         return tuple(self.by_id[number] for number in sorted(self._by_host.get(name, ())))
-
-    def on_row(self, row: int) -> frozenset[int]:
-        """Return the ids of the aggregates that a row is in."""
-        return self._by_row.get(row)
-
-    @property
-    def keys(self) -> KeysView[str]:
-        """The keys that the metadata of any aggregate has."""
-        return self._by_key.keys()
 
     def with_key(self, key: str) -> Mapping[int, Words]:
         """Return the words that aggregates have under a key, by aggregate; others left out.
 
         An empty text has one word, which is empty, as in Nova.
         """
-        return self._by_key.get(key, {})
+        return self.by_key.get(key, {})
 
     def words(self, key: str, row: int) -> Words:
         """Return the words that the aggregates of a row have under a key."""
         by_aggregate = self.with_key(key)
-        mine = (by_aggregate.get(number, ()) for number in self.on_row(row))
+        mine = (by_aggregate.get(number, ()) for number in self.by_row.get(row))
         return frozenset(word for words in mine for word in words)
 
     def has_any(self, aggregate_ids: Collection[int], rows: Selection) -> Mask:
         """Tell for each of the rows whether it is in any of the aggregates."""
-        return self._by_row.has_any(aggregate_ids, rows)
+        return self.by_row.has_any(aggregate_ids, rows)
 
     def least_of(self, key: str, rows: Selection, *, above: float = -math.inf) -> Floats | None:
         """Return the least number that any aggregate of each row has under a key.
@@ -122,29 +113,29 @@ class Memberships:
         Returns:
             (K,) float64, NaN for rows without such a number; None when no aggregate has the key.
         """
-        if key not in self._by_key:
+        if key not in self.by_key:
             return None
         version, least = self._least.get((key, above), (-1, None))
-        if least is None or version != self._by_row.version:
-            least = self._by_row.least(self._numbers(key, above))
-            self._least[key, above] = self._by_row.version, least
-        return self._by_row.spread(least, rows)
+        if least is None or version != self.by_row.version:
+            least = self.by_row.least(self._numbers(key, above))
+            self._least[key, above] = self.by_row.version, least
+        return self.by_row.spread(least, rows)
 
     def least_at(self, key: str, row: int, *, above: float = -math.inf) -> Aggregate | None:
         """Return the aggregate that gives a row its least number, the first by id of several."""
         numbers = self._numbers(key, above)
-        mine = sorted(self.on_row(row) & numbers.keys(), key=lambda one: (numbers[one], one))
+        mine = sorted(self.by_row.get(row) & numbers.keys(), key=lambda one: (numbers[one], one))
         return self.by_id[mine[0]] if mine else None
 
     # ---- parts ------------------------------------------------------------------------------
 
     def _numbers(self, key: str, above: float) -> dict[int, float]:
-        read = ((n, _number(self.by_id[n].metadata[key])) for n in self._by_key.get(key, ()))
+        read = ((n, _number(self.by_id[n].metadata[key])) for n in self.by_key.get(key, ()))
         return {n: number for n, number in read if number is not None and number > above}
 
     def _zones_of(self, numbers: Iterable[int]) -> set[str]:
         """Return the availability zones that aggregates make; an empty name is none."""
-        by_aggregate = self._by_key.get(AZ_KEY)
+        by_aggregate = self.by_key.get(AZ_KEY)
         if by_aggregate is None:
             return set()
         return {zone for n in numbers for zone in by_aggregate.get(n, ()) if zone}
@@ -168,19 +159,19 @@ class Memberships:
 
         An aggregate may have most hosts of the fleet, so nothing is done host by host.
         """
-        rows = self._by_row.rows_with(new.aggregate_id)
+        rows = self.by_row.rows_with(new.aggregate_id)
         if old.availability_zones != new.availability_zones:
-            for numbers, alike in self._by_row.alike(rows):
+            for numbers, alike in self.by_row.grouped(rows):
                 self.zones.put(alike, self._zones_of(numbers))
         changed: list[int] = np.union1d(rows, moved).tolist() if moved else rows.tolist()
         return changed
 
     def _forget_metadata(self, old: Aggregate) -> None:
         for key in old.metadata:
-            aggregates = self._by_key[key]
+            aggregates = self.by_key[key]
             del aggregates[old.aggregate_id]
             if not aggregates:
-                del self._by_key[key]
+                del self.by_key[key]
             self._forget_numbers(key)
 
     def _forget_numbers(self, key: str) -> None:

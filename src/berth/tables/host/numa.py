@@ -10,7 +10,7 @@ from berth.domain.hardware.assignment import CellShare
 from berth.domain.hardware.numa import NumaCell
 from berth.tables.columnar.bitsets import Selection, count_of
 from berth.tables.columnar.column_set import ColumnSet
-from berth.tables.columnar.interned import Numbers
+from berth.tables.columnar.interned import ValueIds
 from berth.tables.columnar.schema import CELL_COLUMNS
 from berth.tables.host.cell_use import CellShape, CellUse, FreeCell, free_cell, shape_of
 
@@ -104,7 +104,7 @@ class NumaCells:
         self._rows = rows
         self._places: Places = np.zeros((rows, 0), dtype=np.intp)
         self._layout_ids: Ints = np.zeros(0, dtype=np.int64)
-        self._layouts = Numbers[Layout]()
+        self._layouts = ValueIds[Layout]()
         self._shapes: dict[int, tuple[CellShape, ...]] = {}
         self._uses: dict[int, dict[int, CellUse]] = {}
         self._taken: dict[int, Counter[CellShare]] = {}
@@ -114,13 +114,13 @@ class NumaCells:
     @property
     def columns(self) -> CellColumns:
         """What is left of each cell, by place."""
-        self.settle()
+        self.refresh()
         return self._columns
 
     @property
     def pages_kb(self) -> Mapping[int, Ints]:
         """Free memory by page size and place; -1 where a cell has no pages of that size."""
-        self.settle()
+        self.refresh()
         return self._pages_kb
 
     def resize(self, rows: int) -> None:
@@ -213,7 +213,7 @@ class NumaCells:
         self._uses.pop(row, None)
         self._taken.pop(row, None)
 
-    def settle(self) -> None:
+    def refresh(self) -> None:
         """Bring the arrays up to date with the rows that have changed."""
         if not self._changed:
             return

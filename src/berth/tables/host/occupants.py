@@ -45,102 +45,6 @@ class Occupant(NamedTuple):
         return self.resident.building
 
 
-class Occupants:
-    """Instances by uuid and by row, and server group members by row."""
-
-    def __init__(self) -> None:
-        self._by_uuid: dict[str, Occupant] = {}
-        self._by_row: dict[int, set[str]] = {}
-        self._group_rows: dict[str, dict[int, int]] = {}
-        self._moving: Counter[str] = Counter()
-        self._images = ImageCounts()
-        self._flavors: RowCounts | None = None
-
-    def get(self, uuid: str) -> Occupant | None:
-        """Return the instance, or None when it is on no host."""
-        return self._by_uuid.get(uuid)
-
-    def on_row(self, row: int) -> frozenset[str]:
-        """Return the uuids of the instances on a row."""
-        return frozenset(self._by_row.get(row, ()))
-
-    def group_rows(self, group_uuid: str) -> dict[int, int]:
-        """Return how many members of the group each row has, rows with none left out."""
-        return self._group_rows.get(group_uuid, {})
-
-    def is_moving(self, group_uuid: str) -> bool:
-        """Tell whether a member of the group is on its way, so that it counts on both sides."""
-        return group_uuid in self._moving
-
-    def flavor_rows(self, flavor_id: str) -> dict[int, int]:
-        """Return how many instances of the flavor each row has, rows with none left out.
-
-        They are counted when a rule first asks, and kept from then on.
-        """
-        if self._flavors is None:
-            self._flavors = RowCounts()
-            for one in self._by_uuid.values():
-                self._flavors.add(one.resident.flavor_id, one.row)
-        return self._flavors.rows(flavor_id)
-
-    def images(self, names: frozenset[str]) -> ImageCounts:
-        """Return counts of instances by image property, of these properties; none means all.
-
-        They are made when a rule first asks for them, and kept from then on.
-        """
-        if self._images.keep(names):
-            found = self._by_uuid.values()
-            self._images.add_all((one.row, one.resident.image_properties) for one in found)
-        return self._images
-
-    def put(self, occupant: Occupant) -> None:
-        """Add an instance; it must not be there."""
-        resident, row = occupant
-        self._by_uuid[resident.uuid] = occupant
-        self._by_row.setdefault(row, set()).add(resident.uuid)
-        if resident.group_uuid is not None:
-            rows = self._group_rows.setdefault(resident.group_uuid, {})
-            rows[row] = rows.get(row, 0) + 1
-            if resident.is_move:
-                self._moving[resident.group_uuid] += 1
-        if self._images.is_kept:
-            self._images.add(row, resident.image_properties)
-        if self._flavors is not None:
-            self._flavors.add(resident.flavor_id, row)
-
-    def remove(self, uuid: str) -> Occupant | None:
-        """Take an instance away and return it; None when it is not there."""
-        occupant = self._by_uuid.pop(uuid, None)
-        if occupant is None:
-            return None
-        here = self._by_row[occupant.row]
-        here.discard(uuid)
-        if not here:
-            del self._by_row[occupant.row]
-        if occupant.group_uuid is not None:
-            self._leave_group(occupant.group_uuid, occupant.row)
-            if occupant.resident.is_move:
-                self._arrive(occupant.group_uuid)
-        if self._images.is_kept:
-            self._images.add(occupant.row, occupant.resident.image_properties, by=-1)
-        if self._flavors is not None:
-            self._flavors.add(occupant.resident.flavor_id, occupant.row, by=-1)
-        return occupant
-
-    def _leave_group(self, group_uuid: str, row: int) -> None:
-        rows = self._group_rows[group_uuid]
-        rows[row] -= 1
-        if not rows[row]:
-            del rows[row]
-        if not rows:
-            del self._group_rows[group_uuid]
-
-    def _arrive(self, group_uuid: str) -> None:
-        self._moving[group_uuid] -= 1
-        if not self._moving[group_uuid]:
-            del self._moving[group_uuid]
-
-
 class RowCounts:
     """Counts by key and row; what is counted down to nothing leaves nothing behind."""
 
@@ -159,3 +63,86 @@ class RowCounts:
             del rows[row]
         if not rows:
             del self._rows[key]
+
+
+class Occupants:
+    """Instances by uuid and by row, and server group members by row."""
+
+    def __init__(self) -> None:
+        self.by_uuid: dict[str, Occupant] = {}
+        self._by_row: dict[int, set[str]] = {}
+        self._group_rows = RowCounts()
+        self._moving: Counter[str] = Counter()
+        self._images = ImageCounts()
+        self._flavors: RowCounts | None = None
+
+    def on_row(self, row: int) -> frozenset[str]:
+        """Return the uuids of the instances on a row."""
+        return frozenset(self._by_row.get(row, ()))
+
+    def group_rows(self, group_uuid: str) -> dict[int, int]:
+        """Return how many members of the group each row has, rows with none left out."""
+        return self._group_rows.rows(group_uuid)
+
+    def is_moving(self, group_uuid: str) -> bool:
+        """Tell whether a member of the group is on its way, so that it counts on both sides."""
+        return group_uuid in self._moving
+
+    def flavor_rows(self, flavor_id: str) -> dict[int, int]:
+        """Return how many instances of the flavor each row has, rows with none left out.
+
+        They are counted when a rule first asks, and kept from then on.
+        """
+        if self._flavors is None:
+            self._flavors = RowCounts()
+            for one in self.by_uuid.values():
+                self._flavors.add(one.resident.flavor_id, one.row)
+        return self._flavors.rows(flavor_id)
+
+    def images(self, names: frozenset[str]) -> ImageCounts:
+        """Return counts of instances by image property, of these properties; none means all.
+
+        They are made when a rule first asks for them, and kept from then on.
+        """
+        if self._images.keep(names):
+            found = self.by_uuid.values()
+            self._images.add_all((one.row, one.resident.image_properties) for one in found)
+        return self._images
+
+    def put(self, occupant: Occupant) -> None:
+        """Add an instance; it must not be there."""
+        resident, row = occupant
+        self.by_uuid[resident.uuid] = occupant
+        self._by_row.setdefault(row, set()).add(resident.uuid)
+        if resident.group_uuid is not None:
+            self._group_rows.add(resident.group_uuid, row)
+            if resident.is_move:
+                self._moving[resident.group_uuid] += 1
+        if self._images.is_kept:
+            self._images.add(row, resident.image_properties)
+        if self._flavors is not None:
+            self._flavors.add(resident.flavor_id, row)
+
+    def remove(self, uuid: str) -> Occupant | None:
+        """Take an instance away and return it; None when it is not there."""
+        occupant = self.by_uuid.pop(uuid, None)
+        if occupant is None:
+            return None
+        here = self._by_row[occupant.row]
+        here.discard(uuid)
+        if not here:
+            del self._by_row[occupant.row]
+        if occupant.group_uuid is not None:
+            self._group_rows.add(occupant.group_uuid, occupant.row, by=-1)
+            if occupant.resident.is_move:
+                self._end_move(occupant.group_uuid)
+        if self._images.is_kept:
+            self._images.add(occupant.row, occupant.resident.image_properties, by=-1)
+        if self._flavors is not None:
+            self._flavors.add(occupant.resident.flavor_id, occupant.row, by=-1)
+        return occupant
+
+    def _end_move(self, group_uuid: str) -> None:
+        self._moving[group_uuid] -= 1
+        if not self._moving[group_uuid]:
+            del self._moving[group_uuid]

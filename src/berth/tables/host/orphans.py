@@ -12,7 +12,7 @@ from berth.tables.host.occupants import Resident
 
 
 @dataclass(frozen=True, slots=True)
-class Stray:
+class LocatedResident:
     """An instance whose host is not in the table."""
 
     resident: Resident
@@ -25,32 +25,28 @@ class Stray:
         return self.resident.uuid
 
 
-class Strays:
+class Orphans:
     """Instances by the host name that they are on, and providers by uuid."""
 
     def __init__(self) -> None:
         self.providers: dict[str, Provider] = {}
-        self._by_uuid: dict[str, Stray] = {}
-        self._by_name: dict[str, dict[str, Stray]] = {}
+        self.by_uuid: dict[str, LocatedResident] = {}
+        self._by_name: dict[str, dict[str, LocatedResident]] = {}
         self._members: Counter[str] = Counter()
         self._moving: Counter[str] = Counter()
 
-    def put(self, stray: Stray) -> None:
+    def put(self, located: LocatedResident) -> None:
         """Keep an instance; it must not be there."""
-        self._by_uuid[stray.uuid] = stray
-        self._by_name.setdefault(stray.name, {})[stray.uuid] = stray
-        if stray.resident.group_uuid is not None:
-            self._members[stray.resident.group_uuid] += 1
-            if stray.resident.is_move:
-                self._moving[stray.resident.group_uuid] += 1
+        self.by_uuid[located.uuid] = located
+        self._by_name.setdefault(located.name, {})[located.uuid] = located
+        if located.resident.group_uuid is not None:
+            self._members[located.resident.group_uuid] += 1
+            if located.resident.is_move:
+                self._moving[located.resident.group_uuid] += 1
 
-    def on(self, name: str) -> list[Stray]:
+    def on(self, name: str) -> list[LocatedResident]:
         """Return the instances that are on hosts of a name which are not here."""
         return list(self._by_name.get(name, {}).values())
-
-    def get(self, uuid: str) -> Stray | None:
-        """Return an instance on a host that is not here; None for any other."""
-        return self._by_uuid.get(uuid)
 
     def has_member(self, group_uuid: str) -> bool:
         """Tell whether an instance of a server group is on a host that is not here."""
@@ -62,25 +58,25 @@ class Strays:
 
     def remove(self, uuid: str) -> None:
         """Forget an instance; one that is not there is no error."""
-        stray = self._by_uuid.pop(uuid, None)
-        if stray is None:
+        located = self.by_uuid.pop(uuid, None)
+        if located is None:
             return
-        here = self._by_name[stray.name]
+        here = self._by_name[located.name]
         del here[uuid]
         if not here:
-            del self._by_name[stray.name]
-        group_uuid = stray.resident.group_uuid
+            del self._by_name[located.name]
+        group_uuid = located.resident.group_uuid
         if group_uuid is not None:
             _uncount(self._members, group_uuid)
-            if stray.resident.is_move:
+            if located.resident.is_move:
                 _uncount(self._moving, group_uuid)
 
-    def take(self, name: str, node: str) -> list[Stray]:
+    def take(self, name: str, node: str) -> list[LocatedResident]:
         """Return and forget the instances that are on a host."""
         here = self._by_name.get(name, {}).values()
-        taken = [stray for stray in here if stray.node is None or stray.node == node]
-        for stray in taken:
-            self.remove(stray.uuid)
+        taken = [located for located in here if located.node is None or located.node == node]
+        for located in taken:
+            self.remove(located.uuid)
         return taken
 
 

@@ -12,7 +12,7 @@ from berth.domain.hardware.assignment import DeviceShare
 from berth.domain.hardware.pci import DeviceType, PciPool
 from berth.tables.columnar.bitsets import Selection
 from berth.tables.columnar.column_set import grown
-from berth.tables.columnar.interned import Numbers
+from berth.tables.columnar.interned import ValueIds
 
 Ints = NDArray[np.int64]
 
@@ -116,7 +116,7 @@ class PciDevices:
         self._pools: dict[int, _Pools] = {}
         self._pools_of: dict[Kind, int] = {}
         self._state_ids: Ints = np.zeros(0, dtype=np.int64)
-        self._states = Numbers[tuple[tuple[str, int], ...]]()
+        self._states = ValueIds[tuple[tuple[str, int], ...]]()
 
     def resize(self, rows: int) -> None:
         """Grow to `rows` rows; new ones have no devices."""

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from berth.domain.inventory.resources import Inventory
 from berth.tables.columnar.class_columns import ClassColumns
 
-Loan: TypeAlias = list[tuple[ClassColumns, int, int]]
+UsageSavepoint: TypeAlias = list[tuple[ClassColumns, int, int]]
 """What was used of a row, and the room that it had, by class."""
 
 
@@ -91,7 +91,7 @@ class Stock:
         if not held:
             del self._held[row]
 
-    def unhold(self, row: int, amounts: Mapping[str, int] | None = None) -> None:
+    def release_hold(self, row: int, amounts: Mapping[str, int] | None = None) -> None:
         """Undo `hold`; None is all. What is not held there any more is left alone."""
         held = self._held.get(row)
         if held is None:
@@ -99,9 +99,9 @@ class Stock:
         wanted = dict(held) if amounts is None else amounts
         self.hold(row, {n: -min(a, held.get(n, 0)) for n, a in wanted.items()})
 
-    def lend(self, row: int, amounts: Mapping[str, int]) -> Loan:
-        """Use more of a row for a moment, faster than `hold` does; `take_in` undoes it."""
-        loan: Loan = []
+    def try_use(self, row: int, amounts: Mapping[str, int]) -> UsageSavepoint:
+        """Use more of a row for a moment, faster than `hold` does; `restore_used` undoes it."""
+        loan: UsageSavepoint = []
         for name, amount in amounts.items():
             columns = self.classes.get(name)
             if columns is not None:
@@ -110,13 +110,13 @@ class Stock:
                 columns.put_used(row, used + amount)
         return loan
 
-    def take_in(self, row: int, loan: Loan) -> None:
-        """Undo the last `lend` of a row; nothing else may have changed it since."""
+    def restore_used(self, row: int, loan: UsageSavepoint) -> None:
+        """Undo the last `try_use` of a row; nothing else may have changed it since."""
         for columns, used, room in loan:
             columns.used[row] = used
             columns.room[row] = room
 
-    def hand_over(self, row: int, amounts: Mapping[str, int]) -> None:
+    def confirm_hold(self, row: int, amounts: Mapping[str, int]) -> None:
         """End a hold whose amounts the ledger counts from now on: what is used stays."""
         held = self._held.get(row, {})
         for name, amount in amounts.items():
@@ -126,7 +126,7 @@ class Stock:
         if not held:
             self._held.pop(row, None)
 
-    def take_back(self, row: int, amounts: Mapping[str, int]) -> None:
+    def undo_confirm_hold(self, row: int, amounts: Mapping[str, int]) -> None:
         """Use less of a row: the ledger does not count what was handed over to it."""
         for name, amount in amounts.items():
             columns = self.classes.get(name)

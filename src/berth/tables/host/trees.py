@@ -56,9 +56,9 @@ class Trees:
         self._rows: list[int] = []
         self._unused: list[int] = []
         self._on_row: dict[int, list[int]] = {}
-        self._apart: dict[str, dict[str, int]] = {}
+        self._pending_holds: dict[str, dict[str, int]] = {}
         self._arrays: dict[int, Rows] = {}
-        self._everyone: tuple[Rows, Rows] | None = None
+        self._all_slots: tuple[Rows, Rows] | None = None
 
     def __len__(self) -> int:
         """Return how many child providers hang under hosts of the table."""
@@ -83,10 +83,6 @@ class Trees:
         """Return the uuids of the children of a row, in the order of their slots in `on_row`."""
         return tuple(self._uuids[slot] for slot in self._on_row.get(row, ()))
 
-    def slot_of(self, uuid: str) -> int | None:
-        """Return the slot of a child provider, by its uuid."""
-        return self._slot_of.get(uuid)
-
     def provider(self, slot: int) -> Provider:
         """Return the provider in a slot, as the ledger told it."""
         return self._known[self._uuids[slot]]
@@ -98,11 +94,11 @@ class Trees:
     def branches(self, rows: Selection) -> Branches:
         """Return the child providers of rows."""
         if isinstance(rows, slice):
-            if self._everyone is None:
+            if self._all_slots is None:
                 here = np.array(sorted(self._on_row), dtype=np.intp)
                 below = self.branches(here)
-                self._everyone = below.slots, here[below.owners]
-            return Branches(*self._everyone, rows.stop)
+                self._all_slots = below.slots, here[below.owners]
+            return Branches(*self._all_slots, rows.stop)
         found = [self._slots_on(row) for row in rows.tolist()]
         if not found:
             return Branches(_NO_SLOTS, _NO_SLOTS, 0)
@@ -137,7 +133,7 @@ class Trees:
         slot = self._slot_of.get(uuid)
         if slot is not None:
             self._stock.put_used(slot, used)
-            self._journal.note(self._rows[slot], "used")
+            self._journal.record(self._rows[slot], "used")
 
     def remove(self, uuid: str) -> Provider | None:
         """Forget a child provider and return it; those below it wait until it is back."""
@@ -152,12 +148,12 @@ class Trees:
             del self._below[provider.parent_uuid or ""]
         return provider
 
-    def arrive(self, host_uuid: str, row: int) -> None:
+    def attach_host(self, host_uuid: str, row: int) -> None:
         """Give a new row the children that have waited for its host."""
         for uuid in self._below.get(host_uuid, ()):
             self._attach(uuid, row)
 
-    def leave(self, host_uuid: str) -> None:
+    def detach_host(self, host_uuid: str) -> None:
         """Let the children of a host that goes wait; what is held of them is let go."""
         for uuid in self._below.get(host_uuid, ()):
             self._detach(uuid, keep_held=False)
@@ -168,23 +164,23 @@ class Trees:
         """Count amounts of a child as used on top of what the ledger says."""
         slot = self._slot_of.get(uuid)
         if slot is None:
-            self._apart[uuid] = add_amounts(self._apart.get(uuid, {}), amounts)
+            self._pending_holds[uuid] = add_amounts(self._pending_holds.get(uuid, {}), amounts)
         else:
             self._stock.hold(slot, amounts)
-            self._journal.note(self._rows[slot], "used")
+            self._journal.record(self._rows[slot], "used")
 
-    def unhold(self, uuid: str, amounts: Mapping[str, int]) -> None:
+    def release_hold(self, uuid: str, amounts: Mapping[str, int]) -> None:
         """Undo `hold` with equal arguments; what is not held any more is left alone."""
         slot = self._slot_of.get(uuid)
         if slot is not None:
-            self._stock.unhold(slot, amounts)
-            self._journal.note(self._rows[slot], "used")
-        elif uuid in self._apart:
-            held = self._apart.pop(uuid)
+            self._stock.release_hold(slot, amounts)
+            self._journal.record(self._rows[slot], "used")
+        elif uuid in self._pending_holds:
+            held = self._pending_holds.pop(uuid)
             less = {name: amount - amounts.get(name, 0) for name, amount in held.items()}
             left = {name: amount for name, amount in less.items() if amount > 0}
             if left:
-                self._apart[uuid] = left
+                self._pending_holds[uuid] = left
 
     # ---- parts ------------------------------------------------------------------------------
 
@@ -232,7 +228,7 @@ class Trees:
             self._rows[slot] = row
             self._on_row.setdefault(row, []).append(slot)
             self._fill(slot, provider)
-            held = self._apart.pop(one, None)
+            held = self._pending_holds.pop(one, None)
             if held is not None:
                 self._stock.hold(slot, held)
         self._sort(row)
@@ -244,7 +240,7 @@ class Trees:
                 continue
             held = self._stock.held(slot)
             if keep_held and held:
-                self._apart[one] = held
+                self._pending_holds[one] = held
             self._stock.clear(slot)
             self.traits.put(slot, ())
             row = self._rows[slot]
@@ -253,7 +249,7 @@ class Trees:
                 del self._on_row[row]
             self._unused.append(slot)
             self._arrays.pop(row, None)
-            self._everyone = None
+            self._all_slots = None
             self._note(row)
 
     def _fill(self, slot: int, provider: Provider) -> None:
@@ -265,15 +261,15 @@ class Trees:
         """Put the children of a row in an order that does not tell how they came."""
         self._on_row[row].sort(key=self._identity)
         self._arrays.pop(row, None)
-        self._everyone = None
+        self._all_slots = None
 
     def _identity(self, slot: int) -> tuple[str, str]:
         uuid = self._uuids[slot]
         return self._known[uuid].name, uuid
 
     def _note(self, row: int) -> None:
-        self._journal.note(row, "used")
-        self._journal.note(row, "traits")
+        self._journal.record(row, "used")
+        self._journal.record(row, "traits")
 
     def _new_slot(self) -> int:
         if self._unused:

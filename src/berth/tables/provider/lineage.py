@@ -49,9 +49,9 @@ class Lineage:
             row = self.parent.item(row)
         return row == top
 
-    def hang(self, row: int, parent: int) -> None:
+    def attach(self, row: int, parent: int) -> None:
         """Hang a row under another one, which is not below it, or make it a root (`NO_ROW`)."""
-        self._unhang(row)
+        self._remove_from_parent(row)
         self.parent[row] = parent
         root = row
         if parent != NO_ROW:
@@ -60,16 +60,16 @@ class Lineage:
         for one in self.subtree(row):
             self.root[one] = root
 
-    def fell(self, top: int) -> list[int]:
+    def detach(self, top: int) -> list[int]:
         """Take a row and all below it out of their trees, and return them, parents first."""
         rows = list(self.subtree(top))
-        self._unhang(top)
+        self._remove_from_parent(top)
         self.parent[rows] = self.root[rows] = NO_ROW
         for row in rows:
             self._children.pop(row, None)
         return rows
 
-    def _unhang(self, row: int) -> None:
+    def _remove_from_parent(self, row: int) -> None:
         parent = self.parent.item(row)
         if parent != NO_ROW:
             siblings = self._children[parent]

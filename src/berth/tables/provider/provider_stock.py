@@ -21,8 +21,8 @@ class ProviderStock:
     def __init__(self, rows: int) -> None:
         self.classes: dict[str, ClassColumns] = {}
         self._rows = rows
-        self._having: Counter[str] = Counter()
-        self._beyond: dict[int, AbstractSet[str]] = {}
+        self._row_counts: Counter[str] = Counter()
+        self._unbacked: dict[int, AbstractSet[str]] = {}
         """Classes that are used of a row which has no inventory of them; hardly any row."""
 
     def resize(self, rows: int) -> None:
@@ -39,16 +39,16 @@ class ProviderStock:
         used: Mapping[str, int],
     ) -> None:
         """Set a row, which had inventories of the classes `before`, to others."""
-        self._set_beyond(row, _NOTHING)
+        self._set_unbacked(row, _NOTHING)
         for name in before:
             if name not in inventories:
                 self.classes[name].clear(row)
-                self._leave(name)
+                self._drop_row(name)
         for name, inventory in inventories.items():
             if name not in before:
-                self._come(name)
+                self._add_row(name)
             self.classes[name].put(row, inventory, used.get(name, 0))
-        self._put_beyond(row, inventories, used)
+        self._put_unbacked(row, inventories, used)
 
     def put_used(self, row: int, has: Collection[str], used: Mapping[str, int]) -> None:
         """Set what is used of a row, which has inventories of the classes `has`."""
@@ -56,40 +56,40 @@ class ProviderStock:
             columns, amount = self.classes[name], used.get(name, 0)
             if columns.used.item(row) != amount:
                 columns.put_used(row, amount)
-        self._put_beyond(row, has, used)
+        self._put_unbacked(row, has, used)
 
     def used(self, row: int, has: Collection[str]) -> dict[str, int]:
-        """Return what is used of a row by class: of all that it has, and of what is used beyond."""
-        names = (*has, *sorted(self._beyond.get(row, ())))
+        """Return what is used of a row by class: of all that it has, and what is unbacked."""
+        names = (*has, *sorted(self._unbacked.get(row, ())))
         return {name: self.classes[name].used.item(row) for name in names}
 
     def clear(self, row: int, has: Collection[str]) -> None:
         """Set a row, which has inventories of the classes `has`, to having nothing."""
         self.put(row, has, {}, {})
 
-    def _put_beyond(self, row: int, has: Collection[str], used: Mapping[str, int]) -> None:
-        beyond = {name for name, amount in used.items() if amount and name not in has}
-        if beyond or self._beyond:
-            self._set_beyond(row, beyond)
-        for name in beyond:
+    def _put_unbacked(self, row: int, has: Collection[str], used: Mapping[str, int]) -> None:
+        unbacked = {name for name, amount in used.items() if amount and name not in has}
+        if unbacked or self._unbacked:
+            self._set_unbacked(row, unbacked)
+        for name in unbacked:
             self.classes[name].put_used(row, used[name])
 
-    def _set_beyond(self, row: int, names: AbstractSet[str]) -> None:
-        before = self._beyond.pop(row, _NOTHING)
+    def _set_unbacked(self, row: int, names: AbstractSet[str]) -> None:
+        before = self._unbacked.pop(row, _NOTHING)
         if names:
-            self._beyond[row] = names
+            self._unbacked[row] = names
         for name in names - before:
-            self._come(name)
+            self._add_row(name)
         for name in before - names:
             self.classes[name].clear(row)
-            self._leave(name)
+            self._drop_row(name)
 
-    def _come(self, name: str) -> None:
-        self._having[name] += 1
+    def _add_row(self, name: str) -> None:
+        self._row_counts[name] += 1
         if name not in self.classes:
             self.classes[name] = ClassColumns(self._rows)
 
-    def _leave(self, name: str) -> None:
-        self._having[name] -= 1
-        if not self._having[name]:
-            del self._having[name], self.classes[name]
+    def _drop_row(self, name: str) -> None:
+        self._row_counts[name] -= 1
+        if not self._row_counts[name]:
+            del self._row_counts[name], self.classes[name]

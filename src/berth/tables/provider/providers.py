@@ -16,21 +16,21 @@ from berth.domain.inventory.provider import Provider
 from berth.tables.columnar.bitsets import Bitset, Mask, Rows
 from berth.tables.columnar.class_columns import ClassColumns, Ints
 from berth.tables.columnar.column_set import grown
-from berth.tables.columnar.interned import NumberedNames
-from berth.tables.columnar.row_texts import Namesakes
-from berth.tables.host.aggregate_sets import Combinations
+from berth.tables.columnar.interned import NameIds
+from berth.tables.columnar.row_texts import RowsByText
+from berth.tables.host.aggregate_sets import AggregateSets
 from berth.tables.provider.forest import Forest, forest_of
 from berth.tables.provider.lineage import NO_ROW, Lineage
 from berth.tables.provider.provider_records import ProviderRecords
 from berth.tables.provider.provider_stock import ProviderStock
 from berth.tables.provider.sharing import SHARES, Sharing, sharing_of
-from berth.tables.provider.unattached import Waiting
+from berth.tables.provider.unattached import UnattachedProviders
 
 _FIRST_ROWS: Final = 64
 _GROWTH: Final = 4
 """A full table grows by one part in so many."""
 
-_NOBODY: Final = Provider(uuid="", name="")
+_NO_PROVIDER: Final = Provider(uuid="", name="")
 
 
 class ProviderTable:
@@ -51,22 +51,22 @@ class ProviderTable:
     def __init__(self) -> None:
         self.version = 0
         self.traits = Bitset()
-        self.aggregates = Combinations()
+        self.aggregates = AggregateSets()
         self._size = 0
         self._rows = 0
         self._alive: Mask = np.zeros(0, dtype=np.bool_)
         self._generation: Ints = np.zeros(0, dtype=np.int64)
-        self._edition: Ints = np.zeros(0, dtype=np.int64)
-        self._editions = 0
+        self._revision: Ints = np.zeros(0, dtype=np.int64)
+        self._revisions = 0
         self._stock = ProviderStock(0)
         self._records = ProviderRecords()
         self._row_of: dict[str, int] = {}
-        self._names = Namesakes()
+        self._names = RowsByText()
         self._lineage = Lineage()
         self._unused: list[int] = []
-        self._waiting = Waiting()
-        self._aggregates = NumberedNames()
-        self._traits = NumberedNames()
+        self._unattached = UnattachedProviders()
+        self._aggregates = NameIds()
+        self._traits = NameIds()
         self._forest: Forest | None = None
         self._sharing: Sharing | None = None
         self._resize(_FIRST_ROWS)
@@ -78,7 +78,7 @@ class ProviderTable:
     # ---- columns ------------------------------------------------------------------------
 
     @property
-    def everyone(self) -> "slice[int, int, int]":
+    def all_rows(self) -> "slice[int, int, int]":
         """Every row, for who looks at all of them at once."""
         return slice(0, self._rows)
 
@@ -103,13 +103,13 @@ class ProviderTable:
         return self._generation[: self._rows]
 
     @property
-    def editions(self) -> Ints:
+    def revisions(self) -> Ints:
         """(N,) a number that no row had before, whenever what is said of a row changes.
 
         What is used of it and its generation do not count; its root does. So what somebody made
         of a row holds as long as the row has the same edition.
         """
-        return self._edition[: self._rows]
+        return self._revision[: self._rows]
 
     def resource(self, name: str) -> ClassColumns | None:
         """Return the columns of a resource class; None when no provider has any.
@@ -156,9 +156,9 @@ class ProviderTable:
         return self._lineage.children_of(row)
 
     @property
-    def waiting(self) -> Mapping[str, Provider]:
+    def unattached(self) -> Mapping[str, Provider]:
         """The providers that have no row, by uuid: their parents do not lead to a root."""
-        return self._waiting.by_uuid
+        return self._unattached.by_uuid
 
     def uuid(self, row: int) -> str:
         """Return the uuid of a provider.
@@ -166,13 +166,9 @@ class ProviderTable:
         Raises:
             NotFoundError: the row is unused.
         """
-        return self.stated(row).uuid
+        return self.base_record(row).uuid
 
-    def generation_of(self, row: int) -> int:
-        """Return the generation of a provider."""
-        return self._generation.item(row)
-
-    def stated(self, row: int) -> Provider:
+    def base_record(self, row: int) -> Provider:
         """Return what is said of a provider, with nothing used and generation 0.
 
         The same object as long as the row has the same edition. Equal inventories, traits and
@@ -192,12 +188,12 @@ class ProviderTable:
         Raises:
             NotFoundError: the row is unused.
         """
-        stated = self.stated(row)
-        return replace(stated, generation=self.generation_of(row), used=self.used(row))
+        stated = self.base_record(row)
+        return replace(stated, generation=self._generation.item(row), used=self.used(row))
 
     def used(self, row: int) -> dict[str, int]:
         """Return what is used of a provider, by every class that it has an inventory of."""
-        return self._stock.used(row, self.stated(row).inventories)
+        return self._stock.used(row, self.base_record(row).inventories)
 
     def forest(self) -> Forest:
         """Return the trees; made when it is asked for after their shape has changed."""
@@ -208,7 +204,7 @@ class ProviderTable:
     def sharing(self) -> Sharing:
         """Return who shares with whom; made when it is asked for after that may have changed."""
         if self._sharing is None:
-            rows = np.flatnonzero(self.traits.has(SHARES, self.everyone))
+            rows = np.flatnonzero(self.traits.has(SHARES, self.all_rows))
             self._sharing = sharing_of(rows, self.alive_rows(), self.root, self.aggregates)
         return self._sharing
 
@@ -223,7 +219,7 @@ class ProviderTable:
         """Add a provider or replace it; its parent may come later."""
         row = self._row_of.get(provider.uuid)
         if row is None:
-            self._waiting.put(provider)
+            self._unattached.put(provider)
             if provider.parent_uuid is None or provider.parent_uuid in self._row_of:
                 self._attach(provider.uuid)
             return
@@ -232,9 +228,9 @@ class ProviderTable:
             self._fill(row, provider)
         elif parent is None or self._lineage.is_within(parent, row):
             self._detach(row)
-            self._waiting.put(provider)
+            self._unattached.put(provider)
         else:
-            self._hang(row, parent)
+            self._place(row, parent)
             self._fill(row, provider)
 
     def put_used(self, uuid: str, used: Mapping[str, int], generation: int | None) -> None:
@@ -244,18 +240,18 @@ class ProviderTable:
         """
         row = self._row_of.get(uuid)
         if row is not None:
-            self._stock.put_used(row, self.stated(row).inventories, used)
+            self._stock.put_used(row, self.base_record(row).inventories, used)
             if generation is not None:
                 self._generation[row] = generation
         else:
-            self._waiting.put_used(uuid, used, generation)
+            self._unattached.put_used(uuid, used, generation)
 
     def remove(self, uuid: str) -> None:
         """Forget a provider; those below it wait until it is back. None there is no error."""
         row = self._row_of.get(uuid)
         if row is not None:
             self._detach(row)
-        self._waiting.take(uuid)
+        self._unattached.take(uuid)
 
     # ---- rows -------------------------------------------------------------------------------
 
@@ -267,27 +263,27 @@ class ProviderTable:
         """Give rows to a provider that waits, whose parent is here, and to all below it."""
         coming = [uuid]
         while coming:
-            provider = self._waiting.take(coming.pop())
+            provider = self._unattached.take(coming.pop())
             parent = None if provider is None else self._parent_row(provider.parent_uuid)
             if provider is None or parent is None:
                 continue
             row = self._new_row()
             self._row_of[provider.uuid] = row
             self._alive[row] = True
-            self._hang(row, parent)
+            self._place(row, parent)
             self._fill(row, provider)
-            coming.extend(self._waiting.below(provider.uuid))
+            coming.extend(self._unattached.below(provider.uuid))
 
     def _detach(self, top: int) -> None:
         """Let a provider and all below it wait, and give up their rows."""
         for row in self._lineage.fell(top):
-            self._waiting.put(self.record(row))
+            self._unattached.put(self.record(row))
             self._clear(row)
 
-    def _hang(self, row: int, parent: int) -> None:
+    def _place(self, row: int, parent: int) -> None:
         self._lineage.hang(row, parent)
         for one in self._lineage.subtree(row):
-            self._edition[one] = self._next_edition()
+            self._revision[one] = self._next_revision()
         self._forest = self._sharing = None
 
     def _fill(self, row: int, provider: Provider) -> None:
@@ -297,29 +293,29 @@ class ProviderTable:
         above = None if parent == NO_ROW else self.uuid(parent)
         new = self._records.put(row, provider, above)
         self._generation[row] = provider.generation
-        self._state(row, old or _NOBODY, new, provider.used)
+        self._state(row, old or _NO_PROVIDER, new, provider.used)
         if old is not new:
-            self._edition[row] = self._next_edition()
+            self._revision[row] = self._next_revision()
 
     def _clear(self, row: int) -> None:
         """Give up a row."""
-        old = self.stated(row)
-        self._state(row, old, _NOBODY, {})
+        old = self.base_record(row)
+        self._state(row, old, _NO_PROVIDER, {})
         self._records.clear(row)
         del self._row_of[old.uuid]
         self._alive[row] = False
         self._generation[row] = 0
-        self._edition[row] = self._next_edition()
+        self._revision[row] = self._next_revision()
         self._unused.append(row)
         self._forest = self._sharing = None
 
     def _state(self, row: int, old: Provider, new: Provider, used: Mapping[str, int]) -> None:
         """Make the columns of a row, of which `old` is said, those of `new`."""
         self._stock.put(row, old.inventories, new.inventories, used)
-        if old is _NOBODY or new is _NOBODY or old.name != new.name:
-            if old is not _NOBODY:
+        if old is _NO_PROVIDER or new is _NO_PROVIDER or old.name != new.name:
+            if old is not _NO_PROVIDER:
                 self._names.discard(old.name, row)
-            if new is not _NOBODY:
+            if new is not _NO_PROVIDER:
                 self._names.add(new.name, row)
         if old.traits != new.traits:
             self.traits.put(row, new.traits)
@@ -335,9 +331,9 @@ class ProviderTable:
             self._aggregates.release(frozenset(old.aggregates))
             self._sharing = None
 
-    def _next_edition(self) -> int:
-        self._editions += 1
-        return self._editions
+    def _next_revision(self) -> int:
+        self._revisions += 1
+        return self._revisions
 
     def _new_row(self) -> int:
         if self._unused:
@@ -351,7 +347,7 @@ class ProviderTable:
     def _resize(self, size: int) -> None:
         self._alive = grown(self._alive, size)
         self._generation = grown(self._generation, size)
-        self._edition = grown(self._edition, size)
+        self._revision = grown(self._revision, size)
         self._lineage.resize(size)
         self._stock.resize(size)
         self.traits.resize(size)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.tables.columnar.bitsets import Rows
-from berth.tables.host.aggregate_sets import Combinations
+from berth.tables.host.aggregate_sets import AggregateSets
 
 SHARES: Final = "MISC_SHARES_VIA_AGGREGATE"
 """The trait of providers that share."""
@@ -37,7 +37,7 @@ class Sharing:
     anchored: Mapping[int, tuple[int, ...]]
 
 
-def sharing_of(rows: Rows, alive: Rows, root: NDArray[np.int32], sets: Combinations) -> Sharing:
+def sharing_of(rows: Rows, alive: Rows, root: NDArray[np.int32], sets: AggregateSets) -> Sharing:
     """Find the trees that providers share with.
 
     Args:
@@ -94,11 +94,11 @@ def _by_root(parts: Sequence[Rows]) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 
 def _roots_by_aggregate(
-    wanted: frozenset[int], alive: Rows, root: NDArray[np.int32], sets: Combinations
+    wanted: frozenset[int], alive: Rows, root: NDArray[np.int32], sets: AggregateSets
 ) -> dict[int, Rows]:
     """Return the roots of the trees that have a provider in each of the aggregates."""
     found: dict[int, list[Rows]] = {number: [] for number in wanted}
-    for numbers, rows in sets.alike(alive):
+    for numbers, rows in sets.grouped(alive):
         for number in numbers & wanted:
             found[number].append(root[rows].astype(np.intp))
     return {number: _union(parts) for number, parts in found.items()}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from berth.domain.inventory.provider import Provider
 
 
-class Waiting:
+class UnattachedProviders:
     """Providers by uuid, and their uuids by that of the parent for which they wait.
 
     Attributes:

@@ -95,12 +95,14 @@ def asking(
 def found(table: ProviderTable, query: CandidateQuery, start: int = 0) -> list[Mapped]:
     """The names of the providers that serve each group, candidate by candidate, in order."""
     answer = find(table, query, start)
-    names = [(table.stated(row).name,) for row in answer.alone.tolist()]
+    names = [(table.base_record(row).name,) for row in answer.alone.tolist()]
     alone: list[Mapped] = [(name,) * len(query.groups) for name in names]
     return sorted(
         alone
         + [
-            tuple(tuple(sorted(table.stated(row).name for row in rows)) for rows in one.mappings)
+            tuple(
+                tuple(sorted(table.base_record(row).name for row in rows)) for rows in one.mappings
+            )
             for one in answer.composed
         ]
     )

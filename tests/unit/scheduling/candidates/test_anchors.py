@@ -15,7 +15,7 @@ def named(table: ProviderTable, query: CandidateQuery) -> dict[str, bool]:
     """Whether each anchor is alone, by name."""
     anchors = anchors_of(table, query, masks_of(table, query))
     rows = zip(anchors.rows.tolist(), anchors.is_alone.tolist(), strict=True)
-    return {table.stated(row).name: is_alone for row, is_alone in rows}
+    return {table.base_record(row).name: is_alone for row, is_alone in rows}
 
 
 def test_alone_are_roots_that_nobody_lends_to() -> None:

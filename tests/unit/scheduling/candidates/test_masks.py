@@ -18,7 +18,7 @@ TABLE = forest(
 
 def names(mask: Mask, table: ProviderTable = TABLE) -> str:
     """The names of the providers of a mask."""
-    return " ".join(sorted(table.stated(row).name for row in np.flatnonzero(mask).tolist()))
+    return " ".join(sorted(table.base_record(row).name for row in np.flatnonzero(mask).tolist()))
 
 
 def test_a_slot_for_each_class_of_the_unsuffixed_group() -> None:

@@ -44,7 +44,7 @@ def test_values_are_those_of_the_weigher_after_every_change() -> None:
     readings.catch_up(query())
     line = readings.line(RAM)
     assert line is not None
-    asked = RAM.raw(hosts, query(), hosts.everyone)
+    asked = RAM.raw(hosts, query(), hosts.all_rows)
     assert asked is not None
     assert readings.values[line].tolist() == asked.tolist()
     assert len(set(asked.tolist())) == 2
@@ -131,6 +131,6 @@ def test_a_weigher_that_fails_leaves_nothing_half_read() -> None:
         readings.catch_up(query())
     fails[0] = False
     readings.catch_up(query())
-    expected = RAM.raw(hosts, query(), hosts.everyone)
+    expected = RAM.raw(hosts, query(), hosts.all_rows)
     assert expected is not None
     assert readings.values[0].tolist() == expected.tolist()

@@ -43,6 +43,6 @@ def test_one_row_alone_gets_the_stage_of_a_new_look(
     assert stages.left() == anew.left()
     hosts.remove_instance(query.instance_uuid)
     if full:
-        hosts.unhold(row, {VCPU: 1_000_000})
+        hosts.release_hold(row, {VCPU: 1_000_000})
     assert stages.update_one(query, row) is with_trait
     assert stages.left() == Stages(hosts, filters, (), query).left()

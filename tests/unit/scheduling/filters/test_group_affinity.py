@@ -7,7 +7,7 @@ import pytest
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.filters import group_affinity
 from berth.tables.host.feed import resident_of
-from berth.tables.host.orphans import Stray
+from berth.tables.host.orphans import LocatedResident
 from berth.testing.fleets import Box, asking, resident, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 
@@ -60,7 +60,7 @@ def test_a_member_on_its_way_to_an_unknown_host_keeps_others_out(ask: Ask) -> No
     home = resident("1", A, group_uuid="g")
     asked = ask(snapshot_of([A, B], groups=[GROUP], instances=[home]), REQUEST)
     resident_there = replace(resident_of(resident("m", B, group_uuid="g")), is_move=True)
-    asked.hosts.put_stray(Stray(resident_there, "gone", "gone"))
+    asked.hosts.put_orphan(LocatedResident(resident_there, "gone", "gone"))
     assert asked.kept(RULE) == []
     asked.hosts.remove_instance("m")
     assert asked.kept(RULE) == ["a"]

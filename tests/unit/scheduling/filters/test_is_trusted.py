@@ -58,7 +58,7 @@ def test_each_node_of_a_host_has_its_own_level(ask: Ask) -> None:
     asked = ask(
         replace(snapshot, services=(service,)), asking(specs={"trust:trusted_host": "trusted"})
     )
-    rows = asked.hosts.everyone
+    rows = asked.hosts.all_rows
     kept = RULE.keep(asked.hosts, asked.query, rows)
     assert kept is not None
     assert [asked.hosts.host(row).node for row in np.flatnonzero(kept).tolist()] == ["b"]

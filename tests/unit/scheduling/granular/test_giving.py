@@ -64,7 +64,7 @@ def test_hosts_that_give_all_groups(
 ) -> None:
     """For the whole table, and for each row alone."""
     needs = query(specs).needs
-    verdict = gives(hosts, needs, hosts.everyone)
+    verdict = gives(hosts, needs, hosts.all_rows)
     assert list(hosts.names(np.flatnonzero(verdict))) == names
     alone = [bool(gives(hosts, needs, np.array([row]))[0]) for row in range(len(hosts))]
     assert alone == verdict.tolist()
@@ -84,7 +84,7 @@ def test_without_children_and_groups_there_is_nothing_to_say() -> None:
     """Everybody passes, whatever else is asked."""
     hosts = table_of(snapshot_of([Box("a")]))
     needs = query({"trait:CUSTOM_X": "required"}).needs
-    assert gives(hosts, needs, hosts.everyone).tolist() == [True]
+    assert gives(hosts, needs, hosts.all_rows).tolist() == [True]
 
 
 def test_groups_are_assigned_to_children(hosts: HostTable) -> None:

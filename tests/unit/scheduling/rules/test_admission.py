@@ -20,7 +20,7 @@ HOSTS = table_of(
 
 def test_a_word_on_any_list_admits() -> None:
     """Of any aggregate, under any of the keys."""
-    everyone = HOSTS.everyone
+    everyone = HOSTS.all_rows
     assert admits(HOSTS, ["for"], "x", everyone).tolist() == [True, True, True]
     assert admits(HOSTS, ["for"], "z", everyone).tolist() == [False, True, True]
     assert admits(HOSTS, ["for"], "y", everyone).tolist() == [False, False, True]
@@ -31,7 +31,7 @@ def test_a_word_on_any_list_admits() -> None:
 
 def test_an_empty_word_is_on_no_list() -> None:
     """Though a list may have a comma at its end."""
-    assert admits(HOSTS, ["for"], "", HOSTS.everyone).tolist() == [False, False, True]
+    assert admits(HOSTS, ["for"], "", HOSTS.all_rows).tolist() == [False, False, True]
 
 
 def test_lists_are_said_in_order() -> None:

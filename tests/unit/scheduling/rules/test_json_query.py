@@ -36,7 +36,7 @@ def kept(query: object, hosts: HostTable = HOSTS) -> str:
     """Return the names of the hosts that satisfy a query, put together."""
     parsed = parse(json.dumps(query))
     assert parsed is not None
-    mask = satisfies(parsed, hosts, hosts.everyone)
+    mask = satisfies(parsed, hosts, hosts.all_rows)
     return "".join(hosts.names(np.flatnonzero(mask & hosts.alive)))
 
 
@@ -125,7 +125,7 @@ def test_a_verdict_does_not_depend_on_the_other_rows() -> None:
     hosts.remove_host("gone/gone")
     query = parse('["or", ["=", "$host", "a"], ["=", "$rack", "r2"]]')
     assert query is not None
-    assert satisfies(query, hosts, hosts.everyone).tolist() == [True, False, False]
+    assert satisfies(query, hosts, hosts.all_rows).tolist() == [True, False, False]
     assert satisfies(query, hosts, np.array([1])).tolist() == [False]
     assert satisfies(query, hosts, np.array([1, 0])).tolist() == [False, True]
     assert satisfies(query, hosts, np.array([], dtype=np.intp)).tolist() == []
@@ -139,7 +139,7 @@ def test_many_distinct_values_are_told_apart() -> None:
         '["and", [">=", "$free_ram_mb", "$vcpus_total", 1050], ["<", "$vcpus_total", 60]]'
     )
     assert query is not None
-    assert np.flatnonzero(satisfies(query, hosts, hosts.everyone)).tolist() == [*range(50, 59)]
+    assert np.flatnonzero(satisfies(query, hosts, hosts.all_rows)).tolist() == [*range(50, 59)]
 
 
 def test_a_query_falls_into_what_has_to_hold() -> None:

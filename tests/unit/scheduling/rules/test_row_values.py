@@ -83,7 +83,7 @@ def test_changes_that_are_forgotten_are_read_anew(hosts: HostTable) -> None:
     row_values(hosts, "key", "used", read)
     hosts.hold(1, {"VCPU": 1})
     for _ in range(140_000):
-        hosts.journal.note(2, "used")
+        hosts.journal.record(2, "used")
     assert row_values(hosts, "key", "used", read)[0, :3].tolist() == [0, 1, 0]
     assert read.asked == [20, 20]
 

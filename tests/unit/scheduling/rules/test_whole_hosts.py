@@ -31,7 +31,7 @@ def test_children_add_to_the_root() -> None:
     assert whole.capacity.tolist() == [1500, 2000, 1]
     assert whole.lacking is not None
     assert whole.lacking.tolist() == [False, False, True]
-    everyone = WholeHosts(hosts, hosts.everyone)
+    everyone = WholeHosts(hosts, hosts.all_rows)
     assert everyone.of(GPU_MILLI).free.tolist() == [1400, 1, 600]
     assert everyone.free(GPU_MILLI).tolist() == [1400, 0, 600]
 
@@ -46,26 +46,26 @@ def test_hosts_come_one_by_one_too() -> None:
 def test_what_children_have_left_is_followed() -> None:
     """Claims, children that come and go, and hosts that come later."""
     hosts = table_of(SNAPSHOT)
-    assert WholeHosts(hosts, hosts.everyone).free(GPU_MILLI).tolist() == [1400, 0, 600]
+    assert WholeHosts(hosts, hosts.all_rows).free(GPU_MILLI).tolist() == [1400, 0, 600]
     slot = hosts.trees.on_row(0)[0]
     child = hosts.trees.provider(slot)
     hosts.trees.hold(child.uuid, {GPU_MILLI: 300})
     assert WholeHosts(hosts, np.array([0])).free(GPU_MILLI).tolist() == [1100]
     hosts.hold(2, {GPU_MILLI: 500})
-    assert WholeHosts(hosts, hosts.everyone).free(GPU_MILLI).tolist() == [1100, 0, 100]
+    assert WholeHosts(hosts, hosts.all_rows).free(GPU_MILLI).tolist() == [1100, 0, 100]
     hosts.remove_provider(child.uuid)
     assert WholeHosts(hosts, np.array([0])).free(GPU_MILLI).tolist() == [400]
     apply_event(hosts, replace(Box("d").host, uuid="d-uuid"))
     for provider in children_of("d-uuid", gpus(700)):
         apply_event(hosts, provider)
-    assert WholeHosts(hosts, hosts.everyone).free(GPU_MILLI).tolist() == [400, 0, 100, 700]
+    assert WholeHosts(hosts, hosts.all_rows).free(GPU_MILLI).tolist() == [400, 0, 100, 700]
 
 
 def test_a_class_that_no_host_has_is_refused() -> None:
     """By its name."""
     hosts = table_of(SNAPSHOT)
     with pytest.raises(NotFoundError, match="CUSTOM_NONE"):
-        WholeHosts(hosts, hosts.everyone).of("CUSTOM_NONE")
+        WholeHosts(hosts, hosts.all_rows).of("CUSTOM_NONE")
 
 
 def test_every_class_of_the_table_is_named_once() -> None:
@@ -77,13 +77,13 @@ def test_every_class_of_the_table_is_named_once() -> None:
         GPU_MILLI,
     )
     bare = table_of(snapshot_of([Box("a", inventories={"VCPU": Inventory(1)})]))
-    assert WholeHosts(bare, bare.everyone).classes == ("VCPU",)
+    assert WholeHosts(bare, bare.all_rows).classes == ("VCPU",)
 
 
 def test_shares_are_of_the_capacity() -> None:
     """With ratio, without the reserve; a host without the class has all of it free."""
     hosts = table_of(SNAPSHOT)
-    whole = WholeHosts(hosts, hosts.everyone).of("VCPU")
+    whole = WholeHosts(hosts, hosts.all_rows).of("VCPU")
     assert whole.free_share().tolist() == [0.75, 1.0, 1.0]
     assert whole.share(2).tolist() == [0.25, 0.25, 0.0]
     those = WholeHosts(hosts, np.array([1, 0])).of("VCPU")

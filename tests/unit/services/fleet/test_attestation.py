@@ -34,7 +34,7 @@ async def levels_of(desk: Desk) -> list[str]:
     """Return the names of the hosts that are trusted now, by the replica."""
     await desk.follower.catch_up()
     hosts = desk.replica.hosts
-    trusted = hosts.attestations.has("trusted", hosts.everyone, desk.clock.now_s())
+    trusted = hosts.attestations.has("trusted", hosts.all_rows, desk.clock.now_s())
     return sorted(hosts.names(np.flatnonzero(trusted)))
 
 

@@ -24,8 +24,8 @@ def test_a_snapshot_is_where_it_starts() -> None:
     )
     assert replica.table.version == 7
     assert replica.table.row_of("u") is not None
-    assert replica.vocabulary.classes() == [VCPU, "CUSTOM_A"]
-    assert replica.vocabulary.traits() == ["HW_A", "CUSTOM_B"]
+    assert replica.vocabulary.classes.all() == [VCPU, "CUSTOM_A"]
+    assert replica.vocabulary.find_traits() == ["HW_A", "CUSTOM_B"]
 
 
 def test_events_are_taken_in() -> None:
@@ -44,9 +44,9 @@ def test_events_are_taken_in() -> None:
     row = replica.table.row_of("u")
     assert row is not None
     assert replica.table.version == 3
-    assert (replica.table.used(row), replica.table.generation_of(row)) == ({VCPU: 3}, 5)
-    assert replica.vocabulary.is_class("CUSTOM_A")
-    assert replica.vocabulary.is_trait("CUSTOM_B")
+    assert (replica.table.used(row), replica.table.generations.item(row)) == ({VCPU: 3}, 5)
+    assert replica.vocabulary.classes.is_known("CUSTOM_A")
+    assert replica.vocabulary.traits.is_known("CUSTOM_B")
     replica.apply(
         [
             Change(4, RecordRemoved(Kind.PROVIDER, "u")),
@@ -56,8 +56,8 @@ def test_events_are_taken_in() -> None:
         ]
     )
     assert replica.table.row_of("u") is None
-    assert replica.vocabulary.classes() == [VCPU]
-    assert replica.vocabulary.traits() == ["HW_A"]
+    assert replica.vocabulary.classes.all() == [VCPU]
+    assert replica.vocabulary.find_traits() == ["HW_A"]
 
 
 def test_a_usage_of_before_leaves_the_generation() -> None:
@@ -66,4 +66,4 @@ def test_a_usage_of_before_leaves_the_generation() -> None:
     replica.apply([Change(1, Provider("u", "n", generation=2)), Change(2, Usage("u", {}))])
     row = replica.table.row_of("u")
     assert row is not None
-    assert replica.table.generation_of(row) == 2
+    assert replica.table.generations.item(row) == 2

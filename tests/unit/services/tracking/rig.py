@@ -19,7 +19,7 @@ HOST = "host-1"
 SYNC_S = 100.0
 
 
-class Tally:
+class RowTally:
     """Metrics that a test can read: sums by the labels."""
 
     def __init__(self) -> None:
@@ -78,14 +78,19 @@ class Rig:
     def __init__(self, desk: Desk, *, by_casts: bool) -> None:
         self.desk = desk
         self.reads = CountedReads(desk.ledger)
-        self.tally = Tally()
+        self.tally = RowTally()
         view = View(self.reads, desk.follower, desk.replica)  # type: ignore[arg-type]
         self.tracker = InstanceTracker(
-            view, desk.policies, desk.clock, desk.told, TrackingPace(SYNC_S), by_casts=by_casts
+            view,
+            desk.policies,
+            desk.clock,
+            desk.told,
+            TrackingPace(SYNC_S),
+            by_casts=by_casts,
+            metrics=self.tally,
         )
-        self.tracker.metrics = self.tally
         desk.follower.subscribe(self.tracker)
-        desk.placing.tracker = self.tracker
+        desk.placing._tracker = self.tracker
         self.tap = Wiretap()
         self.starts = 0
 

@@ -119,7 +119,7 @@ async def test_messages_out_of_order_end_right(by_casts: Rig) -> None:
     assert by_casts.tally.sums["repeated"] == 1
     await by_casts.tracker.settle(make_request(3))
     assert by_casts.here() == {VM, OTHER}
-    found = by_casts.desk.replica.hosts.occupants.get(VM)
+    found = by_casts.desk.replica.hosts.occupants.by_uuid.get(VM)
     assert found is not None
     assert found.resident.flavor_id == "2"
 

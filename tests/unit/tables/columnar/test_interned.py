@@ -3,7 +3,7 @@
 import pytest
 
 from berth.tables.columnar import interned as interned_module
-from berth.tables.columnar.interned import Interned, NumberedNames, Numbers, Pool
+from berth.tables.columnar.interned import Interned, NameIds, Pool, ValueIds
 
 
 def test_equal_values_have_one_number() -> None:
@@ -61,13 +61,13 @@ def test_a_pool_keeps_one_object_for_equal_keys() -> None:
 
 def test_equal_values_have_equal_numbers() -> None:
     """Counted from 1."""
-    made = Numbers[str]()
+    made = ValueIds[str]()
     assert [made.number(text) for text in "abab"] == [1, 2, 1, 2]
 
 
 def test_a_number_is_never_given_twice() -> None:
     """What was forgotten gets a new one."""
-    made = Numbers[int]()
+    made = ValueIds[int]()
     given = [made.number(value) for value in range(interned_module._IDS_KEPT + 10)]
     again = made.number(0)
     assert again not in given
@@ -76,7 +76,7 @@ def test_a_number_is_never_given_twice() -> None:
 
 def test_a_name_keeps_its_number_while_somebody_has_it() -> None:
     """However many do."""
-    names = NumberedNames()
+    names = NameIds()
     names.take(("a", "b"))
     names.take(("a",))
     names.release(("a",))
@@ -85,7 +85,7 @@ def test_a_name_keeps_its_number_while_somebody_has_it() -> None:
 
 def test_a_number_that_is_free_is_given_to_the_next() -> None:
     """So numbers stay small while names come and go."""
-    names = NumberedNames()
+    names = NameIds()
     for number in range(100):
         names.take((f"name {number}",))
         assert set(names.by_name.values()) == {0}
@@ -96,4 +96,4 @@ def test_a_number_that_is_free_is_given_to_the_next() -> None:
 def test_what_nobody_has_cannot_be_released() -> None:
     """That would be a mistake in counting."""
     with pytest.raises(KeyError):
-        NumberedNames().release(("a",))
+        NameIds().release(("a",))

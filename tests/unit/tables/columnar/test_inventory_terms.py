@@ -1,12 +1,12 @@
-"""Terms of inventories, kept once for all that say the same."""
+"""InternedTerms of inventories, kept once for all that say the same."""
 
 from berth.domain.inventory.resources import Inventory
-from berth.tables.columnar.inventory_terms import Terms, TermsOf
+from berth.tables.columnar.inventory_terms import InternedTerms, TermsOf
 
 
 def test_inventories_that_differ_in_total_alone_share_their_terms() -> None:
     """Also when each says that one allocation may have all of it."""
-    terms = Terms()
+    terms = InternedTerms()
     first = terms.take(Inventory(64, 2, max_unit=64, allocation_ratio=4.0))
     assert terms.take(Inventory(128, 2, max_unit=128, allocation_ratio=4.0)) == first
     assert terms.take(Inventory(96, 2, allocation_ratio=4.0)) == first
@@ -16,7 +16,7 @@ def test_inventories_that_differ_in_total_alone_share_their_terms() -> None:
 
 def test_every_number_has_its_place_in_the_arrays() -> None:
     """However many there are, and when a number comes to stand for other terms."""
-    terms = Terms()
+    terms = InternedTerms()
     numbers = [terms.take(Inventory(100, reserved)) for reserved in range(20)]
     assert terms.reserved.take(numbers).tolist() == list(range(20))
     assert terms.ratio.take(numbers).tolist() == [1.0] * 20
@@ -27,7 +27,7 @@ def test_every_number_has_its_place_in_the_arrays() -> None:
 
 def test_a_row_without_inventory_has_no_terms() -> None:
     """Number 0 is all zero, and releasing it changes nothing."""
-    terms = Terms()
+    terms = InternedTerms()
     terms.release(0)
     assert terms.all[0] == TermsOf()
     assert (terms.min_unit[0], terms.ratio[0]) == (0, 0.0)

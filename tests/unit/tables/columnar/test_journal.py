@@ -6,11 +6,11 @@ from berth.tables.columnar.journal import GROUPS, Journal
 def test_rows_since_a_position_come_oldest_first() -> None:
     """Nothing is newer than the present position, and groups know nothing of each other."""
     journal = Journal()
-    journal.note(3, "used")
+    journal.record(3, "used")
     position = journal.position("used")
-    journal.note(4, "used")
-    journal.note(9, "host")
-    journal.note(3, "used")
+    journal.record(4, "used")
+    journal.record(9, "host")
+    journal.record(3, "used")
     assert journal.since("used", position) == [4, 3]
     assert journal.since("used", journal.position("used")) == []
     assert journal.since("host", 0) == [9]
@@ -20,13 +20,13 @@ def test_rows_since_a_position_come_oldest_first() -> None:
 def test_many_rows_are_noted_at_once() -> None:
     """As one by one; also when they are more than what is remembered."""
     journal = Journal(kept=2)
-    journal.note_rows([4, 3], "used")
+    journal.record_rows([4, 3], "used")
     assert (journal.since("used", 0), journal.step) == ([4, 3], 2)
-    journal.note_rows([1, 2, 3, 4, 5], "used")
+    journal.record_rows([1, 2, 3, 4, 5], "used")
     assert journal.position("used") == journal.step == 7
     assert journal.since("used", 2) is None
     assert journal.since("used", 4) == [3, 4, 5]
-    journal.note_rows([], "used")
+    journal.record_rows([], "used")
     assert journal.position("used") == 7
 
 
@@ -34,12 +34,12 @@ def test_positions_move_on_to_what_is_newest() -> None:
     """Groups in which nothing happened are left out, and nothing is told twice."""
     journal = Journal(kept=2)
     positions = {"used": journal.position("used"), "host": journal.position("host")}
-    journal.note(4, "used")
-    journal.note(3, "used")
+    journal.record(4, "used")
+    journal.record(3, "used")
     assert journal.advance(positions) == {"used": [4, 3]}
     assert journal.advance(positions) == {}
     for row in range(5):
-        journal.note(row, "host")
+        journal.record(row, "host")
     assert journal.advance(positions) is None
 
 
@@ -47,7 +47,7 @@ def test_what_is_forgotten_is_said_to_be() -> None:
     """Whoever was away too long has to read everything again."""
     journal = Journal(kept=2)
     for row in range(5):
-        journal.note(row, "used")
+        journal.record(row, "used")
     assert journal.since("used", 0) is None
     assert journal.since("used", 1) is None
     assert journal.since("used", 2) == [2, 3, 4]
@@ -57,17 +57,17 @@ def test_what_is_forgotten_is_said_to_be() -> None:
 def test_a_row_can_change_in_every_group() -> None:
     """As when it gets a host."""
     journal = Journal()
-    journal.note_all(7)
+    journal.record_all(7)
     assert [journal.since(group, 0) for group in GROUPS] == [[7]] * len(GROUPS)
 
 
 def test_a_journal_that_is_begun_anew_tells_nothing_of_before() -> None:
     """Positions go on, so that one taken before is known to be too old."""
     journal = Journal()
-    journal.note(1, "used")
-    journal.note(2, "used")
-    journal.forget()
+    journal.record(1, "used")
+    journal.record(2, "used")
+    journal.clear()
     assert journal.since("used", 1) is None
     position = journal.position("used")
-    journal.note(3, "used")
+    journal.record(3, "used")
     assert (position, journal.since("used", position), journal.step) == (2, [3], 3)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.tables.columnar.row_texts import Namesakes, RowTexts
+from berth.tables.columnar.row_texts import RowsByText, RowTexts
 
 WRITES = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(("", "a", "b"))), max_size=30)
 
@@ -24,27 +24,27 @@ def test_rows_are_found_by_their_texts(writes: list[tuple[int, str]]) -> None:
         for wanted in ("", "a", "b", "c"):
             having = {r for r, has in expected.items() if has == wanted}
             assert rows.rows(wanted) == having
-            assert rows.only_row(wanted) == (having.pop() if len(having) == 1 else None)
+            assert rows.index.get(wanted) == (having.pop() if len(having) == 1 else None)
         assert rows.are_unique == (len(set(expected.values())) == len(expected))
 
 
 def test_a_text_has_the_rows_that_were_added() -> None:
     """One, several or none."""
-    namesakes = Namesakes()
+    rows_by_text = RowsByText()
     for text, row in (("a", 1), ("b", 2), ("b", 3), ("b", 4)):
-        namesakes.add(text, row)
-    assert [namesakes.rows(text) for text in "abc"] == [{1}, {2, 3, 4}, set()]
+        rows_by_text.add(text, row)
+    assert [rows_by_text.rows(text) for text in "abc"] == [{1}, {2, 3, 4}, set()]
 
 
 def test_rows_leave_one_by_one() -> None:
     """Down to the last, and may come again."""
-    namesakes = Namesakes()
+    rows_by_text = RowsByText()
     for row in range(3):
-        namesakes.add("a", row)
-    left = [namesakes.rows("a")]
+        rows_by_text.add("a", row)
+    left = [rows_by_text.rows("a")]
     for row in range(3):
-        namesakes.discard("a", row)
-        left.append(namesakes.rows("a"))
+        rows_by_text.discard("a", row)
+        left.append(rows_by_text.rows("a"))
     assert left == [{0, 1, 2}, {1, 2}, {2}, set()]
-    namesakes.add("a", 7)
-    assert namesakes.rows("a") == {7}
+    rows_by_text.add("a", 7)
+    assert rows_by_text.rows("a") == {7}

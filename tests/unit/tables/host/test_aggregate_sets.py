@@ -1,18 +1,18 @@
-"""Combinations: sets of numbers by row, equal ones kept once."""
+"""AggregateSets: sets of numbers by row, equal ones kept once."""
 
 import numpy as np
 import pytest
 
 from berth.tables.columnar.bitsets import Selection
-from berth.tables.host.aggregate_sets import Combinations
+from berth.tables.host.aggregate_sets import AggregateSets
 
 ROWS = 200
 
 
 @pytest.fixture
-def combinations() -> Combinations:
+def combinations() -> AggregateSets:
     """Return 200 rows: row r is in 0 when it is even, in r % 5 + 10, and every tenth in none."""
-    made = Combinations()
+    made = AggregateSets()
     made.resize(ROWS)
     for row in range(ROWS):
         numbers = {r for r in (0, row % 5 + 10) if r or row % 2 == 0}
@@ -30,7 +30,7 @@ SELECTIONS: list[Selection] = [
 
 @pytest.mark.parametrize("rows", SELECTIONS)
 def test_a_set_with_any_of_the_numbers_is_found(
-    combinations: Combinations, rows: Selection
+    combinations: AggregateSets, rows: Selection
 ) -> None:
     """Whether few rows are looked at or many; numbers that nobody has do no harm."""
     looked_at = np.arange(ROWS)[rows].tolist()
@@ -40,7 +40,7 @@ def test_a_set_with_any_of_the_numbers_is_found(
     assert combinations.has_any([], rows).tolist() == [False] * len(looked_at)
 
 
-def test_what_is_found_follows_new_sets(combinations: Combinations) -> None:
+def test_what_is_found_follows_new_sets(combinations: AggregateSets) -> None:
     """Also where many rows were looked at before."""
     everyone = slice(0, ROWS)
     assert not combinations.has_any([77], everyone).any()
@@ -51,7 +51,7 @@ def test_what_is_found_follows_new_sets(combinations: Combinations) -> None:
     assert combinations.rows_with(77).tolist() == []
 
 
-def test_the_least_value_of_the_members_counts(combinations: Combinations) -> None:
+def test_the_least_value_of_the_members_counts(combinations: AggregateSets) -> None:
     """Rows whose numbers have none get NaN, and so do empty sets."""
     least = combinations.least({0: 3.0, 11: 2.0, 12: 5.0, 99: -1.0})
     values = combinations.spread(least, np.array([6, 2, 7, 12, 3, 10]))
@@ -60,7 +60,7 @@ def test_the_least_value_of_the_members_counts(combinations: Combinations) -> No
 
 def test_what_no_row_has_is_forgotten() -> None:
     """So that a table whose sets change for ever does not grow for ever."""
-    made = Combinations()
+    made = AggregateSets()
     made.resize(2)
     for number in range(1000):
         made.put(0, frozenset({number}))
@@ -74,7 +74,7 @@ def test_what_no_row_has_is_forgotten() -> None:
 
 def test_the_version_grows_with_new_sets_alone() -> None:
     """What was worked out once a set holds while rows only move between known sets."""
-    made = Combinations()
+    made = AggregateSets()
     made.resize(3)
     made.put(0, frozenset({1}))
     version = made.version
@@ -86,23 +86,23 @@ def test_the_version_grows_with_new_sets_alone() -> None:
     assert made.version > version
 
 
-def test_rows_are_found_by_a_number(combinations: Combinations) -> None:
+def test_rows_are_found_by_a_number(combinations: AggregateSets) -> None:
     """Ascending; one that no row has finds none."""
     assert combinations.rows_with(13).tolist() == [r for r in range(ROWS) if r % 5 == 3]
     assert combinations.rows_with(99).tolist() == []
 
 
-def test_rows_with_the_same_set_come_together(combinations: Combinations) -> None:
+def test_rows_with_the_same_set_come_together(combinations: AggregateSets) -> None:
     """Each of the rows once, whatever their order."""
     rows = np.array([23, 3, 20, 8, 10])
-    alike = {numbers: mine.tolist() for numbers, mine in combinations.alike(rows)}
+    alike = {numbers: mine.tolist() for numbers, mine in combinations.grouped(rows)}
     assert alike == {frozenset({13}): [23, 3], frozenset({0, 13}): [8], frozenset(): [20, 10]}
-    assert list(combinations.alike(rows[:0])) == []
+    assert list(combinations.grouped(rows[:0])) == []
 
 
 def test_rows_keep_their_sets_when_more_come() -> None:
     """New ones are empty."""
-    made = Combinations()
+    made = AggregateSets()
     made.resize(1)
     made.put(0, frozenset({4}))
     made.resize(3)

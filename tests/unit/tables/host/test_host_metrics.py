@@ -12,9 +12,9 @@ def test_values_are_those_that_hosts_report() -> None:
     hosts = table_of(
         snapshot_of([Box("a", metrics={"x": 1.5}), Box("b"), Box("c", metrics={"y": 2.0})])
     )
-    np.testing.assert_array_equal(hosts.metrics.values("x", hosts.everyone), [1.5, np.nan, np.nan])
+    np.testing.assert_array_equal(hosts.metrics.values("x", hosts.all_rows), [1.5, np.nan, np.nan])
     np.testing.assert_array_equal(hosts.metrics.values("y", np.array([2, 0])), [2.0, np.nan])
-    assert np.isnan(hosts.metrics.values("z", hosts.everyone)).all()
+    assert np.isnan(hosts.metrics.values("z", hosts.all_rows)).all()
 
 
 def test_what_was_asked_for_follows_later_reports() -> None:
@@ -42,11 +42,11 @@ def test_growing_keeps_values() -> None:
 def test_a_host_that_goes_takes_its_metrics_along() -> None:
     """The row may be another host's next."""
     hosts = table_of(snapshot_of([Box("a", metrics={"x": 1.0})]))
-    assert hosts.metrics.values("x", hosts.everyone).tolist() == [1.0]
+    assert hosts.metrics.values("x", hosts.all_rows).tolist() == [1.0]
     hosts.remove_host("a/a")
-    assert np.isnan(hosts.metrics.values("x", hosts.everyone)).all()
+    assert np.isnan(hosts.metrics.values("x", hosts.all_rows)).all()
     hosts.put_host(Box("b").host)
-    assert np.isnan(hosts.metrics.values("x", hosts.everyone)).all()
+    assert np.isnan(hosts.metrics.values("x", hosts.all_rows)).all()
 
 
 def test_new_metrics_are_told_as_a_change_of_the_host() -> None:
@@ -55,4 +55,4 @@ def test_new_metrics_are_told_as_a_change_of_the_host() -> None:
     before = hosts.journal.position("host")
     hosts.put_host(Box("a", metrics={"x": 2.0}).host)
     assert hosts.journal.since("host", before) == [0]
-    assert hosts.metrics.values("x", hosts.everyone).tolist() == [2.0]
+    assert hosts.metrics.values("x", hosts.all_rows).tolist() == [2.0]

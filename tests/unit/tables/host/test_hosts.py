@@ -173,7 +173,7 @@ def test_a_report_that_changes_nothing_is_not_noted() -> None:
         (lambda hosts: hosts.put_used(uuid_of("a"), {"VCPU": 1}), {"used"}),
         (lambda hosts: hosts.put_used(uuid_of("a"), {}), set()),
         (lambda hosts: hosts.hold(0, {"VCPU": 1}), {"used"}),
-        (lambda hosts: hosts.unhold(0, {"VCPU": 1}), {"used"}),
+        (lambda hosts: hosts.release_hold(0, {"VCPU": 1}), {"used"}),
         (lambda hosts: hosts.put_service(Box("a").service), {"service", "seen"}),
         (lambda hosts: hosts.remove_service("a"), {"service", "seen"}),
         (lambda hosts: hosts.put_seen(["a", "nobody"], 1.0), {"seen"}),
@@ -226,7 +226,7 @@ def test_a_child_provider_is_no_host() -> None:
     child = Provider("numa-0", "numa", parent_uuid="a/a", inventories=sized())
     hosts.put_provider(child)
     assert [columns.free[0] for columns in (hosts.resource("VCPU"),) if columns] == [8]
-    assert hosts.strays.providers == {}
+    assert hosts.orphans.providers == {}
     hosts.remove_provider("numa-0")
     assert dump(hosts) == before
 
@@ -260,8 +260,8 @@ def test_aggregates_make_zones() -> None:
     hosts.put_aggregate(zone("az1", "a", "b", number=1))
     hosts.put_aggregate(zone("az2", "b", number=2))
     assert hosts.zones.get(1) == {"az1", "az2"}
-    assert hosts.memberships.on_row(1) == {1, 2}
-    assert [one.aggregate_id for one in hosts.aggregates_of("b")] == [1, 2]
+    assert hosts.memberships.by_row.get(1) == {1, 2}
+    assert [one.aggregate_id for one in hosts.memberships.of_host("b")] == [1, 2]
     hosts.put_aggregate(zone("az1", "a", number=1))
     assert hosts.zones.get(1) == {"az2"}
     hosts.remove_aggregate(2)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.tables.host.image_counts import ImageCounts, Tally
+from berth.tables.host.image_counts import ImageCounts, RowTally
 from berth.tables.host.occupants import Occupant, Occupants, Resident
 
 ALL = frozenset[str]()
@@ -55,7 +55,7 @@ def test_asking_for_more_counts_more() -> None:
 
 def test_many_rows_are_counted_as_few_are() -> None:
     """The switch to an array shows in nothing, and rows may still come."""
-    tally = Tally()
+    tally = RowTally()
     for row in range(MANY):
         tally.add(row, 1)
     tally.add(7, 2)
@@ -74,7 +74,7 @@ def test_a_tally_is_what_was_added(rows_max: int, data: st.DataObject) -> None:
     """For any rows, in any order, however they are asked for."""
     added = data.draw(st.lists(st.integers(0, rows_max), max_size=150))
     removed = data.draw(st.sets(st.sampled_from(range(len(added))))) if added else set[int]()
-    tally = Tally()
+    tally = RowTally()
     expected = np.zeros(rows_max + 1)
     for row in added:
         tally.add(row, 1)

@@ -16,8 +16,8 @@ def occupants() -> Occupants:
 
 def test_instances_are_found_by_uuid_and_by_row(occupants: Occupants) -> None:
     """An unknown uuid is nowhere, an unknown row is empty."""
-    assert occupants.get("c") == Occupant(Resident("c", "g"), 2)
-    assert occupants.get("x") is None
+    assert occupants.by_uuid.get("c") == Occupant(Resident("c", "g"), 2)
+    assert occupants.by_uuid.get("x") is None
     assert occupants.on_row(2) == {"c", "d"}
     assert occupants.on_row(9) == frozenset()
 

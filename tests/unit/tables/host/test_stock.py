@@ -18,16 +18,16 @@ def test_held_amounts_count_as_used_until_they_are_let_go() -> None:
     stock.hold(0, {"VCPU": 3})
     stock.put_used(0, {"VCPU": 2})
     assert stock.used(0) == {"VCPU": 5}
-    stock.unhold(0, {"VCPU": 3})
+    stock.release_hold(0, {"VCPU": 3})
     assert stock.used(0) == {"VCPU": 2}
 
 
 def test_no_more_is_let_go_than_is_held() -> None:
-    """A late or doubled `unhold` cannot make room that is not there."""
+    """A late or doubled `release_hold` cannot make room that is not there."""
     stock = stock_of(8)
-    stock.unhold(0, {"VCPU": 3})
+    stock.release_hold(0, {"VCPU": 3})
     stock.hold(0, {"VCPU": 1})
-    stock.unhold(0, {"VCPU": 3, "CUSTOM_GPU": 1})
+    stock.release_hold(0, {"VCPU": 3, "CUSTOM_GPU": 1})
     assert stock.used(0) == {}
     assert stock.classes["VCPU"].free[0] == 8
 
@@ -37,7 +37,7 @@ def test_all_that_is_held_can_be_let_go_at_once() -> None:
     stock = stock_of(8)
     stock.hold(0, {"VCPU": 3})
     stock.hold(0, {"VCPU": 1})
-    stock.unhold(0)
+    stock.release_hold(0)
     assert stock.used(0) == {}
 
 
@@ -47,7 +47,7 @@ def test_a_class_that_comes_later_counts_what_is_held_of_it() -> None:
     stock.hold(0, {"CUSTOM_GPU": 1})
     stock.put(1, {"CUSTOM_GPU": Inventory(4)}, {})
     assert stock.used(0) == {"CUSTOM_GPU": 1}
-    stock.unhold(0, {"CUSTOM_GPU": 1})
+    stock.release_hold(0, {"CUSTOM_GPU": 1})
     assert stock.used(0) == {}
     assert stock.classes["CUSTOM_GPU"].used.tolist() == [0, 0]
 
@@ -68,5 +68,5 @@ def test_a_cleared_row_holds_nothing() -> None:
     stock.clear(0)
     stock.put(0, {"VCPU": Inventory(4)}, {})
     assert stock.used(0) == {}
-    stock.unhold(0, {"VCPU": 3})
+    stock.release_hold(0, {"VCPU": 3})
     assert stock.classes["VCPU"].free[0] == 4

@@ -16,6 +16,16 @@ BOX = Box("a", children=(*gpus(1000, 500), Child("part", {"X": Inventory(3)}, un
 ROOT, GPU_0, GPU_1, PART = BOX.providers
 
 
+def slot_of(hosts: HostTable, uuid: str) -> int | None:
+    """Return the slot of a child provider, or None when it has none."""
+    for row in range(len(hosts)):
+        found = zip(hosts.trees.uuids_on(row), hosts.trees.on_row(row), strict=True)
+        slot = dict(found).get(uuid)
+        if slot is not None:
+            return slot
+    return None
+
+
 @pytest.fixture
 def hosts() -> HostTable:
     """A table with one host, two GPUs and a part of the second, beside a host without children."""
@@ -34,7 +44,7 @@ def names(hosts: HostTable, row: int = 1) -> list[str]:
 
 def used(hosts: HostTable, provider: Provider) -> dict[str, int]:
     """Return what is used of a child."""
-    slot = hosts.trees.slot_of(provider.uuid)
+    slot = slot_of(hosts, provider.uuid)
     assert slot is not None
     return hosts.trees.used(slot)
 
@@ -68,9 +78,9 @@ def test_children_wait_when_their_parent_goes(hosts: HostTable) -> None:
     hosts.trees.hold(PART.uuid, {"X": 1})
     hosts.remove_provider(GPU_1.uuid)
     assert names(hosts) == ["GPU 0"]
-    hosts.trees.unhold(PART.uuid, {"X": 1})
+    hosts.trees.release_hold(PART.uuid, {"X": 1})
     hosts.trees.hold(PART.uuid, {"X": 3})
-    hosts.trees.unhold(PART.uuid, {"X": 1})
+    hosts.trees.release_hold(PART.uuid, {"X": 1})
     hosts.put_provider(GPU_1)
     assert names(hosts) == ["GPU 0", "GPU 1", "part"]
     assert used(hosts, PART) == {"X": 2}
@@ -81,7 +91,7 @@ def test_children_wait_when_their_host_goes(hosts: HostTable) -> None:
     hosts.trees.hold(GPU_0.uuid, {GPU_MILLI: 300})
     hosts.remove_host(BOX.host.uuid)
     assert not len(hosts.trees)
-    hosts.trees.unhold(GPU_0.uuid, {GPU_MILLI: 300})
+    hosts.trees.release_hold(GPU_0.uuid, {GPU_MILLI: 300})
     hosts.put_host(BOX.host)
     assert names(hosts) == ["GPU 0", "GPU 1", "part"]
     assert used(hosts, GPU_0) == {}
@@ -124,7 +134,7 @@ def test_the_rows_of_hosts_are_noted_when_their_children_change(hosts: HostTable
     changes: Sequence[tuple[str, Callable[[], object]]] = (
         ("used", lambda: hosts.put_used(PART.uuid, {"X": 1})),
         ("used", lambda: hosts.trees.hold(GPU_0.uuid, {GPU_MILLI: 1})),
-        ("used", lambda: hosts.trees.unhold(GPU_0.uuid, {GPU_MILLI: 1})),
+        ("used", lambda: hosts.trees.release_hold(GPU_0.uuid, {GPU_MILLI: 1})),
         ("traits", lambda: hosts.put_provider(replace(GPU_0, traits=frozenset({"CUSTOM_X"})))),
         ("used", lambda: hosts.remove_provider(GPU_0.uuid)),
         ("traits", lambda: hosts.put_provider(GPU_0)),
@@ -145,12 +155,12 @@ def test_the_rows_of_hosts_are_noted_when_their_children_change(hosts: HostTable
 def test_slots_are_used_again(hosts: HostTable) -> None:
     """What another child had there before is gone."""
     hosts.put_provider(replace(GPU_0, traits=frozenset({"CUSTOM_X"})))
-    slot = hosts.trees.slot_of(GPU_0.uuid)
+    slot = slot_of(hosts, GPU_0.uuid)
     hosts.trees.hold(GPU_0.uuid, {GPU_MILLI: 1})
     hosts.remove_provider(GPU_0.uuid)
     new = replace(GPU_0, uuid="new", inventories={})
     hosts.put_provider(new)
-    assert hosts.trees.slot_of("new") == slot
+    assert slot_of(hosts, "new") == slot
     assert used(hosts, new) == {}
     assert slot is not None
     assert hosts.trees.traits.get(slot) == frozenset()
@@ -165,7 +175,7 @@ def test_many_children_find_room() -> None:
         hosts.put_provider(provider)
     columns = hosts.trees.resource(GPU_MILLI)
     assert columns is not None
-    slots = hosts.trees.branches(hosts.everyone).slots
+    slots = hosts.trees.branches(hosts.all_rows).slots
     assert sorted(columns.free[slots].tolist()) == list(range(300))
 
 
@@ -179,11 +189,11 @@ def test_branches_are_those_of_the_rows_asked_for(hosts: HostTable) -> None:
         found = hosts.trees.branches(rows)
         assert (found.owners.tolist(), found.rows) == (owners, rows.size)
         assert found.slots.tolist() == list(hosts.trees.on_row(1)) * (len(owners) // 3)
-    everyone = hosts.trees.branches(hosts.everyone)
+    everyone = hosts.trees.branches(hosts.all_rows)
     assert everyone.owners.tolist() == [1, 1, 1]
     assert everyone.rows == 2
     hosts.remove_provider(PART.uuid)
-    assert hosts.trees.branches(hosts.everyone).owners.tolist() == [1, 1]
+    assert hosts.trees.branches(hosts.all_rows).owners.tolist() == [1, 1]
 
 
 def test_children_are_told_apart_by_uuid_when_they_have_one_name() -> None:

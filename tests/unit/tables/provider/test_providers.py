@@ -60,8 +60,8 @@ def test_a_record_is_as_the_ledger_has_it() -> None:
     table = table_of(told)
     row = row_of(table, "u")
     assert table.record(row) == replace(told, used={"VCPU": 1, "DISK_GB": 0})
-    assert table.stated(row) == replace(told, used={}, generation=0)
-    assert table.generation_of(row) == table.generations[row] == 3
+    assert table.base_record(row) == replace(told, used={}, generation=0)
+    assert table.generations.item(row) == table.generations[row] == 3
     table.put_used("u", {"DISK_GB": 2}, 4)
     assert table.record(row) == replace(told, generation=4, used={"VCPU": 0, "DISK_GB": 2})
     table.put_used("u", {}, None)
@@ -83,11 +83,11 @@ def test_a_child_waits_for_its_parents() -> None:
     told = chain(5)
     table = table_of(*reversed(told[1:]))
     assert len(table) == 0
-    assert table.waiting.keys() == {"1", "2", "3", "4"}
+    assert table.unattached.keys() == {"1", "2", "3", "4"}
     assert table.row_of("4") is None
     table.put_used("4", {"VCPU": 1}, 9)
     table.put(told[0])
-    assert not table.waiting
+    assert not table.unattached
     assert [table.uuid(table.root[row]) for row in range(5)] == ["0"] * 5
     assert table.record(row_of(table, "4")).generation == 9
 
@@ -98,23 +98,23 @@ def test_a_parent_that_goes_leaves_those_below_waiting() -> None:
     table = table_of(*told)
     table.remove("1")
     assert table.alive_rows().size == 1
-    assert table.waiting.keys() == {"2", "3"}
+    assert table.unattached.keys() == {"2", "3"}
     table.put(told[1])
     assert len(table) == table.alive_rows().size == 4
     assert table.children_of(row_of(table, "2")) == (row_of(table, "3"),)
 
 
 def test_a_deep_subtree_moves_between_trees() -> None:
-    """Rows stay; roots and editions follow, and so does the forest."""
+    """Rows stay; roots and revisions follow, and so does the forest."""
     table = table_of(*chain(60), Provider("r", "r"))
     rows = [row_of(table, str(n)) for n in range(60)]
-    before = table.editions.copy()
+    before = table.revisions.copy()
     assert table.forest().sizes[rows[0]] == 60
     table.put(replace(chain(60)[20], parent_uuid="r"))
     assert [row_of(table, str(n)) for n in range(60)] == rows
     assert {table.uuid(table.root[row]) for row in rows[20:]} == {"r"}
-    assert (table.editions[rows[20:]] != before[rows[20:]]).all()
-    assert (table.editions[rows[:20]] == before[rows[:20]]).all()
+    assert (table.revisions[rows[20:]] != before[rows[20:]]).all()
+    assert (table.revisions[rows[:20]] == before[rows[:20]]).all()
     sizes = table.forest().sizes
     assert (sizes[rows[0]], sizes[row_of(table, "r")]) == (20, 41)
     table.put(replace(chain(60)[40], parent_uuid=None))
@@ -127,12 +127,12 @@ def test_a_ring_is_nowhere_until_it_is_opened() -> None:
     told = chain(4)
     table = table_of(*told)
     table.put(replace(told[1], parent_uuid="3"))
-    assert table.waiting.keys() == {"1", "2", "3"}
+    assert table.unattached.keys() == {"1", "2", "3"}
     table.put(replace(told[3], parent_uuid="0"))
-    assert not table.waiting
+    assert not table.unattached
     assert table.uuid(table.parent[row_of(table, "1")]) == "3"
     table.put(replace(told[0], parent_uuid="0"))
-    assert table.waiting.keys() == {"0", "1", "2", "3"}
+    assert table.unattached.keys() == {"0", "1", "2", "3"}
 
 
 def test_rows_are_given_again() -> None:
@@ -173,11 +173,11 @@ def test_a_table_grows() -> None:
         )
     columns = table.resource("VCPU")
     assert columns is not None
-    assert columns.total[table.everyone].tolist() == list(range(300))
+    assert columns.total[table.all_rows].tolist() == list(range(300))
     assert table.generations.tolist() == list(range(300))
-    assert table.traits.has("T1", table.everyone).sum() == 100
+    assert table.traits.has("T1", table.all_rows).sum() == 100
     number = table.aggregate_numbers["x4"]
-    assert table.aggregates.has_any((number,), table.everyone).sum() == 60
+    assert table.aggregates.has_any((number,), table.all_rows).sum() == 60
     assert table.alive.all()
 
 
@@ -193,9 +193,9 @@ def test_room_may_be_made_before() -> None:
 def test_arrays_are_as_long_as_the_table() -> None:
     """So they can be taken together."""
     table = table_of(*chain(3))
-    arrays = (table.alive, table.parent, table.root, table.generations, table.editions)
+    arrays = (table.alive, table.parent, table.root, table.generations, table.revisions)
     assert [array.size for array in arrays] == [3] * 5
-    assert table.everyone == slice(0, 3)
+    assert table.all_rows == slice(0, 3)
 
 
 def test_trees_are_kept_until_they_change() -> None:

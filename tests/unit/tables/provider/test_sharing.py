@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from berth.tables.host.aggregate_sets import Combinations
+from berth.tables.host.aggregate_sets import AggregateSets
 from berth.tables.provider.sharing import Sharing, sharing_of
 
 
 def found(sharers: list[int], root: list[int], *aggregates: set[int]) -> Sharing:
     """Return who shares among providers with these roots and aggregates."""
-    sets = Combinations()
+    sets = AggregateSets()
     sets.resize(len(root))
     for row, numbers in enumerate(aggregates):
         sets.put(row, frozenset(numbers))

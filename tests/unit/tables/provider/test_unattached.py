@@ -1,12 +1,12 @@
 """Waiting: providers without a root."""
 
 from berth.domain.inventory.provider import Provider
-from berth.tables.provider.unattached import Waiting
+from berth.tables.provider.unattached import UnattachedProviders
 
 
 def test_those_that_wait_are_found_by_their_parent() -> None:
     """Until they are taken, or wait for another."""
-    waiting = Waiting()
+    waiting = UnattachedProviders()
     waiting.put(Provider("a", "a", "x"))
     waiting.put(Provider("b", "b", "x"))
     assert sorted(waiting.below("x")) == ["a", "b"]
@@ -18,7 +18,7 @@ def test_those_that_wait_are_found_by_their_parent() -> None:
 
 def test_none_that_waits_is_no_error() -> None:
     """A feed may tell of what was never here."""
-    waiting = Waiting()
+    waiting = UnattachedProviders()
     waiting.put_used("a", {"VCPU": 1}, 2)
     assert waiting.take("a") is None
     assert not waiting.by_uuid
@@ -26,7 +26,7 @@ def test_none_that_waits_is_no_error() -> None:
 
 def test_what_is_used_is_kept_up() -> None:
     """With the generation, when it is told."""
-    waiting = Waiting()
+    waiting = UnattachedProviders()
     waiting.put(Provider("a", "a", "x", generation=3))
     waiting.put_used("a", {"VCPU": 1}, None)
     assert waiting.by_uuid["a"] == Provider("a", "a", "x", 3, used={"VCPU": 1})

@@ -29,7 +29,7 @@ def check_names(query: CandidateQuery, vocabulary: Vocabulary) -> None:
     _check_traits((query.root_required, query.root_forbidden), vocabulary)
     for group in query.groups:
         for name in group.amounts:
-            if not vocabulary.is_class(name):
+            if not vocabulary.classes.is_known(name):
                 problem = f"No such resource class {name}."
                 raise PlacementError(
                     400, f"Invalid resource class in resources parameter: {problem}"
@@ -40,5 +40,5 @@ def check_names(query: CandidateQuery, vocabulary: Vocabulary) -> None:
 def _check_traits(sets: Iterable[frozenset[str]], vocabulary: Vocabulary) -> None:
     for names in sets:
         for name in sorted(names):
-            if not vocabulary.is_trait(name):
+            if not vocabulary.traits.is_known(name):
                 raise PlacementError(400, f"No such trait(s): {name}.")

@@ -178,7 +178,7 @@ def _generations(table: ProviderTable, uuids: Iterable[str]) -> dict[str, int]:
     for uuid in uuids:
         row = table.row_of(uuid)
         if row is not None:
-            found[uuid] = table.generation_of(row)
-        elif uuid in table.waiting:
-            found[uuid] = table.waiting[uuid].generation
+            found[uuid] = table.generations.item(row)
+        elif uuid in table.unattached:
+            found[uuid] = table.unattached[uuid].generation
     return found

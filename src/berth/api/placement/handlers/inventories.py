@@ -177,7 +177,7 @@ def _check(ask: Ask, uuid: str, inventories: Mapping[str, Inventory], unable: st
 
 
 def _in_use(ask: Ask, uuid: str, names: Iterable[str]) -> str:
-    classes = ", ".join(ask.parts.replica.vocabulary.class_order(names))
+    classes = ", ".join(ask.parts.replica.vocabulary.classes.in_order(names))
     return f"Inventory for '{classes}' on resource provider '{uuid}' in use."
 
 

@@ -41,7 +41,7 @@ def _not_reshaped(ask: Ask, error: RefusedError) -> PlacementError:
         f"Resource provider {uuid} in inventories not found: "
         f"No resource provider with uuid {uuid} found"
     )
-    classes = ", ".join(ask.parts.replica.vocabulary.class_order(error.names))
+    classes = ", ".join(ask.parts.replica.vocabulary.classes.in_order(error.names))
     used = f"{_CONFLICT}Inventory for '{classes}' on resource provider '{uuid}' in use."
     return told(
         error,

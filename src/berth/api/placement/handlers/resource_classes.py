@@ -15,9 +15,9 @@ from berth.services.providers.refusals import RefusedError, Why
 async def list_classes(ask: Ask) -> Reply:
     """List all resource classes that are known."""
     vocabulary = (await newest_of(ask)).vocabulary
-    names = vocabulary.classes()
+    names = vocabulary.classes.all()
     view = {"resource_classes": [_view(ask, name) for name in names]}
-    records = vocabulary.class_records
+    records = vocabulary.classes.records
     times_s = [records[name].created_at_s if name in records else 0.0 for name in names]
     return json_reply(view, modified_s=newest(times_s))
 
@@ -41,9 +41,9 @@ async def show_class(ask: Ask) -> Reply:
     """Show a resource class."""
     name = ask.key("name")
     vocabulary = (await newest_of(ask)).vocabulary
-    if not vocabulary.is_class(name):
+    if not vocabulary.classes.is_known(name):
         raise _no_class(name)
-    record = vocabulary.class_records.get(name)
+    record = vocabulary.classes.records.get(name)
     return json_reply(_view(ask, name), modified_s=(record and record.created_at_s) or None)
 
 

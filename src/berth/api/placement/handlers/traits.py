@@ -24,7 +24,7 @@ async def list_traits(ask: Ask) -> Reply:
     among, prefix = _names_asked(ask)
     associated = _association_asked(ask)
     vocabulary = (await newest_of(ask)).vocabulary
-    found = vocabulary.traits(prefix, among, associated=associated)
+    found = vocabulary.find_traits(prefix, among, associated=associated)
     return json_reply({"traits": found}, modified_s=_newest(vocabulary, found))
 
 
@@ -32,7 +32,7 @@ async def show_trait(ask: Ask) -> Reply:
     """Tell whether a trait is known."""
     name = ask.key("name")
     vocabulary = (await newest_of(ask)).vocabulary
-    if not vocabulary.is_trait(name):
+    if not vocabulary.traits.is_known(name):
         raise _no_trait(name)
     return Reply(204, modified_s=_newest(vocabulary, (name,)))
 
@@ -95,14 +95,14 @@ async def delete_provider_traits(ask: Ask) -> Reply:
 
 def _shown(ask: Ask, provider: Provider) -> Reply:
     vocabulary = ask.parts.replica.vocabulary
-    names = vocabulary.trait_order(provider.traits)
+    names = vocabulary.traits.in_order(provider.traits)
     view = {"traits": names, _SEEN: provider.generation}
     return json_reply(view, modified_s=_newest(vocabulary, names))
 
 
 def _newest(vocabulary: Vocabulary, names: Iterable[str]) -> float | None:
     """Return when the last of some traits was made; None if that is not known of one."""
-    records = vocabulary.trait_records
+    records = vocabulary.traits.records
     return newest(records[name].created_at_s if name in records else 0.0 for name in names)
 
 

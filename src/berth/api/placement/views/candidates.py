@@ -178,7 +178,7 @@ class _Page:
         self._layout = layout
         self._templates: list[bytes] = []
         self._uuids: list[bytes] = []
-        self._editions: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._revisions: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._kinds: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._kind_of: dict[tuple[str, ...], int] = {}
 
@@ -189,11 +189,11 @@ class _Page:
             more = [b""] * (size - len(self._templates))
             self._templates += more
             self._uuids += more
-            self._editions = grown(self._editions, size)
+            self._revisions = grown(self._revisions, size)
             self._kinds = grown(self._kinds, size)
-        editions = table.editions[rows]
-        for row in rows[self._editions[rows] != editions].tolist():
-            stated = table.stated(row)
+        revisions = table.revisions[rows]
+        for row in rows[self._revisions[rows] != revisions].tolist():
+            stated = table.base_record(row)
             names = tuple(
                 name
                 for name in stated.inventories
@@ -203,7 +203,7 @@ class _Page:
             self._uuids[row] = encode(stated.uuid)
             self._templates[row] = self._template(stated, root_uuid, names)
             self._kinds[row] = self._kind_of.setdefault(names, len(self._kind_of))
-        self._editions[rows] = editions
+        self._revisions[rows] = revisions
 
     def uuids(self, rows: Rows) -> _Uuids:
         """Return the uuids of some rows, which are true."""
@@ -240,7 +240,7 @@ class _Page:
             resources.append(_plain(name) + b':{"capacity":%d,"used":%%d}' % capacity)
         told = _plain(provider.uuid) + b':{"resources":{' + b",".join(resources) + b"}"
         if self._layout.has_traits:
-            told += b',"traits":' + _plain(self._vocabulary.trait_order(provider.traits))
+            told += b',"traits":' + _plain(self._vocabulary.traits.in_order(provider.traits))
         if self._layout.has_place:
             told += b',"parent_provider_uuid":' + _plain(provider.parent_uuid)
             told += b',"root_provider_uuid":' + _plain(root_uuid)

@@ -77,7 +77,7 @@ class _Page:
     def __init__(self, prefix: str, table: ProviderTable, layout: int) -> None:
         self.templates: list[bytes] = []
         self.times_s: NDArray[np.float64] = np.zeros(0, dtype=np.float64)
-        self._editions: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._revisions: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._prefix = prefix
         self._table = table
         self._layout = layout
@@ -88,13 +88,13 @@ class _Page:
         if size > len(self.templates):
             self.templates += [b""] * (size - len(self.templates))
             self.times_s = grown(self.times_s, size)
-            self._editions = grown(self._editions, size)
-        editions = table.editions[rows]
-        for row in rows[self._editions[rows] != editions].tolist():
-            stated, root_uuid = table.stated(row), table.uuid(table.root.item(row))
+            self._revisions = grown(self._revisions, size)
+        revisions = table.revisions[rows]
+        for row in rows[self._revisions[rows] != revisions].tolist():
+            stated, root_uuid = table.base_record(row), table.uuid(table.root.item(row))
             self.templates[row] = _template(self._prefix, stated, root_uuid, self._layout)
             self.times_s[row] = changed_s(stated)
-        self._editions[rows] = editions
+        self._revisions[rows] = revisions
 
 
 def changed_s(provider: Provider) -> float:

@@ -8,7 +8,7 @@ def lineage_of(*parents: int) -> Lineage:
     lineage = Lineage()
     lineage.resize(len(parents))
     for row, parent in enumerate(parents):
-        lineage.hang(row, parent)
+        lineage.attach(row, parent)
     return lineage
 
 
@@ -17,13 +17,13 @@ def test_a_deep_subtree_moves_as_one() -> None:
     deep = 300
     lineage = lineage_of(NO_ROW, NO_ROW, 0, *range(2, deep - 1))
     assert lineage.root[2:].tolist() == [0] * (deep - 2)
-    lineage.hang(100, 1)
+    lineage.attach(100, 1)
     assert lineage.root[2:100].tolist() == [0] * 98
     assert lineage.root[100:].tolist() == [1] * (deep - 100)
-    lineage.hang(200, NO_ROW)
+    lineage.attach(200, NO_ROW)
     assert lineage.root[100:200].tolist() == [1] * 100
     assert lineage.root[200:].tolist() == [200] * (deep - 200)
-    lineage.hang(0, deep - 1)
+    lineage.attach(0, deep - 1)
     assert lineage.root[:100].tolist() == [200, 1, *([200] * 98)]
 
 
@@ -31,7 +31,7 @@ def test_children_are_those_right_below() -> None:
     """In ascending order."""
     lineage = lineage_of(NO_ROW, 0, 1, 0)
     assert [lineage.children_of(row) for row in range(4)] == [(1, 3), (2,), (), ()]
-    lineage.hang(1, 3)
+    lineage.attach(1, 3)
     assert [lineage.children_of(row) for row in range(4)] == [(3,), (2,), (), (1,)]
 
 
@@ -45,9 +45,9 @@ def test_who_is_within_whose_tree() -> None:
 def test_a_tree_is_felled_as_a_whole() -> None:
     """Parents first; what is above it stands."""
     lineage = lineage_of(NO_ROW, 0, 1, 2, 0)
-    assert lineage.fell(1) == [1, 2, 3]
+    assert lineage.detach(1) == [1, 2, 3]
     assert lineage.root.tolist() == [0, NO_ROW, NO_ROW, NO_ROW, 0]
     assert lineage.parent.tolist() == [NO_ROW, NO_ROW, NO_ROW, NO_ROW, 0]
     assert lineage.children_of(0) == (4,)
-    lineage.hang(2, NO_ROW)
+    lineage.attach(2, NO_ROW)
     assert lineage.children_of(2) == ()
