@@ -143,7 +143,7 @@ async def _check_all_equal(ledger: Ledger, memory: Ledger) -> None:
     assert await ledger.all(Decision) == await memory.all(Decision)
     assert await ledger.all(Consumer) == await memory.all(Consumer)
     for uuid in CONSUMERS:
-        assert await ledger.consumer_allocations(uuid) == await memory.holding(uuid)
+        assert await ledger.consumer_allocations(uuid) == await memory.consumer_allocations(uuid)
     query = InstanceQuery(deleted=None)
     assert await ledger.instances(query) == await memory.instances(query)
     assert await ledger.migrations(MigrationQuery()) == await memory.migrations(MigrationQuery())
@@ -224,7 +224,7 @@ async def _check_sharing(path: Path, turns: Sequence[tuple[int, list[Unit]]], lo
             await ledger.close()
 
 
-@pytest.state.usefixtures("_rows_max")
+@pytest.mark.usefixtures("_rows_max")
 @_many
 @given(turns=st.lists(st.tuples(st.integers(0, 1), _batches), max_size=8), looks=st.booleans())
 def test_ledgers_on_one_file_are_one_ledger(

@@ -135,34 +135,34 @@ class Line:
         self._books.take(changes, await self._ledger.allocations())
 
     async def get(self, noun: type[R], key: str) -> R | None:
-        """See `Records.get`."""
+        """See `RecordReader.get`."""
         await self._ask()
         return await self._ledger.get(noun, key)
 
     async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
-        """See `Records.all`."""
+        """See `RecordReader.all`."""
         await self._ask()
         return await self._ledger.all(noun, limit=limit)
 
     async def instances(self, query: InstanceQuery) -> list[Instance]:
-        """See `Records.instances`."""
+        """See `RecordReader.instances`."""
         await self._ask()
         return await self._ledger.instances(query)
 
     async def migrations(self, query: MigrationQuery) -> list[Migration]:
-        """See `Records.migrations`."""
+        """See `RecordReader.migrations`."""
         await self._ask()
         return await self._ledger.migrations(query)
 
     async def actions(self, instance_uuid: str) -> list[Action]:
-        """See `Records.actions`."""
+        """See `RecordReader.actions`."""
         await self._ask()
         return await self._ledger.actions(instance_uuid)
 
     async def remote_instances(
         self, *, project_id: str | None = None, reservation_id: str | None = None
     ) -> list[RemoteInstance]:
-        """See `Records.errands`."""
+        """See `RecordReader.remote_instances`."""
         await self._ask()
         return await self._ledger.remote_instances(
             project_id=project_id, reservation_id=reservation_id
@@ -171,41 +171,41 @@ class Line:
     async def allocations(
         self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
     ) -> list[Allocation]:
-        """See `Records.allocations`."""
+        """See `RecordReader.allocations`."""
         await self._ask()
         return await self._ledger.allocations(
             consumer_uuid=consumer_uuid, provider_uuid=provider_uuid
         )
 
     async def consumer_allocations(self, consumer_uuid: str) -> ConsumerAllocations | None:
-        """See `Holdings.holding`."""
+        """See `ConsumerReader.consumer_allocations`."""
         await self._ask()
         return await self._ledger.consumer_allocations(consumer_uuid)
 
     async def provider_consumers(self, provider_uuid: str) -> list[ConsumerAllocations]:
-        """See `Holdings.holders`."""
+        """See `ConsumerReader.provider_consumers`."""
         await self._ask()
         return await self._ledger.provider_consumers(provider_uuid)
 
     async def project_consumers(
         self, project_id: str, user_id: str | None = None
     ) -> list[ConsumerAllocations]:
-        """See `Holdings.project_consumers`."""
+        """See `ConsumerReader.project_consumers`."""
         await self._ask()
         return await self._ledger.project_consumers(project_id, user_id)
 
     async def status_counts(self) -> Mapping[str, int]:
-        """See `Records.status_counts`."""
+        """See `RecordReader.status_counts`."""
         await self._ask()
         return await self._ledger.status_counts()
 
     async def project_footprint(self, project_id: str) -> Footprint:
-        """See `Holdings.project_footprint`."""
+        """See `ConsumerReader.project_footprint`."""
         await self._ask()
         return await self._ledger.project_footprint(project_id)
 
     async def next_id(self, kind: Kind) -> int:
-        """See `Records.next_id`."""
+        """See `RecordReader.next_id`."""
         await self._ask()
         return await self._ledger.next_id(kind)
 

@@ -53,7 +53,7 @@ from berth.testing.value_strategies import (
     texts,
     uuids,
 )
-from berth.testing.zone_strategies import errands, zones
+from berth.testing.zone_strategies import remote_instances, zones
 
 
 def hosts() -> st.SearchStrategy[Host]:
@@ -384,5 +384,5 @@ def records() -> st.SearchStrategy[Record]:
         actions(),
         quotas(),
         zones(),
-        errands(),
+        remote_instances(),
     )

@@ -39,7 +39,7 @@ async def mend(ledger: Ledger, books: Books, found: Discrepancy) -> Discrepancy:
 
 
 async def _free(ledger: Ledger, _: Books, found: Discrepancy) -> RepairOutcome:
-    holding = await ledger.holding(found.key)
+    holding = await ledger.consumer_allocations(found.key)
     if holding is None or await held_by(ledger, found.key) != found.held:
         return RepairOutcome(_CHANGED)
     consumer = holding.consumer

@@ -259,7 +259,7 @@ class BusyLedger(MemoryLedger):
 
     async def consumer_allocations(self, consumer_uuid: str) -> ConsumerAllocations | None:
         """Read what is old by the time it is returned."""
-        found = await super().holding(consumer_uuid)
+        found = await super().consumer_allocations(consumer_uuid)
         if self.left and found is not None and self.follower is not None:
             self.left -= 1
             share = ConsumerUpdate(found.consumer, found.allocations, is_checked=False)

@@ -9,6 +9,7 @@ from typing import Final
 
 from berth.adapters.ledger.engine.quota_counts import REMOTE_KEY_PREFIX
 from berth.adapters.ledger.sql.queries import DialectName, Statement
+from berth.domain.zones.zone import RemoteInstanceStage
 
 _NAMES: Final = ("vcpus", "memory_mb")
 _FROM_BODY: Final[dict[DialectName, str]] = {
@@ -74,7 +75,7 @@ def _counting(dialect: DialectName, is_asked: str, only: str = "") -> str:
         f"SELECT project_id, '{REMOTE_KEY_PREFIX}' || instance_uuid AS item_key, {vcpus} AS vcpus,"  # noqa: S608
         f" {memory_mb} AS memory_mb FROM errands"
         f" WHERE project_id {is_asked} AND {vcpus} IS NOT NULL"
-        f" AND {_STAGE[dialect]} <> '{ErrandStage.WITHDRAWING}'{only}"
+        f" AND {_STAGE[dialect]} <> '{RemoteInstanceStage.WITHDRAWING}'{only}"
     )
     return f"{here} WHERE {_where(is_asked)} UNION ALL {below}"
 

@@ -102,11 +102,11 @@ async def test_what_could_not_be_read_is_read_at_the_next_look() -> None:
     """The ledger may be away for a while."""
     root, here = await placed(2)
     await have_resized(root)
-    right = root.desk.ledger.errands
+    right = root.desk.ledger.remote_instances
     async with running(here.run):
-        root.desk.ledger.errands = away  # type: ignore[method-assign]
+        root.desk.ledger.remote_instances = away  # type: ignore[method-assign]
         await root.desk.clock.sleep(2 * PAUSE_S)
-        root.desk.ledger.errands = right  # type: ignore[method-assign]
+        root.desk.ledger.remote_instances = right  # type: ignore[method-assign]
         await root.desk.clock.sleep(2 * PAUSE_S)
     assert await still_open(root) == 0
     assert "zone_recounting_failed" in root.desk.told.failed

@@ -40,7 +40,7 @@ async def root() -> AsyncIterator[House]:
     await dying.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert {one.stage for one in await errands(root)} == {RemoteInstanceStage.THERE}
+    assert {one.stage for one in await remote_instances(root)} == {RemoteInstanceStage.THERE}
     yield root
     await root.desk.ledger.close()
 
@@ -97,7 +97,7 @@ async def test_all_are_deleted_before_another_scheduler_goes_on(root: House) -> 
         assert len(await below(root)) == COUNT
         await clock.sleep(LEASE_S + 30.0)
     assert await root.desk.ledger.all(PendingRequest) == []
-    assert await errands(root) == []
+    assert await remote_instances(root) == []
     assert await below(root) == []
     assert "zone_instances_left_behind" not in root.desk.told.events
 
@@ -111,7 +111,7 @@ async def test_some_are_deleted_before_another_scheduler_goes_on(root: House) ->
     kept = [request_of(COUNT).instance_uuids[-1]]
     assert await root.desk.ledger.all(PendingRequest) == []
     assert await below(root) == kept
-    assert [(one.instance_uuid, one.stage) for one in await errands(root)] == [
+    assert [(one.instance_uuid, one.stage) for one in await remote_instances(root)] == [
         (kept[0], RemoteInstanceStage.THERE)
     ]
 
@@ -131,7 +131,7 @@ async def test_a_request_that_is_given_up_keeps_nothing(root: House) -> None:
         stored = await root.desk.ledger.get(Instance, uuid)
         assert stored is not None
         assert stored.status is Status.ERROR
-    assert await errands(root) == []
+    assert await remote_instances(root) == []
     assert await below(root) == []
 
 
@@ -146,7 +146,7 @@ async def test_a_request_that_its_own_scheduler_cannot_read(root: House) -> None
     async with running(root.desk.follower.run, pending_of(heir).run, heir.taking_back.run):
         await root.desk.clock.sleep(LEASE_S + 30.0)
     assert await root.desk.ledger.all(PendingRequest) == []
-    assert await errands(root) == []
+    assert await remote_instances(root) == []
     assert await below(root) == []
 
 
@@ -171,7 +171,7 @@ async def test_what_an_older_berth_has_left_is_taken_back(root: House) -> None:
         await root.desk.clock.sleep(LEASE_S)
         assert heir.taking_back.read()[0].value == 0
     assert "zone_instances_left_behind" in root.desk.told.events
-    assert await errands(root) == []
+    assert await remote_instances(root) == []
     assert await below(root) == []
 
 
@@ -183,7 +183,7 @@ async def test_what_is_left_later_is_taken_back_later(root: House) -> None:
         await forget_request(root)
         root.desk.ledger.away = 1
         await root.desk.clock.sleep(400.0)
-    assert await errands(root) == []
+    assert await remote_instances(root) == []
     assert await below(root) == []
 
 
@@ -195,17 +195,17 @@ async def test_what_is_wanted_or_under_way_is_left_alone(
     leftovers = Leftovers(root.desk.ledger)
     await delete(root)
     assert not (await leftovers.find()).left_behind
-    living = (await errands(root))[0]
+    living = (await remote_instances(root))[0]
     for uuid in ("gone", "alive"):
         await root.desk.ledger.commit(
             [(Put(replace(living, instance_uuid=uuid, request_id="req-2", stage=stage)),)]
         )
     (instance,) = order_of(request_of(1)).instances
     await root.desk.ledger.commit([(Put(replace(instance, uuid="alive")),)])
-    before = await errands(root)
+    before = await remote_instances(root)
     for _ in range(2):
         assert not (await leftovers.find()).left_behind
-    assert await errands(root) == before
+    assert await remote_instances(root) == before
 
 
 @pytest.mark.parametrize(("sent_ms", "is_unwanted"), [(5, True), (6, False)])
@@ -213,7 +213,7 @@ async def test_what_a_parent_has_released_since_it_was_sent(
     root: House, sent_ms: int, *, is_unwanted: bool
 ) -> None:
     """Its mark stands here; what was sent after the mark is another thing."""
-    sample = (await errands(root))[0]
+    sample = (await remote_instances(root))[0]
     sent = replace(sample, instance_uuid="x", stage=RemoteInstanceStage.SENDING, sent_ms=sent_ms)
     (instance,) = order_of(request_of(1)).instances
     mark = replace(

@@ -51,17 +51,17 @@ async def running_below(root: House) -> int:
 async def test_they_are_taken_back_once_their_zone_answers() -> None:
     """Asked for again and again until then; nothing is left of them."""
     root = await failed()
-    left = await errands(root)
+    left = await remote_instances(root)
     assert {one.stage for one in left} == {RemoteInstanceStage.WITHDRAWING}
     assert len(left) > 0
     async with running(root.taking_back.run):
         asked = len(root.near.asked)
         await root.desk.clock.sleep(LONG_S)
-        assert await errands(root) == left
+        assert await remote_instances(root) == left
         assert 2 <= len(root.near.asked) - asked <= 20
         root.near.silent.clear()
         await root.desk.clock.sleep(LONG_S)
-    assert await errands(root) == []
+    assert await remote_instances(root) == []
     assert await running_below(root) == 0
     assert "zone_instances_taken_back" in root.desk.told.events
 
@@ -73,7 +73,7 @@ async def test_a_scheduler_finds_what_one_before_it_has_left() -> None:
     root.near.silent.clear()
     async with running(second.taking_back.run):
         await root.desk.clock.sleep(1.0)
-    assert await errands(root) == []
+    assert await remote_instances(root) == []
     assert await running_below(root) == 0
 
 
@@ -82,12 +82,12 @@ async def test_what_is_wanted_is_left_alone() -> None:
     root = await open_tree()
     root.children[:] = [replace(root.children[0], weight_offset=100.0)]
     await root.tree.place(order_of(request_of(2)))
-    there = await errands(root)
+    there = await remote_instances(root)
     assert {one.stage for one in there} == {RemoteInstanceStage.THERE}
     async with running(root.taking_back.run):
         root.taking_back.note(one.instance_uuid for one in there)
         await root.desk.clock.sleep(LONG_S)
-    assert await errands(root) == there
+    assert await remote_instances(root) == there
     assert await running_below(root) == 2
 
 
@@ -95,14 +95,14 @@ async def test_a_child_that_was_removed_is_asked_when_it_is_added_again() -> Non
     """What it has is not forgotten meanwhile."""
     root = await failed()
     root.near.silent.clear()
-    left, children = await errands(root), list(root.children)
+    left, children = await remote_instances(root), list(root.children)
     async with running(root.taking_back.run):
         root.children.clear()
         await root.desk.clock.sleep(LONG_S)
-        assert await errands(root) == left
+        assert await remote_instances(root) == left
         root.children[:] = children
         await root.desk.clock.sleep(LONG_S)
-    assert await errands(root) == []
+    assert await remote_instances(root) == []
     assert await running_below(root) == 0
 
 
@@ -113,7 +113,7 @@ async def test_what_comes_meanwhile_does_not_wait() -> None:
     root.near.silent.clear()
     async with running(root.taking_back.run):
         await root.desk.clock.sleep(1.0)
-        assert await errands(root) == []
+        assert await remote_instances(root) == []
         sample = RemoteInstance(
             "lost", 9, RemoteInstanceStage.WITHDRAWING, "p", "u", "r-1", "req-2"
         )
@@ -126,7 +126,7 @@ async def test_what_comes_meanwhile_does_not_wait() -> None:
         root.taking_back.note([UUID])
         await root.desk.clock.sleep(6.0)
         assert ("west", "release") in root.near.asked[asked:]
-        assert [one.instance_uuid for one in await errands(root)] == ["lost"]
+        assert [one.instance_uuid for one in await remote_instances(root)] == ["lost"]
 
 
 async def test_a_ledger_that_is_away_is_asked_again() -> None:
@@ -136,5 +136,5 @@ async def test_a_ledger_that_is_away_is_asked_again() -> None:
     root.desk.ledger.away = 1
     async with running(root.taking_back.run):
         await root.desk.clock.sleep(LONG_S)
-    assert await errands(root) == []
+    assert await remote_instances(root) == []
     assert "zone_taking_back_failed" in root.desk.told.failed
