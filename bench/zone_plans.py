@@ -24,7 +24,7 @@ from berth.scheduling.evaluation.weighing import weigh
 from berth.scheduling.plan.offer_merge import merge
 from berth.scheduling.plan.planning import Manner, plan_instances
 from berth.scheduling.rules.rule import Query
-from berth.services.zoning.children.comparability import why_incomparable
+from berth.services.zoning.children.comparability import incomparable_reason
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
@@ -63,7 +63,7 @@ def measure(cases: ZoneCases) -> tuple[PlanQuality, ...]:
     unlike, alike = _Fleet(cases, _SCALES), _Fleet(cases, (1,))
     found: list[PlanQuality] = []
     for name, policy in policies.items():
-        compares = why_incomparable(policy) is None
+        compares = incomparable_reason(policy) is None
         for zones, zones_alike in ((unlike, False), (alike, True)):
             if not (compares and zones_alike):
                 found.append(PlanQuality(name, compares, zones_alike, zones.short_pct(policy)))

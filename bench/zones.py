@@ -40,8 +40,8 @@ from berth.domain.zones.zone_orders import (
 from berth.lab.zone_process import ZoneProcess
 from berth.lab.zone_tree import ZoneTree, made_tree, tree_of
 from berth.services.crypto.sealing import Sealer
-from berth.services.zoning.messages.assertions import StatementWriter
-from berth.services.zoning.messages.child_client import AskingChildren
+from berth.services.zoning.messages.assertions import AssertionWriter
+from berth.services.zoning.messages.child_client import ChildClient
 from berth.services.zoning.offers.offer_seals import OfferSeals
 
 _NAME: Final = "bench"
@@ -150,14 +150,14 @@ def _host(zone: str, index: int) -> FakeHost:
 
 
 @asynccontextmanager
-async def _asking(tree: ZoneTree, keys: Path) -> AsyncIterator[AskingChildren]:
+async def _asking(tree: ZoneTree, keys: Path) -> AsyncIterator[ChildClient]:
     clock = SystemClock()
     signer = ZoneKeyFile(keys, clock, LogTelemetry(_NAME))
-    writer = StatementWriter(_NAME, signer, clock.now_s, os.urandom)
+    writer = AssertionWriter(_NAME, signer, clock.now_s, os.urandom)
     async with open_children(
         writer, password_of=lambda zone: tree[zone.name].tenant.password
     ) as forwards:
-        yield AskingChildren(forwards, clock)
+        yield ChildClient(forwards, clock)
 
 
 async def _selects(tree: ZoneTree, keys: Path, instances: int, count: int) -> SelectTimes:
@@ -201,7 +201,7 @@ async def _depths(tree: ZoneTree, keys: Path, count: int) -> tuple[tuple[float, 
 
 
 async def _select(
-    children: AskingChildren, zone: ZoneProcess, request_id: str, instances: int
+    children: ChildClient, zone: ZoneProcess, request_id: str, instances: int
 ) -> float:
     """Select, and let go what was offered; return the milliseconds of the select.
 

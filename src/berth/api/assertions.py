@@ -12,7 +12,11 @@ from berth.api.errors import HttpError
 from berth.api.header_fields import header_of
 from berth.api.limits import Limits
 from berth.ports.zones import STATEMENT_HEADER
-from berth.services.zoning.messages.assertions import Asked, Statement, StatementError
+from berth.services.zoning.messages.assertions import (
+    AssertedRequest,
+    ZoneAssertion,
+    ZoneAssertionError,
+)
 
 if TYPE_CHECKING:
     from berth.api.parts import ApiParts
@@ -49,7 +53,7 @@ def zone_parts(parts: "ApiParts") -> "ZoneParts":
     return parts.zones
 
 
-def statement_of(parts: "ApiParts", scope: Scope, stated: Stated) -> Statement | None:
+def statement_of(parts: "ApiParts", scope: Scope, stated: Stated) -> ZoneAssertion | None:
     """Return the statement that a request bears, before its body is read; None without one.
 
     Raises:
@@ -68,11 +72,13 @@ def statement_of(parts: "ApiParts", scope: Scope, stated: Stated) -> Statement |
         raise HttpError(403, "X-Berth-Zone-Statement has no place here; leave it out.")
     try:
         return zone_parts(parts).statements.signed(text)
-    except StatementError as error:
+    except ZoneAssertionError as error:
         raise _refused(error) from error
 
 
-def caller_stated(parts: "ApiParts", scope: Scope, statement: Statement, body: bytes) -> Identity:
+def caller_stated(
+    parts: "ApiParts", scope: Scope, statement: ZoneAssertion, body: bytes
+) -> Identity:
     """Return who asks by a statement, which is used by that: its tenant, and no administrator.
 
     Raises:
@@ -80,10 +86,10 @@ def caller_stated(parts: "ApiParts", scope: Scope, statement: Statement, body: b
             nobody could be called as its tenant is.
         UnavailableError: too many statements are in use at once.
     """
-    asked = Asked(scope["method"], path_of(scope), body)
+    asked = AssertedRequest(scope["method"], path_of(scope), body)
     try:
         zone_parts(parts).statements.use(statement, asked)
-    except StatementError as error:
+    except ZoneAssertionError as error:
         raise _refused(error) from error
     names = (statement.project_id, statement.user_id)
     if any(name and not is_name(name) for name in names):
@@ -108,7 +114,7 @@ def path_of(scope: Scope) -> str:
     return path.removeprefix(mounted)
 
 
-def _refused(error: StatementError) -> HttpError:
+def _refused(error: ZoneAssertionError) -> HttpError:
     """Say why, in a way that no answer about a server is told in: the parent is to know."""
     text = str(error)
     return HttpError(401, f"{text[:1].upper()}{text[1:]}.", _CHALLENGE)

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from berth.ports.zones import ZoneForwarder
-from berth.services.zoning.children.capabilities import TellingCapabilities
+from berth.services.zoning.children.capabilities import CapabilityReport
 from berth.services.zoning.children.zone_watch import ZoneWatch
 from berth.services.zoning.children.zones import Zones
-from berth.services.zoning.delegation.remote_usage import CountingBelow
-from berth.services.zoning.messages.assertions import StatementReader
-from berth.services.zoning.messages.loop_tokens import RingMarks
+from berth.services.zoning.delegation.remote_usage import RemoteUsage
+from berth.services.zoning.messages.assertions import AssertionVerifier
+from berth.services.zoning.messages.loop_tokens import LoopTokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +31,10 @@ class ZoneParts:
     name: str
     zones: Zones
     watch: ZoneWatch
-    info: TellingCapabilities
-    statements: StatementReader
-    marks: RingMarks
+    info: CapabilityReport
+    statements: AssertionVerifier
+    marks: LoopTokens
     children: ZoneForwarder
-    counting: CountingBelow
+    counting: RemoteUsage
     select_timeout_s: float
     build_timeout_s: float

@@ -20,29 +20,29 @@ from berth.services.crypto.sealing import Sealer
 from berth.services.requests.commands import Places
 from berth.services.requests.quota_limits import Limiting
 from berth.services.servers.instances import Instances
-from berth.services.zoning.children.capabilities import TellingCapabilities
-from berth.services.zoning.children.comparability import why_incomparable
+from berth.services.zoning.children.capabilities import CapabilityReport
+from berth.services.zoning.children.comparability import incomparable_reason
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
 from berth.services.zoning.children.zones import Zones
-from berth.services.zoning.delegation.delegation import Sending
-from berth.services.zoning.delegation.plan_building import Building
-from berth.services.zoning.delegation.recount import Recounting
-from berth.services.zoning.delegation.release import Releasing
-from berth.services.zoning.delegation.remote_usage import CountingBelow
-from berth.services.zoning.delegation.sagas import Journeys
-from berth.services.zoning.delegation.tree_placement import TreePlacing, TreeSettings
-from berth.services.zoning.delegation.withdrawal import TakingBack
-from berth.services.zoning.delegation.zone_serving import ZoneServing
-from berth.services.zoning.messages.assertions import StatementReader, StatementWriter
-from berth.services.zoning.messages.child_client import AskingChildren
-from berth.services.zoning.messages.loop_tokens import RingMarks
+from berth.services.zoning.delegation.delegation import Delegator
+from berth.services.zoning.delegation.plan_building import OfferBuilder
+from berth.services.zoning.delegation.recount import UsageRecount
+from berth.services.zoning.delegation.release import ReleaseHandler
+from berth.services.zoning.delegation.remote_usage import RemoteUsage
+from berth.services.zoning.delegation.sagas import SagaStore
+from berth.services.zoning.delegation.tree_placement import TreePlacement, TreeSettings
+from berth.services.zoning.delegation.withdrawal import WithdrawalWorker
+from berth.services.zoning.delegation.zone_serving import ZoneCommandHandlers
+from berth.services.zoning.messages.assertions import AssertionVerifier, AssertionWriter
+from berth.services.zoning.messages.child_client import ChildClient
+from berth.services.zoning.messages.loop_tokens import LoopTokens
 from berth.services.zoning.offers.group_homes import GroupHomes
 from berth.services.zoning.offers.held_offers import HeldOffers
-from berth.services.zoning.offers.holders import Holders, LettingGo
+from berth.services.zoning.offers.holders import HoldRouter, OfferReleaser
 from berth.services.zoning.offers.offer_seals import OfferSeals
-from berth.services.zoning.offers.offering import Offering
-from berth.services.zoning.offers.releases_below import ReleasesBelow
-from berth.services.zoning.offers.selection import Selecting
+from berth.services.zoning.offers.offering import HostOfferMaker
+from berth.services.zoning.offers.releases_below import ChildReleases
+from berth.services.zoning.offers.selection import OfferSelector
 
 _KEY_FILE = "zone-keys"
 _PARENTS_FILE = "zone-parents"
@@ -83,11 +83,11 @@ async def open_zone(core: Core) -> AsyncGenerator[OpenZone | None]:
     keys = ZoneKeyFile(key_file_of(core.settings), core.clock, core.telemetry)
     parents = ParentsFile(parents_file_of(core.settings), core.clock, core.telemetry)
     zones = Zones(core.ledger, Sealer(keys.passwords, os.urandom), settings.name)
-    writer = StatementWriter(settings.name, keys, core.clock.now_s, os.urandom)
+    writer = AssertionWriter(settings.name, keys, core.clock.now_s, os.urandom)
     async with open_children(
         writer, password_of=zones.password, ca_file=settings.ca_file
     ) as forwards:
-        children = AskingChildren(forwards, core.clock)
+        children = ChildClient(forwards, core.clock)
         watch = ZoneWatch(
             children=children,
             clock=core.clock,
@@ -140,7 +140,7 @@ def zone_parts(core: Core, zone: OpenZone | None) -> ZoneParts | None:
         name=settings.name,
         zones=zone.zones,
         watch=zone.watch,
-        info=TellingCapabilities(
+        info=CapabilityReport(
             name=settings.name,
             capabilities=settings.values_by_name,
             told=settings.told_capabilities,
@@ -148,10 +148,10 @@ def zone_parts(core: Core, zone: OpenZone | None) -> ZoneParts | None:
             clock=core.clock,
             stale_s=core.policies.policy.service_down_time_s,
         ),
-        statements=StatementReader(settings.name, zone.parents.trusted, core.clock.now_s),
-        marks=RingMarks(Sealer(zone.keys.offers, os.urandom)),
+        statements=AssertionVerifier(settings.name, zone.parents.trusted, core.clock.now_s),
+        marks=LoopTokens(Sealer(zone.keys.offers, os.urandom)),
         children=zone.forwards,
-        counting=CountingBelow(
+        counting=RemoteUsage(
             core.ledger, core.clock, asking_s=settings.build_timeout_s, limits=_limits(core)
         ),
         select_timeout_s=settings.select_timeout_s,
@@ -179,7 +179,7 @@ class ZoneScheduler:
         self._homes = GroupHomes(core.ledger, core.replica)
         sealer = Sealer(zone.keys.offers, os.urandom)
         self._seals = OfferSeals(zone.settings.name, sealer)
-        self._marks = RingMarks(sealer)
+        self._marks = LoopTokens(sealer)
         self._scheduler = os.urandom(_SCHEDULER_BYTES)
         self._limits = _limits(core)
         self._name = name
@@ -191,10 +191,10 @@ class ZoneScheduler:
             clock=core.clock,
         )
         self._sending = self._make_sending()
-        self._taking_back = TakingBack(
+        self._taking_back = WithdrawalWorker(
             ledger=core.ledger, sending=self._sending, clock=core.clock, telemetry=core.telemetry
         )
-        self._recounting = Recounting(
+        self._recounting = UsageRecount(
             ledger=core.ledger,
             zone_of=zone.watch.zone_of,
             children=zone.children,
@@ -211,15 +211,15 @@ class ZoneScheduler:
         """Serve the commands of the zone; return what a scheduler of it does by itself."""
         core = self._core
         core.vitals.further += [self._held.read, self._taking_back.read]
-        letting_go = LettingGo(self._selecting, core.wires.bus, core.telemetry)
-        releasing = Releasing(
+        letting_go = OfferReleaser(self._selecting, core.wires.bus, core.telemetry)
+        releasing = ReleaseHandler(
             ledger=core.ledger,
             selecting=letting_go,
             instances=self._instances,
             sending=self._sending,
             clock=core.clock,
         )
-        serving = ZoneServing(
+        serving = ZoneCommandHandlers(
             self._selecting, self._building, releasing, letting_go, self._scheduler
         )
         serving.serve(core.wires.bus)
@@ -238,7 +238,7 @@ class ZoneScheduler:
         core, seen = self._core, None
         while True:
             policy = core.policies.policy
-            why = None if policy is seen else why_incomparable(policy)
+            why = None if policy is seen else incomparable_reason(policy)
             if why is not None:
                 core.telemetry.event("zone_weights_do_not_compare", policy=policy.name, why=why)
             seen = policy
@@ -255,9 +255,9 @@ class ZoneScheduler:
                 self._core.telemetry.event("zone_passwords_resealed", passwords=count)
             await self._core.clock.sleep(_RESEAL_S)
 
-    def _make_sending(self) -> Sending:
+    def _make_sending(self) -> Delegator:
         core, zone = self._core, self._zone
-        return Sending(
+        return Delegator(
             ledger=core.ledger,
             zone_of=zone.watch.zone_of,
             children=zone.children,
@@ -268,9 +268,9 @@ class ZoneScheduler:
             limits=self._limits,
         )
 
-    def _make_selecting(self) -> Selecting:
+    def _make_selecting(self) -> OfferSelector:
         core, zone = self._core, self._zone
-        offering = Offering(
+        offering = HostOfferMaker(
             replica=core.replica,
             follower=core.follower,
             deciding=core.deciding,
@@ -280,7 +280,7 @@ class ZoneScheduler:
             hold_s=zone.settings.offer_hold_s,
             life_s=zone.settings.offer_life_s,
         )
-        return Selecting(
+        return OfferSelector(
             zone=zone.settings.name,
             local=offering,
             zones=zone.watch,
@@ -291,7 +291,7 @@ class ZoneScheduler:
             clock=core.clock,
             telemetry=core.telemetry,
             scheduler=self._scheduler,
-            releases=ReleasesBelow(
+            releases=ChildReleases(
                 zone=zone.settings.name,
                 children=zone.children,
                 clock=core.clock,
@@ -300,9 +300,9 @@ class ZoneScheduler:
             ),
         )
 
-    def _make_building(self, claims: Places) -> Building:
+    def _make_building(self, claims: Places) -> OfferBuilder:
         core = self._core
-        return Building(
+        return OfferBuilder(
             ledger=core.ledger,
             replica=core.replica,
             placing=claims,
@@ -312,14 +312,14 @@ class ZoneScheduler:
             sending=self._sending,
             clock=core.clock,
             on_gone=self._zone.settings.on_gone,
-            holders=Holders(core.wires.bus, self._scheduler),
+            holders=HoldRouter(core.wires.bus, self._scheduler),
             limits=self._limits,
         )
 
-    def _make_tree(self, local: Places) -> TreePlacing:
+    def _make_tree(self, local: Places) -> TreePlacement:
         core, zone = self._core, self._zone
         settings = zone.settings
-        return TreePlacing(
+        return TreePlacement(
             ledger=core.ledger,
             replica=core.replica,
             local=local,
@@ -328,7 +328,7 @@ class ZoneScheduler:
             sending=self._sending,
             instances=self._instances,
             zones=zone.watch,
-            journeys=Journeys(
+            journeys=SagaStore(
                 ledger=core.ledger,
                 clock=core.clock,
                 telemetry=core.telemetry,

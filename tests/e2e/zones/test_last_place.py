@@ -18,8 +18,8 @@ from berth.domain.compute.request import Request, instance_uuid_of
 from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import Zone
 from berth.domain.zones.zone_orders import ReleaseOrder, SelectOrder, UnusedOffers
-from berth.services.zoning.messages.assertions import StatementWriter
-from berth.services.zoning.messages.child_client import AskingChildren
+from berth.services.zoning.messages.assertions import AssertionWriter
+from berth.services.zoning.messages.child_client import ChildClient
 from berth.testing.builders import make_flavor
 from tests.e2e.conftest import Processes
 from tests.e2e.zones.tree import RunningZone, start_zone_of_processes
@@ -30,18 +30,18 @@ WITHIN_S = 60.0
 
 
 @asynccontextmanager
-async def parent_of(zone: RunningZone, name: str, folder: Path) -> AsyncIterator[AskingChildren]:
+async def parent_of(zone: RunningZone, name: str, folder: Path) -> AsyncIterator[ChildClient]:
     """Be a parent that the zone trusts."""
     keys, clock = folder / f"{name}-keys", SystemClock()
     zone_keys.create(keys)
     zone_keys.add_parent(zone.folder / "zone-parents", name, zone_keys.public_text(keys))
     signer = ZoneKeyFile(keys, clock, LogTelemetry(name))
-    writer = StatementWriter(name, signer, clock.now_s, os.urandom)
+    writer = AssertionWriter(name, signer, clock.now_s, os.urandom)
     async with open_children(writer, password_of=lambda _: "") as forwards:
-        yield AskingChildren(forwards, clock)
+        yield ChildClient(forwards, clock)
 
 
-async def offers(children: AskingChildren, zone: RunningZone, name: str, number: int) -> int:
+async def offers(children: ChildClient, zone: RunningZone, name: str, number: int) -> int:
     """Ask for one place, let it go when the others have asked, and tell whether it was offered."""
     request_id = f"{name}-{number}"
     uuids = (instance_uuid_of(request_id, 0),)

@@ -15,8 +15,8 @@ from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import Zone
 from berth.domain.zones.zone_orders import SelectOrder
 from berth.ports.zones import ForwardedRequest, ZoneForwarder
-from berth.services.zoning.messages.assertions import StatementWriter
-from berth.services.zoning.messages.child_client import AskingChildren
+from berth.services.zoning.messages.assertions import AssertionWriter
+from berth.services.zoning.messages.child_client import ChildClient
 from berth.testing.builders import make_flavor
 from tests.unit.api.zones.tree import Net, ZoneStack, key_of
 
@@ -57,7 +57,7 @@ async def west() -> AsyncIterator[Served]:
     zone = Zone(1, "west", f"http://127.0.0.1:{listener.getsockname()[1]}", "root")
     server = Quiet(config_of(stack.app))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    writer = StatementWriter("root", key_of("root"), stack.clock.now_s, os.urandom)
+    writer = AssertionWriter("root", key_of("root"), stack.clock.now_s, os.urandom)
     async with open_children(writer, password_of=lambda _: "") as forwards:
         yield Served(stack, zone, forwards)
     server.should_exit = True
@@ -68,7 +68,7 @@ async def west() -> AsyncIterator[Served]:
 
 async def test_a_zone_is_asked_for_offers(west: Served) -> None:
     """Information and offers come over the wire as they were made."""
-    asking = AskingChildren(west.forwards, west.stack.clock)
+    asking = ChildClient(west.forwards, west.stack.clock)
     assert (await asking.info(west.zone, timeout_s=10.0)).name == "west"
     uuids = tuple(f"{number:08}-0000-4000-8000-000000000000" for number in range(5))
     request = Request("req-1", uuids, make_flavor(), project_id="p", user_id="u")
@@ -92,11 +92,11 @@ async def test_paths_are_signed_as_they_are_sent(west: Served) -> None:
 
 async def test_a_zone_that_is_not_trusted_is_told(west: Served) -> None:
     """A parent that was never trusted, or asks for another zone, learns what is wrong with it."""
-    other = StatementWriter("mallory", key_of("mallory"), west.stack.clock.now_s, os.urandom)
+    other = AssertionWriter("mallory", key_of("mallory"), west.stack.clock.now_s, os.urandom)
     async with open_children(other, password_of=lambda _: "") as forwards:
-        asking = AskingChildren(forwards, west.stack.clock)
+        asking = ChildClient(forwards, west.stack.clock)
         with pytest.raises(UnavailableError, match="answered 401"):
             await asking.info(west.zone, timeout_s=10.0)
     elsewhere = Zone(1, "east", west.zone.api_url)
     with pytest.raises(UnavailableError, match="answered 401"):
-        await AskingChildren(west.forwards, west.stack.clock).info(elsewhere, timeout_s=10.0)
+        await ChildClient(west.forwards, west.stack.clock).info(elsewhere, timeout_s=10.0)

@@ -15,7 +15,7 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.write import Put
 from berth.ports.virt import HostReport
-from berth.services.zoning.children.capabilities import TellingCapabilities
+from berth.services.zoning.children.capabilities import CapabilityReport
 from tests.integration.zone_leaks.canaries import Canaries
 from tests.unit.api.zones.tree import Net, ZoneStack
 
@@ -161,7 +161,7 @@ async def speak(
 
 def let_out(zone: ZoneStack, parent: str, record: Record, told: tuple[str, ...] = ()) -> None:
     """Have a zone let out the ranges of some capabilities; nothing unless it is told to."""
-    info = TellingCapabilities(
+    info = CapabilityReport(
         name=zone.name,
         capabilities={"hypervisor": ("kvm",)},
         told=told,

@@ -24,7 +24,11 @@ from berth.config.zone_keys import (
 )
 from berth.domain.errors import InvalidInputError
 from berth.services.crypto.sealing import KEY_BYTES, Sealer
-from berth.services.zoning.messages.assertions import Asked, StatementReader, StatementWriter
+from berth.services.zoning.messages.assertions import (
+    AssertedRequest,
+    AssertionVerifier,
+    AssertionWriter,
+)
 from tests.unit.api.cloud import NOW_S, FakeClock, Told
 
 KEY = b64encode(b"k" * KEY_BYTES).decode()
@@ -79,9 +83,9 @@ def test_children_know_the_next_key_before_it_signs(tmp_path: Path) -> None:
     file = ZoneKeyFile(keys, clock, Told())
     add_parent(trusted, "root", public_text(keys))
     parents_file = ParentsFile(trusted, clock, Told())
-    writer = StatementWriter("root", file, clock.now_s, os.urandom)
-    reader = StatementReader("west", parents_file.trusted, clock.now_s)
-    asked = Asked("GET", "/zones/info")
+    writer = AssertionWriter("root", file, clock.now_s, os.urandom)
+    reader = AssertionVerifier("west", parents_file.trusted, clock.now_s)
+    asked = AssertedRequest("GET", "/zones/info")
     for _ in range(3):
         clock.seconds += 1
         text = writer.write("west", asked, project_id="p", user_id="u")

@@ -22,7 +22,7 @@ from berth.api.zones.schemas import (
 )
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.zones.zone import Zone
-from berth.services.zoning.children.zone_watch import ZoneState
+from berth.services.zoning.children.zone_watch import ChildZoneState
 from berth.services.zoning.children.zones import NewZone, ZoneChange
 
 _ID_DIGITS_MAX = 18
@@ -107,7 +107,7 @@ def _shown(call: Call, zone: Zone) -> Answer:
     return Answer(ZoneAnswer(zone=_view(zone, state)))
 
 
-def _line(zone: Zone, state: ZoneState | None) -> ZoneLine:
+def _line(zone: Zone, state: ChildZoneState | None) -> ZoneLine:
     return ZoneLine(
         id=zone.zone_id,
         name=zone.name,
@@ -117,7 +117,7 @@ def _line(zone: Zone, state: ZoneState | None) -> ZoneLine:
     )
 
 
-def _view(zone: Zone, state: ZoneState | None) -> ZoneView:
+def _view(zone: Zone, state: ChildZoneState | None) -> ZoneView:
     info = None if state is None else state.info
     seen_s = None if state is None else state.seen_s
     told = () if info is None else info.capabilities.items()
@@ -138,7 +138,7 @@ def _view(zone: Zone, state: ZoneState | None) -> ZoneView:
     )
 
 
-def _is_active(zone: Zone, state: ZoneState | None) -> bool:
+def _is_active(zone: Zone, state: ChildZoneState | None) -> bool:
     """Tell whether a child is asked; the watch may be a moment behind the record."""
     if state is None or state.zone.is_enabled != zone.is_enabled:
         return zone.is_enabled

@@ -20,7 +20,7 @@ from berth.services.replica.replica import Replica
 from berth.services.requests.commands import PlaceOrder, Places
 from berth.services.servers.moves import AWAITING, ended
 from berth.services.zoning.delegation.remote_leftovers import withdrawals
-from berth.services.zoning.delegation.sagas import journey_guard
+from berth.services.zoning.delegation.sagas import saga_guard
 
 _PAUSE_FIRST_S = 0.5
 _PAUSE_MAX_S = 8.0
@@ -49,6 +49,7 @@ class PendingRequests:
         clock: Clock,
         telemetry: Telemetry,
         name: str = "",
+        backoff: Turns | None = None,
         withdrawn: Callable[[Iterable[str]], None] | None = None,
     ) -> None:
         self._ledger = ledger
@@ -58,7 +59,7 @@ class PendingRequests:
         self._telemetry = telemetry
         self._withdrawn = withdrawn
         self._name = name
-        self.turns = Turns(name)
+        self._turns = Turns(name) if backoff is None else backoff
         self._at_work: set[str] = set()
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -91,7 +92,7 @@ class PendingRequests:
         pause_s, breakdowns = _PAUSE_FIRST_S, 0
         try:
             while request_id in self._replica.pending:
-                delay_s = self.turns.delay_s(request_id)
+                delay_s = self._turns.delay_s(request_id)
                 if delay_s:
                     await self._clock.sleep(delay_s)
                     if request_id not in self._replica.pending:
@@ -126,7 +127,7 @@ class PendingRequests:
         instances = await self._instances(request)
         if not instances:
             if await self._ledger.get(PendingRequest, request.request_id) is None:
-                self.turns.note_rival()
+                self._turns.note_rival()
             else:
                 await self._end(request)
         elif has_broken:
@@ -138,7 +139,7 @@ class PendingRequests:
             wanted = replace(request, instance_uuids=tuple(one.uuid for one in instances))
             try:
                 await self._placing.place(PlaceOrder(wanted, instances, accepted=True))
-                self.turns.note_own()
+                self._turns.note_own()
             except InvalidInputError as error:
                 await self._give_up(request, instances, _CANNOT_BE_READ, str(error))
 
@@ -181,7 +182,7 @@ class PendingRequests:
             back[:] = [one.instance_uuid for one in withdrawing]
             return (*failed, *map(Put, withdrawing), Remove(Kind.PENDING_REQUEST, key))
 
-        await save_guarded(self._ledger, journey_guard(key), read)
+        await save_guarded(self._ledger, saga_guard(key), read)
         if self._withdrawn is not None:
             self._withdrawn(back)
 

@@ -9,15 +9,15 @@ from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.ledger.write import Free, Put
 from berth.domain.zones.zone import RemoteInstance
 from berth.ports.zones import ForwardedResponse
-from berth.services.zoning.delegation.recount import Recounting
+from berth.services.zoning.delegation.recount import UsageRecount
 from berth.testing.builders import make_flavor
 from tests.unit.api.zones.resizing import BIG, SMALL, act, counted, resize
 from tests.unit.api.zones.tree import Net, ZoneStack
 
 
-def recounting(zone: ZoneStack) -> Recounting:
+def recounting(zone: ZoneStack) -> UsageRecount:
     """Return what is tested, of one scheduler of a zone."""
-    return Recounting(
+    return UsageRecount(
         ledger=zone.ledger,
         zone_of=zone.watch.zone_of,
         children=zone.asking,

@@ -18,13 +18,17 @@ from berth.ports.zones import STATEMENT_HEADER, ForwardedRequest, ForwardedRespo
 from berth.services.crypto.sealing import KEY_BYTES, Sealer
 from berth.services.requests.commands import PLACE
 from berth.services.requests.quota_limits import Limiting
-from berth.services.zoning.children.capabilities import TellingCapabilities
+from berth.services.zoning.children.capabilities import CapabilityReport
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
 from berth.services.zoning.children.zones import Zones
-from berth.services.zoning.delegation.remote_usage import CountingBelow
-from berth.services.zoning.messages.assertions import Asked, StatementReader, StatementWriter
-from berth.services.zoning.messages.child_client import AskingChildren
-from berth.services.zoning.messages.loop_tokens import RingMarks
+from berth.services.zoning.delegation.remote_usage import RemoteUsage
+from berth.services.zoning.messages.assertions import (
+    AssertedRequest,
+    AssertionVerifier,
+    AssertionWriter,
+)
+from berth.services.zoning.messages.child_client import ChildClient
+from berth.services.zoning.messages.loop_tokens import LoopTokens
 from tests.unit.api.cloud import Answer, FakeClock, Stack
 from tests.unit.services.wiring import Desk
 from tests.unit.services.zoning.houses import FixedKeys, House, NearZones
@@ -68,7 +72,7 @@ class Net:
 class NearChildren:
     """Carries requests to zones in this process; see the port `ForwardsToZones`."""
 
-    def __init__(self, net: Net, writer: StatementWriter, parent: str) -> None:
+    def __init__(self, net: Net, writer: AssertionWriter, parent: str) -> None:
         self._net = net
         self._writer = writer
         self._parent = parent
@@ -103,7 +107,7 @@ class NearChildren:
         return ForwardedResponse(got.status_code, dict(got.headers), got.content)
 
 
-class NearAsking(AskingChildren):
+class NearAsking(ChildClient):
     """Asks children as the real one does; houses of tests want a list of each other as well."""
 
     houses: dict[str, House]
@@ -131,7 +135,7 @@ class ZoneStack(Stack):
         def random_bytes(length: int) -> bytes:
             return next(numbers).to_bytes(length, "big")
 
-        self.writer = StatementWriter(name, self.key, self.clock.now_s, random_bytes)
+        self.writer = AssertionWriter(name, self.key, self.clock.now_s, random_bytes)
         self.children = NearChildren(net, self.writer, name)
         asking = NearAsking(self.children, self.clock)
         asking.houses = {}
@@ -153,17 +157,17 @@ class ZoneStack(Stack):
             name=name,
             zones=self.zones,
             watch=self.watch,
-            info=TellingCapabilities(
+            info=CapabilityReport(
                 name=name,
                 capabilities={"hypervisor": ("kvm",)},
                 told=("free.VCPU",),
                 replica=self.replica,
                 clock=self.clock,
             ),
-            statements=StatementReader(name, lambda: trusted, self.clock.now_s),
-            marks=RingMarks(sealer),
+            statements=AssertionVerifier(name, lambda: trusted, self.clock.now_s),
+            marks=LoopTokens(sealer),
             children=self.children,
-            counting=CountingBelow(
+            counting=RemoteUsage(
                 self.ledger, self.clock, asking_s=30.0, limits=Limiting(self.replica).within
             ),
             select_timeout_s=2.0,
@@ -208,8 +212,8 @@ class ZoneStack(Stack):
         tenant: tuple[str, str] = TENANT,
     ) -> str:
         """Return a statement of a parent for a request to this zone."""
-        asked = Asked(method, path, body)
-        writer = StatementWriter(parent, key_of(parent), self.clock.now_s, _fresh)
+        asked = AssertedRequest(method, path, body)
+        writer = AssertionWriter(parent, key_of(parent), self.clock.now_s, _fresh)
         project_id, user_id = tenant
         return writer.write(self.name, asked, project_id=project_id, user_id=user_id)
 

@@ -30,21 +30,21 @@ from berth.scheduling.rules.rule import Normalisation
 from berth.services.crypto.sealing import KEY_BYTES, Sealer
 from berth.services.decisions.decisions import Deciding
 from berth.services.placement.placement import Placing
-from berth.services.zoning.delegation.delegation import Sending
-from berth.services.zoning.delegation.plan_building import Building
-from berth.services.zoning.delegation.release import Releasing
-from berth.services.zoning.delegation.sagas import Journeys
-from berth.services.zoning.delegation.tree_placement import TreePlacing, TreeSettings
-from berth.services.zoning.delegation.withdrawal import TakingBack
-from berth.services.zoning.delegation.zone_serving import ZoneServing
-from berth.services.zoning.messages.loop_tokens import RingMarks
+from berth.services.zoning.delegation.delegation import Delegator
+from berth.services.zoning.delegation.plan_building import OfferBuilder
+from berth.services.zoning.delegation.release import ReleaseHandler
+from berth.services.zoning.delegation.sagas import SagaStore
+from berth.services.zoning.delegation.tree_placement import TreePlacement, TreeSettings
+from berth.services.zoning.delegation.withdrawal import WithdrawalWorker
+from berth.services.zoning.delegation.zone_serving import ZoneCommandHandlers
+from berth.services.zoning.messages.loop_tokens import LoopTokens
 from berth.services.zoning.offers.group_homes import GroupHomes
 from berth.services.zoning.offers.held_offers import HeldOffers
-from berth.services.zoning.offers.holders import Holders, LettingGo
+from berth.services.zoning.offers.holders import HoldRouter, OfferReleaser
 from berth.services.zoning.offers.offer_seals import OfferSeals
-from berth.services.zoning.offers.offering import Offering
-from berth.services.zoning.offers.releases_below import ReleasesBelow
-from berth.services.zoning.offers.selection import Selecting
+from berth.services.zoning.offers.offering import HostOfferMaker
+from berth.services.zoning.offers.releases_below import ChildReleases
+from berth.services.zoning.offers.selection import OfferSelector
 from berth.testing.builders import make_flavor
 from tests.unit.services.wiring import POLICY, Desk, Fleet, open_desk
 
@@ -67,7 +67,7 @@ class FixedKeys:
         self.newest_first: Sequence[bytes] = keys
 
 
-class StillJourneys(Journeys):
+class StillJourneys(SagaStore):
     """Journeys whose leases are not renewed: the clock of the tests runs while somebody sleeps."""
 
     async def keep(self, request_id: str) -> None:
@@ -128,7 +128,7 @@ class House:
         self.seals = OfferSeals(self.name, sealer)
         homes = GroupHomes(desk.ledger, desk.replica)
         self.held = HeldOffers(desk.replica, share_max=1.0)
-        self.offering = Offering(
+        self.offering = HostOfferMaker(
             replica=desk.replica,
             follower=desk.follower,
             deciding=desk.deciding,
@@ -138,18 +138,18 @@ class House:
             hold_s=HOLD_S,
             life_s=60.0,
         )
-        self.selecting = Selecting(
+        self.selecting = OfferSelector(
             zone=self.name,
             local=self.offering,
             zones=self,
             children=self.near,
             homes=homes,
             seals=self.seals,
-            marks=RingMarks(sealer),
+            marks=LoopTokens(sealer),
             clock=desk.clock,
             telemetry=desk.told,
             scheduler=self.holder,
-            releases=ReleasesBelow(
+            releases=ChildReleases(
                 zone=self.name,
                 children=self.near,
                 clock=StillClock() if self.gathers else desk.clock,
@@ -157,7 +157,7 @@ class House:
                 pause_s=0.1 if self.gathers else 0.0,
             ),
         )
-        self.sending = Sending(
+        self.sending = Delegator(
             ledger=desk.ledger,
             zone_of=self.zone_of,
             children=self.near,
@@ -167,7 +167,7 @@ class House:
             timeout_s=30.0,
             limits=self.within,
         )
-        self.building = Building(
+        self.building = OfferBuilder(
             ledger=desk.ledger,
             replica=desk.replica,
             placing=desk.placing,
@@ -177,21 +177,21 @@ class House:
             sending=self.sending,
             clock=desk.clock,
             on_gone=self.on_gone,
-            holders=Holders(bus, self.holder),
+            holders=HoldRouter(bus, self.holder),
             limits=self.within,
         )
-        letting_go = LettingGo(self.selecting, bus, desk.told)
-        self.releasing = Releasing(
+        letting_go = OfferReleaser(self.selecting, bus, desk.told)
+        self.releasing = ReleaseHandler(
             ledger=desk.ledger,
             selecting=letting_go,
             instances=desk.instances,
             sending=self.sending,
             clock=desk.clock,
         )
-        self.taking_back = TakingBack(
+        self.taking_back = WithdrawalWorker(
             ledger=desk.ledger, sending=self.sending, clock=desk.clock, telemetry=desk.told
         )
-        self.tree = TreePlacing(
+        self.tree = TreePlacement(
             ledger=desk.ledger,
             replica=desk.replica,
             local=desk.placing,
@@ -212,7 +212,7 @@ class House:
             settings=TreeSettings(levels_max=self.levels_max),
             withdrawn=self.taking_back.note,
         )
-        self.serving = ZoneServing(
+        self.serving = ZoneCommandHandlers(
             self.selecting, self.building, self.releasing, letting_go, self.holder
         )
         self.near.houses[self.name] = self

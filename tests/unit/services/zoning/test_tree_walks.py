@@ -32,7 +32,7 @@ from berth.domain.zones.zone_orders import (
 from berth.ports.zones import NotAskedError
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.servers.teardown import deletion
-from berth.services.zoning.delegation.sagas import Journeys
+from berth.services.zoning.delegation.sagas import SagaStore
 from berth.testing.builders import make_flavor, make_uuid
 from tests.unit.services.wiring import open_second, order_of
 from tests.unit.services.zoning.houses import House, NearZones, open_house
@@ -160,7 +160,7 @@ class Walk:
             holder=scheduler.encode().rjust(8, b"."),
         )
         desk = house.desk
-        house.tree._journeys = Journeys(
+        house.tree._journeys = SagaStore(
             ledger=desk.ledger,
             clock=desk.clock,
             telemetry=desk.told,

@@ -19,7 +19,7 @@ from berth.domain.compute.request import COUNT_MAX
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import InvalidInputError
 from berth.domain.zones.zone_orders import BuildOrder, ReleaseOrder, SelectOrder
-from berth.services.zoning.children.host_names_in_requests import names_hosts
+from berth.services.zoning.children.host_names_in_requests import host_naming_field
 from berth.services.zoning.messages.message_parts import GroupMessage, RequestMessage
 from berth.services.zoning.messages.zone_messages import BuildMessage, ReleaseMessage, SelectMessage
 
@@ -127,7 +127,7 @@ async def _check_request(call: Call, request: RequestMessage, group: GroupMessag
     if (request.project_id, request.user_id) != (identity.project_id, identity.user_id):
         raise HttpError(403, "The request is for another tenant than its statement.")
     _match(ID, request.request_id, "request.request_id")
-    naming = names_hosts(request)
+    naming = host_naming_field(request)
     if naming is not None:
         reason = "names a host, which no zone answers another; leave it out"
         raise InvalidInputError(f"request.{naming}", reason)

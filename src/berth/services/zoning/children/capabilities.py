@@ -10,10 +10,10 @@ from berth.domain.zones.zone import ZoneInfo
 from berth.ports.clock import Clock
 from berth.services.replica.replica import Replica
 
-KINDS = ("free", "total", "metric", "stat")
+VALUE_KINDS = ("free", "total", "metric", "stat")
 
 
-class TellingCapabilities:
+class CapabilityReport:
     """Rolls up what hosts report: the least and the greatest value over those that are in use.
 
     Args:
@@ -41,7 +41,7 @@ class TellingCapabilities:
     ) -> None:
         for one in told:
             kind, point, rest = one.partition(".")
-            if kind not in KINDS or not point or not rest:
+            if kind not in VALUE_KINDS or not point or not rest:
                 reason = f"{one!r} must be one of {', '.join(f'{kind}.NAME' for kind in KINDS)}"
                 raise InvalidInputError("zones.told_capabilities", reason)
         self._name = name

@@ -6,7 +6,7 @@ from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.rules.rule import Normalisation
 
 
-def why_incomparable(policy: Policy) -> str | None:
+def incomparable_reason(policy: Policy) -> str | None:
     """Tell why scores of a policy cannot be put beside those of other zones; None if they can."""
     driver = policy.driver
     if isinstance(driver, MultiScheduler):

@@ -17,7 +17,7 @@ _QUERY: Final = "query"
 _SCOPE: Final = "capabilities"
 
 
-class Asks(Protocol):
+class FlavorAndHints(Protocol):
     """What a request asks for, or its message."""
 
     @property
@@ -31,7 +31,7 @@ class Asks(Protocol):
         ...
 
 
-def names_hosts(request: Asks) -> str | None:
+def host_naming_field(request: FlavorAndHints) -> str | None:
     """Return the field of a request that asks for hosts by what names them; None for none."""
     for key in request.flavor.extra_specs:
         scope, _, rest = key.partition(":")

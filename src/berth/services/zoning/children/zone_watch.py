@@ -48,7 +48,7 @@ class _Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class ZoneState:
+class ChildZoneState:
     """A child as operators see it: `seen_s` is when it last answered, None for never.
 
     One that `is_active` is up and enabled: requests for new instances go to it.
@@ -135,10 +135,10 @@ class ZoneWatch:
         sight = self._sights.get(zone_id)
         return None if sight is None else sight.zone
 
-    def states(self) -> Mapping[int, ZoneState]:
+    def states(self) -> Mapping[int, ChildZoneState]:
         """Return what is known of each child, by its number."""
         return {
-            zone_id: ZoneState(
+            zone_id: ChildZoneState(
                 zone=sight.zone,
                 is_active=self._is_active(sight),
                 is_up=self._is_up(sight),
@@ -214,7 +214,7 @@ class ZoneWatch:
         return pause_s * self._rng.uniform(0.9, 1.1)
 
 
-def _state_of(state: ZoneState) -> str:
+def _state_of(state: ChildZoneState) -> str:
     if not state.zone.is_enabled:
         return _DISABLED
     return _ACTIVE if state.is_active else _OFFLINE

@@ -21,12 +21,12 @@ from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.servers.moves import NO_VALID_HOST
-from berth.services.zoning.delegation.delegation import Sending
-from berth.services.zoning.delegation.release import Deletes
-from berth.services.zoning.delegation.sagas import Journey
+from berth.services.zoning.delegation.delegation import Delegator
+from berth.services.zoning.delegation.release import InstanceDeleter
+from berth.services.zoning.delegation.sagas import Saga
 
 
-class JourneyEnds:
+class SagaCompletion:
     """Ends journeys.
 
     Args:
@@ -41,8 +41,8 @@ class JourneyEnds:
         self,
         *,
         ledger: Ledger,
-        sending: Sending,
-        instances: Deletes,
+        sending: Delegator,
+        instances: InstanceDeleter,
         clock: Clock,
         withdrawn: Callable[[Iterable[str]], None] | None = None,
     ) -> None:
@@ -52,7 +52,7 @@ class JourneyEnds:
         self._clock = clock
         self._withdrawn = withdrawn
 
-    async def finish(self, journey: Journey) -> Decision:
+    async def finish(self, journey: Saga) -> Decision:
         """Forget what stands here of instances that are in other zones, and record the decision.
 
         One that its owner has deleted meanwhile is taken back, now or later.
@@ -76,7 +76,7 @@ class JourneyEnds:
         decision = replace(self._decision(journey, Verdict.PLACED), zones=zones)
         return await self._end(journey, decision, forgotten)
 
-    async def give_up(self, journey: Journey) -> Decision:
+    async def give_up(self, journey: Saga) -> Decision:
         """Take back all that was placed, and put the instances in ERROR.
 
         What a child still does not answer for keeps its errand, and is taken back later.
@@ -108,7 +108,7 @@ class JourneyEnds:
         except NotFoundError:
             return
 
-    async def _end(self, journey: Journey, decision: Decision, writes: Iterable[Write]) -> Decision:
+    async def _end(self, journey: Saga, decision: Decision, writes: Iterable[Write]) -> Decision:
         gone = Remove(Kind.PENDING_REQUEST, journey.request.request_id)
         errands = [await self._ledger.get(RemoteInstance, uuid) for uuid in sorted(journey.lost)]
         later = (
@@ -123,7 +123,7 @@ class JourneyEnds:
             return decision
         raise ConflictError(outcome.conflict or f"request {decision.request_id} has changed")
 
-    def _decision(self, journey: Journey, verdict: Verdict) -> Decision:
+    def _decision(self, journey: Saga, verdict: Verdict) -> Decision:
         request = journey.request
         return Decision(
             request_id=request.request_id,
@@ -138,8 +138,8 @@ class JourneyEnds:
             project_id=request.project_id,
         )
 
-    async def settle(self, journey: Journey, uuids: Iterable[str], *, keeps_built: bool) -> None:
-        """Find out what came of instances that were sent; see `Sending.settle`.
+    async def settle(self, journey: Saga, uuids: Iterable[str], *, keeps_built: bool) -> None:
+        """Find out what came of instances that were sent; see `Delegator.settle`.
 
         Those that are there, or not, are noted in the journey; it goes on having lost the others.
         """
@@ -172,7 +172,7 @@ def _failed(instance: Instance, fault: Fault, decision: Decision) -> Instance:
     )
 
 
-def _failure(journey: Journey) -> str:
+def _failure(journey: Saga) -> str:
     asked = len(journey.request.instance_uuids)
     if journey.lost:
         return (

@@ -21,13 +21,13 @@ from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones, NotAskedError
 from berth.services.providers.guarded_saves import save
 from berth.services.zoning.offers.group_homes import home_guard, home_of, is_together
-from berth.services.zoning.offers.selection import abroad
+from berth.services.zoning.offers.selection import portable_request
 
 Flaws = Mapping[str, OfferRefusalReason | None]
 """Why each instance was refused, by uuid; None for those that are there."""
 
 
-class Parcel(NamedTuple):
+class Delegation(NamedTuple):
     """An instance that goes to a child, and the child's offer for it."""
 
     instance: Instance
@@ -35,11 +35,11 @@ class Parcel(NamedTuple):
     sent_ms: int
 
 
-Withdrawn = Callable[[Sequence[Parcel]], Awaitable[frozenset[str]]]
+WithdrawnCheck = Callable[[Sequence[Delegation]], Awaitable[frozenset[str]]]
 """Tells the uuids of the parcels that were released since they were sent."""
 
 
-class Settled(NamedTuple):
+class Settlement(NamedTuple):
     """Uuids of instances that are there, and of those that are not and will not be.
 
     Of the others nothing is known, as their child did not answer.
@@ -49,10 +49,10 @@ class Settled(NamedTuple):
     back: frozenset[str]
 
 
-_UNSETTLED: Final = Settled(frozenset(), frozenset())
+_UNSETTLED: Final = Settlement(frozenset(), frozenset())
 
 
-class Sending:
+class Delegator:
     """Sends instances to children, and takes them back.
 
     Args:
@@ -99,9 +99,9 @@ class Sending:
         request: Request,
         group: ServerGroup | None,
         zone_id: int,
-        parcels: Sequence[Parcel],
+        parcels: Sequence[Delegation],
         *,
-        withdrawn: Withdrawn | None = None,
+        withdrawn: WithdrawnCheck | None = None,
         earlier: Mapping[str, RemoteInstance] | None = None,
     ) -> Flaws:
         """Have a child build instances; tell of each what came of it.
@@ -140,7 +140,7 @@ class Sending:
             # parent learns no more than that it is gone.
             return dict.fromkeys((one.instance.uuid for one in parcels), OfferRefusalReason.GONE)
         marked = frozenset[str]() if withdrawn is None else await withdrawn(parcels)
-        left: list[Parcel] = []
+        left: list[Delegation] = []
         for one in parcels:
             if one.instance.uuid not in marked:
                 left.append(one)
@@ -157,17 +157,17 @@ class Sending:
             flaws |= told
         return flaws
 
-    async def _is_latest(self, parcel: Parcel) -> bool:
+    async def _is_latest(self, parcel: Delegation) -> bool:
         """Tell whether an instance was not sent again meanwhile, by whoever has sent it here."""
         errand = await self._ledger.get(RemoteInstance, parcel.instance.uuid)
         return errand is None or errand.sent_ms <= parcel.sent_ms
 
     async def _send(
-        self, request: Request, group: ServerGroup | None, zone: Zone, parcels: Sequence[Parcel]
+        self, request: Request, group: ServerGroup | None, zone: Zone, parcels: Sequence[Delegation]
     ) -> Flaws:
         uuids = [one.instance.uuid for one in parcels]
         order = BuildOrder(
-            request=replace(abroad(request), instance_uuids=tuple(uuids)),
+            request=replace(portable_request(request), instance_uuids=tuple(uuids)),
             audience=self._zone,
             items=tuple(BuildItem(_fresh(one.instance), one.blob, one.sent_ms) for one in parcels),
             group=None if group is None else replace(group, zone_id=None),
@@ -188,7 +188,7 @@ class Sending:
         except ConflictError:
             return  # another one was faster to remove it
 
-    async def settle(self, errands: Sequence[RemoteInstance], *, keeps_built: bool) -> Settled:
+    async def settle(self, errands: Sequence[RemoteInstance], *, keeps_built: bool) -> Settlement:
         """Find out what came of instances that were sent, so that none of them is built any more.
 
         What is not there loses its errand.
@@ -211,11 +211,11 @@ class Sending:
         )
         there = frozenset(chain.from_iterable(one.there for one in found))
         back = frozenset(chain.from_iterable(one.back for one in found))
-        return Settled(there, back)
+        return Settlement(there, back)
 
     async def _settle(
         self, zone_id: int, errands: Sequence[RemoteInstance], *, keeps_built: bool
-    ) -> Settled:
+    ) -> Settlement:
         zone, uuids = self._zone_of(zone_id), frozenset(one.instance_uuid for one in errands)
         if zone is None:
             # It was removed, and runs what it runs: it is asked when it is added again.
@@ -243,11 +243,11 @@ class Sending:
                 await save(self._ledger, write)
             except ConflictError:
                 continue  # another one was faster to remove it
-        return Settled(there, uuids - there)
+        return Settlement(there, uuids - there)
 
     async def _note(
         self,
-        parcels: Sequence[Parcel],
+        parcels: Sequence[Delegation],
         zone_id: int,
         flaws: Flaws,
         earlier: Mapping[str, RemoteInstance],
@@ -269,7 +269,7 @@ class Sending:
         if writes:
             await save(self._ledger, *writes)
 
-    def _errand(self, parcel: Parcel, zone_id: int) -> RemoteInstance:
+    def _errand(self, parcel: Delegation, zone_id: int) -> RemoteInstance:
         instance, now_s = parcel.instance, self._clock.now_s()
         return RemoteInstance(
             instance_uuid=instance.uuid,

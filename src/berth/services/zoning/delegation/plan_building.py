@@ -27,20 +27,22 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.replica.replica import Replica
 from berth.services.requests.commands import PlaceOrder, Places
-from berth.services.zoning.delegation.delegation import Parcel, Sending
+from berth.services.zoning.delegation.delegation import Delegation, Delegator
 from berth.services.zoning.delegation.release import withdrawn_ms
-from berth.services.zoning.messages.zone_commands import HeldOrder
+from berth.services.zoning.messages.zone_commands import HeldBuildOrder
 from berth.services.zoning.offers.group_homes import GroupHomes, home_of
 from berth.services.zoning.offers.held_offers import HeldOffers
 from berth.services.zoning.offers.offer_seals import OfferSeals
-from berth.services.zoning.offers.request_digests import digest_of
+from berth.services.zoning.offers.request_digests import request_digest
 
 
-class Builder(Protocol):
+class BuildRouter(Protocol):
     """Whoever has offers built by the scheduler that holds their room."""
 
     async def build(
-        self, order: HeldOrder, here: Callable[[HeldOrder], Awaitable[OfferRefusalReason | None]]
+        self,
+        order: HeldBuildOrder,
+        here: Callable[[HeldBuildOrder], Awaitable[OfferRefusalReason | None]],
     ) -> OfferRefusalReason | None:
         """See `Holders.build`."""
         ...
@@ -53,7 +55,7 @@ class _Opened(NamedTuple):
     terms: OfferTerms
 
 
-class Building:
+class OfferBuilder:
     """Builds what offers were made for.
 
     Args:
@@ -79,10 +81,10 @@ class Building:
         held: HeldOffers,
         seals: OfferSeals,
         homes: GroupHomes,
-        sending: Sending,
+        sending: Delegator,
         clock: Clock,
         on_gone: LapsedHoldAction = LapsedHoldAction.TAKE,
-        holders: Builder | None = None,
+        holders: BuildRouter | None = None,
         limits: Callable[[str], QuotaCheck | None] | None = None,
     ) -> None:
         self._ledger = ledger
@@ -109,7 +111,7 @@ class Building:
         flaws: dict[str, OfferRefusalReason | None] = {}
         here: list[_Opened] = []
         below: dict[int, list[_Opened]] = {}
-        digest, now_s = digest_of(order.request), self._clock.now_s()
+        digest, now_s = request_digest(order.request), self._clock.now_s()
         for item in order.items:
             try:
                 terms = self._seals.open(
@@ -146,14 +148,14 @@ class Building:
         where = one.terms.where
         assert isinstance(where, HostTerms)  # noqa: S101 - as `build` told them apart
         instance = one.item.instance
-        order = HeldOrder(request, instance, one.terms.key, where, one.item.sent_ms)
+        order = HeldBuildOrder(request, instance, one.terms.key, where, one.item.sent_ms)
         if self._holders is None:
             flaw = await self.build_held(order)
         else:
             flaw = await self._holders.build(order, self.build_held)
         return [(instance.uuid, flaw)]
 
-    async def build_held(self, order: HeldOrder) -> OfferRefusalReason | None:
+    async def build_held(self, order: HeldBuildOrder) -> OfferRefusalReason | None:
         """Make a claim of one offer in this process, as `build_here` does."""
         key, where = order.key, order.where
         return await self.build_here(
@@ -244,10 +246,10 @@ class Building:
         self, order: BuildOrder, zone_id: int, some: Sequence[_Opened]
     ) -> Sequence[tuple[str, OfferRefusalReason | None]]:
         flaws: dict[str, OfferRefusalReason | None] = {}
-        parcels: list[Parcel] = []
+        parcels: list[Delegation] = []
         earlier: dict[str, RemoteInstance] = {}
         for one in some:
-            parcel = Parcel(one.item.instance, _inner_blob(one), one.item.sent_ms)
+            parcel = Delegation(one.item.instance, _inner_blob(one), one.item.sent_ms)
             uuid = parcel.instance.uuid
             errand = await self._ledger.get(RemoteInstance, uuid)
             flaw = await self._flaw_of(parcel, zone_id, errand)
@@ -272,7 +274,7 @@ class Building:
         return list(flaws.items())
 
     async def _flaw_of(
-        self, parcel: Parcel, zone_id: int, errand: RemoteInstance | None
+        self, parcel: Delegation, zone_id: int, errand: RemoteInstance | None
     ) -> OfferRefusalReason | None:
         """Tell why an instance is not to be passed on, before its errand takes another's place.
 
@@ -287,11 +289,11 @@ class Building:
         is_elsewhere = errand is not None and errand.zone_id != zone_id
         return OfferRefusalReason.USED if is_elsewhere else None
 
-    async def _withdrawn(self, parcels: Sequence[Parcel]) -> frozenset[str]:
+    async def _withdrawn(self, parcels: Sequence[Delegation]) -> frozenset[str]:
         """Tell which were released here since they were sent, and are not to be passed on."""
         return frozenset([one.instance.uuid for one in parcels if await self._is_past(one)])
 
-    async def _is_past(self, parcel: Parcel) -> bool:
+    async def _is_past(self, parcel: Delegation) -> bool:
         """Tell whether an instance was released here since it was sent, or has come here itself."""
         stored = await self._ledger.get(Instance, parcel.instance.uuid)
         if stored is None:

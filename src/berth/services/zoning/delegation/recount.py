@@ -32,7 +32,7 @@ _ASKED_MAX: Final = 1000
 _ZONE_OF = attrgetter("zone_id")
 
 
-class Recounting:
+class UsageRecount:
     """Has servers in child zones count for what they are.
 
     What a child says is believed where it is no more than was asked of it. A server that its owner

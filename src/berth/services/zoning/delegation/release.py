@@ -12,14 +12,14 @@ from berth.domain.zones.zone_orders import ReleaseOrder, UnusedOffers, Withdrawa
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save
-from berth.services.zoning.delegation.delegation import Sending
+from berth.services.zoning.delegation.delegation import Delegator
 
 _TRIES = 5
 _MARK = "berth:withdrawn_ms"
 _NO_FLAVOR = Flavor("", "", vcpus=0, memory_mb=0)
 
 
-class Deletes(Protocol):
+class InstanceDeleter(Protocol):
     """Whoever deletes instances."""
 
     async def delete(self, uuid: str) -> None:
@@ -27,7 +27,7 @@ class Deletes(Protocol):
         ...
 
 
-class Releases(Protocol):
+class SurplusReleaser(Protocol):
     """Whoever has made offers."""
 
     async def release(self, surplus: Sequence[UnusedOffers], audience: str) -> None:
@@ -35,7 +35,7 @@ class Releases(Protocol):
         ...
 
 
-class Releasing:
+class ReleaseHandler:
     """Releases offers and instances for a parent.
 
     Args:
@@ -50,9 +50,9 @@ class Releasing:
         self,
         *,
         ledger: Ledger,
-        selecting: Releases,
-        instances: Deletes,
-        sending: Sending,
+        selecting: SurplusReleaser,
+        instances: InstanceDeleter,
+        sending: Delegator,
         clock: Clock,
     ) -> None:
         self._ledger = ledger

@@ -33,14 +33,14 @@ async def withdrawals(ledger: Ledger, instance_uuids: Iterable[str]) -> Sequence
     return found
 
 
-class Found(NamedTuple):
+class UnwantedInstances(NamedTuple):
     """Uuids of instances to take back: those that were just found, and those known before."""
 
     left_behind: frozenset[str]
     known: frozenset[str]
 
 
-class Leftovers:
+class UnwantedInstanceFinder:
     """Finds what is to be taken back.
 
     Args:
@@ -51,7 +51,7 @@ class Leftovers:
         self._ledger = ledger
         self._wanted: frozenset[str] = frozenset()
 
-    async def find(self) -> Found:
+    async def find(self) -> UnwantedInstances:
         """Have what nobody wants be withdrawing.
 
         Raises:
@@ -80,7 +80,7 @@ class Leftovers:
             elif stored is not None and _is_unwanted(errand, stored):
                 found |= await self._withdraw(errand)
         self._wanted = frozenset(wanted)
-        return Found(frozenset(found), frozenset(withdrawing))
+        return UnwantedInstances(frozenset(found), frozenset(withdrawing))
 
     async def _withdraw(self, errand: RemoteInstance) -> set[str]:
         try:

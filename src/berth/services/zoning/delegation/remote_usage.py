@@ -27,7 +27,7 @@ def size_guard(instance_uuid: str) -> str:
     return f"size below {instance_uuid}"
 
 
-class Begun(NamedTuple):
+class PendingResize(NamedTuple):
     """A resize, or the end of one, that a child is being asked for.
 
     `before` is the errand as it was, `to` the size that was asked for, None for an end.
@@ -37,7 +37,7 @@ class Begun(NamedTuple):
     to: _Size | None
 
 
-class CountingBelow:
+class RemoteUsage:
     """Changes what errands count for.
 
     Of one server a child is asked for one resize, or the end of one, at a time. Which of two it has
@@ -64,7 +64,7 @@ class CountingBelow:
         self._asking_s = asking_s
         self._limits = limits
 
-    async def begin(self, errand: RemoteInstance, to: Flavor | None) -> Begun | None:
+    async def begin(self, errand: RemoteInstance, to: Flavor | None) -> PendingResize | None:
         """Have a server count for what it may come to, before its child is asked.
 
         Args:
@@ -80,7 +80,7 @@ class CountingBelow:
         """
         new = None if to is None else (to.vcpus, to.memory_mb)
         within = None if self._limits is None or to is None else self._limits(errand.project_id)
-        begun: list[Begun] = []
+        begun: list[PendingResize] = []
 
         def begin(stored: RemoteInstance) -> RemoteInstance | None:
             begun.clear()
@@ -89,7 +89,7 @@ class CountingBelow:
             now_s = self._clock.now_s()
             if now_s < stored.asking_until_s <= now_s + self._asking_s:
                 raise ConflictError(f"server {stored.instance_uuid} is being resized; try again")
-            begun.append(Begun(stored, new))
+            begun.append(PendingResize(stored, new))
             most = stored.counts_as if new is None else _larger(stored.counts_as, new)
             # What stands when nobody comes back to it: any size up to that.
             resize = stored.resize if new is None else (most, most)
@@ -99,7 +99,7 @@ class CountingBelow:
         await self._change(errand, begin, within)
         return begun[0] if begun else None
 
-    async def take(self, begun: Begun) -> None:
+    async def take(self, begun: PendingResize) -> None:
         """Have a resize be under way, as the child has taken it.
 
         It takes none before the one before has ended, in one of its two sizes.
@@ -114,7 +114,7 @@ class CountingBelow:
 
         await self._change(before, take)
 
-    async def end(self, begun: Begun, *, is_reverted: bool) -> None:
+    async def end(self, begun: PendingResize, *, is_reverted: bool) -> None:
         """Have a server count for one size again, as the child has ended its resize.
 
         It stays open, with that size alone, until the child shows the server in it.
@@ -128,7 +128,7 @@ class CountingBelow:
 
         await self._change(begun.before, end)
 
-    async def undo(self, begun: Begun) -> None:
+    async def undo(self, begun: PendingResize) -> None:
         """Have a server count as before, as its child was not asked, or has refused."""
 
         def undo(stored: RemoteInstance) -> RemoteInstance | None:
@@ -138,7 +138,7 @@ class CountingBelow:
 
         await self._change(begun.before, undo)
 
-    async def leave_open(self, begun: Begun) -> None:
+    async def leave_open(self, begun: PendingResize) -> None:
         """Have a server count for all that it may come to, as its child's answer is lost."""
         await self._change(begun.before, lambda one: _done(one, one.counts_as, _any_of(one)))
 

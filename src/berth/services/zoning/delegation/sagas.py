@@ -20,7 +20,7 @@ _TRIES = 3
 
 
 @dataclass(slots=True)
-class Journey:
+class Saga:
     """How far a request is: the instances that wait for a place, and those that have one.
 
     `there` has the child of each instance that is placed, 0 for this zone; `lost` are those of
@@ -42,7 +42,7 @@ class Journey:
         return self.sent_ms
 
 
-class Journeys:
+class SagaStore:
     """Begins journeys, and keeps other schedulers from them while one does them.
 
     Args:
@@ -68,7 +68,7 @@ class Journeys:
         self._scheduler = scheduler
         self._lease_s = lease_s
 
-    async def begin(self, order: PlaceOrder, group: ServerGroup | None) -> Journey:
+    async def begin(self, order: PlaceOrder, group: ServerGroup | None) -> Saga:
         """Write a request down as pending, with its instances, and taken by this scheduler.
 
         Raises:
@@ -85,7 +85,7 @@ class Journeys:
         if isinstance(outcome, Rejected):
             raise ConflictError(outcome.conflict or "the instances have changed meanwhile")
         stored = (replace(one, revision=one.revision + 1) for one in order.instances)
-        return Journey(order.request, group, {one.uuid: one for one in stored})
+        return Saga(order.request, group, {one.uuid: one for one in stored})
 
     async def take(self, pending: PendingRequest) -> PendingRequest:
         """Take a pending request for this scheduler, unless another one has it."""
@@ -130,18 +130,16 @@ class Journeys:
             taken_until_s=until_s,
             is_given_up=pending.is_given_up or is_given_up,
         )
-        (outcome,) = await self._ledger.commit(
-            [(Guard(journey_guard(request_id), seen), Put(mine))]
-        )
+        (outcome,) = await self._ledger.commit([(Guard(saga_guard(request_id), seen), Put(mine))])
         if isinstance(outcome, Rejected):
             raise ConflictError(f"request {request_id} was taken by another scheduler")
         return mine
 
     async def resume(
         self, request: Request, group: ServerGroup | None, instances: Iterable[Instance]
-    ) -> Journey:
+    ) -> Saga:
         """Find out how far a request is: by its instances here, and its errands."""
-        journey = Journey(request, group, {one.uuid: one for one in instances})
+        journey = Saga(request, group, {one.uuid: one for one in instances})
         for uuid in request.instance_uuids:
             errand = await self._ledger.get(RemoteInstance, uuid)
             if errand is not None and errand.stage is RemoteInstanceStage.THERE:
@@ -165,6 +163,6 @@ class Journeys:
                 self._telemetry.failure("zone_lease_failed", error, request_id=request_id)
 
 
-def journey_guard(request_id: str) -> str:
+def saga_guard(request_id: str) -> str:
     """Return the guard of a request that a scheduler may have in its hands."""
     return f"journey {request_id}"

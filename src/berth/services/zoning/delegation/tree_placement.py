@@ -21,14 +21,19 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.replica.replica import Replica
 from berth.services.requests.commands import PlaceOrder, Places
-from berth.services.zoning.delegation.completion import JourneyEnds
-from berth.services.zoning.delegation.delegation import Parcel, Sending
-from berth.services.zoning.delegation.plan_building import Building
-from berth.services.zoning.delegation.release import Deletes
-from berth.services.zoning.delegation.sagas import Journey, Journeys
+from berth.services.zoning.delegation.completion import SagaCompletion
+from berth.services.zoning.delegation.delegation import Delegation, Delegator
+from berth.services.zoning.delegation.plan_building import OfferBuilder
+from berth.services.zoning.delegation.release import InstanceDeleter
+from berth.services.zoning.delegation.sagas import Saga, SagaStore
 from berth.services.zoning.offers.group_homes import GroupHomes, home_at, home_of, is_together
 from berth.services.zoning.offers.offer_seals import LAYER_BYTES, blob_bytes_of
-from berth.services.zoning.offers.selection import ActiveZones, Choice, Selecting, Selection
+from berth.services.zoning.offers.selection import (
+    ActiveZones,
+    OfferChoice,
+    OfferSelector,
+    Selection,
+)
 
 _SETTLE_PAUSE_S = 0.5
 _SETTLE_PAUSE_MAX_S = 5.0
@@ -57,7 +62,7 @@ class _Place(NamedTuple):
     where: HostTerms | ChildTerms
 
 
-class TreePlacing:
+class TreePlacement:
     """Places requests over a tree; see the protocol `Places`.
 
     Args:
@@ -82,12 +87,12 @@ class TreePlacing:
         ledger: Ledger,
         replica: Replica,
         local: Places,
-        selecting: Selecting,
-        building: Building,
-        sending: Sending,
-        instances: Deletes,
+        selecting: OfferSelector,
+        building: OfferBuilder,
+        sending: Delegator,
+        instances: InstanceDeleter,
         zones: ActiveZones,
-        journeys: Journeys,
+        journeys: SagaStore,
         clock: Clock,
         zone: str,
         settings: TreeSettings,
@@ -95,7 +100,7 @@ class TreePlacing:
     ) -> None:
         self._ledger = ledger
         self._journeys = journeys
-        self._ends = JourneyEnds(
+        self._ends = SagaCompletion(
             ledger=ledger,
             sending=sending,
             instances=instances,
@@ -223,7 +228,7 @@ class TreePlacing:
 
     # ---- on the way -----------------------------------------------------------------------
 
-    async def _travel(self, journey: Journey, selection: Selection | None) -> Decision:
+    async def _travel(self, journey: Saga, selection: Selection | None) -> Decision:
         """Find a place for each waiting instance; all or none."""
         lease = asyncio.create_task(self._journeys.keep(journey.request.request_id))
         try:
@@ -236,7 +241,7 @@ class TreePlacing:
         finally:
             lease.cancel()
 
-    async def _find_places(self, journey: Journey, selection: Selection | None) -> None:
+    async def _find_places(self, journey: Saga, selection: Selection | None) -> None:
         without: set[int] = set()
         for attempt in range(self._settings.attempts_max):
             if not journey.waiting or journey.lost:
@@ -262,7 +267,7 @@ class TreePlacing:
                 await self._release(chosen)
                 without |= await self._left(journey)
 
-    async def _left(self, journey: Journey) -> set[int]:
+    async def _left(self, journey: Saga) -> set[int]:
         """Return the zone that took no member of a group, which goes to another one now."""
         home = home_of(journey.group)
         if journey.group is None or home is None or journey.lost:
@@ -273,7 +278,7 @@ class TreePlacing:
         journey.group = free
         return {home}
 
-    async def _use(self, journey: Journey, selection: Selection) -> None:
+    async def _use(self, journey: Saga, selection: Selection) -> None:
         """Build by the entries of a plan, and by its spares where one fails."""
         entries, now_s = selection.choices, self._clock.now_s
         if not is_together(journey.group):
@@ -281,14 +286,14 @@ class TreePlacing:
         places = deque(_places(selection, entries))
         here: dict[str, _Place] = {}
         while journey.waiting and not journey.lost:
-            below: dict[int, list[Parcel]] = {}
+            below: dict[int, list[Delegation]] = {}
             for uuid in [uuid for uuid in journey.waiting if uuid not in here]:
                 if not places:
                     return
                 place = places.popleft()
                 if isinstance(place.where, ChildTerms):
                     sent_ms = journey.next_ms(now_s())
-                    parcel = Parcel(journey.waiting[uuid], place.where.blob, sent_ms)
+                    parcel = Delegation(journey.waiting[uuid], place.where.blob, sent_ms)
                     below.setdefault(place.where.zone_id, []).append(parcel)
                 else:
                     here[uuid] = place
@@ -300,7 +305,7 @@ class TreePlacing:
                 mine, here = here, {}
                 await _all(self._build_here(journey, uuid, one) for uuid, one in mine.items())
 
-    async def _build_here(self, journey: Journey, uuid: str, place: _Place) -> None:
+    async def _build_here(self, journey: Saga, uuid: str, place: _Place) -> None:
         instance, where = journey.waiting[uuid], place.where
         assert isinstance(where, HostTerms)  # noqa: S101 - as `_build` told them apart
         sent_ms = journey.next_ms(self._clock.now_s())
@@ -312,7 +317,7 @@ class TreePlacing:
         if flaw in {None, OfferRefusalReason.WITHDRAWN}:
             del journey.waiting[uuid]
 
-    async def _send(self, journey: Journey, zone_id: int, parcels: list[Parcel]) -> None:
+    async def _send(self, journey: Saga, zone_id: int, parcels: list[Delegation]) -> None:
         flaws = await self._sending.send(journey.request, journey.group, zone_id, parcels)
         for uuid, flaw in flaws.items():
             if flaw is None:
@@ -321,7 +326,7 @@ class TreePlacing:
             elif flaw is OfferRefusalReason.UNSETTLED:
                 journey.lost.add(uuid)
 
-    async def _settle(self, journey: Journey) -> None:
+    async def _settle(self, journey: Saga) -> None:
         """Ask children what came of what they did not answer for, as long as the settings say."""
         until_s = self._clock.now_s() + self._settings.settle_s
         pause_s = _SETTLE_PAUSE_S
@@ -375,7 +380,7 @@ async def _all(calls: Iterable[Awaitable[None]]) -> None:
             raise result
 
 
-def _places(selection: Selection, entries: Iterable[Choice]) -> Iterable[_Place]:
+def _places(selection: Selection, entries: Iterable[OfferChoice]) -> Iterable[_Place]:
     for place, choice in enumerate(entries):
         yield _Place(OfferKey(selection.select_id, place), choice.where)
 

@@ -2,7 +2,7 @@
 
 A request ends although a child has not said what came of some of its instances. Their errands are
 kept as withdrawing, and the child is asked until it answers: then it has none of them. What was
-left in another way is looked for now and then; see `Leftovers`.
+left in another way is looked for now and then; see `UnwantedInstanceFinder`.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.measures import ZONE_INSTANCES_UNWANTED
 from berth.ports.telemetry import Reading, Telemetry
-from berth.services.zoning.delegation.delegation import Sending
-from berth.services.zoning.delegation.remote_leftovers import Leftovers
+from berth.services.zoning.delegation.delegation import Delegator
+from berth.services.zoning.delegation.remote_leftovers import UnwantedInstanceFinder
 
 _PAUSE_S = 5.0
 _PAUSE_MAX_S = 60.0
@@ -27,7 +27,7 @@ _LOOK_S = 300.0
 _PROJECT_OF = attrgetter("project_id")
 
 
-class TakingBack:
+class WithdrawalWorker:
     """Takes back what was sent in vain.
 
     Several schedulers may ask for the same: a child that has answered answers the same again.
@@ -40,13 +40,13 @@ class TakingBack:
     """
 
     def __init__(
-        self, *, ledger: Ledger, sending: Sending, clock: Clock, telemetry: Telemetry
+        self, *, ledger: Ledger, sending: Delegator, clock: Clock, telemetry: Telemetry
     ) -> None:
         self._ledger = ledger
         self._sending = sending
         self._clock = clock
         self._telemetry = telemetry
-        self._leftovers = Leftovers(ledger)
+        self._leftovers = UnwantedInstanceFinder(ledger)
         self._left: set[str] = set()
         self._came = asyncio.Event()
 

@@ -2,27 +2,27 @@
 
 from berth.domain.zones.zone_orders import BuildOrder, Offers, ReleaseOrder, SelectOrder
 from berth.ports.bus import Bus
-from berth.services.zoning.delegation.plan_building import Building
-from berth.services.zoning.delegation.release import Releasing
+from berth.services.zoning.delegation.plan_building import OfferBuilder
+from berth.services.zoning.delegation.release import ReleaseHandler
 from berth.services.zoning.messages.zone_commands import (
     BUILD,
     BUILD_HELD,
-    LET_GO,
     RELEASE,
+    RELEASE_OFFERS,
     SELECT,
-    Built,
-    Heard,
-    HeldBuilt,
-    HeldOrder,
-    LetGo,
-    Released,
+    Acknowledged,
+    BuildReply,
+    HeldBuildOrder,
+    HeldBuildReply,
+    OfferRelease,
+    ReleaseReply,
     scheduler_name,
 )
-from berth.services.zoning.offers.holders import LettingGo
-from berth.services.zoning.offers.selection import Selecting
+from berth.services.zoning.offers.holders import OfferReleaser
+from berth.services.zoning.offers.selection import OfferSelector
 
 
-class ZoneServing:
+class ZoneCommandHandlers:
     """Answers the commands of a zone.
 
     Args:
@@ -35,10 +35,10 @@ class ZoneServing:
 
     def __init__(
         self,
-        selecting: Selecting,
-        building: Building,
-        releasing: Releasing,
-        letting_go: LettingGo,
+        selecting: OfferSelector,
+        building: OfferBuilder,
+        releasing: ReleaseHandler,
+        letting_go: OfferReleaser,
         scheduler: bytes,
     ) -> None:
         self._selecting = selecting
@@ -53,7 +53,7 @@ class ZoneServing:
         bus.serve(BUILD, self._build)
         bus.serve(BUILD_HELD, self._build_held, server=scheduler_name(self._scheduler))
         bus.serve(RELEASE, self._release)
-        bus.serve(LET_GO, self._let_go)
+        bus.serve(RELEASE_OFFERS, self._let_go)
 
     async def select(self, order: SelectOrder) -> Offers:
         """Let go what the parent does not use of before, and make offers.
@@ -65,16 +65,16 @@ class ZoneServing:
         await self._letting_go.release(order.surplus, order.audience)
         return await self._selecting.offers(order)
 
-    async def _build(self, order: BuildOrder) -> Built:
-        return Built(await self._building.build(order))
+    async def _build(self, order: BuildOrder) -> BuildReply:
+        return BuildReply(await self._building.build(order))
 
-    async def _build_held(self, order: HeldOrder) -> HeldBuilt:
-        return HeldBuilt(await self._building.build_held(order))
+    async def _build_held(self, order: HeldBuildOrder) -> HeldBuildReply:
+        return HeldBuildReply(await self._building.build_held(order))
 
-    async def _release(self, order: ReleaseOrder) -> Released:
-        return Released(await self._releasing.release(order))
+    async def _release(self, order: ReleaseOrder) -> ReleaseReply:
+        return ReleaseReply(await self._releasing.release(order))
 
-    async def _let_go(self, order: LetGo) -> Heard:
+    async def _let_go(self, order: OfferRelease) -> Acknowledged:
         for surplus in order.surplus:
             await self._selecting.release(surplus, order.audience)
-        return Heard()
+        return Acknowledged()

@@ -22,7 +22,7 @@ _CONTEXT: Final = b"berth zone statement 1\0"
 _FORM: Final = "it is missing, or has another form"
 
 
-class StatementError(BerthError):
+class ZoneAssertionError(BerthError):
     """A request between zones bears no statement that this zone believes.
 
     Args:
@@ -35,7 +35,7 @@ class StatementError(BerthError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AssertedRequest:
     """One HTTP request as a statement names it."""
 
     method: str
@@ -43,7 +43,7 @@ class Asked:
     body: bytes = b""
 
 
-class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ZoneAssertion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who asks (the parent's name), whom (the zone's), for which tenant, and what.
 
     `asks` is a digest of method, path and body; `ends_at_s` Unix seconds; `nonce` is used once.
@@ -59,10 +59,10 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _encoder: Final = msgspec.json.Encoder()
-_decoder: Final = msgspec.json.Decoder(Statement)
+_decoder: Final = msgspec.json.Decoder(ZoneAssertion)
 
 
-class Signs(Protocol):
+class Signer(Protocol):
     """Signs with the private key of a zone, such as an Ed25519PrivateKey."""
 
     def sign(self, data: bytes, /) -> bytes:
@@ -70,7 +70,7 @@ class Signs(Protocol):
         ...
 
 
-class StatementWriter:
+class AssertionWriter:
     """Writes the statements of one zone to its children.
 
     Args:
@@ -83,7 +83,7 @@ class StatementWriter:
     def __init__(
         self,
         name: str,
-        key: Signs,
+        key: Signer,
         now_s: Callable[[], float],
         random_bytes: Callable[[int], bytes],
     ) -> None:
@@ -93,10 +93,10 @@ class StatementWriter:
         self._random_bytes = random_bytes
 
     def write(
-        self, zone: str, asked: Asked | ForwardedRequest, *, project_id: str, user_id: str
+        self, zone: str, asked: AssertedRequest | ForwardedRequest, *, project_id: str, user_id: str
     ) -> str:
         """Return the text of a statement for one request to a zone."""
-        statement = Statement(
+        statement = ZoneAssertion(
             parent=self._name,
             zone=zone,
             project_id=project_id,
@@ -109,7 +109,7 @@ class StatementWriter:
         return f"{url_text_of(content)}.{url_text_of(self._key.sign(_CONTEXT + content))}"
 
 
-class StatementReader:
+class AssertionVerifier:
     """Believes the statements of some parents.
 
     Args:
@@ -130,11 +130,11 @@ class StatementReader:
         self._nonces: dict[str, float] = {}
         """Numbers that were used, with the end of their statement; oldest first."""
 
-    def read(self, text: str, asked: Asked) -> Statement:
+    def read(self, text: str, asked: AssertedRequest) -> ZoneAssertion:
         """Return what a text states of the request that it came with.
 
         Raises:
-            StatementError: it is no statement of a trusted parent for this request and zone, or it
+            ZoneAssertionError: it is no statement of a trusted parent for this request and zone, or it
                 has ended or was used before.
             UnavailableError: too many statements are in use at once.
         """
@@ -142,39 +142,39 @@ class StatementReader:
         self.use(statement, asked)
         return statement
 
-    def signed(self, text: str) -> Statement:
+    def signed(self, text: str) -> ZoneAssertion:
         """Return what a text states, before its request is there as a whole; then `use` it.
 
         So nobody but a parent makes this zone read a large body.
 
         Raises:
-            StatementError: it is no statement of a trusted parent for this zone, or it has ended.
+            ZoneAssertionError: it is no statement of a trusted parent for this zone, or it has ended.
         """
         content, signature = _parts_of(text)
         statement = _statement_of(content)
         keys = self._parents().get(statement.parent, ())
         if not any(_is_signed(key, content, signature) for key in keys):
-            raise StatementError("its signature is not that of a parent that is trusted here")
+            raise ZoneAssertionError("its signature is not that of a parent that is trusted here")
         if statement.zone != self._zone:
-            raise StatementError("it is meant for another zone")
+            raise ZoneAssertionError("it is meant for another zone")
         _check_time(statement, self._now_s())
         return statement
 
-    def use(self, statement: Statement, asked: Asked) -> None:
+    def use(self, statement: ZoneAssertion, asked: AssertedRequest) -> None:
         """Take a statement that was read before for its request, this once.
 
         Raises:
-            StatementError: it was made for another request, has ended since, or was used before.
+            ZoneAssertionError: it was made for another request, has ended since, or was used before.
             UnavailableError: too many statements are in use at once.
         """
         if statement.asks != _digest_of(asked):
-            raise StatementError("it was made for another request")
+            raise ZoneAssertionError("it was made for another request")
         now_s = self._now_s()
         # Once more, as it may have ended while its body came, and its number be forgotten.
         _check_time(statement, now_s)
         self._use(statement, now_s)
 
-    def _use(self, statement: Statement, now_s: float) -> None:
+    def _use(self, statement: ZoneAssertion, now_s: float) -> None:
         while self._nonces:
             oldest = next(iter(self._nonces))
             if self._nonces[oldest] > now_s:
@@ -182,18 +182,18 @@ class StatementReader:
             del self._nonces[oldest]
         name = f"{statement.parent}/{statement.nonce}"
         if name in self._nonces:
-            raise StatementError("it was used before")
+            raise ZoneAssertionError("it was used before")
         if len(self._nonces) >= _NONCES_MAX:
             raise UnavailableError("too many requests of parents at once; try again in a minute")
         self._nonces[name] = statement.ends_at_s
 
 
-def _check_time(statement: Statement, now_s: float) -> None:
+def _check_time(statement: ZoneAssertion, now_s: float) -> None:
     if not now_s < statement.ends_at_s <= now_s + LIFE_S:
-        raise StatementError("it has ended, or the clocks of the two zones differ")
+        raise ZoneAssertionError("it has ended, or the clocks of the two zones differ")
 
 
-def _digest_of(asked: Asked | ForwardedRequest) -> str:
+def _digest_of(asked: AssertedRequest | ForwardedRequest) -> str:
     digest = hashlib.sha256(_CONTEXT)
     for part in (asked.method.encode(), asked.path.encode(), asked.body):
         digest.update(len(part).to_bytes(8, "big"))
@@ -204,16 +204,16 @@ def _digest_of(asked: Asked | ForwardedRequest) -> str:
 def _parts_of(text: str) -> tuple[bytes, bytes]:
     content, point, signature = text.partition(".")
     if not point or len(text) > _TEXT_MAX:
-        raise StatementError(_FORM)
+        raise ZoneAssertionError(_FORM)
     return _bytes_of(content), _bytes_of(signature)
 
 
-def _statement_of(content: bytes) -> Statement:
+def _statement_of(content: bytes) -> ZoneAssertion:
     """Read a statement, before anybody knows whether it is true."""
     try:
         return _decoder.decode(content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise StatementError(_FORM) from error
+        raise ZoneAssertionError(_FORM) from error
 
 
 def _is_signed(key: Ed25519PublicKey, content: bytes, signature: bytes) -> bool:
@@ -228,4 +228,4 @@ def _bytes_of(text: str) -> bytes:
     try:
         return raw_of(text)
     except ValueError as error:
-        raise StatementError(_FORM) from error
+        raise ZoneAssertionError(_FORM) from error

@@ -77,7 +77,7 @@ class _InfoMessage:
     zone: ZoneInfo
 
 
-class AskingChildren:
+class ChildClient:
     """Asks child zones over what carries requests; see the port `ChildZones`.
 
     Args:

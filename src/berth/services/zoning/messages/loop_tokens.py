@@ -9,11 +9,11 @@ from typing import Final
 
 from berth.services.crypto.sealing import OVERHEAD_BYTES, Sealer
 
-MARK_BYTES: Final = OVERHEAD_BYTES
+LOOP_TOKEN_BYTES: Final = OVERHEAD_BYTES
 _PURPOSE: Final = "zone mark"
 
 
-class RingMarks:
+class LoopTokens:
     """Makes and knows the marks of one zone.
 
     Args:

@@ -10,7 +10,7 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.zones.offer import SELECT_ID_BYTES
 from berth.domain.zones.zone_orders import UnusedOffers
 from berth.services.crypto.base64url import raw_of, url_text_of
-from berth.services.zoning.messages.loop_tokens import MARK_BYTES
+from berth.services.zoning.messages.loop_tokens import LOOP_TOKEN_BYTES
 
 NAMES_MAX = 20_000
 """Most instances or selects that one message may name."""
@@ -135,7 +135,7 @@ def bytes_of(name: str, text: str) -> bytes:
         raise InvalidInputError(name, "must be base64 in the characters of URLs") from error
 
 
-def read_marks(name: str, texts: Sequence[str]) -> tuple[bytes, ...]:
+def read_loop_tokens(name: str, texts: Sequence[str]) -> tuple[bytes, ...]:
     """Read the marks of zones; see `RingMarks`.
 
     Raises:
@@ -143,7 +143,7 @@ def read_marks(name: str, texts: Sequence[str]) -> tuple[bytes, ...]:
     """
     check_range(name, len(texts), 0, _MARKS_MAX)
     marks = tuple(bytes_of(name, one) for one in texts)
-    if any(len(one) != MARK_BYTES for one in marks):
+    if any(len(one) != LOOP_TOKEN_BYTES for one in marks):
         raise InvalidInputError(name, f"must be marks of zones, of {MARK_BYTES} bytes each")
     return marks
 

@@ -20,21 +20,21 @@ _TOPIC: Final = "scheduler"
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuildReply:
     """What came of each item of a build, in their order."""
 
     outcomes: tuple[BuildOutcome, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class ReleaseReply:
     """Uuids of the instances that are there and stay."""
 
     kept: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOrder:
+class HeldBuildOrder:
     """One instance that is to be built by an offer of this zone's own hosts."""
 
     request: Request
@@ -45,14 +45,14 @@ class HeldOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldBuilt:
+class HeldBuildReply:
     """Why an offer was refused; None when its instance is being built."""
 
     flaw: OfferRefusalReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
+class OfferRelease:
     """Offers that a parent will not use, of whichever scheduler has made them."""
 
     surplus: tuple[UnusedOffers, ...]
@@ -60,7 +60,7 @@ class LetGo:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Acknowledged:
     """The answer to what has none."""
 
 
@@ -70,16 +70,22 @@ SELECT: Command[SelectOrder, Offers] = Command(
 """Make offers, sealed for a parent. One scheduler makes them all: what it holds is in its memory,
 so of two no one would know what the other has promised."""
 
-BUILD: Command[BuildOrder, Built] = Command(_TOPIC, "zone_build", BuildOrder, Built)
+BUILD: Command[BuildOrder, BuildReply] = Command(_TOPIC, "zone_build", BuildOrder, BuildReply)
 """Build by offers, here and below."""
 
-BUILD_HELD: Command[HeldOrder, HeldBuilt] = Command(_TOPIC, "zone_held", HeldOrder, HeldBuilt)
+BUILD_HELD: Command[HeldBuildOrder, HeldBuildReply] = Command(
+    _TOPIC, "zone_held", HeldBuildOrder, HeldBuildReply
+)
 """Build by one offer; the server is the scheduler that holds its room, by `scheduler_name`."""
 
-RELEASE: Command[ReleaseOrder, Released] = Command(_TOPIC, "zone_release", ReleaseOrder, Released)
+RELEASE: Command[ReleaseOrder, ReleaseReply] = Command(
+    _TOPIC, "zone_release", ReleaseOrder, ReleaseReply
+)
 """Let go offers and instances; once it answers, none but the kept ones is there or will be."""
 
-LET_GO: Command[LetGo, Heard] = Command(_TOPIC, "zone_let_go", LetGo, Heard)
+RELEASE_OFFERS: Command[OfferRelease, Acknowledged] = Command(
+    _TOPIC, "zone_let_go", OfferRelease, Acknowledged
+)
 """Let go offers; a fanout, as nobody else knows which scheduler has made them."""
 
 

@@ -28,7 +28,7 @@ from berth.services.zoning.messages.message_parts import (
     SurplusMessage,
     bytes_of,
     check_range,
-    read_marks,
+    read_loop_tokens,
 )
 
 DEADLINE_MS_MAX = 60_000
@@ -91,7 +91,7 @@ class SelectMessage:
             group=None if self.group is None else self.group.group,
             hold=self.hold,
             surplus=tuple(one.surplus for one in self.surplus),
-            marks=read_marks("marks", self.marks),
+            marks=read_loop_tokens("marks", self.marks),
         )
 
 

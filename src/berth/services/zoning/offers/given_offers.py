@@ -10,7 +10,7 @@ from berth.ports.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SelectRecord:
     """What was given for a select, until it ends: of which sources, in which order.
 
     `sources` has 0 for this zone's own hosts; `zones` and `select_ids` are of 1 and those after.
@@ -23,7 +23,7 @@ class Given:
     select_ids: Sequence[bytes]
 
 
-class GivenOffers:
+class SelectRecords:
     """Remembers what was given, for as long as it may be let go.
 
     Args:
@@ -32,10 +32,10 @@ class GivenOffers:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._given: dict[bytes, Given] = {}
+        self._given: dict[bytes, SelectRecord] = {}
         """By select, oldest first."""
 
-    def note(self, select_id: bytes, given: Given) -> None:
+    def note(self, select_id: bytes, given: SelectRecord) -> None:
         """Remember what was given for a select."""
         now_s = self._clock.now_s()
         while self._given:

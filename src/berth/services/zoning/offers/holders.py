@@ -14,18 +14,18 @@ from berth.ports.bus import Bus
 from berth.ports.telemetry import Telemetry
 from berth.services.zoning.messages.zone_commands import (
     BUILD_HELD,
-    LET_GO,
-    HeldOrder,
-    LetGo,
+    RELEASE_OFFERS,
+    HeldBuildOrder,
+    OfferRelease,
     scheduler_name,
 )
 
-BuildsHere = Callable[[HeldOrder], Awaitable[OfferRefusalReason | None]]
+LocalBuild = Callable[[HeldBuildOrder], Awaitable[OfferRefusalReason | None]]
 
 _TIMEOUT_S: Final = 5.0
 
 
-class KnowsSelects(Protocol):
+class SelectReleaser(Protocol):
     """Whoever has made offers, and remembers for which selects."""
 
     async def release(self, surplus: UnusedOffers, audience: str) -> bool:
@@ -33,7 +33,7 @@ class KnowsSelects(Protocol):
         ...
 
 
-class Holders:
+class HoldRouter:
     """Has offers built by the scheduler that holds their room.
 
     Args:
@@ -47,7 +47,7 @@ class Holders:
         self._scheduler = scheduler
         self._timeout_s = timeout_s
 
-    async def build(self, order: HeldOrder, here: BuildsHere) -> OfferRefusalReason | None:
+    async def build(self, order: HeldBuildOrder, here: LocalBuild) -> OfferRefusalReason | None:
         """Have an instance built where its room is held, or here when nobody is there any more.
 
         Args:
@@ -72,7 +72,7 @@ class Holders:
         return built.flaw
 
 
-class LettingGo:
+class OfferReleaser:
     """Lets go offers, of this scheduler or of whichever has made them.
 
     Args:
@@ -81,7 +81,7 @@ class LettingGo:
         telemetry: is told when it does not.
     """
 
-    def __init__(self, selecting: KnowsSelects, bus: Bus, telemetry: Telemetry) -> None:
+    def __init__(self, selecting: SelectReleaser, bus: Bus, telemetry: Telemetry) -> None:
         self._selecting = selecting
         self._bus = bus
         self._telemetry = telemetry
@@ -92,6 +92,6 @@ class LettingGo:
         if not others:
             return
         try:
-            await self._bus.fanout(LET_GO, LetGo(tuple(others), audience))
+            await self._bus.fanout(RELEASE_OFFERS, OfferRelease(tuple(others), audience))
         except UnavailableError as error:
             self._telemetry.failure("zone_let_go_failed", error)

@@ -36,7 +36,7 @@ class HostOffers:
     """Why there are no more; it names hosts, so it does not leave the zone."""
 
 
-class Offering:
+class HostOfferMaker:
     """Makes offers of the table of one scheduler.
 
     Args:

@@ -21,7 +21,7 @@ _OWED_MAX: Final = 1_000
 """Selects that a child is still told of after it could not be told."""
 
 
-class ReleasesBelow:
+class ChildReleases:
     """Tells children of offers that are not used.
 
     A child that cannot be told is told with whatever it is told next, if that comes before the

@@ -16,7 +16,7 @@ _asked_of: Final = attrgetter(
 )
 
 
-def digest_of(request: Request) -> bytes:
+def request_digest(request: Request) -> bytes:
     """Return the first bytes of a SHA-256 of all that was asked.
 
     A zone computes it when it makes offers and when they are to be built, so it is taken of a text

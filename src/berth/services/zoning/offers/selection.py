@@ -15,14 +15,14 @@ from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones
 from berth.scheduling.plan.offer_merge import Taken, adjusted, merge, merge_from_one
-from berth.services.zoning.children.host_names_in_requests import names_hosts
-from berth.services.zoning.messages.loop_tokens import RingMarks
-from berth.services.zoning.offers.given_offers import Given, GivenOffers
+from berth.services.zoning.children.host_names_in_requests import host_naming_field
+from berth.services.zoning.messages.loop_tokens import LoopTokens
+from berth.services.zoning.offers.given_offers import SelectRecord, SelectRecords
 from berth.services.zoning.offers.group_homes import GroupHomes, home_of, is_together
 from berth.services.zoning.offers.offer_seals import OfferSeals, child_blob_bytes
 from berth.services.zoning.offers.offering import HostOffers
-from berth.services.zoning.offers.releases_below import ReleasesBelow
-from berth.services.zoning.offers.request_digests import digest_of
+from berth.services.zoning.offers.releases_below import ChildReleases
+from berth.services.zoning.offers.request_digests import request_digest
 
 _OWN_S = 0.005
 """What a zone keeps for itself of the time that it has: to merge, to seal and to answer."""
@@ -55,7 +55,7 @@ class ActiveZones(Protocol):
         ...
 
 
-class Choice(NamedTuple):
+class OfferChoice(NamedTuple):
     """One entry of a merged list: how good it is, and where it leads."""
 
     weight: float
@@ -72,8 +72,8 @@ class Selection:
     """
 
     select_id: bytes
-    choices: tuple[Choice, ...]
-    spares: tuple[Choice, ...]
+    choices: tuple[OfferChoice, ...]
+    spares: tuple[OfferChoice, ...]
     ends_at_s: float
     decision: Decision
     late: int = 0
@@ -87,7 +87,7 @@ class _Source(NamedTuple):
     weights: Sequence[float]
 
 
-class Selecting:
+class OfferSelector:
     """Merges what this zone's hosts and its children offer.
 
     Args:
@@ -113,11 +113,11 @@ class Selecting:
         children: ChildZones,
         homes: GroupHomes,
         seals: OfferSeals,
-        marks: RingMarks,
+        marks: LoopTokens,
         clock: Clock,
         telemetry: Telemetry,
         scheduler: bytes,
-        releases: ReleasesBelow | None = None,
+        releases: ChildReleases | None = None,
     ) -> None:
         self._zone = zone
         self._local = local
@@ -129,10 +129,10 @@ class Selecting:
         self._clock = clock
         self._telemetry = telemetry
         self._scheduler = scheduler
-        self._below = releases or ReleasesBelow(
+        self._below = releases or ChildReleases(
             zone=zone, children=children, clock=clock, telemetry=telemetry
         )
-        self._given = GivenOffers(clock)
+        self._given = SelectRecords(clock)
         self._releases: set[asyncio.Task[bool]] = set()
         self._told_s: dict[tuple[str, str], float] = {}
         """When operators were told what, of which parent."""
@@ -156,7 +156,7 @@ class Selecting:
             task = asyncio.create_task(self.release(surplus, order.audience))
             self._releases.add(task)
             task.add_done_callback(self._releases.discard)
-        digest = digest_of(order.request)
+        digest = request_digest(order.request)
         blobs: list[bytes] = []
         for place, choice in enumerate(selection.choices):
             terms = OfferTerms(
@@ -222,7 +222,7 @@ class Selecting:
             return ()
         home = home_of(order.group)
         zones = [one for one in self._zones.active() if home is None or one.zone_id == home]
-        if not zones or names_hosts(request) is not None:
+        if not zones or host_naming_field(request) is not None:
             return ()
         if child_blob_bytes(order.blob_bytes) is None:
             self._tell("zone_too_deep", order.audience)
@@ -246,7 +246,7 @@ class Selecting:
         if blob_bytes is None or timeout_s <= 0:
             return None
         return SelectOrder(
-            request=abroad(order.request),
+            request=portable_request(order.request),
             audience=self._zone,
             deadline_s=now_s + timeout_s,
             blob_bytes=blob_bytes,
@@ -297,7 +297,7 @@ class Selecting:
         rest = _rest(weights, taken)
 
         if order.hold:
-            given = Given(
+            given = SelectRecord(
                 order.audience,
                 mine.ends_at_s,
                 [one.source for one in (*taken, *rest)],
@@ -306,12 +306,12 @@ class Selecting:
             )
             self._given.note(mine.select_id, given)
 
-        def choice(one: Taken) -> Choice:
+        def choice(one: Taken) -> OfferChoice:
             if one.source == 0:
                 return self._of_host(mine, one.place)
             source = sources[one.source - 1]
             blob = source.offers.blobs[one.place]
-            return Choice(one.weight, ChildTerms(source.zone.zone_id, blob))
+            return OfferChoice(one.weight, ChildTerms(source.zone.zone_id, blob))
 
         return Selection(
             select_id=mine.select_id,
@@ -327,9 +327,9 @@ class Selecting:
         own = tuple(self._of_host(mine, place) for place in range(len(mine.offers)))
         return Selection(mine.select_id, own, (), mine.ends_at_s, mine.decision, late)
 
-    def _of_host(self, mine: HostOffers, place: int) -> Choice:
+    def _of_host(self, mine: HostOffers, place: int) -> OfferChoice:
         host = mine.offers[place]
-        return Choice(host.weight, HostTerms(host.provider_uuid, self._scheduler, place))
+        return OfferChoice(host.weight, HostTerms(host.provider_uuid, self._scheduler, place))
 
     async def release(self, surplus: UnusedOffers, audience: str) -> bool:
         """Let go what is held for offers that are not used, here and below.
@@ -350,7 +350,7 @@ class Selecting:
         return True
 
 
-def abroad(request: Request) -> Request:
+def portable_request(request: Request) -> Request:
     """Return a request as children get it: without names that mean something here alone."""
     if not (request.ignore_hosts or request.retried or request.alternates or request.source_cell):
         return request

@@ -7,7 +7,7 @@ import pytest
 from berth.domain.errors import InvalidInputError
 from berth.lab.kernel import VirtualClock
 from berth.services.replica.replica import Replica
-from berth.services.zoning.children.capabilities import TellingCapabilities
+from berth.services.zoning.children.capabilities import CapabilityReport
 from berth.testing.fleets import NOW_S, Box, sized, snapshot_of
 
 BOXES = (
@@ -28,11 +28,11 @@ class FixedClock(VirtualClock):
         return NOW_S
 
 
-def telling(*told: str) -> TellingCapabilities:
+def telling(*told: str) -> CapabilityReport:
     """Return what tells some values of the fleet."""
     replica = Replica()
     replica.load(snapshot_of(BOXES))
-    return TellingCapabilities(
+    return CapabilityReport(
         name="west",
         capabilities={"hypervisor": ("kvm",)},
         told=told,
@@ -73,7 +73,7 @@ def test_an_empty_zone() -> None:
     one = replace(BOXES[2])
     replica = Replica()
     replica.load(snapshot_of([one]))
-    empty = TellingCapabilities(
+    empty = CapabilityReport(
         name="west", capabilities={}, told=["total.VCPU"], replica=replica, clock=FixedClock()
     )
     assert mine.info().ranges

@@ -7,7 +7,7 @@ import pytest
 from berth.config.policy_file import load_policy, parse_policy
 from berth.config.ready_policies import READY
 from berth.scheduling.rules.rule import Normalisation
-from berth.services.zoning.children.comparability import why_incomparable
+from berth.services.zoning.children.comparability import incomparable_reason
 
 _HEAD = 'name = "p"\nnormalisation = "nova"\n'
 _FILTERS = '[[filters]]\nname = "ResourcesFilter"\n'
@@ -18,7 +18,7 @@ def test_ready_policies_say_by_their_normalisation(name: str) -> None:
     """Shares compare, and what depends on the hosts at hand does not."""
     policy = load_policy(Path(name))
     is_share = policy.normalisation is Normalisation.SHARE
-    assert (why_incomparable(policy) is None) == is_share
+    assert (incomparable_reason(policy) is None) == is_share
 
 
 def test_costs_compare_when_they_are_not_divided() -> None:
@@ -26,7 +26,7 @@ def test_costs_compare_when_they_are_not_divided() -> None:
     costs = '[[costs]]\nname = "noop"\n'
     head = _HEAD.replace('"nova"', '"share"')
     policy = parse_policy(f'{head}driver = "least_cost"\n{_FILTERS}{costs}', "p.toml")
-    assert why_incomparable(policy) is None
+    assert incomparable_reason(policy) is None
 
 
 @pytest.mark.parametrize(
@@ -44,5 +44,5 @@ def test_drivers_that_do_not_weigh(driver: str, reason: str | None) -> None:
     multi = f'[driver_options]\ndefault = "chance"\nroutes = {{ create = "{driver}" }}\n'
     routed = parse_policy(f'{_HEAD}driver = "multi"\n{multi}{_FILTERS}{costs}', "p.toml")
     for policy in (alone, routed):
-        why = why_incomparable(policy)
+        why = incomparable_reason(policy)
         assert why is None if reason is None else why is not None and why.startswith(reason)

@@ -7,7 +7,7 @@ import pytest
 
 from berth.domain.compute.request import Request
 from berth.scheduling.rules.attributes import HOST_ATTRIBUTES
-from berth.services.zoning.children.host_names_in_requests import names_hosts
+from berth.services.zoning.children.host_names_in_requests import host_naming_field
 from tests.unit.services.zoning.houses import NearZones, open_house, request_of
 
 
@@ -24,19 +24,19 @@ def asking(
 @pytest.mark.parametrize("name", sorted(HOST_ATTRIBUTES))
 def test_what_names_hosts_is_found(name: str) -> None:
     """In a flavor, with and without its scope, and inside a query, however it is written."""
-    assert names_hosts(asking({name: "s> m"})) == f"flavor.extra_specs.{name}"
+    assert host_naming_field(asking({name: "s> m"})) == f"flavor.extra_specs.{name}"
     scoped = f"capabilities:{name}"
-    assert names_hosts(asking({"hw:numa_nodes": "1", scoped: "s> m"})) is not None
+    assert host_naming_field(asking({"hw:numa_nodes": "1", scoped: "s> m"})) is not None
     query = json.dumps(["and", [">", "$free_ram_mb", 1], ["not", ["<", f"${name}", "m"]]])
-    assert names_hosts(asking(hints={"query": (query,)})) == "hints.query"
+    assert host_naming_field(asking(hints={"query": (query,)})) == "hints.query"
     escaped = query.replace("$", "\\u0024")
-    assert names_hosts(asking(hints={"query": (escaped,)})) == "hints.query"
+    assert host_naming_field(asking(hints={"query": (escaped,)})) == "hints.query"
 
 
 def test_what_is_near_an_address_is_found() -> None:
     """Since networks get smaller, until they have one address."""
     near = asking(hints={"build_near_host_ip": ("10.0.0.1",), "cidr": ("/8",)})
-    assert names_hosts(near) == "hints.build_near_host_ip"
+    assert host_naming_field(near) == "hints.build_near_host_ip"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_is_near_an_address_is_found() -> None:
 )
 def test_others_are_let_through(request_: Request) -> None:
     """Whatever they ask of hosts, it is not who they are."""
-    assert names_hosts(request_) is None
+    assert host_naming_field(request_) is None
 
 
 async def test_no_child_is_asked_which_host_it_has() -> None:

@@ -8,7 +8,7 @@ from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Put
 from berth.domain.zones.zone import RemoteInstance, Zone
 from berth.domain.zones.zone_orders import RemoteServer
-from berth.services.zoning.delegation.recount import PAUSE_S, Recounting
+from berth.services.zoning.delegation.recount import PAUSE_S, UsageRecount
 from tests.unit.services.wiring import order_of, running
 from tests.unit.services.zoning.houses import House, open_tree, request_of
 
@@ -16,12 +16,12 @@ SIZE = 1, 1024
 """Of the servers that `request_of` asks for."""
 
 
-async def placed(count: int) -> tuple[House, Recounting]:
+async def placed(count: int) -> tuple[House, UsageRecount]:
     """Return a root that has sent so many servers to one child, and what is tested."""
     root = await open_tree()
     root.children[:] = [replace(root.children[1], weight_offset=100.0)]
     await root.tree.place(order_of(request_of(count)))
-    here = Recounting(
+    here = UsageRecount(
         ledger=root.desk.ledger,
         zone_of=lambda number: next(one for one in root.children if one.zone_id == number),
         children=root.near,

@@ -15,7 +15,7 @@ from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.measures import ZONE_INSTANCES_UNWANTED
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.requests.commands import PlaceOrder, Places
-from berth.services.zoning.delegation.remote_leftovers import Leftovers
+from berth.services.zoning.delegation.remote_leftovers import UnwantedInstanceFinder
 from tests.unit.services.wiring import order_of, running
 from tests.unit.services.zoning.houses import House, open_tree, request_of
 
@@ -192,7 +192,7 @@ async def test_what_is_wanted_or_under_way_is_left_alone(
     root: House, stage: RemoteInstanceStage
 ) -> None:
     """Instances of pending requests, those that live here, and those that stand here no more."""
-    leftovers = Leftovers(root.desk.ledger)
+    leftovers = UnwantedInstanceFinder(root.desk.ledger)
     await delete(root)
     assert not (await leftovers.find()).left_behind
     living = (await remote_instances(root))[0]
@@ -220,5 +220,5 @@ async def test_what_a_parent_has_released_since_it_was_sent(
         instance, uuid="x", status=Status.DELETED, task=None, extra={"berth:withdrawn_ms": 5}
     )
     await root.desk.ledger.commit([(Put(sent), Put(mark))])
-    found = await Leftovers(root.desk.ledger).find()
+    found = await UnwantedInstanceFinder(root.desk.ledger).find()
     assert found == (frozenset({"x"} if is_unwanted else ()), frozenset())

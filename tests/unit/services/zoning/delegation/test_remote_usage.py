@@ -12,7 +12,7 @@ from berth.domain.errors import ConflictError, UnavailableError
 from berth.domain.ledger.write import Put
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.lab.kernel import VirtualClock
-from berth.services.zoning.delegation.remote_usage import Begun, CountingBelow
+from berth.services.zoning.delegation.remote_usage import PendingResize, RemoteUsage
 from berth.testing.builders import make_flavor
 
 Size = tuple[int, int]
@@ -37,14 +37,14 @@ CLOCK = _Clock()
 
 
 @asynccontextmanager
-async def counted(size: Size = SMALL) -> AsyncIterator[tuple[MemoryLedger, CountingBelow]]:
+async def counted(size: Size = SMALL) -> AsyncIterator[tuple[MemoryLedger, RemoteUsage]]:
     """Open a ledger with a server that is below, and what is tested."""
     ledger = MemoryLedger()
     errand = RemoteInstance(
         UUID, 1, RemoteInstanceStage.THERE, "p", "u", "r-1", "req-1", counts_as=size
     )
     await ledger.commit([(Put(errand),)])
-    yield ledger, CountingBelow(ledger, CLOCK, asking_s=ASKING_S)
+    yield ledger, RemoteUsage(ledger, CLOCK, asking_s=ASKING_S)
     await ledger.close()
 
 
@@ -55,7 +55,7 @@ async def errand_of(ledger: MemoryLedger) -> RemoteInstance:
     return found
 
 
-async def begin(ledger: MemoryLedger, counting: CountingBelow, to: Size | None) -> Begun:
+async def begin(ledger: MemoryLedger, counting: RemoteUsage, to: Size | None) -> PendingResize:
     """Begin a resize, or the end of one."""
     flavor = None if to is None else make_flavor(vcpus=to[0], memory_mb=to[1])
     begun = await counting.begin(await errand_of(ledger), flavor)
@@ -128,7 +128,7 @@ class _Walk:
     """Requests at once, each a row of steps."""
 
     ledger: MemoryLedger
-    counting: CountingBelow
+    counting: RemoteUsage
     rng: random.Random
     child: _Child = field(default_factory=_Child)
 
@@ -223,7 +223,7 @@ async def test_one_that_is_forgotten_meanwhile_stays_forgotten() -> None:
     """Nothing is written of it."""
     async with counted() as (ledger, counting):
         begun = await begin(ledger, counting, BIG)
-        gone = Begun(replace(begun.before, instance_uuid="other"), begun.to)
+        gone = PendingResize(replace(begun.before, instance_uuid="other"), begun.to)
         await counting.take(gone)
         await counting.undo(gone)
         assert await ledger.get(RemoteInstance, "other") is None

@@ -16,7 +16,7 @@ from berth.domain.zones.offer import OfferRefusalReason
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
 from berth.domain.zones.zone_orders import BuildOrder, BuildOutcome, ReleaseOrder
 from berth.services.requests.commands import PlaceOrder
-from berth.services.zoning.delegation.sagas import Journeys
+from berth.services.zoning.delegation.sagas import SagaStore
 from tests.unit.services.wiring import order_of
 from tests.unit.services.zoning.houses import House, open_tree, request_of, withdrawal
 
@@ -283,7 +283,7 @@ async def test_what_was_given_up_is_not_taken_up_again() -> None:
     root = await open_tree()
     request = request_of(20)
     accepted = await left_behind(root, request)
-    journeys = Journeys(
+    journeys = SagaStore(
         ledger=root.desk.ledger,
         clock=root.desk.clock,
         telemetry=root.desk.told,

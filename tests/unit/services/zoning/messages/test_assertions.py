@@ -9,15 +9,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from berth.services.zoning.messages.assertions import (
     LIFE_S,
-    Asked,
-    Statement,
-    StatementError,
-    StatementReader,
-    StatementWriter,
+    AssertedRequest,
+    AssertionVerifier,
+    AssertionWriter,
+    ZoneAssertion,
+    ZoneAssertionError,
 )
 
 KEY, OTHER = (Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in (1, 2))
-ASKED = Asked("POST", "/zones/select", b'{"request": 1}')
+ASKED = AssertedRequest("POST", "/zones/select", b'{"request": 1}')
 
 
 class World:
@@ -36,26 +36,26 @@ class World:
         self.number += 1
         return self.number.to_bytes(length, "big")
 
-    def writer(self, *, name: str = "root", key: Ed25519PrivateKey = KEY) -> StatementWriter:
+    def writer(self, *, name: str = "root", key: Ed25519PrivateKey = KEY) -> AssertionWriter:
         """Return the writer of a parent."""
-        return StatementWriter(name, key, self.now_s, self.random_bytes)
+        return AssertionWriter(name, key, self.now_s, self.random_bytes)
 
-    def reader(self, *, zone: str = "north", **parents: Ed25519PrivateKey) -> StatementReader:
+    def reader(self, *, zone: str = "north", **parents: Ed25519PrivateKey) -> AssertionVerifier:
         """Return the reader of a child that trusts some parents."""
         keys: Mapping[str, Sequence[Ed25519PublicKey]] = {
             name: (key.public_key(),) for name, key in (parents or {"root": KEY}).items()
         }
-        return StatementReader(zone, lambda: keys, self.now_s)
+        return AssertionVerifier(zone, lambda: keys, self.now_s)
 
 
-def written(world: World, asked: Asked = ASKED, **to: str) -> str:
+def written(world: World, asked: AssertedRequest = ASKED, **to: str) -> str:
     """Return a statement of the root to the zone north."""
     return world.writer().write(to.get("zone", "north"), asked, project_id="p", user_id="u")
 
 
-def refused(reader: StatementReader, text: str, asked: Asked = ASKED) -> str:
+def refused(reader: AssertionVerifier, text: str, asked: AssertedRequest = ASKED) -> str:
     """Return why a statement is refused."""
-    with pytest.raises(StatementError) as error:
+    with pytest.raises(ZoneAssertionError) as error:
         reader.read(text, asked)
     return error.value.reason
 
@@ -64,7 +64,7 @@ def test_a_tenant_travels() -> None:
     """From the parent that signed to the child that trusts it."""
     world = World()
     found = world.reader().read(written(world), ASKED)
-    assert isinstance(found, Statement)
+    assert isinstance(found, ZoneAssertion)
     assert (found.parent, found.project_id, found.user_id) == ("root", "p", "u")
 
 
@@ -86,13 +86,13 @@ def test_a_parent_speaks_in_its_own_name_alone() -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        Asked("GET", ASKED.path, ASKED.body),
-        Asked("POST", "/zones/release", ASKED.body),
-        Asked("POST", ASKED.path, b'{"request": 2}'),
-        Asked("POST", ASKED.path + ASKED.body.decode(), b""),
+        AssertedRequest("GET", ASKED.path, ASKED.body),
+        AssertedRequest("POST", "/zones/release", ASKED.body),
+        AssertedRequest("POST", ASKED.path, b'{"request": 2}'),
+        AssertedRequest("POST", ASKED.path + ASKED.body.decode(), b""),
     ],
 )
-def test_it_holds_for_one_request(asked: Asked) -> None:
+def test_it_holds_for_one_request(asked: AssertedRequest) -> None:
     """Another method, path or body needs another statement."""
     world = World()
     assert "another request" in refused(world.reader(), written(world), asked)
@@ -148,7 +148,7 @@ def test_one_that_ends_while_its_body_comes_is_refused() -> None:
     reader = world.reader()
     statement = reader.signed(written(world))
     world.now += LIFE_S
-    with pytest.raises(StatementError, match="has ended"):
+    with pytest.raises(ZoneAssertionError, match="has ended"):
         reader.use(statement, ASKED)
 
 
@@ -158,8 +158,8 @@ def test_one_is_used_when_its_request_is_there() -> None:
     reader = world.reader()
     text = written(world)
     first, second = reader.signed(text), reader.signed(text)
-    with pytest.raises(StatementError, match="another request"):
-        reader.use(first, Asked("GET", "/zones"))
+    with pytest.raises(ZoneAssertionError, match="another request"):
+        reader.use(first, AssertedRequest("GET", "/zones"))
     reader.use(first, ASKED)
-    with pytest.raises(StatementError, match="used before"):
+    with pytest.raises(ZoneAssertionError, match="used before"):
         reader.use(second, ASKED)

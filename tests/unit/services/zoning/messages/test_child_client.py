@@ -20,7 +20,7 @@ from berth.domain.zones.zone_orders import (
     Withdrawal,
 )
 from berth.ports.zones import ForwardedRequest, ForwardedResponse, NotAskedError
-from berth.services.zoning.messages.child_client import AskingChildren
+from berth.services.zoning.messages.child_client import ChildClient
 from berth.services.zoning.messages.zone_messages import (
     BuildMessage,
     KeptMessage,
@@ -78,9 +78,9 @@ class Line:
         return self._answer
 
     @property
-    def children(self) -> AskingChildren:
+    def children(self) -> ChildClient:
         """What asks over it."""
-        return AskingChildren(self, FixedClock())
+        return ChildClient(self, FixedClock())
 
     def sent(self, path: str, tenant: tuple[str, str, float]) -> bytes:
         """Return the body of the one request, which was a POST for a tenant."""

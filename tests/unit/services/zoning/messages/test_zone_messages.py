@@ -21,7 +21,7 @@ from berth.domain.zones.zone_orders import (
     Withdrawal,
 )
 from berth.services.crypto.base64url import url_text_of
-from berth.services.zoning.messages.loop_tokens import MARK_BYTES
+from berth.services.zoning.messages.loop_tokens import LOOP_TOKEN_BYTES
 from berth.services.zoning.messages.message_parts import bytes_of
 from berth.services.zoning.messages.zone_messages import (
     BuildMessage,
@@ -30,7 +30,7 @@ from berth.services.zoning.messages.zone_messages import (
     ReleaseMessage,
     SelectMessage,
 )
-from berth.services.zoning.offers.request_digests import digest_of
+from berth.services.zoning.offers.request_digests import request_digest
 from tests.unit.services.zoning.houses import items_of, request_of
 
 NOW_S = 1000.0
@@ -56,7 +56,7 @@ def test_a_select_arrives() -> None:
         GROUP,
         hold=False,
         surplus=(UnusedOffers(b"s" * 16, 3),),
-        marks=(b"m" * MARK_BYTES,),
+        marks=(b"m" * LOOP_TOKEN_BYTES,),
     )
     got = sent(SelectMessage.of(order, NOW_S)).order("root", 5000.0)
     assert len(got.request.instance_uuids) == 3
@@ -64,7 +64,7 @@ def test_a_select_arrives() -> None:
     assert (got.audience, got.blob_bytes, got.hold) == ("root", 700, False)
     assert got.group == replace(GROUP, zone_id=None)
     assert (got.surplus, got.marks) == (order.surplus, order.marks)
-    assert digest_of(got.request) == digest_of(request)
+    assert request_digest(got.request) == request_digest(request)
 
 
 def test_a_build_arrives_with_the_same_digest() -> None:
@@ -72,7 +72,7 @@ def test_a_build_arrives_with_the_same_digest() -> None:
     request = request_of(2)
     items = tuple(replace(one, sent_ms=7) for one in items_of(request, [b"x" * 200, b"y" * 200]))
     got = sent(BuildMessage.of(BuildOrder(request, "root", items, GROUP))).order("root", NOW_S)
-    assert digest_of(got.request) == digest_of(request)
+    assert request_digest(got.request) == request_digest(request)
     assert [one.blob for one in got.items] == [b"x" * 200, b"y" * 200]
     assert [one.instance.name for one in got.items] == ["vm-0", "vm-1"]
     assert [one.sent_ms for one in got.items] == [7, 7]

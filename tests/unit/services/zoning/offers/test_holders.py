@@ -18,7 +18,7 @@ from berth.services.zoning.messages.zone_commands import (
     BUILD_HELD,
     RELEASE,
     SELECT,
-    HeldOrder,
+    HeldBuildOrder,
 )
 from tests.unit.services.wiring import Fleet, Told, open_desk, open_second
 from tests.unit.services.zoning.houses import House, NearZones, build_order, request_of
@@ -92,7 +92,7 @@ async def test_a_scheduler_that_does_not_answer_may_still_build() -> None:
     """So what this one refuses is not said to be refused, unless it is known."""
     first, second, bus = await open_pair(on_gone=LapsedHoldAction.REFUSE)
 
-    async def break_down(order: HeldOrder) -> None:
+    async def break_down(order: HeldBuildOrder) -> None:
         raise RuntimeError(order.key)
 
     bus.serve(BUILD_HELD, break_down, server=FIRST.hex())  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from berth.domain.zones.zone_orders import (
 )
 from berth.domain.zones.zone_orders import UnusedOffers as Unused
 from berth.lab.kernel import VirtualClock
-from berth.services.zoning.offers.releases_below import ReleasesBelow
+from berth.services.zoning.offers.releases_below import ChildReleases
 from tests.unit.services.wiring import Told
 
 EAST, WEST = Zone(1, "east", "http://east"), Zone(2, "west", "http://west")
@@ -58,10 +58,10 @@ class Listening:
         raise AssertionError(zone, errand, timeout_s)
 
 
-def releases(children: Listening, told: Told, *, pause_s: float) -> ReleasesBelow:
+def releases(children: Listening, told: Told, *, pause_s: float) -> ChildReleases:
     """Return what is tested."""
     clock = VirtualClock()
-    return ReleasesBelow(
+    return ChildReleases(
         zone="top", children=children, clock=clock, telemetry=told, pause_s=pause_s
     )
 

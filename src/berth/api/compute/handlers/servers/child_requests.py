@@ -16,7 +16,7 @@ from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zones.zone import Zone
 from berth.ports.zones import ForwardedRequest, ForwardedResponse
 from berth.services.crypto.base64url import url_text_of
-from berth.services.zoning.messages.message_parts import read_marks
+from berth.services.zoning.messages.message_parts import read_loop_tokens
 
 Json = dict[str, object]
 
@@ -51,7 +51,7 @@ def marks_of(call: Call) -> tuple[bytes, ...]:
         InvalidInputError: they are no marks, or more than there could be.
     """
     text = call.header(MARKS_HEADER) if call.identity.parent is not None else None
-    return read_marks(MARKS_HEADER.decode(), text.split(",") if text else ())
+    return read_loop_tokens(MARKS_HEADER.decode(), text.split(",") if text else ())
 
 
 async def ask_child(

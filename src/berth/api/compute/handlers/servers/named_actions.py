@@ -20,7 +20,7 @@ from berth.api.routing import Call
 from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.services.zoning.children.host_names_in_requests import names_hosts
+from berth.services.zoning.children.host_names_in_requests import host_naming_field
 
 T = TypeVar("T")
 
@@ -146,6 +146,6 @@ def _check(pattern: re.Pattern[str], key: str, field: str) -> None:
 
 def _check_names_no_hosts(flavor: Flavor, field: str) -> None:
     request = Request("-", ("-",), flavor, project_id="", user_id="")
-    if names_hosts(request) is not None:
+    if host_naming_field(request) is not None:
         reason = "asks for hosts by what names them, which no zone answers another"
         raise InvalidInputError(field, reason)
