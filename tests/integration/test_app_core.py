@@ -41,6 +41,6 @@ async def test_a_lost_claim_widens_the_choice_of_dry_runs_and_offers(
         dry_run = _api_parts(core, provider_replica(core.follower)).deciding.try_out(another)
         assert dry_run.chosen_among == 3
         idle = cast("Places", None)
-        scheduler = ZoneScheduler(core, zone, local=idle, claims=idle)
+        scheduler = ZoneScheduler(core, zone, name="another", local=idle, claims=idle)
         offers = await scheduler._selecting._local.offer(SelectOrder(another, "root", 1e12))
         assert offers.decision.chosen_among == 3

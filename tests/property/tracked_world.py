@@ -131,7 +131,7 @@ class World:
         self.deciding = AuditedDeciding(desk.replica, desk.policies, desk.clock)
         self.deciding.audit = self.audit
         desk.placing._deciding = self.deciding
-        desk.placing.tracker = self.tracker
+        desk.placing._tracker = self.tracker
         self.names = [f"host-{number}" for number in range(1, HOSTS + 1)]
         self.agents = {name: AgentProcess(self, name) for name in self.names}
         self.history: dict[str, list[tuple[int, bytes]]] = {name: [] for name in self.names}

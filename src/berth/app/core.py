@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from berth.adapters.ledger import open_ledger
 from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
-from berth.app.instrumented import deciding_of, hosts_of
 from berth.app.messaging import Wires, lay_wires
 from berth.app.observability import Observation, observe
 from berth.app.run import Loop, ledger_url_of, make_data_dir, running
@@ -29,7 +28,11 @@ from berth.services.telemetry.health import Broker, Fleet, Vitals
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """What every process has: the ledger, a replica that follows it, and the machine."""
+    """What every process has: the ledger, a replica that follows it, and the machine.
+
+    Each service is built once, because services keep state that their users must share: what the
+    scheduler learns of lost claims in `deciding` widens the choice of dry runs and zone offers.
+    """
 
     settings: Settings
     ledger: Ledger
@@ -42,29 +45,9 @@ class Core:
     telemetry: LogTelemetry
     observation: Observation
     vitals: Vitals
-
-    @property
-    def deciding(self) -> Deciding:
-        """Decisions on this process's replica."""
-        return deciding_of(self.observation, self.replica, self.policies, self.clock)
-
-    @property
-    def ratios(self) -> Ratios:
-        """Allocation ratios, by this process's settings."""
-        said = ratio_settings_of(self.settings.agent)
-        return Ratios(ledger=self.ledger, replica=self.replica, settings=said)
-
-    @property
-    def hosts(self) -> Hosts:
-        """Use cases about hosts."""
-        return hosts_of(
-            self.observation,
-            ledger=self.ledger,
-            follower=self.follower,
-            replica=self.replica,
-            ratios=self.ratios,
-            ids=self.ids,
-        )
+    deciding: Deciding
+    ratios: Ratios
+    hosts: Hosts
 
 
 @asynccontextmanager
@@ -94,8 +77,9 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
         timeout_s=settings.ledger.timeout_s,
         on_batch=observation.on_batch,
     )
-    replica = Replica()
+    replica, ids = Replica(), RandomIds()
     follower = Follower(ledger, clock, [replica])
+    ratios = Ratios(ledger=ledger, replica=replica, settings=ratio_settings_of(settings.agent))
     wires = lay_wires(
         settings.bus,
         part,
@@ -112,7 +96,7 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
             policies=policies,
             wires=wires,
             clock=clock,
-            ids=RandomIds(),
+            ids=ids,
             telemetry=telemetry,
             observation=observation,
             vitals=Vitals(
@@ -122,6 +106,17 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
                 fleet=Fleet(replica, policies, lambda: policies.policy.service_down_time_s),
                 lag_s_max=settings.health.lag_s_max,
                 broker=_broker_of(wires, settings.health, part),
+            ),
+            deciding=Deciding(replica, policies, clock, observation.observer),
+            ratios=ratios,
+            hosts=Hosts(
+                ledger=ledger,
+                follower=follower,
+                replica=replica,
+                ratios=ratios,
+                clock=clock,
+                ids=ids,
+                observer=observation.observer,
             ),
         )
     finally:

@@ -16,8 +16,10 @@ from berth.config.observing_settings import TracingSettings
 from berth.config.settings import Address, Settings, parse_address
 from berth.domain.errors import InvalidInputError
 from berth.ports.measures import COMMIT_SECONDS, COMMIT_UNITS
+from berth.ports.observer import NO_OBSERVER, Observer
 from berth.ports.telemetry import Tracer
 from berth.services.telemetry.health import Vitals
+from berth.services.telemetry.observers import CombinedObserver, MetricsObserver, SpanObserver
 
 
 def _nothing() -> None:
@@ -29,7 +31,7 @@ class Observation:
     """Who looks at a process; None is nobody.
 
     `listen` is the address for metrics and probes alone. `finish` is to be called at the end: it
-    sends what is left, which may take seconds.
+    sends what is left, which may take seconds. `observer` receives the events of all services.
     """
 
     clock: SystemClock
@@ -37,6 +39,7 @@ class Observation:
     tracer: Tracer | None = None
     listen: Address | None = None
     finish: Callable[[], None] = _nothing
+    observer: Observer = NO_OBSERVER
 
     @property
     def on_batch(self) -> Callable[[int, float], None] | None:
@@ -101,7 +104,19 @@ def observe(settings: Settings, part: str, clock: SystemClock) -> Observation:
         except ValueError as error:
             raise InvalidInputError("metrics.listen", str(error)) from error
     tracer, finish = _tracer_of(settings.tracing, part)
-    return Observation(clock, metrics, tracer, listen, finish)
+    observer = _observer_of(metrics, tracer)
+    return Observation(clock, metrics, tracer, listen, finish, observer)
+
+
+def _observer_of(metrics: PrometheusMetrics | None, tracer: Tracer | None) -> Observer:
+    observers: list[Observer] = []
+    if tracer is not None:
+        observers.append(SpanObserver(tracer))
+    if metrics is not None:
+        observers.append(MetricsObserver(metrics))
+    if not observers:
+        return NO_OBSERVER
+    return observers[0] if len(observers) == 1 else CombinedObserver(observers)
 
 
 def _tracer_of(settings: TracingSettings, part: str) -> tuple[Tracer | None, Callable[[], None]]:

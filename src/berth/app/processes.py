@@ -15,7 +15,6 @@ from berth.app.core import (
     running_core,
     stop_signals,
 )
-from berth.app.instrumented import seen_parts
 from berth.app.placement import Process, placement_parts, provider_replica
 from berth.app.run import callers_of, run_process, serve_at
 from berth.app.scheduler import instance_tracker, scheduler_loops, tell_changes
@@ -121,8 +120,14 @@ def run_agent(settings: Settings) -> None:
 
 
 async def _serve_http(core: Core, providers: ProviderReplica, zone: OpenZone | None) -> None:
-    own = replace(_api_parts(core, providers), zones=zone_parts(core, zone))
-    parts = seen_parts(core.observation, own, core.vitals)
+    parts = _api_parts(core, providers)
+    parts = replace(
+        parts,
+        zones=zone_parts(core, zone),
+        checks=core.vitals,
+        page=core.observation.page(parts.auth),
+        tracer=core.observation.tracer,
+    )
     process = Process(core.ledger, core.follower, providers, parts.auth, core.clock, core.telemetry)
     placement = placement_parts(core.settings, process, PREFIX)
     app = core.observation.around(build_app(parts, placement))

@@ -6,6 +6,7 @@ from typing import Protocol
 from berth.domain.compute.decision import Decision, TriedDecision, Verdict
 from berth.domain.compute.request import Request
 from berth.ports.clock import Clock
+from berth.ports.observer import NO_OBSERVER, Observer
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.plan.capacity import Capacity, capacity_for
 from berth.scheduling.plan.group_policies import plan_kept
@@ -29,10 +30,17 @@ class PolicyInForce(Protocol):
 class Deciding:
     """Decides on the replica, changing nothing: used for real requests and for dry runs."""
 
-    def __init__(self, replica: Replica, policies: PolicyInForce, clock: Clock) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        policies: PolicyInForce,
+        clock: Clock,
+        observer: Observer = NO_OBSERVER,
+    ) -> None:
         self._replica = replica
         self._policies = policies
         self._clock = clock
+        self._observer = observer
         self.rivalry = Rivalry()
 
     def note_claim(self, *, is_lost: bool) -> None:
@@ -54,6 +62,12 @@ class Deciding:
         Raises:
             InvalidInputError: flavor or image hold a spec that cannot be read.
         """
+        with self._observer.decide(request, attempt) as report:
+            decision = self._decide(request, attempt, left_out)
+            report(decision)
+        return decision
+
+    def _decide(self, request: Request, attempt: int, left_out: frozenset[str]) -> Decision:
         policy = self._policies.policy
         among = self.rivalry.among(policy.contended_subset_size)
         policy = policy.choosing_among(among)

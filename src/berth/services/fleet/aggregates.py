@@ -7,15 +7,44 @@ from berth.domain.compute.aggregate import Aggregate
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Add, Put, Remove, Unit
-from berth.services.fleet.fleet_writes import FleetWrites
+from berth.ports.clock import Clock, Ids
+from berth.ports.ledger import Ledger
+from berth.services.fleet.allocation_ratios import Ratios
 from berth.services.providers.guarded_saves import AGGREGATES_GUARD, save_guarded
+from berth.services.replica.follower import Follower
+from berth.services.replica.replica import Replica
 
 
-class Aggregates(FleetWrites):
+class Aggregates:
     """Use cases about aggregates. A host is in one availability zone at most.
 
     Changes are made one at a time, so that none is lost and no two break that rule together.
+
+    Args:
+        ledger: where the records are.
+        follower: keeps the replica up to date with the ledger.
+        replica: the host table.
+        ratios: brings the ratios in force, and memberships, into inventories.
+        clock: the source of the times in records.
+        ids: makes the uuids of new aggregates.
     """
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        follower: Follower,
+        replica: Replica,
+        ratios: Ratios,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self._ledger = ledger
+        self._follower = follower
+        self._replica = replica
+        self._ratios = ratios
+        self._clock = clock
+        self._ids = ids
 
     async def create(self, name: str, metadata: Mapping[str, str]) -> Aggregate:
         """Make an aggregate without hosts.

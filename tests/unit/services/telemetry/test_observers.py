@@ -1,22 +1,24 @@
-"""Placing that is counted and traced."""
+"""Observers count and trace what services report, and change nothing of it."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from berth.adapters.system import NoMetrics
 from berth.domain.compute.decision import FilterCount, Refusal, RefusalCode, Verdict
 from berth.domain.compute.request import Request
 from berth.lab.kernel import run_virtually
 from berth.ports.measures import CLAIMS, DECISION_SECONDS, DECISIONS, HEARTBEATS, REFUSALS, RETRIES
+from berth.ports.observer import Observer
 from berth.ports.telemetry import Measure, Metrics, Span, Tracer
+from berth.services.decisions.decisions import Deciding
 from berth.services.fleet.allocation_ratios import Ratios
-from berth.services.telemetry.instrumentation import (
-    MeasuredHosts,
-    MeasuredPlacing,
-    TracedDeciding,
-    TracedPlacing,
-    filter_of,
+from berth.services.fleet.hosts import Hosts
+from berth.services.placement.placement import Placing
+from berth.services.telemetry.observers import (
+    CombinedObserver,
+    MetricsObserver,
+    SpanObserver,
+    emptying_filter,
 )
 from berth.testing.builders import make_flavor, make_request
 from tests.unit.services.wiring import CountedIds, Desk, Fleet, open_desk, open_second, order_of
@@ -67,21 +69,22 @@ class Paths:
 
 
 def observed(desk: Desk, metrics: Metrics | None = None, tracer: Tracer | None = None) -> Desk:
-    """Have the scheduler of a desk looked at."""
-    kind = MeasuredPlacing if tracer is None else TracedPlacing
-    placing = kind(
+    """Rebuild the scheduler of a desk with observers."""
+    observers: list[Observer] = []
+    if tracer is not None:
+        observers.append(SpanObserver(tracer))
+    if metrics is not None:
+        observers.append(MetricsObserver(metrics))
+    observer = CombinedObserver(observers)
+    desk.deciding = Deciding(desk.replica, desk.policies, desk.clock, observer)
+    desk.placing = Placing(
         ledger=desk.ledger,
         follower=desk.follower,
         replica=desk.replica,
-        deciding=desk.deciding
-        if tracer is None
-        else TracedDeciding(desk.replica, desk.policies, desk.clock, tracer),
+        deciding=desk.deciding,
         clock=desk.clock,
+        observer=observer,
     )
-    placing.metrics = metrics or NoMetrics()
-    if isinstance(placing, TracedPlacing) and tracer is not None:
-        placing.tracer = tracer
-    desk.placing = placing
     return desk
 
 
@@ -191,15 +194,15 @@ def test_heartbeats_are_counted_by_host() -> None:
 
     async def main() -> None:
         desk, counts = await open_desk(), Counts()
-        hosts = MeasuredHosts(
+        hosts = Hosts(
             ledger=desk.ledger,
             follower=desk.follower,
             replica=desk.replica,
             ratios=Ratios(ledger=desk.ledger, replica=desk.replica),
             clock=desk.clock,
             ids=CountedIds(),
+            observer=MetricsObserver(counts),
         )
-        hosts.metrics = counts
         await hosts.heartbeat(["host-0", "host-1"])
         assert counts.of(HEARTBEATS) == {("sent",): 2}
 
@@ -211,4 +214,4 @@ def test_a_refusal_without_filters_names_none() -> None:
     some = FilterCount("ComputeFilter", 3, 1)
     for filters in ((), (some,)):
         refusal = Refusal(RefusalCode.NO_HOSTS, "", 0, 1, 0, filters)
-        assert filter_of(refusal) == "none"
+        assert emptying_filter(refusal) == "none"
