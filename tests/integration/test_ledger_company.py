@@ -68,7 +68,7 @@ async def writer(ledger: SqliteLedger) -> SqliteWriter:
     return writer
 
 
-def job() -> WriteRequest:
+def request() -> WriteRequest:
     """Return a job that asks for nothing."""
     return WriteRequest((), None, asyncio.get_running_loop().create_future())
 
@@ -78,31 +78,31 @@ async def test_who_was_alone_the_last_time_does_not_wait(
 ) -> None:
     """One caller after another pays for flushes only."""
     writer._is_shared = False
-    writer._queue.put(job())
-    writer._await_company()
+    writer._queue.put(request())
+    writer._await_more_requests()
     assert waits.waits_s == []
 
 
 async def test_when_nobody_comes_one_wait_is_enough(writer: SqliteWriter, waits: Waits) -> None:
     """Those who are there already are no reason to wait longer."""
     for _ in range(3):
-        writer._queue.put(job())
-    writer._await_company()
+        writer._queue.put(request())
+    writer._await_more_requests()
     assert waits.waits_s == [WAIT_MAX_S]
 
 
 async def test_waits_go_on_as_long_as_others_come(writer: SqliteWriter, waits: Waits) -> None:
     """But only so often."""
-    waits.meanwhile = lambda: writer._queue.put(job())
-    writer._await_company()
+    waits.meanwhile = lambda: writer._queue.put(request())
+    writer._await_more_requests()
     assert waits.waits_s == [WAIT_MAX_S] * WAITS_MAX
 
 
 async def test_waits_end_when_no_more_come(writer: SqliteWriter, waits: Waits) -> None:
     """Here after one came."""
-    late = [job()]
+    late = [request()]
     waits.meanwhile = lambda: writer._queue.put(late.pop()) if late else None
-    writer._await_company()
+    writer._await_more_requests()
     assert len(waits.waits_s) == 2
 
 
@@ -112,9 +112,9 @@ async def test_enough_company_is_not_waited_for(
 ) -> None:
     """Whether it was there from the first or has come by then."""
     for _ in range(there):
-        writer._queue.put(job())
-    waits.meanwhile = lambda: writer._queue.put(job())
-    writer._await_company()
+        writer._queue.put(request())
+    waits.meanwhile = lambda: writer._queue.put(request())
+    writer._await_more_requests()
     assert len(waits.waits_s) == waited
 
 
@@ -124,8 +124,8 @@ async def test_all_waits_together_are_no_longer_than_a_flush(
 ) -> None:
     """So that a quick disk is not made slow; on a slow one no wait is long either."""
     writer._flush_s = flush_s
-    waits.meanwhile = lambda: writer._queue.put(job())
-    writer._await_company()
+    waits.meanwhile = lambda: writer._queue.put(request())
+    writer._await_more_requests()
     assert len(waits.waits_s) == WAITS_MAX
     assert sum(waits.waits_s) == pytest.approx(min(flush_s, WAITS_MAX * WAIT_MAX_S))
 
@@ -134,15 +134,15 @@ async def test_a_batch_of_several_makes_the_next_one_wait(
     ledger: SqliteLedger, waits: Waits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until somebody has been alone again."""
-    clerk = ledger._writer._clerk
-    begun, gate, begin = threading.Event(), threading.Event(), clerk.begin
+    transactor = ledger._writer._transactor
+    begun, gate, begin = threading.Event(), threading.Event(), transactor.begin
 
     def begin_late(*, is_flushed: bool = True) -> None:
         begun.set()
         assert gate.wait(PATIENCE_S)
         begin(is_flushed=is_flushed)
 
-    monkeypatch.setattr(clerk, "begin", begin_late)
+    monkeypatch.setattr(transactor, "begin", begin_late)
     commits = [asyncio.create_task(ledger.commit([(Put(make_flavor(n)),)])) for n in (1, 2)]
     assert await asyncio.to_thread(begun.wait, PATIENCE_S)
     gate.set()

@@ -15,7 +15,7 @@ from berth.adapters.ledger.schema_migration import migrate_sqlite
 from berth.adapters.ledger.sql import writer_cache
 from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sqlite.sqlite_batch import load
-from berth.adapters.ledger.sqlite.sqlite_file import ask_at_once, connect
+from berth.adapters.ledger.sqlite.sqlite_file import connect, run_in_transaction
 from berth.adapters.ledger.sqlite.transactor import Transactor
 from berth.adapters.ledger.wal.reads import read_changes, read_head
 from berth.domain.inventory.resources import VCPU
@@ -36,24 +36,24 @@ def placed(number: int) -> Unit:
     return (make_take(number), Put(make_instance(number)), Put(make_decision(number)))
 
 
-def enter(clerk: Transactor, *units: Unit) -> list[Outcome]:
+def apply_batch(transactor: Transactor, *units: Unit) -> list[Outcome]:
     """Commit a batch."""
-    clerk.begin()
-    entry = clerk.enter(units)
-    clerk.commit()
+    transactor.begin()
+    entry = transactor.apply_batch(units)
+    transactor.commit()
     return entry.outcomes
 
 
-def step(clerk: Transactor) -> None:
+def step(transactor: Transactor) -> None:
     """Take the pages one step further into the tables."""
-    clerk.begin(is_flushed=False)
-    clerk.post_some()
-    clerk.commit()
+    transactor.begin(is_flushed=False)
+    transactor.checkpoint_step()
+    transactor.commit()
 
 
 def told(reader: sqlite3.Connection, after: int = 0, limit: int = 1000) -> list[int]:
     """Return the versions of the changes in the feed, as another process reads them."""
-    changes = ask_at_once(reader, read_changes(QUERIES, after, limit))
+    changes = run_in_transaction(reader, read_changes(QUERIES, after, limit))
     return [change.version for change in changes]
 
 
@@ -73,103 +73,105 @@ def reader(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @pytest.fixture
-def clerk(path: Path) -> Iterator[Transactor]:
+def transactor(path: Path) -> Iterator[Transactor]:
     """Return a clerk of a ledger with one host, at version 1."""
     with closing(connect(path)) as connection:
-        clerk = Transactor(connection, retention=Retention(), now_s=lambda: 1000.0)
-        assert enter(clerk, *make_fleet()) == [Committed(1)]
-        yield clerk
+        transactor = Transactor(connection, retention=Retention(), now_s=lambda: 1000.0)
+        assert apply_batch(transactor, *make_fleet()) == [Committed(1)]
+        yield transactor
 
 
 def test_the_feed_is_the_same_at_every_step_of_posting(
-    clerk: Transactor, reader: sqlite3.Connection
+    transactor: Transactor, reader: sqlite3.Connection
 ) -> None:
     """What is in the tables and on a page as well is told once, in order."""
-    enter(clerk, placed(1), placed(2))
-    enter(clerk, placed(3))
+    apply_batch(transactor, placed(1), placed(2))
+    apply_batch(transactor, placed(3))
     whole = told(reader)
     assert whole == sorted(whole)
     assert set(whole) == {1, 2, 3, 4}
     steps = 0
-    while clerk.has_pages:
-        step(clerk)
+    while transactor.has_logged_batches:
+        step(transactor)
         steps += 1
         assert told(reader) == whole
         assert told(reader, after=2, limit=1) == [version for version in whole if version == 3]
     assert steps > 1
-    assert ask_at_once(reader, read_head(QUERIES)).posted == 4
+    assert run_in_transaction(reader, read_head(QUERIES)).checkpointed == 4
 
 
-def test_a_round_that_was_begun_is_finished_by_whoever_comes(clerk: Transactor, path: Path) -> None:
+def test_a_round_that_was_begun_is_finished_by_whoever_comes(
+    transactor: Transactor, path: Path
+) -> None:
     """A process may die at any step: the next one posts what it finds, and nothing twice."""
-    enter(clerk, placed(1), placed(2))
-    while clerk.has_pages:
+    apply_batch(transactor, placed(1), placed(2))
+    while transactor.has_logged_batches:
         with closing(connect(path)) as connection:
             found = copy_of(connection)
         with closing(found):
             heir = Transactor(found, retention=Retention(), now_s=lambda: 1000.0)
-            assert enter(heir, placed(1)) == [Committed(2, repeated=True)]
+            assert apply_batch(heir, placed(1)) == [Committed(2, repeated=True)]
             assert told(found) == [1, 1, 1, 2, 2, 3, 3]
             assert in_use(found) == 2
-        step(clerk)
+        step(transactor)
 
 
 def test_what_was_rolled_back_is_not_remembered(
-    clerk: Transactor, reader: sqlite3.Connection
+    transactor: Transactor, reader: sqlite3.Connection
 ) -> None:
     """Neither as a page to be posted nor as room that is taken."""
-    enter(clerk, placed(1))
-    clerk.begin()
-    clerk.enter([placed(2)])
-    clerk.roll_back()
+    apply_batch(transactor, placed(1))
+    transactor.begin()
+    transactor.apply_batch([placed(2)])
+    transactor.roll_back()
     assert set(told(reader)) == {1, 2}
-    assert enter(clerk, placed(2)) == [Committed(3)]
-    clerk.begin()
-    clerk.post()
-    clerk.commit()
-    assert not clerk.has_pages
+    assert apply_batch(transactor, placed(2)) == [Committed(3)]
+    transactor.begin()
+    transactor.checkpoint()
+    transactor.commit()
+    assert not transactor.has_logged_batches
     assert in_use(reader) == 2
 
 
-def test_whoever_was_not_alone_forgets_and_begins_anew(clerk: Transactor, path: Path) -> None:
+def test_whoever_was_not_alone_forgets_and_begins_anew(transactor: Transactor, path: Path) -> None:
     """What others wrote counts, and what is told of the own past begins a new epoch."""
-    enter(clerk, placed(1))
-    epoch = clerk.epoch
+    apply_batch(transactor, placed(1))
+    epoch = transactor.epoch
     with closing(connect(path)) as connection:
         other = Transactor(connection, retention=Retention(), now_s=lambda: 1000.0)
         renamed = replace(make_instance(1), name="other", revision=1)
-        assert enter(other, (Put(renamed),)) == [Committed(3)]
-    (outcome,) = enter(clerk, (Put(replace(renamed, name="mine")),))
+        assert apply_batch(other, (Put(renamed),)) == [Committed(3)]
+    (outcome,) = apply_batch(transactor, (Put(replace(renamed, name="mine")),))
     assert isinstance(outcome, Rejected)
-    assert clerk.epoch == epoch + 1
-    assert not clerk.has_pages
+    assert transactor.epoch == epoch + 1
+    assert not transactor.has_logged_batches
 
 
 def test_posting_right_after_a_batch_begins_no_new_epoch(
-    clerk: Transactor, reader: sqlite3.Connection
+    transactor: Transactor, reader: sqlite3.Connection
 ) -> None:
     """Whoever lists instances while others are placed must not make the clerk forget."""
-    enter(clerk, placed(1))
-    epoch = clerk.epoch
-    clerk.begin()
-    clerk.enter([placed(2)])
-    clerk.post()
-    clerk.commit()
-    assert clerk.epoch == epoch
-    assert not clerk.has_pages
+    apply_batch(transactor, placed(1))
+    epoch = transactor.epoch
+    transactor.begin()
+    transactor.apply_batch([placed(2)])
+    transactor.checkpoint()
+    transactor.commit()
+    assert transactor.epoch == epoch
+    assert not transactor.has_logged_batches
     assert in_use(reader) == 2
-    assert enter(clerk, placed(3)) == [Committed(4)]
-    assert clerk.epoch == epoch
+    assert apply_batch(transactor, placed(3)) == [Committed(4)]
+    assert transactor.epoch == epoch
 
 
 def test_providers_come_with_those_who_hold_something_of_them(
-    clerk: Transactor, reader: sqlite3.Connection
+    transactor: Transactor, reader: sqlite3.Connection
 ) -> None:
     """Only the store knows which: whoever frees what a consumer holds names no provider."""
-    clerk.begin()
-    clerk.enter([placed(1)])
-    clerk.post()
-    clerk.commit()
+    transactor.begin()
+    transactor.apply_batch([placed(1)])
+    transactor.checkpoint()
+    transactor.commit()
     vm_1, host_1 = make_instance(1).uuid, make_uuid("host", 1)
     loaded = list(load(reader, RequiredKeys(consumers={vm_1})))
     assert loaded[:3] == [None, 2, "[]"]
@@ -180,11 +182,11 @@ def test_providers_come_with_those_who_hold_something_of_them(
 
 
 def test_a_batch_that_needs_nothing_learns_how_far_the_ledger_is(
-    clerk: Transactor, reader: sqlite3.Connection
+    transactor: Transactor, reader: sqlite3.Connection
 ) -> None:
     """In the same form as any other."""
     assert load(reader, RequiredKeys()) == (None, 1, "[]", "[]", "[]", "[]")
-    enter(clerk, placed(1))
+    apply_batch(transactor, placed(1))
     assert load(reader, RequiredKeys()) == (2, 2, "[]", "[]", "[]", "[]")
     assert load(reader, RequiredKeys(claim_keys={"unknown"})) == load(reader, RequiredKeys())
 
@@ -204,21 +206,21 @@ def in_use(connection: sqlite3.Connection) -> int:
 
 
 def test_what_is_refused_is_not_remembered_for_ever(
-    clerk: Transactor, monkeypatch: pytest.MonkeyPatch
+    transactor: Transactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing may be committed for days, while clients ask for what there is not."""
     monkeypatch.setattr(writer_cache, "_KEYS_MAX", 10)
     for number in range(2, 40):
-        refuse(clerk, number)
-        assert len(clerk._knowledge) <= 12
-    assert enter(clerk, placed(1)) == [Committed(2)]
+        refuse(transactor, number)
+        assert len(transactor._cache) <= 12
+    assert apply_batch(transactor, placed(1)) == [Committed(2)]
     for number in range(2, 40):
-        refuse(clerk, number)
-    assert len(clerk._knowledge) > 12, "what the daybook has is known until it is posted"
-    assert enter(clerk, placed(1)) == [Committed(2, repeated=True)]
+        refuse(transactor, number)
+    assert len(transactor._cache) > 12, "what the daybook has is known until it is posted"
+    assert apply_batch(transactor, placed(1)) == [Committed(2, repeated=True)]
 
 
-def refuse(clerk: Transactor, number: int) -> None:
+def refuse(transactor: Transactor, number: int) -> None:
     """Ask for more than there is, for a consumer that nobody knows."""
-    (outcome,) = enter(clerk, (make_take(number, amounts={VCPU: 99}),))
+    (outcome,) = apply_batch(transactor, (make_take(number, amounts={VCPU: 99}),))
     assert isinstance(outcome, Rejected)

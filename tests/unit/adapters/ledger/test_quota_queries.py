@@ -37,9 +37,9 @@ def file() -> Iterator[sqlite3.Connection]:
 
 def sheets_with(instance: Instance) -> RowBatch:
     """Return what a batch comes to that puts an instance."""
-    books = WorkingSet()
-    apply_units(books, [(Put(instance),)])
-    return row_batch_of(books, books.settle(), at_s=7.0, first=1)
+    working_set = WorkingSet()
+    apply_units(working_set, [(Put(instance),)])
+    return row_batch_of(working_set, working_set.settle(), at_s=7.0, first=1)
 
 
 def counted(connection: sqlite3.Connection) -> list[object]:
@@ -75,8 +75,8 @@ def test_what_an_older_berth_has_written_counts_as_its_body_says(
 
 def test_rows_of_pages_count_as_of_their_revision() -> None:
     """Pages leave these columns out, for processes that do not know them."""
-    page = unpack_batch(pack_batch(sheets_with(RESIZED)))
-    (row,) = page.upserts[schema.instances.name]
+    batch = unpack_batch(pack_batch(sheets_with(RESIZED)))
+    (row,) = batch.upserts[schema.instances.name]
     names = [column.name for column in schema.instances.columns]
     found = dict(zip(names, row, strict=True))
     assert (found["vcpus"], found["memory_mb"], found["counted_revision"]) == (4, 2_048, 1)

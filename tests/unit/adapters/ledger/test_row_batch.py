@@ -109,7 +109,7 @@ def test_what_was_put_and_removed_is_removed() -> None:
     assert not batch.upserts
 
 
-@pytest.state.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_no_heartbeat_is_written_that_could_not_be_read(bad: float) -> None:
     """Every snapshot would fail on it for ever."""
     with pytest.raises(LedgerError):

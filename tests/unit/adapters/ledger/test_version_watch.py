@@ -10,18 +10,18 @@ async def test_only_those_who_waited_for_it_are_woken() -> None:
     watch = VersionWatch()
     low, high = (asyncio.ensure_future(watch.wait(after, 60.0)) for after in (1, 5))
     await asyncio.sleep(0)
-    watch.hear(2)
+    watch.advance(2)
     assert await low
     assert not high.done()
-    watch.hear(6)
+    watch.advance(6)
     assert await high
-    assert not watch.is_watched
+    assert not watch.has_waiters
 
 
 async def test_versions_never_go_back() -> None:
     """Old news is passed over."""
     watch = VersionWatch(7)
-    watch.hear(3)
+    watch.advance(3)
     assert watch.version == 7
     assert await watch.wait(6, 0.0)
     assert not await watch.wait(7, 0.0)
@@ -39,10 +39,10 @@ async def test_closing_wakes_everybody() -> None:
 async def test_a_store_that_was_restored_is_watched_from_where_it_is() -> None:
     """Else whoever follows it would be woken for ever by what is not there any more."""
     watch = VersionWatch(7)
-    watch.begin_anew(3)
+    watch.reset(3)
     assert watch.version == 3
     assert not await watch.wait(3, 0.0)
     waiting = asyncio.ensure_future(watch.wait(3, 60.0))
     await asyncio.sleep(0)
-    watch.begin_anew(4)
+    watch.reset(4)
     assert await waiting

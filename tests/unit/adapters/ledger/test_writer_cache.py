@@ -21,41 +21,44 @@ LOADED = (
 
 def test_what_was_asked_for_is_asked_for_once() -> None:
     """Keys that are known are missing no more, whether they were found or not."""
-    knowledge = WriterCache()
-    assert knowledge.missing(NEEDS) == NEEDS
-    knowledge.learn(NEEDS, NEEDS, 9, ("[]", "[]", "[]", "[]", "[]"))
-    assert knowledge.books.version == 9
-    assert knowledge.missing(NEEDS) == RequiredKeys()
+    cache = WriterCache()
+    assert cache.missing(NEEDS) == NEEDS
+    cache.add_loaded(NEEDS, NEEDS, 9, ("[]", "[]", "[]", "[]", "[]"))
+    assert cache.working_set.version == 9
+    assert cache.missing(NEEDS) == RequiredKeys()
     more = RequiredKeys(
         claim_keys={"claim", "new"}, records={Kind.INSTANCE: {"vm"}, Kind.HOST: {"h"}}
     )
     expected = RequiredKeys(claim_keys={"new"}, records={Kind.HOST: {"h"}})
-    assert knowledge.missing(more) == expected
+    assert cache.missing(more) == expected
 
 
 def test_what_is_known_stays_when_it_is_loaded_again() -> None:
     """A provider that comes with a consumer may have changed since the tables were written."""
-    knowledge = WriterCache()
-    needs = RequiredKeys(providers={"other"})
-    knowledge.learn(needs, needs, 1, ("[]", "[]", "[]", "[]"))
-    knowledge.books.rooms["other"] = ProviderCapacity(6, {}, {"VCPU": 4})
-    knowledge.learn(NEEDS, NEEDS, 2, LOADED)
-    books = knowledge.books
-    assert books.rooms["other"].used == {"VCPU": 4}
-    assert (books.rooms["host"].used, books.rooms["host"].generation) == ({"VCPU": 2}, 3)
-    assert books.held == {"vm": {"other": {"VCPU": 1}}}
-    assert books.claimed == {"claim": 3}
-    assert books.revisions == {(Kind.INSTANCE, "vm"): 7}
+    cache = WriterCache()
+    required = RequiredKeys(providers={"other"})
+    cache.add_loaded(required, required, 1, ("[]", "[]", "[]", "[]"))
+    cache.working_set.capacities["other"] = ProviderCapacity(6, {}, {"VCPU": 4})
+    cache.add_loaded(NEEDS, NEEDS, 2, LOADED)
+    working_set = cache.working_set
+    assert working_set.capacities["other"].used == {"VCPU": 4}
+    assert (working_set.capacities["host"].used, working_set.capacities["host"].generation) == (
+        {"VCPU": 2},
+        3,
+    )
+    assert working_set.held == {"vm": {"other": {"VCPU": 1}}}
+    assert working_set.claimed == {"claim": 3}
+    assert working_set.revisions == {(Kind.INSTANCE, "vm"): 7}
 
 
 def test_providers_are_remembered_longest() -> None:
     """What can be loaded again is forgotten, but for the room of the fleet."""
-    knowledge = WriterCache()
-    knowledge.learn(NEEDS, NEEDS, 4, LOADED)
-    knowledge.shrink()
-    assert knowledge.books.version == 4
-    assert set(knowledge.books.rooms) == {"host", "other"}
-    assert knowledge.missing(NEEDS) == RequiredKeys(
+    cache = WriterCache()
+    cache.add_loaded(NEEDS, NEEDS, 4, LOADED)
+    cache.shrink()
+    assert cache.working_set.version == 4
+    assert set(cache.working_set.capacities) == {"host", "other"}
+    assert cache.missing(NEEDS) == RequiredKeys(
         claim_keys={"claim"}, records={Kind.INSTANCE: {"vm"}}, consumers={"vm"}
     )
 
@@ -63,30 +66,30 @@ def test_providers_are_remembered_longest() -> None:
 def test_providers_that_are_not_there_are_forgotten() -> None:
     """Anybody may ask for any uuid, so they would never stop growing."""
     asked = RequiredKeys(providers={"host", "nobody"})
-    for forget in (WriterCache.shrink, post):
-        knowledge = WriterCache()
-        knowledge.learn(asked, asked, 4, ("[]", "[]", *LOADED[2:4]))
-        assert knowledge.missing(asked) == RequiredKeys()
-        forget(knowledge)
-        assert knowledge.missing(asked) == RequiredKeys(providers={"nobody"})
+    for forget in (WriterCache.shrink, checkpoint):
+        cache = WriterCache()
+        cache.add_loaded(asked, asked, 4, ("[]", "[]", *LOADED[2:4]))
+        assert cache.missing(asked) == RequiredKeys()
+        forget(cache)
+        assert cache.missing(asked) == RequiredKeys(providers={"nobody"})
 
 
-def post(knowledge: WriterCache) -> None:
+def checkpoint(cache: WriterCache) -> None:
     """Post all pages."""
-    knowledge.begin_generation()
-    knowledge.end_generation()
+    cache.begin_generation()
+    cache.end_generation()
 
 
 def test_what_was_put_unasked_is_forgotten_with_its_page() -> None:
     """Every placement puts a decision that nobody asked for before."""
-    knowledge = WriterCache()
+    cache = WriterCache()
     decision = (Kind.DECISION, "req-1")
-    knowledge.books.revisions[decision] = 1
-    knowledge.note([decision])
+    cache.working_set.revisions[decision] = 1
+    cache.add_written([decision])
     asked = RequiredKeys(records={Kind.DECISION: {"req-1"}})
-    assert knowledge.missing(asked) == RequiredKeys()
-    knowledge.begin_generation()
-    assert knowledge.missing(asked) == RequiredKeys()
-    knowledge.end_generation()
-    assert knowledge.books.revisions == {}
-    assert knowledge.missing(asked) == asked
+    assert cache.missing(asked) == RequiredKeys()
+    cache.begin_generation()
+    assert cache.missing(asked) == RequiredKeys()
+    cache.end_generation()
+    assert cache.working_set.revisions == {}
+    assert cache.missing(asked) == asked

@@ -16,7 +16,7 @@ from berth.domain.ledger.change import Event
 _NULL: Final = "null"
 
 
-class _Places(NamedTuple):
+class _FloatReaders(NamedTuple):
     """Where a type has floats.
 
     `numbers` reads those that are always there: fields, or fields of fields. `others` reads
@@ -35,13 +35,13 @@ def may_hold_non_finite(event: Event, body: str) -> bool:
         body: the event as JSON text.
     """
     noun = type(event)
-    if has_finite_numbers(event) and not any(_PLACES[noun].others(event)):
+    if has_finite_numbers(event) and not any(_FLOAT_READERS[noun].others(event)):
         return False
-    marks = _MARKS[noun]
-    for mark in marks:
-        if mark in body:
+    patterns = _NULL_PATTERNS[noun]
+    for pattern in patterns:
+        if pattern in body:
             return True
-    if marks:
+    if patterns:
         return False
     # Looking at every null takes less than looking for marks that stand everywhere.
     ends = _BEFORE_FLOATS[noun]
@@ -56,7 +56,7 @@ def may_hold_non_finite(event: Event, body: str) -> bool:
 def has_finite_numbers(event: Event) -> bool:
     """Tell whether those floats of an event that stand alone, in no list or option, are numbers."""
     try:
-        return isfinite(sum(_PLACES[type(event)].numbers(event)))
+        return isfinite(sum(_FLOAT_READERS[type(event)].numbers(event)))
     except (TypeError, OverflowError):
         return False
 
@@ -113,14 +113,14 @@ def _reading(paths: Iterator[str]) -> Callable[[object], tuple[Any, ...]]:
 
 _EVENTS: Final[tuple[type[Event], ...]] = get_args(Event)
 
-_PLACES: Final = {
-    noun: _Places(_reading(_paths(noun, alone=True)), _reading(_paths(noun, alone=False)))
+_FLOAT_READERS: Final = {
+    noun: _FloatReaders(_reading(_paths(noun, alone=True)), _reading(_paths(noun, alone=False)))
     for noun in _EVENTS
 }
 
 _BEFORE_FLOATS: Final = {noun: tuple(sorted(_before_floats(noun))) for noun in _EVENTS}
 
-_MARKS: Final = {
+_NULL_PATTERNS: Final = {
     noun: tuple(f"{end}{_NULL}" for end in ends if all(map(_is_name, ends)))
     for noun, ends in _BEFORE_FLOATS.items()
 }

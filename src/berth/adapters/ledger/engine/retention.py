@@ -36,7 +36,7 @@ class Retention:
         step = max(1, self.feed_versions // _TRIMS_PER_SPAN)
         return before // step != after // step
 
-    def edges(self, version: int, now_s: float) -> dict[str, int | float]:
+    def trim_parameters(self, version: int, now_s: float) -> dict[str, int | float]:
         """Name the edges of what stays, as the trimming statements call them."""
         return {
             "floor": max(0, version - self.feed_versions),

@@ -16,11 +16,11 @@ class VersionWatch:
         return self._version
 
     @property
-    def is_watched(self) -> bool:
+    def has_waiters(self) -> bool:
         """Whether anybody waits."""
         return bool(self._waiters)
 
-    def hear(self, version: int) -> None:
+    def advance(self, version: int) -> None:
         """Take note of a version and wake those who waited for one like it."""
         if version <= self._version:
             return
@@ -29,14 +29,14 @@ class VersionWatch:
             if version > after and not waiter.done():
                 waiter.set_result(True)
 
-    def begin_anew(self, version: int) -> None:
+    def reset(self, version: int) -> None:
         """Take a version for the newest one, also where it is below what was heard of.
 
         A store that was away may have been restored from a backup. With the old version in mind
         those who follow it would be told of news, and find none, without a pause.
         """
         self._version = min(self._version, version)
-        self.hear(version)
+        self.advance(version)
 
     def close(self) -> None:
         """Wake everybody, with the news that nothing more will come."""

@@ -1,8 +1,8 @@
-"""The working set of a batch: what was loaded to judge it, and what it has done so far.
+"""The working set of a batch: the state loaded for its units, and what they have changed so far.
 
-A ledger loads into a `WorkingSet` what `needs_of` names, lets `judge` work on it, and then writes
-down what the books say is new. Every change goes through a `UnitTransaction`, so that a unit which turns
-out to be refused leaves no trace.
+A ledger loads the keys named by `required_keys` into a `WorkingSet`, passes it to `apply_units`,
+and then stores its `ChangeSet`. Every change goes through a `UnitTransaction`, so that a refused
+unit leaves no trace.
 """
 
 from collections.abc import Iterable, Mapping
@@ -192,7 +192,7 @@ class WorkingSet:
 class UnitTransaction:
     """One unit on its way into the books; what it does can be undone until it is committed."""
 
-    __slots__ = ("_events", "_raised", "_touched", "_undo", "working_set", "counted", "unit")
+    __slots__ = ("_events", "_raised", "_touched", "_undo", "counted", "unit", "working_set")
 
     def __init__(self, working_set: WorkingSet, unit: Unit) -> None:
         self.working_set = working_set

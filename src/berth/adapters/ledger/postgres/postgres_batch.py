@@ -68,47 +68,49 @@ async def commit_batch(
     Returns:
         The outcomes, and the versions before and after.
     """
-    needs = required_keys(units)
-    books = await _load(connection, needs)
-    if needs.projects:
-        text = await connection.fetchval(counting_statement("postgresql"), [*needs.projects])
-        start_counting(books, needs.projects, decode_json(list[CountedRow], text))
-    before = books.version
-    outcomes = apply_units(books, units)
-    if books.version != before:
-        await _write(connection, row_batch_of(books, books.settle(), at_s=at_s, first=before + 1))
-    return outcomes, before, books.version
+    required = required_keys(units)
+    working_set = await _load(connection, required)
+    if required.projects:
+        text = await connection.fetchval(counting_statement("postgresql"), [*required.projects])
+        start_counting(working_set, required.projects, decode_json(list[CountedRow], text))
+    before = working_set.version
+    outcomes = apply_units(working_set, units)
+    if working_set.version != before:
+        await _write(
+            connection, row_batch_of(working_set, working_set.settle(), at_s=at_s, first=before + 1)
+        )
+    return outcomes, before, working_set.version
 
 
-async def _load(connection: asyncpg.Connection, needs: RequiredKeys) -> WorkingSet:
-    kinds = tuple(needs.records)
-    keys = [list(keys) for keys in keys_in_order(needs)]
+async def _load(connection: asyncpg.Connection, required: RequiredKeys) -> WorkingSet:
+    kinds = tuple(required.records)
+    keys = [list(keys) for keys in keys_in_order(required)]
     row = await connection.fetchrow(loading_statement("postgresql", kinds), *keys)
     if row is None:
         raise LedgerError("the ledger has no head row; it was not made by `berth`, or is damaged")
     return working_set_of(kinds, row[0], row[1:])
 
 
-async def _write(connection: asyncpg.Connection, sheets: RowBatch) -> None:
+async def _write(connection: asyncpg.Connection, batch: RowBatch) -> None:
     """Write down what a batch did, but for its version, in the order that constraints want."""
-    pairs = zip(sheets.spent, sheets.generations, strict=True)
+    pairs = zip(batch.spent, batch.generations, strict=True)
     spent = [(*row[:3], generation) for row, generation in pairs]
     changed = await _run(connection, _SPEND, spent)
-    if changed != len(sheets.spent):
+    if changed != len(batch.spent):
         raise LedgerError(
-            f"{changed} of {len(sheets.spent)} inventories had the room that was counted on; "
+            f"{changed} of {len(batch.spent)} inventories had the room that was counted on; "
             "the database was changed by something else, or is damaged"
         )
-    await _delete(connection, schema.allocations, "consumer_uuid", sheets.freed)
-    await _delete(connection, schema.inventories, "provider_uuid", sheets.emptied)
-    for kind, keys in sheets.removed.items():
+    await _delete(connection, schema.allocations, "consumer_uuid", batch.freed)
+    await _delete(connection, schema.inventories, "provider_uuid", batch.emptied)
+    for kind, keys in batch.removed.items():
         table = schema.RECORD_TABLES[kind]
         await _delete(connection, table, schema.key_column(table).name, keys)
-    for name, rows in sheets.upserts.items():
+    for name, rows in batch.upserts.items():
         await _run(connection, _upsert(schema.metadata.tables[name]), rows)
-    for name, rows in sheets.inserts.items():
+    for name, rows in batch.inserts.items():
         await _run(connection, _insert(schema.metadata.tables[name]), rows)
-    await _run(connection, _SEE, sheets.seen)
+    await _run(connection, _SEE, batch.seen)
 
 
 async def _delete(

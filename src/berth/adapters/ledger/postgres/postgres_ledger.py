@@ -17,10 +17,10 @@ from berth.adapters.ledger.engine.retention import Retention
 from berth.adapters.ledger.engine.version_watch import VersionWatch
 from berth.adapters.ledger.postgres.postgres_batch import CHANNEL
 from berth.adapters.ledger.postgres.postgres_writer import (
-    FAREWELL_S,
+    CLOSE_TIMEOUT_S,
     LOST,
     PostgresWriter,
-    why_lost,
+    describe_loss,
 )
 from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sql.write_requests import TIMEOUT_S
@@ -83,7 +83,7 @@ class PostgresLedger(SqlReads):
             retention=retention,
             now_s=now_s,
             timeout_s=timeout_s,
-            on_version=self._watch.hear,
+            on_version=self._watch.advance,
             on_batch=on_batch,
         )
         self._listening = asyncio.Event()
@@ -132,12 +132,12 @@ class PostgresLedger(SqlReads):
 
     async def get(self, noun: type[R], key: str) -> R | None:
         """Return the record with that key, or None."""
-        return await self._ask(read_one(self._queries, noun, key))
+        return await self._read(read_one(self._queries, noun, key))
 
     async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
         """Return all records of a kind in order of their keys; decisions newest first."""
         limit = NO_LIMIT if limit is None else limit
-        return await self._ask(read_all(self._queries, noun, limit))
+        return await self._read(read_all(self._queries, noun, limit))
 
     async def next_id(self, kind: Kind) -> int:
         """Return a number that was never returned before for this kind (from 1)."""
@@ -147,19 +147,21 @@ class PostgresLedger(SqlReads):
 
     async def version(self) -> int:
         """Return the newest committed version; 0 for an empty ledger."""
-        return (await self._ask(read_head(self._queries)))[0]
+        return (await self._read(read_head(self._queries)))[0]
 
     async def snapshot(self, now_s: float) -> Snapshot:
         """Return the whole live state as of one version."""
         long_s = _LONG * self._timeout_s
-        return await self._ask_at_once(read_snapshot(self._queries, now_s), long_s)
+        return await self._read_consistently(read_snapshot(self._queries, now_s), long_s)
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
         """Return what happened after that version, oldest first, in whole versions."""
         # Mostly nothing has happened, and one statement tells.
-        if (await self._ask(read_head(self._queries))).version == after:
+        if (await self._read(read_head(self._queries))).version == after:
             return []
-        return await self._ask_at_once(read_changes(self._queries, after, limit), self._timeout_s)
+        return await self._read_consistently(
+            read_changes(self._queries, after, limit), self._timeout_s
+        )
 
     def news(self, after: int) -> list[Change]:
         """Return nothing: what there is, `changes` tells. See `berth.ports.ledger.Feed`."""
@@ -168,7 +170,7 @@ class PostgresLedger(SqlReads):
     async def wait(self, after: int, timeout_s: float) -> bool:
         """Wait until there is a version above `after`; False when the time ran out."""
         if not self._listening.is_set():
-            self._watch.hear(await self.version())
+            self._watch.advance(await self.version())
         return await self._watch.wait(after, timeout_s)
 
     async def close(self) -> None:
@@ -182,19 +184,19 @@ class PostgresLedger(SqlReads):
         with suppress(asyncio.CancelledError):
             await self._listener
         try:
-            async with asyncio.timeout(FAREWELL_S):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._pool.close()
         except TimeoutError:
             self._pool.terminate()
 
     # --- reading ---
 
-    async def _ask(self, read: Read[T]) -> T:
+    async def _read(self, read: Read[T]) -> T:
         """Answer a read's questions, each from the newest state."""
         async with self._reader() as connection:
             return await _answered(connection, read)
 
-    async def _ask_at_once(self, read: Read[T], long_s: float) -> T:
+    async def _read_consistently(self, read: Read[T], long_s: float) -> T:
         """Answer a read's questions from one and the same state of the ledger.
 
         The first is short, and tells whether the server is there at all; each of the others may
@@ -223,7 +225,7 @@ class PostgresLedger(SqlReads):
                     connection.terminate()
                     raise
         except LOST as error:
-            why = why_lost(error, self._timeout_s)
+            why = describe_loss(error, self._timeout_s)
             raise UnavailableError(f"the ledger cannot be read now: {why}") from error
         except asyncpg.PostgresError as error:
             raise LedgerError(f"the ledger cannot be read: {error!r}") from error
@@ -244,7 +246,7 @@ class PostgresLedger(SqlReads):
         try:
             connection.add_termination_listener(lambda _: ended.set())
             await connection.add_listener(CHANNEL, self._hear)
-            self._watch.begin_anew(await self.version())
+            self._watch.reset(await self.version())
             self._listening.set()
             while not ended.is_set():
                 with suppress(TimeoutError):
@@ -257,7 +259,7 @@ class PostgresLedger(SqlReads):
             connection.terminate()
 
     def _hear(self, _connection: object, _pid: int, _channel: str, version: object) -> None:
-        self._watch.hear(int(str(version)))
+        self._watch.advance(int(str(version)))
 
 
 async def _answered(

@@ -57,13 +57,13 @@ _SETTINGS: Final = {
 """Every statement here looks rows up by their keys, however few the statistics say there are: a
 plan made when a table was small would read all of it when it has grown."""
 
-FAREWELL_S: Final = 2.0
+CLOSE_TIMEOUT_S: Final = 2.0
 """How long a server may take to hear that we leave; all is committed by then."""
 
 _WAITS: Final = ("lock_timeout", "idle_in_transaction_session_timeout")
 
 
-def why_lost(error: BaseException, timeout_s: float) -> str:
+def describe_loss(error: BaseException, timeout_s: float) -> str:
     """Say why the server cannot do it, in words that anybody may read: no address, no user."""
     if isinstance(error, TimeoutError):
         return f"PostgreSQL has not answered in {timeout_s:g} s"
@@ -104,7 +104,7 @@ class PostgresWriter:
         queries = Queries("postgresql")
         self._trims = queries.trims()
         self._next_id = queries.next_id()
-        self._jobs: deque[WriteRequest] = deque()
+        self._requests: deque[WriteRequest] = deque()
         self._wake = asyncio.Event()
         self._closing = False
         self._connection: asyncpg.Connection | None = None
@@ -137,84 +137,84 @@ class PostgresWriter:
         self._wake.set()
         await asyncio.shield(self._task)
 
-    def _submit(self, job: WriteRequest) -> None:
+    def _submit(self, request: WriteRequest) -> None:
         if self._closing:
             raise UnavailableError("the ledger is closed")
-        self._jobs.append(job)
+        self._requests.append(request)
         self._wake.set()
 
     async def _run(self) -> None:
-        while not (self._closing and not self._jobs):
+        while not (self._closing and not self._requests):
             await self._wake.wait()
             self._wake.clear()
-            while self._jobs:
-                await self._batch()
+            while self._requests:
+                await self._commit_batch()
         await self._disconnect()
 
-    async def _batch(self) -> None:
-        jobs: list[WriteRequest] = []
+    async def _commit_batch(self) -> None:
+        requests: list[WriteRequest] = []
         began_s = time.monotonic()
         try:
             connection = await self._connected()
             await begin(connection)
-            jobs = self._drain()
-            await self._finish(connection, jobs)
+            requests = self._drain()
+            await self._finish(connection, requests)
         except Exception as error:  # noqa: BLE001 - goes to those who asked
-            await self._give_up(jobs or self._drain(), error)
+            await self._fail(requests or self._drain(), error)
             return
-        units = sum(len(job.units) for job in jobs) if self._on_batch is not None else 0
+        units = sum(len(request.units) for request in requests) if self._on_batch is not None else 0
         if self._on_batch is not None and units:
             self._on_batch(units, time.monotonic() - began_s)
 
     def _drain(self) -> list[WriteRequest]:
         """Take what waits, as late as can be: while the lock was waited for, more has come."""
-        jobs: list[WriteRequest] = []
+        requests: list[WriteRequest] = []
         count = 0
-        while self._jobs and count < UNITS_MAX:
-            jobs.append(self._jobs.popleft())
-            count += len(jobs[-1].units)
-        return jobs
+        while self._requests and count < UNITS_MAX:
+            requests.append(self._requests.popleft())
+            count += len(requests[-1].units)
+        return requests
 
-    async def _finish(self, connection: asyncpg.Connection, jobs: list[WriteRequest]) -> None:
+    async def _finish(self, connection: asyncpg.Connection, requests: list[WriteRequest]) -> None:
         """Do the jobs in the transaction that is open, commit it, and answer."""
         now_s = self._now_s()
-        outcomes, before, version = await commit_batch(connection, units_of(jobs), at_s=now_s)
+        outcomes, before, version = await commit_batch(connection, units_of(requests), at_s=now_s)
         if self._retention.is_due(before, version):
-            values = self._retention.edges(version, now_s)
+            values = self._retention.trim_parameters(version, now_s)
             for statement in self._trims:
                 await connection.execute(statement.text, *statement.bind(**values))
         numbers = [
-            await connection.fetchval(self._next_id.text, *self._next_id.bind(kind=job.counter))
-            for job in jobs
-            if job.counter is not None
+            await connection.fetchval(self._next_id.text, *self._next_id.bind(kind=request.counter))
+            for request in requests
+            if request.counter is not None
         ]
         await commit(connection, before=before, version=version)
-        deliver(answers_of(jobs, outcomes, numbers))
+        deliver(answers_of(requests, outcomes, numbers))
         self._on_version(version)
 
-    async def _give_up(self, jobs: list[WriteRequest], error: Exception) -> None:
+    async def _fail(self, requests: list[WriteRequest], error: Exception) -> None:
         """Roll back and answer with the error; or find the one job that is at fault."""
         if isinstance(error, LOST):
             self._drop()
-            why = why_lost(error, self._timeout_s)
+            why = describe_loss(error, self._timeout_s)
             gone = UnavailableError(f"the ledger cannot be written now: {why}")
             gone.__cause__ = error
-            deliver(failures_of(jobs, gone))
+            deliver(failures_of(requests, gone))
             return
         await self._roll_back()
-        if len(jobs) == 1:
-            deliver(failures_of(jobs, error))
+        if len(requests) == 1:
+            deliver(failures_of(requests, error))
             return
-        for job in jobs:
-            await self._alone(job)
+        for request in requests:
+            await self._retry_alone(request)
 
-    async def _alone(self, job: WriteRequest) -> None:
+    async def _retry_alone(self, request: WriteRequest) -> None:
         try:
             connection = await self._connected()
             await begin(connection)
-            await self._finish(connection, [job])
+            await self._finish(connection, [request])
         except Exception as error:  # noqa: BLE001 - goes to the one who asked
-            await self._give_up([job], error)
+            await self._fail([request], error)
 
     async def _connected(self) -> asyncpg.Connection:
         if self._connection is not None and self._connection.is_closed():
@@ -239,7 +239,7 @@ class PostgresWriter:
     async def _disconnect(self) -> None:
         if self._connection is not None:
             with suppress(*LOST):
-                await self._connection.close(timeout=FAREWELL_S)
+                await self._connection.close(timeout=CLOSE_TIMEOUT_S)
         self._drop()
 
     def _drop(self) -> None:

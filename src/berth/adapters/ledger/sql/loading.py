@@ -24,7 +24,7 @@ from berth.domain.ledger.record import Kind
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _DialectSyntax:
     """How a database gathers rows and picks them by keys; parameter 2 holds the consumers.
 
     `ahead` stands before the statement.
@@ -38,8 +38,8 @@ class _Words:
     among_providers: str
 
 
-_WORDS: Final[dict[DialectName, _Words]] = {
-    "sqlite": _Words(
+_SYNTAX: Final[dict[DialectName, _DialectSyntax]] = {
+    "sqlite": _DialectSyntax(
         ahead=(
             "WITH drawn AS MATERIALIZED (SELECT value FROM json_each(?3) UNION SELECT provider_uuid"
             " FROM allocations WHERE consumer_uuid IN (SELECT value FROM json_each(?2))) "
@@ -50,7 +50,7 @@ _WORDS: Final[dict[DialectName, _Words]] = {
         among="{column} IN (SELECT value FROM json_each(?{number}))",
         among_providers="{column} IN (SELECT value FROM drawn)",
     ),
-    "postgresql": _Words(
+    "postgresql": _DialectSyntax(
         ahead="",
         head="version",
         json="{column}::json",
@@ -66,9 +66,9 @@ _FIXED: Final = 3
 """Parameters that every batch has: claim keys, consumers, providers."""
 
 
-def keys_in_order(needs: RequiredKeys) -> list[Collection[str]]:
+def keys_in_order(required: RequiredKeys) -> list[Collection[str]]:
     """Return the keys to bind: claim keys, consumers, providers, then records kind by kind."""
-    return [needs.claim_keys, needs.consumers, needs.providers, *needs.records.values()]
+    return [required.claim_keys, required.consumers, required.providers, *required.records.values()]
 
 
 @cache
@@ -77,36 +77,36 @@ def loading_statement(dialect: DialectName, kinds: tuple[Kind, ...]) -> str:
 
     The version comes before the texts; of SQLite the first version in the daybook before that.
     """
-    words = _WORDS[dialect]
+    syntax = _SYNTAX[dialect]
 
     def gathered(columns: str, table: str, where: str) -> str:
-        rows = words.gather.format(columns=columns)
+        rows = syntax.gather.format(columns=columns)
         return f"(SELECT {rows} FROM {table} WHERE {where})"  # noqa: S608 - own names
 
     limits = "capacity, CASE max_unit WHEN 0 THEN total ELSE max_unit END, min_unit, step_size"
-    held = f"consumer_uuid, provider_uuid, {words.json.format(column='amounts')}"
-    consumers = words.among.format(column="consumer_uuid", number=2)
+    held = f"consumer_uuid, provider_uuid, {syntax.json.format(column='amounts')}"
+    consumers = syntax.among.format(column="consumer_uuid", number=2)
     parts = [
-        words.head,
-        gathered("key, version", "claim_keys", words.among.format(column="key", number=1)),
+        syntax.head,
+        gathered("key, version", "claim_keys", syntax.among.format(column="key", number=1)),
         gathered(held, "allocations", consumers),
-        gathered("uuid, generation", "providers", words.among_providers.format(column="uuid")),
+        gathered("uuid, generation", "providers", syntax.among_providers.format(column="uuid")),
         gathered(
             f"provider_uuid, resource_class, {limits}, used, generation",
             "inventories",
-            words.among_providers.format(column="provider_uuid"),
+            syntax.among_providers.format(column="provider_uuid"),
         ),
     ]
     for number, kind in enumerate(kinds, start=_FIXED + 1):
         table = schema.RECORD_TABLES[kind]
         key = schema.key_column(table).name
-        where = words.among.format(column=key, number=number)
+        where = syntax.among.format(column=key, number=number)
         if kind is Kind.CONSUMER:
-            columns = words.json.format(column="body")
+            columns = syntax.json.format(column="body")
         else:
             columns = f"{key}, {'revision' if kind is Kind.INSTANCE else '1'}"
         parts.append(gathered(columns, table.name, where))
-    return f"{words.ahead}SELECT {', '.join(parts)} FROM head"  # noqa: S608 - own names
+    return f"{syntax.ahead}SELECT {', '.join(parts)} FROM head"  # noqa: S608 - own names
 
 
 def working_set_of(kinds: Sequence[Kind], version: int, texts: Sequence[str]) -> WorkingSet:
@@ -122,13 +122,13 @@ def working_set_of(kinds: Sequence[Kind], version: int, texts: Sequence[str]) ->
             for kind, text in texts_of.items()
             for key, revision in decode_json(list[tuple[str, int]], text)
         },
-        rooms=_rooms(providers, inventories),
+        capacities=_capacities_of(providers, inventories),
         held=_held(held),
         consumers={consumer.uuid: consumer for (consumer,) in consumers},
     )
 
 
-def _rooms(providers: str, inventories: str) -> dict[str, ProviderCapacity]:
+def _capacities_of(providers: str, inventories: str) -> dict[str, ProviderCapacity]:
     limits: dict[str, dict[str, InventoryLimits]] = {}
     used: dict[str, dict[str, int]] = {}
     generations: dict[str, int] = {}

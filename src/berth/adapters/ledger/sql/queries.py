@@ -117,7 +117,7 @@ class Queries:
         self.dialect: DialectName = dialect
         self.head = cache(self._head)
         self.changes = cache(self._changes)
-        self.pages = cache(self._pages)
+        self.logged_batches = cache(self._logged_batches)
         self.next_id = cache(self._next_id)
         self.one = cache(self._one)
         self.every = cache(self._every)
@@ -138,17 +138,17 @@ class Queries:
         """`[version, feed_floor, posted]`, the last being the version that the tables are at."""
         head = schema.head.c
         first = select(func.min(schema.daybook.c.first)).scalar_subquery()
-        posted = func.coalesce(first - 1, head.version)
-        columns = (head.version, head.feed_floor, posted)
+        checkpointed = func.coalesce(first - 1, head.version)
+        columns = (head.version, head.feed_floor, checkpointed)
         return self._compiled(select(_item(*(_digits(column) for column in columns))))
 
-    def _pages(self) -> Statement:
+    def _logged_batches(self) -> Statement:
         """Pages of the daybook with versions above :after, in hexadecimal digits."""
-        page = schema.daybook.c
+        batch = schema.daybook.c
         return self._compiled(
-            select(_item(_quoted(func.hex(page.body))))
-            .where(page.last > bindparam("after"))
-            .order_by(page.first)
+            select(_item(_quoted(func.hex(batch.body))))
+            .where(batch.last > bindparam("after"))
+            .order_by(batch.first)
         )
 
     def _changes(self) -> Statement:

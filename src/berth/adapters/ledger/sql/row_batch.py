@@ -61,8 +61,8 @@ def row_batch_of(
     """Write what a batch did as rows.
 
     Args:
-        books: as they stand after the batch.
-        dirt: what the batch did.
+        working_set: as it stands after the batch.
+        change_set: what the batch did.
         at_s: the time that claim keys bear.
         first: the oldest version of the batch.
     """

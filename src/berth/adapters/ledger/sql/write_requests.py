@@ -27,46 +27,46 @@ class WriteRequest:
     units: Sequence[Unit]
     counter: Kind | None
     answer: asyncio.Future[Any]
-    settles: bool = False
+    checkpoints: bool = False
 
 
 Answers = list[tuple[WriteRequest, Any]]
 """What each job came to: a result, or the exception to raise where it is awaited."""
 
 
-def units_of(jobs: Sequence[WriteRequest]) -> list[Unit]:
+def units_of(requests: Sequence[WriteRequest]) -> list[Unit]:
     """Return the units of all jobs in order."""
-    return [unit for job in jobs for unit in job.units]
+    return [unit for request in requests for unit in request.units]
 
 
 def answers_of(
-    jobs: Sequence[WriteRequest], outcomes: Sequence[Outcome], numbers: Sequence[int]
+    requests: Sequence[WriteRequest], outcomes: Sequence[Outcome], numbers: Sequence[int]
 ) -> Answers:
     """Share out the outcomes of all units, and the numbers drawn, among their jobs."""
     units_left, numbers_left = iter(outcomes), iter(numbers)
     return [
-        (job, list(islice(units_left, len(job.units))))
-        if job.counter is None
-        else (job, next(numbers_left))
-        for job in jobs
+        (request, list(islice(units_left, len(request.units))))
+        if request.counter is None
+        else (request, next(numbers_left))
+        for request in requests
     ]
 
 
-def failures_of(jobs: Sequence[WriteRequest], error: Exception) -> Answers:
+def failures_of(requests: Sequence[WriteRequest], error: Exception) -> Answers:
     """Answer all jobs with an error, as one of Berth's."""
     if not isinstance(error, BerthError):
         wrapped = LedgerError(f"what was asked cannot be stored: {error!r}")
         wrapped.__cause__ = error
         error = wrapped
-    return [(job, error) for job in jobs]
+    return [(request, error) for request in requests]
 
 
 def deliver(answers: Answers) -> None:
     """Answer those who still wait, in their event loop."""
-    for job, result in answers:
-        if job.answer.done():
+    for request, result in answers:
+        if request.answer.done():
             continue
         if isinstance(result, BaseException):
-            job.answer.set_exception(result)
+            request.answer.set_exception(result)
         else:
-            job.answer.set_result(result)
+            request.answer.set_result(result)

@@ -27,7 +27,7 @@ class WriterCache:
     asked for since the posting of their pages began.
     """
 
-    books: WorkingSet = field(default_factory=WorkingSet)
+    working_set: WorkingSet = field(default_factory=WorkingSet)
     _known: RequiredKeys = field(default_factory=RequiredKeys)
     _older: RequiredKeys = field(default_factory=RequiredKeys)
 
@@ -36,33 +36,36 @@ class WriterCache:
         known = self._known
         return len(known.claim_keys) + len(known.consumers) + sum(map(len, known.records.values()))
 
-    def missing(self, needs: RequiredKeys) -> RequiredKeys:
+    def missing(self, required: RequiredKeys) -> RequiredKeys:
         """Return those keys that have to be loaded."""
-        return _without(_without(needs, self._known), self._older)
+        return _without(_without(required, self._known), self._older)
 
-    def learn(
-        self, needs: RequiredKeys, missing: RequiredKeys, version: int, texts: Sequence[str]
+    def add_loaded(
+        self, required: RequiredKeys, missing: RequiredKeys, version: int, texts: Sequence[str]
     ) -> None:
         """Take in what was loaded: the keys that were missing of those that are needed.
 
         Providers come with consumers, too: those that are known already may have changed since
         the tables were written, so what is known of them stays.
         """
-        loaded, books = working_set_of(tuple(missing.records), version, texts), self.books
-        books.version = version
-        books.claimed.update(loaded.claimed)
-        books.revisions.update(loaded.revisions)
-        books.held.update(loaded.held)
-        books.consumers.update(loaded.consumers)
-        for uuid, room in loaded.rooms.items():
+        loaded, working_set = (
+            working_set_of(tuple(missing.records), version, texts),
+            self.working_set,
+        )
+        working_set.version = version
+        working_set.claimed.update(loaded.claimed)
+        working_set.revisions.update(loaded.revisions)
+        working_set.held.update(loaded.held)
+        working_set.consumers.update(loaded.consumers)
+        for uuid, capacity in loaded.capacities.items():
             if uuid not in self._known.providers and uuid not in self._older.providers:
-                books.rooms[uuid] = room
-        _add(self._known, needs)
-        self._known.providers.update(loaded.rooms)
-        for consumer in needs.consumers:
-            self._known.providers.update(books.held.get(consumer, ()))
+                working_set.capacities[uuid] = capacity
+        _add(self._known, required)
+        self._known.providers.update(loaded.capacities)
+        for consumer in required.consumers:
+            self._known.providers.update(working_set.held.get(consumer, ()))
 
-    def note(self, puts: Iterable[Ref]) -> None:
+    def add_written(self, puts: Iterable[Ref]) -> None:
         """Note what a batch has put or removed, which may be more than was asked for.
 
         A record of most kinds is put without a look at what was there. Books know it from then
@@ -82,36 +85,39 @@ class WriterCache:
 
         Providers are asked for again and again, so they stay, if there are not too many.
         """
-        books, older, known = self.books, self._older, self._known
+        working_set, older, known = self.working_set, self._older, self._known
         for key in older.claim_keys - known.claim_keys:
-            books.claimed.pop(key, None)
+            working_set.claimed.pop(key, None)
         for consumer in older.consumers - known.consumers:
-            books.held.pop(consumer, None)
+            working_set.held.pop(consumer, None)
         for kind, keys in older.records.items():
             for key in keys - known.records.get(kind, set()):
-                books.revisions.pop((kind, key), None)
+                working_set.revisions.pop((kind, key), None)
                 if kind is Kind.CONSUMER:
-                    books.consumers.pop(key, None)
+                    working_set.consumers.pop(key, None)
         if len(older.providers) <= _ROOMS_MAX:
-            known.providers |= older.providers & books.rooms.keys()
+            known.providers |= older.providers & working_set.capacities.keys()
         else:
             for uuid in older.providers - known.providers:
-                books.rooms.pop(uuid, None)
+                working_set.capacities.pop(uuid, None)
         self._older = RequiredKeys()
 
     def shrink(self) -> None:
         """Forget whatever can be loaded again, as all of it is in the tables."""
-        old, providers = self.books, self._known.providers | self._older.providers
-        rooms = old.rooms
-        self.books, self._known, self._older = (
+        old, providers = self.working_set, self._known.providers | self._older.providers
+        capacities = old.capacities
+        self.working_set, self._known, self._older = (
             WorkingSet(old.version),
             RequiredKeys(),
             RequiredKeys(),
         )
         if sum(map(len, old.counted.values())) <= _COUNTED_MAX:
-            self.books.counted, self.books.sums = old.counted, old.sums
-        if len(rooms) <= _ROOMS_MAX:
-            self.books.rooms, self._known.providers = rooms, providers & rooms.keys()
+            self.working_set.counted, self.working_set.sums = old.counted, old.sums
+        if len(capacities) <= _ROOMS_MAX:
+            self.working_set.capacities, self._known.providers = (
+                capacities,
+                providers & capacities.keys(),
+            )
 
     def shrink_if_much(self) -> None:
         """Shrink when much is known that nobody may ask for again."""
@@ -119,23 +125,23 @@ class WriterCache:
             self.shrink()
 
 
-def _without(needs: RequiredKeys, known: RequiredKeys) -> RequiredKeys:
+def _without(required: RequiredKeys, known: RequiredKeys) -> RequiredKeys:
     records: dict[Kind, set[str]] = {}
-    for kind, keys in needs.records.items():
+    for kind, keys in required.records.items():
         unknown = keys - known.records.get(kind, set())
         if unknown:
             records[kind] = unknown
     return RequiredKeys(
-        claim_keys=needs.claim_keys - known.claim_keys,
+        claim_keys=required.claim_keys - known.claim_keys,
         records=records,
-        providers=needs.providers - known.providers,
-        consumers=needs.consumers - known.consumers,
+        providers=required.providers - known.providers,
+        consumers=required.consumers - known.consumers,
     )
 
 
-def _add(known: RequiredKeys, needs: RequiredKeys) -> None:
-    known.claim_keys |= needs.claim_keys
-    known.consumers |= needs.consumers
-    known.providers |= needs.providers
-    for kind, keys in needs.records.items():
+def _add(known: RequiredKeys, required: RequiredKeys) -> None:
+    known.claim_keys |= required.claim_keys
+    known.consumers |= required.consumers
+    known.providers |= required.providers
+    for kind, keys in required.records.items():
         known.records.setdefault(kind, set()).update(keys)

@@ -28,7 +28,7 @@ from berth.domain.ledger.record import Kind
 Loaded = tuple[int | None, int, *tuple[str, ...]]
 """The first version in the daybook, the newest of all, and texts of JSON."""
 
-_MARK: Final = "SELECT (SELECT min(first) FROM daybook), version FROM head"
+_STATE: Final = "SELECT (SELECT min(first) FROM daybook), version FROM head"
 
 _NOTHING: Final = ("[]",) * 4
 """Claim keys, allocations, providers and inventories of a batch that needs none."""
@@ -54,15 +54,15 @@ UPDATE OR ROLLBACK services SET last_seen_s = seen.column2
   FROM (VALUES {values}) AS seen WHERE host = seen.column1"""
 
 
-def load(connection: sqlite3.Connection, needs: RequiredKeys) -> Loaded:
+def load(connection: sqlite3.Connection, required: RequiredKeys) -> Loaded:
     """Load what judging needs, in one step."""
-    all_keys = keys_in_order(needs)
+    all_keys = keys_in_order(required)
     if not any(all_keys):
-        first, version = read_mark(connection)
+        first, version = read_state(connection)
         return (first, version, *_NOTHING)
     parameters = tuple(encode(list(keys)) for keys in all_keys)
     row: Loaded = connection.execute(
-        loading_statement("sqlite", tuple(needs.records)), parameters
+        loading_statement("sqlite", tuple(required.records)), parameters
     ).fetchone()
     return row
 
@@ -75,92 +75,92 @@ def count(connection: sqlite3.Connection, projects: Collection[str]) -> str:
     return found[0]
 
 
-def read_mark(connection: sqlite3.Connection) -> tuple[int | None, int]:
+def read_state(connection: sqlite3.Connection) -> tuple[int | None, int]:
     """Return the first version in the daybook and the newest of all, as `load` does."""
-    mark: tuple[int | None, int] = connection.execute(_MARK).fetchone()
-    return mark
+    state: tuple[int | None, int] = connection.execute(_STATE).fetchone()
+    return state
 
 
-def write(connection: sqlite3.Connection, sheets: RowBatch) -> None:
+def write(connection: sqlite3.Connection, batch: RowBatch) -> None:
     """Write down what a batch did, in the one order that keeps every constraint satisfied.
 
     Raises:
         LedgerError: an inventory had no room for what was judged to fit: nothing is committed.
     """
-    spent = [(*row[:3], number) for row, number in _with_generations(sheets)]
-    _check_spent(sheets, _run(connection, _SPEND, spent))
-    _delete(connection, schema.allocations, "consumer_uuid", sheets.freed)
-    _delete(connection, schema.inventories, "provider_uuid", sheets.emptied)
-    for kind, keys in sheets.removed.items():
+    spent = [(*row[:3], number) for row, number in _with_generations(batch)]
+    _check_spent(batch, _run(connection, _SPEND, spent))
+    _delete(connection, schema.allocations, "consumer_uuid", batch.freed)
+    _delete(connection, schema.inventories, "provider_uuid", batch.emptied)
+    for kind, keys in batch.removed.items():
         _remove(connection, kind, keys)
-    for name in sheets.upserts:
-        _write_upserts(connection, sheets, name)
-    for name, rows in sheets.inserts.items():
+    for name in batch.upserts:
+        _write_upserts(connection, batch, name)
+    for name, rows in batch.inserts.items():
         _run(connection, _insert(schema.metadata.tables[name]), rows)
-    _run(connection, _SEE, sheets.seen)
-    connection.execute("UPDATE head SET version = ?", (sheets.version,))
+    _run(connection, _SEE, batch.seen)
+    connection.execute("UPDATE head SET version = ?", (batch.version,))
 
 
 Step = Callable[[sqlite3.Connection], None]
 
 
-def steps_of(sheets: RowBatch, *, in_doubt: bool = False) -> list[Step]:
+def checkpoint_steps(batch: RowBatch, *, in_doubt: bool = False) -> list[Step]:
     """Return what writes down what pages came to, table by table, each in any transaction.
 
     The version is left alone, since it counted already when the pages were written.
 
     Args:
-        sheets: what the pages came to.
+        batch: what the pages came to.
         in_doubt: some of the steps may have been done before.
     """
-    kinds = {schema.KIND_OF_TABLE.get(name) for name in sheets.upserts} | sheets.removed.keys()
+    kinds = {schema.KIND_OF_TABLE.get(name) for name in batch.upserts} | batch.removed.keys()
     conflict = "IGNORE" if in_doubt else "ROLLBACK"
     return [
         *(
-            partial(_post_kind, sheets=sheets, kind=kind)
+            partial(_checkpoint_kind, batch=batch, kind=kind)
             for kind in Kind
             if kind in kinds and kind is not Kind.CONSUMER
         ),
-        partial(_post_claims, sheets=sheets, conflict=conflict),
-        partial(_post_rows, table=schema.changes, sheets=sheets, conflict=conflict),
-        partial(_post_used, sheets=sheets),
+        partial(_checkpoint_claims, batch=batch, conflict=conflict),
+        partial(_checkpoint_rows, table=schema.changes, batch=batch, conflict=conflict),
+        partial(_checkpoint_usage, batch=batch),
     ]
 
 
-def _post_kind(connection: sqlite3.Connection, sheets: RowBatch, kind: Kind) -> None:
-    _remove(connection, kind, sheets.removed.get(kind, []))
-    _write_upserts(connection, sheets, schema.RECORD_TABLES[kind].name)
+def _checkpoint_kind(connection: sqlite3.Connection, batch: RowBatch, kind: Kind) -> None:
+    _remove(connection, kind, batch.removed.get(kind, []))
+    _write_upserts(connection, batch, schema.RECORD_TABLES[kind].name)
 
 
-def _post_claims(connection: sqlite3.Connection, sheets: RowBatch, conflict: str) -> None:
+def _checkpoint_claims(connection: sqlite3.Connection, batch: RowBatch, conflict: str) -> None:
     """Write allocations together with consumers, whose generations say which they go with."""
-    _post_kind(connection, sheets, Kind.CONSUMER)
-    _delete(connection, schema.allocations, "consumer_uuid", sheets.freed)
-    _post_rows(connection, schema.allocations, sheets, conflict)
-    _write_upserts(connection, sheets, schema.claim_keys.name)
-    _post_rows(connection, schema.claim_keys, sheets, conflict)
+    _checkpoint_kind(connection, batch, Kind.CONSUMER)
+    _delete(connection, schema.allocations, "consumer_uuid", batch.freed)
+    _checkpoint_rows(connection, schema.allocations, batch, conflict)
+    _write_upserts(connection, batch, schema.claim_keys.name)
+    _checkpoint_rows(connection, schema.claim_keys, batch, conflict)
 
 
-def _post_rows(
-    connection: sqlite3.Connection, table: Table, sheets: RowBatch, conflict: str
+def _checkpoint_rows(
+    connection: sqlite3.Connection, table: Table, batch: RowBatch, conflict: str
 ) -> None:
-    _run(connection, _insert(table, conflict), sheets.inserts.get(table.name, ()))
+    _run(connection, _insert(table, conflict), batch.inserts.get(table.name, ()))
 
 
-def _post_used(connection: sqlite3.Connection, sheets: RowBatch) -> None:
-    used = [(p, c, amount, number) for (p, c, _, amount), number in _with_generations(sheets)]
-    _check_spent(sheets, _run(connection, _USE, used))
-    _run(connection, _SEE, sheets.seen)
+def _checkpoint_usage(connection: sqlite3.Connection, batch: RowBatch) -> None:
+    used = [(p, c, amount, number) for (p, c, _, amount), number in _with_generations(batch)]
+    _check_spent(batch, _run(connection, _USE, used))
+    _run(connection, _SEE, batch.seen)
 
 
-def _with_generations(sheets: RowBatch) -> Iterator[tuple[tuple[str, str, int, int], int]]:
-    return zip(sheets.spent, sheets.generations, strict=True)
+def _with_generations(batch: RowBatch) -> Iterator[tuple[tuple[str, str, int, int], int]]:
+    return zip(batch.spent, batch.generations, strict=True)
 
 
-def _check_spent(sheets: RowBatch, changed: int) -> None:
-    if changed != len(sheets.spent):
+def _check_spent(batch: RowBatch, changed: int) -> None:
+    if changed != len(batch.spent):
         raise LedgerError(
-            f"{changed} of {len(sheets.spent)} inventories had the room that was counted on; "
+            f"{changed} of {len(batch.spent)} inventories had the room that was counted on; "
             "the ledger's file was changed by something else, or is damaged"
         )
 
@@ -170,11 +170,11 @@ def _remove(connection: sqlite3.Connection, kind: Kind, keys: list[str]) -> None
     _delete(connection, table, schema.key_column(table).name, keys)
 
 
-def _write_upserts(connection: sqlite3.Connection, sheets: RowBatch, name: str) -> None:
-    table, rows = schema.metadata.tables[name], sheets.upserts.get(name, ())
+def _write_upserts(connection: sqlite3.Connection, batch: RowBatch, name: str) -> None:
+    table, rows = schema.metadata.tables[name], batch.upserts.get(name, ())
     _run(connection, _upsert(table), rows)
     if table in schema.RARELY_CHANGED:
-        _run(connection, _resettling(table), _settled(table, rows, sheets.born))
+        _run(connection, _rewrite_rarely_changed(table), _rarely_changed(table, rows, batch.born))
 
 
 def _delete(connection: sqlite3.Connection, table: Table, column: str, keys: list[str]) -> None:
@@ -227,7 +227,7 @@ def _upsert(table: Table) -> str:
 
 
 @cache
-def _resettling(table: Table) -> str:
+def _rewrite_rarely_changed(table: Table) -> str:
     """Write settled columns where they differ after all.
 
     SQLite writes every index whose column is assigned, though to the same value; an upsert that
@@ -243,7 +243,7 @@ def _resettling(table: Table) -> str:
     )
 
 
-def _settled(table: Table, rows: Sequence[Row], born: Collection[str]) -> list[Row]:
+def _rarely_changed(table: Table, rows: Sequence[Row], born: Collection[str]) -> list[Row]:
     """Return key and settled columns of the rows that may have been there before."""
     columns = {column.name: number for number, column in enumerate(table.columns)}
     key = columns[schema.key_column(table).name]

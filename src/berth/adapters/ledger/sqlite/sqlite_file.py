@@ -71,7 +71,7 @@ def _execute_when_free(connection: sqlite3.Connection, statement: str) -> None:
             return
 
 
-def ask(connection: sqlite3.Connection, read: Read[T]) -> T:
+def run_read(connection: sqlite3.Connection, read: Read[T]) -> T:
     """Answer a read's questions one after the other, each in one step of SQLite."""
     try:
         statement, parameters = next(read)
@@ -83,11 +83,11 @@ def ask(connection: sqlite3.Connection, read: Read[T]) -> T:
         return answer
 
 
-def ask_at_once(connection: sqlite3.Connection, read: Read[T]) -> T:
+def run_in_transaction(connection: sqlite3.Connection, read: Read[T]) -> T:
     """Answer a read's questions from one and the same state of the ledger."""
     connection.execute("BEGIN")
     try:
-        return ask(connection, read)
+        return run_read(connection, read)
     finally:
         connection.execute("ROLLBACK")
 

@@ -1,12 +1,12 @@
 """A ledger in a SQLite file: durable, with nothing to install. The default.
 
-Writing is the business of one thread (`SqliteWriter`). Short reads are done at once on the event
-loop, since changing threads costs more than they do; long ones by two threads. In WAL mode
-readers and the writer never wait for one another. Several processes may open the same file.
+One thread per process writes (`SqliteWriter`). Short reads run on the event loop itself, since
+switching threads costs more than they do; long reads run on two reader threads. In WAL mode readers
+and the writer never wait for one another. Several processes may open the same file.
 
-What was committed may stand in the daybook for a while before it is in the tables (`Clerk`).
-What this process has put there is known here (`CommitCache`); otherwise whoever wants to read a table
-that may lag behind has the daybook posted first.
+A committed batch may be in the write-ahead log (the table `daybook`) for up to two seconds before
+it reaches the other tables (`Transactor`). This process serves its own logged batches from memory
+(`CommitCache`); any other read of a table that may lag checkpoints the log first.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from berth.adapters.ledger.engine.listing import check_in_feed, kind_of_noun
 from berth.adapters.ledger.engine.retention import Retention
 from berth.adapters.ledger.engine.version_watch import VersionWatch
 from berth.adapters.ledger.sql.queries import Queries
-from berth.adapters.ledger.sqlite.sqlite_file import WalFileWatch, ask_at_once, connect
+from berth.adapters.ledger.sqlite.sqlite_file import WalFileWatch, connect, run_in_transaction
 from berth.adapters.ledger.sqlite.sqlite_writer import SqliteWriter
 from berth.adapters.ledger.wal.commit_cache import CommitCache, CommitNotice
 from berth.adapters.ledger.wal.reads import (
@@ -85,7 +85,7 @@ class SqliteLedger(SqlReads):
     ) -> None:
         super().__init__(Queries("sqlite"))
         self._watch = VersionWatch()
-        self._recent = CommitCache()
+        self._commit_cache = CommitCache()
         self._shown = 0
         """The newest version that anybody here was told of: no answer may fall behind it."""
         self._inline = connect(path)
@@ -95,17 +95,17 @@ class SqliteLedger(SqlReads):
             self._connections.put(connect(path))
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="berth-ledger-read")
         self._writer = SqliteWriter(
-            path, retention=retention, now_s=now_s, on_news=self._hear, on_batch=on_batch
+            path, retention=retention, now_s=now_s, on_notice=self._on_notice, on_batch=on_batch
         )
         self._poller: asyncio.Task[None] | None = None
         self._heard_at_s = 0.0
         self._others_at_s = 0.0
         self._closed = False
 
-    def _hear(self, news: CommitNotice) -> None:
+    def _on_notice(self, notice: CommitNotice) -> None:
         self._heard_at_s = asyncio.get_running_loop().time()
-        self._recent.hear(news)
-        self._watch.hear(news.version)
+        self._commit_cache.add(notice)
+        self._watch.advance(notice.version)
 
     # --- Writer ---
 
@@ -119,21 +119,21 @@ class SqliteLedger(SqlReads):
         """Return the record with that key, or None."""
         kind = kind_of_noun(noun)
         if kind not in _LAGGING_KINDS:
-            return self._now(read_one(self._queries, noun, key))
-        head, record = self._now(read_beside_head(self._queries, noun, key))
-        if head.posted == head.version:
+            return self._read_inline(read_one(self._queries, noun, key))
+        head, record = self._read_inline(read_beside_head(self._queries, noun, key))
+        if head.checkpointed == head.version:
             return record
-        if kind is Kind.PROVIDER or not self._is_ours(head):
-            await self._writer.settle()
-            return self._now(read_one(self._queries, noun, key))
-        return cast("R | None", self._recent.get(kind, key, record, head.posted))
+        if kind is Kind.PROVIDER or not self._is_own(head):
+            await self._writer.checkpoint()
+            return self._read_inline(read_one(self._queries, noun, key))
+        return cast("R | None", self._commit_cache.get(kind, key, record, head.checkpointed))
 
     async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
         """Return all records of a kind in order of their keys; decisions newest first."""
         if kind_of_noun(noun) in _LAGGING_KINDS:
-            await self._settle()
+            await self._ensure_checkpointed()
         limit = NO_LIMIT if limit is None else limit
-        return await self._aside(read_all(self._queries, noun, limit))
+        return await self._read_in_thread(read_all(self._queries, noun, limit))
 
     async def next_id(self, kind: Kind) -> int:
         """Return a number that was never returned before for this kind (from 1)."""
@@ -144,30 +144,30 @@ class SqliteLedger(SqlReads):
     async def version(self) -> int:
         """Return the newest committed version; 0 for an empty ledger."""
         head = self._head()
-        known = self._recent.version if self._is_ours(head) else head.version
+        known = self._commit_cache.version if self._is_own(head) else head.version
         self._shown = max(self._shown, known)
         return self._shown
 
     async def snapshot(self, now_s: float) -> Snapshot:
         """Return the whole live state as of one version."""
-        return await self._ask(read_snapshot(self._queries, now_s))
+        return await self._read(read_snapshot(self._queries, now_s))
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
         """Return what happened after that version, oldest first, in whole versions."""
         head = self._head()
         check_in_feed(after, head.feed_floor, head.version)
-        if self._is_ours(head):
-            found = self._recent.changes(after, limit)
+        if self._is_own(head):
+            found = self._commit_cache.changes(after, limit)
             if found or (found is not None and after >= self._shown):
                 return found
         read = read_changes(self._queries, after, limit)
         if head.version - after <= _FEW_VERSIONS:
-            return self._now(read)
-        return await self._aside(read)
+            return self._read_inline(read)
+        return await self._read_in_thread(read)
 
     def news(self, after: int) -> list[Change]:
         """Return what this process has committed itself. See `berth.ports.ledger.Feed`."""
-        return self._recent.changes(after, _FEW_VERSIONS) or []
+        return self._commit_cache.changes(after, _FEW_VERSIONS) or []
 
     async def wait(self, after: int, timeout_s: float) -> bool:
         """Wait until there is a version above `after`; False when the time ran out.
@@ -178,7 +178,7 @@ class SqliteLedger(SqlReads):
         self._check_open()
         if self._poller is None or self._poller.done():
             if self._watch.version <= after:
-                self._watch.hear(await self.version())
+                self._watch.advance(await self.version())
             self._poller = asyncio.create_task(self._poll())
         return await self._watch.wait(after, timeout_s)
 
@@ -208,36 +208,36 @@ class SqliteLedger(SqlReads):
         while idle < _IDLE_POLLS:
             is_quiet = clock() - self._others_at_s >= _QUIET_S
             await asyncio.sleep(_QUIET_POLL_S if is_quiet else _POLL_S)
-            idle = 0 if self._watch.is_watched else idle + 1
+            idle = 0 if self._watch.has_waiters else idle + 1
             is_due = not idle and clock() - self._heard_at_s >= _POLL_S
             if is_due and self._trace.may_have_changed():
                 with suppress(UnavailableError):
                     version = await self.version()
                     if version > self._watch.version:
                         self._others_at_s = clock()
-                    self._watch.hear(version)
+                    self._watch.advance(version)
 
     # --- what is in the daybook ---
 
-    def _is_ours(self, head: LedgerHead) -> bool:
+    def _is_own(self, head: LedgerHead) -> bool:
         """Tell whether all up to a version was committed by this process, since some time.
 
         What was committed but not told of yet is not acknowledged either, so it need not be seen.
         """
         epoch, version = self._writer.newest
-        return epoch == self._recent.epoch and head.version <= version
+        return epoch == self._commit_cache.epoch and head.version <= version
 
-    async def _settle(self) -> None:
+    async def _ensure_checkpointed(self) -> None:
         """See to it that all that was committed before is in the tables."""
         head = self._head()
-        if head.posted < head.version:
-            await self._writer.settle()
+        if head.checkpointed < head.version:
+            await self._writer.checkpoint()
 
     # --- reading ---
 
-    async def _ask(self, read: Read[T]) -> T:
-        await self._settle()
-        return await self._aside(read)
+    async def _read(self, read: Read[T]) -> T:
+        await self._ensure_checkpointed()
+        return await self._read_in_thread(read)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -246,30 +246,30 @@ class SqliteLedger(SqlReads):
     def _head(self) -> LedgerHead:
         """Read how far the ledger is, in a single statement: everybody does so all the time."""
         self._check_open()
-        with _told_as_ours():
+        with _translated_errors():
             return LedgerHead(*self._inline.execute(_HEAD).fetchone())
 
-    def _now(self, read: Read[T]) -> T:
+    def _read_inline(self, read: Read[T]) -> T:
         self._check_open()
-        with _told_as_ours():
-            return ask_at_once(self._inline, read)
+        with _translated_errors():
+            return run_in_transaction(self._inline, read)
 
-    async def _aside(self, read: Read[T]) -> T:
+    async def _read_in_thread(self, read: Read[T]) -> T:
         self._check_open()
         loop = asyncio.get_running_loop()
-        with _told_as_ours():
-            return await loop.run_in_executor(self._readers, self._borrow, read)
+        with _translated_errors():
+            return await loop.run_in_executor(self._readers, self._read_with_pooled, read)
 
-    def _borrow(self, read: Read[T]) -> T:
+    def _read_with_pooled(self, read: Read[T]) -> T:
         connection = self._connections.get()
         try:
-            return ask_at_once(connection, read)
+            return run_in_transaction(connection, read)
         finally:
             self._connections.put(connection)
 
 
 @contextmanager
-def _told_as_ours() -> Generator[None, None, None]:
+def _translated_errors() -> Generator[None, None, None]:
     """Turn errors of SQLite into errors of Berth."""
     try:
         yield

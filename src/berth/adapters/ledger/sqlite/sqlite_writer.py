@@ -20,6 +20,7 @@ from berth.adapters.ledger.sql.write_requests import (
     Answers,
     WriteRequest,
     answers_of,
+    deliver,
     failures_of,
     units_of,
 )
@@ -30,12 +31,12 @@ from berth.domain.errors import BerthError, UnavailableError
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Outcome, Unit
 
-_POST_AFTER_S: Final = 2.0
+_CHECKPOINT_AFTER_S: Final = 2.0
 """How long what is committed may be missing in the tables, when nobody asks for it."""
 
 _WAIT_MAX_S: Final = 0.001
 _WAITS_MAX: Final = 4
-_COMPANY: Final = 16
+_ENOUGH_REQUESTS: Final = 16
 """How long to wait for company at a time, how often at most, and how much is enough."""
 
 _INERTIA: Final = 8
@@ -63,15 +64,15 @@ class SqliteWriter:
         *,
         retention: Retention,
         now_s: Callable[[], float],
-        on_news: Callable[[CommitNotice], None],
+        on_notice: Callable[[CommitNotice], None],
         on_batch: Callable[[int, float], None] | None = None,
     ) -> None:
         self.newest = (0, -1)
         self._connection = connect(path)
-        self._clerk = Transactor(self._connection, retention=retention, now_s=now_s)
-        self._on_news = on_news
+        self._transactor = Transactor(self._connection, retention=retention, now_s=now_s)
+        self._on_notice = on_notice
         self._on_batch = on_batch
-        self._posted_at_s = time.monotonic()
+        self._checkpointed_at_s = time.monotonic()
         self._is_shared = False
         self._flush_s = 0.0
         self._loop = asyncio.get_running_loop()
@@ -104,14 +105,14 @@ class SqliteWriter:
         self._submit(WriteRequest((), kind, answer))
         return await answer
 
-    async def settle(self) -> None:
+    async def checkpoint(self) -> None:
         """Have all that was committed before, by whomever, written to the tables.
 
         Raises:
             UnavailableError: the ledger is closed, locked for too long, or cannot be written.
         """
         answer: asyncio.Future[list[Outcome]] = self._loop.create_future()
-        self._submit(WriteRequest((), None, answer, settles=True))
+        self._submit(WriteRequest((), None, answer, checkpoints=True))
         await answer
 
     async def close(self) -> None:
@@ -122,10 +123,10 @@ class SqliteWriter:
         await asyncio.shield(self._done)
         self._thread.join()
 
-    def _submit(self, job: WriteRequest) -> None:
+    def _submit(self, request: WriteRequest) -> None:
         if self._closing:
             raise UnavailableError("the ledger is closed")
-        self._queue.put(job)
+        self._queue.put(request)
 
     # --- in the thread ---
 
@@ -135,29 +136,31 @@ class SqliteWriter:
                 pass
         finally:
             self._closing = True
-            self._post(self._clerk.post)
+            self._checkpoint(self._transactor.checkpoint)
             self._connection.close()
-            self._refuse_the_rest()
-            self._tell(lambda: self._done.set_result(None))
+            self._fail_remaining()
+            self._call_in_loop(lambda: self._done.set_result(None))
 
     def _next(self) -> bool:
         """Commit the next batch, and post some of what waits; return False at the end."""
         goes_on = True
-        patience_s = _POST_AFTER_S if self._clerk.has_pages else None
+        patience_s = _CHECKPOINT_AFTER_S if self._transactor.has_logged_batches else None
         try:
-            job = self._queue.get(timeout=0 if self._clerk.is_posting else patience_s)
+            request = self._queue.get(
+                timeout=0 if self._transactor.is_checkpointing else patience_s
+            )
         except Empty:
-            self._post(self._clerk.post_some)
+            self._checkpoint(self._transactor.checkpoint_step)
         else:
-            if job is None:
+            if request is None:
                 return False
-            self._await_company()
-            goes_on = self._batch(job)
-            if self._is_time_to_post():
-                self._post(self._clerk.post_some)
+            self._await_more_requests()
+            goes_on = self._commit_batch(request)
+            if self._is_checkpoint_due():
+                self._checkpoint(self._transactor.checkpoint_step)
         return goes_on
 
-    def _await_company(self) -> None:
+    def _await_more_requests(self) -> None:
         """Wait a moment for others to share the flush with, as long as they keep coming.
 
         Whoever was alone the last time does not wait. All waits together are no longer than a
@@ -166,119 +169,124 @@ class SqliteWriter:
         waiting = self._queue.qsize()
         wait_s = min(_WAIT_MAX_S, self._flush_s / _WAITS_MAX)
         for _ in range(_WAITS_MAX if self._is_shared else 0):
-            if waiting >= _COMPANY:
+            if waiting >= _ENOUGH_REQUESTS:
                 break
             time.sleep(wait_s)
             came, waiting = self._queue.qsize() - waiting, self._queue.qsize()
             if not came:
                 break
 
-    def _refuse_the_rest(self) -> None:
+    def _fail_remaining(self) -> None:
         """Leave nobody waiting, should the thread end before it was asked to."""
         with suppress(Empty):
             while True:
-                job = self._queue.get_nowait()
-                if job is not None:
+                request = self._queue.get_nowait()
+                if request is not None:
                     gone = UnavailableError("the ledger is closed")
-                    self._answer(failures_of([job], gone))
+                    self._answer(failures_of([request], gone))
 
-    def _tell(self, callback: Callable[[], None]) -> None:
+    def _call_in_loop(self, callback: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the loop was closed before the ledger was
             self._loop.call_soon_threadsafe(callback)
 
-    def _batch(self, first: WriteRequest) -> bool:
+    def _commit_batch(self, first: WriteRequest) -> bool:
         """Commit what waits; return False when it was the last."""
-        jobs = [first]
+        requests = [first]
         goes_on = True
         began_s = time.monotonic()
         try:
-            self._clerk.begin()
-            goes_on = self._drain(jobs)
-            self._is_shared = len(jobs) > 1
-            self._finish(jobs)
+            self._transactor.begin()
+            goes_on = self._drain(requests)
+            self._is_shared = len(requests) > 1
+            self._finish(requests)
         except Exception as error:  # noqa: BLE001 - goes to those who asked
-            self._give_up(jobs, error)
+            self._fail(requests, error)
             return goes_on
-        units = sum(len(job.units) for job in jobs) if self._on_batch is not None else 0
+        units = sum(len(request.units) for request in requests) if self._on_batch is not None else 0
         if self._on_batch is not None and units:
             self._on_batch(units, time.monotonic() - began_s)
         return goes_on
 
-    def _drain(self, jobs: list[WriteRequest]) -> bool:
+    def _drain(self, requests: list[WriteRequest]) -> bool:
         """Take what waits; return False when it ends with the wish to close."""
-        count = len(jobs[0].units)
+        count = len(requests[0].units)
         with suppress(Empty):
             while count < UNITS_MAX:
-                job = self._queue.get_nowait()
-                if job is None:
+                request = self._queue.get_nowait()
+                if request is None:
                     return False
-                jobs.append(job)
-                count += len(job.units)
+                requests.append(request)
+                count += len(request.units)
         return True
 
-    def _finish(self, jobs: list[WriteRequest]) -> None:
+    def _finish(self, requests: list[WriteRequest]) -> None:
         """Do the jobs in the transaction that is open, commit it, and answer."""
-        clerk = self._clerk
-        entry = clerk.enter(units_of(jobs))
-        numbers = [clerk.count(job.counter) for job in jobs if job.counter is not None]
-        if any(job.settles for job in jobs):
-            clerk.post()
+        transactor = self._transactor
+        result = transactor.apply_batch(units_of(requests))
+        numbers = [
+            transactor.count(request.counter) for request in requests if request.counter is not None
+        ]
+        if any(request.checkpoints for request in requests):
+            transactor.checkpoint()
         began_s = time.monotonic()
-        clerk.commit()
+        transactor.commit()
         self._flush_s += (time.monotonic() - began_s - self._flush_s) / _INERTIA
-        self._answer(answers_of(jobs, entry.outcomes, numbers), clerk.news(entry))
+        self._answer(answers_of(requests, result.outcomes, numbers), transactor.notice(result))
 
-    def _is_time_to_post(self) -> bool:
+    def _is_checkpoint_due(self) -> bool:
         """Tell whether pages are many, or have waited long."""
         now_s = time.monotonic()
-        if not self._clerk.has_pages:
-            self._posted_at_s = now_s
-        return self._clerk.is_due or now_s - self._posted_at_s > _POST_AFTER_S
+        if not self._transactor.has_logged_batches:
+            self._checkpointed_at_s = now_s
+        return (
+            self._transactor.is_checkpoint_due
+            or now_s - self._checkpointed_at_s > _CHECKPOINT_AFTER_S
+        )
 
-    def _post(self, post: Callable[[], None]) -> None:
+    def _checkpoint(self, checkpoint: Callable[[], None]) -> None:
         """Post pages, if there are any; what stands in the way is told with the next batch."""
-        clerk = self._clerk
-        if not clerk.has_pages:
+        transactor = self._transactor
+        if not transactor.has_logged_batches:
             return
         try:
-            clerk.begin(is_flushed=False)
-            post()
-            clerk.commit()
+            transactor.begin(is_flushed=False)
+            checkpoint()
+            transactor.commit()
         except (sqlite3.Error, BerthError):
-            clerk.roll_back()
-            self._posted_at_s = time.monotonic()
+            transactor.roll_back()
+            self._checkpointed_at_s = time.monotonic()
             return
-        if not clerk.is_posting:
-            self._posted_at_s = time.monotonic()
-            self._answer([], clerk.news())
+        if not transactor.is_checkpointing:
+            self._checkpointed_at_s = time.monotonic()
+            self._answer([], transactor.notice())
 
-    def _answer(self, answers: Answers, news: CommitNotice | None = None) -> None:
-        if news is not None:
-            self.newest = (news.epoch, news.version)
+    def _answer(self, answers: Answers, notice: CommitNotice | None = None) -> None:
+        if notice is not None:
+            self.newest = (notice.epoch, notice.version)
 
-        def deliver() -> None:
-            if news is not None:
-                self._on_news(news)
+        def notify_and_deliver() -> None:
+            if notice is not None:
+                self._on_notice(notice)
             deliver(answers)
 
-        self._tell(deliver)
+        self._call_in_loop(notify_and_deliver)
 
-    def _give_up(self, jobs: list[WriteRequest], error: Exception) -> None:
+    def _fail(self, requests: list[WriteRequest], error: Exception) -> None:
         """Roll back and answer with the error; or find the one job that is at fault."""
-        self._clerk.roll_back()
+        self._transactor.roll_back()
         if isinstance(error, sqlite3.OperationalError):
             gone = UnavailableError(f"the ledger cannot be written now: {error}")
             gone.__cause__ = error
-            self._answer(failures_of(jobs, gone))
-        elif len(jobs) == 1:
-            self._answer(failures_of(jobs, error))
+            self._answer(failures_of(requests, gone))
+        elif len(requests) == 1:
+            self._answer(failures_of(requests, error))
         else:
-            for job in jobs:
-                self._alone(job)
+            for request in requests:
+                self._retry_alone(request)
 
-    def _alone(self, job: WriteRequest) -> None:
+    def _retry_alone(self, request: WriteRequest) -> None:
         try:
-            self._clerk.begin()
-            self._finish([job])
+            self._transactor.begin()
+            self._finish([request])
         except Exception as error:  # noqa: BLE001 - goes to the one who asked
-            self._give_up([job], error)
+            self._fail([request], error)

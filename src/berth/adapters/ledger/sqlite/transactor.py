@@ -26,7 +26,14 @@ from berth.adapters.ledger.engine.working_set import RequiredKeys
 from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sql.row_batch import RowBatch, row_batch_of
 from berth.adapters.ledger.sql.writer_cache import WriterCache
-from berth.adapters.ledger.sqlite.sqlite_batch import Step, count, load, read_mark, steps_of, write
+from berth.adapters.ledger.sqlite.sqlite_batch import (
+    Step,
+    checkpoint_steps,
+    count,
+    load,
+    read_state,
+    write,
+)
 from berth.adapters.ledger.wal.commit_cache import CommitNotice
 from berth.adapters.ledger.wal.write_ahead_log import (
     count_rows,
@@ -60,14 +67,14 @@ class BatchResult:
     outcomes: list[Outcome]
     before: int
     changes: Sequence[Change]
-    page: RowBatch | None
+    logged: RowBatch | None
 
 
 @dataclass(slots=True)
-class _Round:
+class _RunningCheckpoint:
     """Pages on their way into the tables: how many, and the steps that are left."""
 
-    pages: int
+    batches: int
     version: int
     steps: deque[Step]
 
@@ -98,41 +105,43 @@ class Transactor:
         queries = Queries("sqlite")
         self._trims = queries.trims()
         self._next_id = queries.next_id()
-        self._knowledge = WriterCache()
-        self._pages: deque[RowBatch] = deque()
-        self._round: _Round | None = None
+        self._cache = WriterCache()
+        self._logged: deque[RowBatch] = deque()
+        self._running: _RunningCheckpoint | None = None
         self._rows = 0
         self._is_flushed = True
-        self._mark: FileState | None = None
-        self._next_mark = FileState(None, 0)
-        self._has_looked = False
+        self._state: FileState | None = None
+        self._next_state = FileState(None, 0)
+        self._has_read_state = False
 
     @property
-    def has_pages(self) -> bool:
+    def has_logged_batches(self) -> bool:
         """Whether there are pages to post."""
-        return bool(self._pages)
+        return bool(self._logged)
 
     @property
-    def is_posting(self) -> bool:
+    def is_checkpointing(self) -> bool:
         """Whether pages are posted by half."""
-        return self._round is not None
+        return self._running is not None
 
     @property
-    def is_due(self) -> bool:
+    def is_checkpoint_due(self) -> bool:
         """Whether it is time to post: there are many pages, or some are posted by half."""
-        if not self._pages:
+        if not self._logged:
             return False
-        is_much = self._round is not None or self._rows >= _ROWS_MAX
-        return is_much or self._retention.is_due(self._pages[0].first - 1, self._pages[-1].version)
+        is_much = self._running is not None or self._rows >= _ROWS_MAX
+        return is_much or self._retention.is_due(
+            self._logged[0].first - 1, self._logged[-1].version
+        )
 
-    def news(self, entry: BatchResult | None = None) -> CommitNotice:
+    def notice(self, result: BatchResult | None = None) -> CommitNotice:
         """Tell what was committed last: a batch, or pages that were posted."""
-        mark = self._mark or FileState(None, 0)
-        posted = mark.version if mark.first is None else mark.first - 1
-        if entry is None:
-            return CommitNotice(self.epoch, mark.version, mark.version, posted)
+        state = self._state or FileState(None, 0)
+        checkpointed = state.version if state.first is None else state.first - 1
+        if result is None:
+            return CommitNotice(self.epoch, state.version, state.version, checkpointed)
         return CommitNotice(
-            self.epoch, entry.before, mark.version, posted, entry.changes, entry.page
+            self.epoch, result.before, state.version, checkpointed, result.changes, result.logged
         )
 
     def begin(self, *, is_flushed: bool = True) -> None:
@@ -147,57 +156,57 @@ class Transactor:
             self._connection.execute(f"PRAGMA synchronous = {level}")
             self._is_flushed = is_flushed
         self._connection.execute("BEGIN IMMEDIATE")
-        self._has_looked = False
+        self._has_read_state = False
 
     def commit(self) -> None:
         """Commit the transaction."""
         self._connection.execute("COMMIT")
-        self._mark = self._next_mark
+        self._state = self._next_state
 
     def roll_back(self) -> None:
         """Undo the transaction, if there is one, and forget what was remembered."""
-        self._mark = self._round = None
+        self._state = self._running = None
         if self._connection.in_transaction:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
 
-    def enter(self, units: Sequence[Unit]) -> BatchResult:
+    def apply_batch(self, units: Sequence[Unit]) -> BatchResult:
         """Judge units and enter what they did, in the transaction that is open."""
-        is_alone = self._look_up(required_keys(units))
-        books = self._knowledge.books
-        before = books.version
-        outcomes = apply_units(books, units)
-        dirt = books.settle()
-        self._knowledge.note(dirt.puts)
-        page: RowBatch | None = None
-        if books.version != before:
-            sheets = row_batch_of(books, dirt, at_s=self._now_s(), first=before + 1)
-            rows = count_rows(sheets)
-            if is_alone and rows < _ROWS_MAX and is_deferrable(sheets):
-                self._add_page(sheets)
+        is_alone = self._load(required_keys(units))
+        working_set = self._cache.working_set
+        before = working_set.version
+        outcomes = apply_units(working_set, units)
+        change_set = working_set.settle()
+        self._cache.add_written(change_set.puts)
+        logged: RowBatch | None = None
+        if working_set.version != before:
+            batch = row_batch_of(working_set, change_set, at_s=self._now_s(), first=before + 1)
+            rows = count_rows(batch)
+            if is_alone and rows < _ROWS_MAX and is_deferrable(batch):
+                self._append_to_log(batch)
                 self._rows += rows
-                page = sheets
+                logged = batch
             else:
-                self._write_through(sheets)
-        if not self._pages:
-            self._knowledge.shrink_if_much()
-        return BatchResult(outcomes, before, dirt.changes, page)
+                self._write_through(batch)
+        if not self._logged:
+            self._cache.shrink_if_much()
+        return BatchResult(outcomes, before, change_set.changes, logged)
 
-    def post(self) -> None:
+    def checkpoint(self) -> None:
         """Bring the tables up to date, in the transaction that is open; it may have a batch."""
-        if not self._has_looked and not self._is_mine(self._read_mark()):
-            self._start_over(self._next_mark)
-        self._post()
+        if not self._has_read_state and not self._is_unchanged(self._read_state()):
+            self._recover(self._next_state)
+        self._checkpoint()
 
-    def post_some(self) -> None:
+    def checkpoint_step(self) -> None:
         """Take pages one step further into the tables, in the transaction that is open.
 
         It need not be flushed: what is lost of it is in the daybook still.
         """
-        if self._is_mine(self._read_mark()):
-            self._step()
+        if self._is_unchanged(self._read_state()):
+            self._run_step()
         else:
-            self._start_over(self._next_mark)
+            self._recover(self._next_state)
 
     def count(self, kind: Kind) -> int:
         """Draw the next number of a kind, in the transaction that is open."""
@@ -205,107 +214,107 @@ class Transactor:
         number: int = self._connection.execute(self._next_id.text, parameters).fetchone()[0]
         return number
 
-    def _look_up(self, needs: RequiredKeys) -> bool:
+    def _load(self, required: RequiredKeys) -> bool:
         """Learn what a batch needs; tell whether nobody else has written since the last one."""
-        missing = self._knowledge.missing(needs)
+        missing = self._cache.missing(required)
         first, version, *texts = load(self._connection, missing)
-        mark = FileState(first, version)
-        is_alone = self._is_mine(mark)
-        is_counted = needs.projects <= self._knowledge.books.counted.keys()
+        state = FileState(first, version)
+        is_alone = self._is_unchanged(state)
+        is_counted = required.projects <= self._cache.working_set.counted.keys()
         if not is_alone:
-            self._start_over(mark)
+            self._recover(state)
         elif not is_counted:
-            self._post()  # instances are counted in their table
+            self._checkpoint()  # instances are counted in their table
         if not (is_alone and is_counted):
-            missing = self._knowledge.missing(needs)
+            missing = self._cache.missing(required)
             _, version, *texts = load(self._connection, missing)
-        self._knowledge.learn(needs, missing, version, texts)
-        self._count(needs.projects)
+        self._cache.add_loaded(required, missing, version, texts)
+        self._count(required.projects)
         return is_alone
 
     def _count(self, projects: AbstractSet[str]) -> None:
         """Begin to count the instances of projects that are not counted yet."""
-        books = self._knowledge.books
-        uncounted = projects - books.counted.keys()
+        working_set = self._cache.working_set
+        uncounted = projects - working_set.counted.keys()
         if uncounted:
             found = count(self._connection, uncounted)
-            start_counting(books, uncounted, decode_json(list[CountedRow], found))
+            start_counting(working_set, uncounted, decode_json(list[CountedRow], found))
 
-    def _read_mark(self) -> FileState:
-        return FileState(*read_mark(self._connection))
+    def _read_state(self) -> FileState:
+        return FileState(*read_state(self._connection))
 
-    def _is_mine(self, mark: FileState) -> bool:
-        self._next_mark, self._has_looked = mark, True
-        return mark == self._mark
+    def _is_unchanged(self, state: FileState) -> bool:
+        self._next_state, self._has_read_state = state, True
+        return state == self._state
 
-    def _start_over(self, mark: FileState) -> None:
+    def _recover(self, state: FileState) -> None:
         """Forget everything, and post the pages that are there, whoever wrote them."""
         self.epoch += 1
-        self._knowledge = WriterCache()
-        self._pages, self._round = deque(), None
-        if mark.first is not None:
+        self._cache = WriterCache()
+        self._logged, self._running = deque(), None
+        if state.first is not None:
             found = self._connection.execute("SELECT body FROM daybook ORDER BY first")
-            self._pages.extend(unpack_batch(body) for (body,) in found)
-        self._post(in_doubt=True)
+            self._logged.extend(unpack_batch(body) for (body,) in found)
+        self._checkpoint(in_doubt=True)
 
-    def _add_page(self, sheets: RowBatch) -> None:
+    def _append_to_log(self, batch: RowBatch) -> None:
         self._connection.execute(
             "INSERT OR ROLLBACK INTO daybook VALUES (?, ?, ?)",
-            (sheets.first, sheets.version, pack_batch(sheets)),
+            (batch.first, batch.version, pack_batch(batch)),
         )
-        self._connection.execute("UPDATE OR ROLLBACK head SET version = ?", (sheets.version,))
-        self._pages.append(sheets)
-        self._next_mark = FileState(self._pages[0].first, sheets.version)
+        self._connection.execute("UPDATE OR ROLLBACK head SET version = ?", (batch.version,))
+        self._logged.append(batch)
+        self._next_state = FileState(self._logged[0].first, batch.version)
 
-    def _write_through(self, sheets: RowBatch) -> None:
-        self._post()
-        write(self._connection, sheets)
-        self._trim(sheets.first - 1, sheets.version)
-        self._next_mark = FileState(None, sheets.version)
+    def _write_through(self, batch: RowBatch) -> None:
+        self._checkpoint()
+        write(self._connection, batch)
+        self._trim(batch.first - 1, batch.version)
+        self._next_state = FileState(None, batch.version)
 
-    def _post(self, *, in_doubt: bool = False) -> None:
+    def _checkpoint(self, *, in_doubt: bool = False) -> None:
         """Post all pages; in doubt some of them may be posted by half."""
-        if not self._pages:
+        if not self._logged:
             return
-        in_doubt = in_doubt or self._round is not None
-        sheets = merge_batches(self._pages, in_doubt=in_doubt)
-        for step in steps_of(sheets, in_doubt=in_doubt):
+        in_doubt = in_doubt or self._running is not None
+        batch = merge_batches(self._logged, in_doubt=in_doubt)
+        for step in checkpoint_steps(batch, in_doubt=in_doubt):
             step(self._connection)
         self._connection.execute("DELETE FROM daybook")
-        self._pages.clear()
-        self._rows, self._round = 0, None
-        self._knowledge.shrink()
-        self._trim(sheets.first - 1, sheets.version)
-        self._next_mark = FileState(None, sheets.version)
+        self._logged.clear()
+        self._rows, self._running = 0, None
+        self._cache.shrink()
+        self._trim(batch.first - 1, batch.version)
+        self._next_state = FileState(None, batch.version)
 
-    def _step(self) -> None:
+    def _run_step(self) -> None:
         """Do one step of a round, that is for the pages which are there when it begins."""
-        if self._round is None:
-            sheets = merge_batches(self._pages)
-            steps = deque(steps_of(sheets))
-            self._round = _Round(len(self._pages), sheets.version, steps)
+        if self._running is None:
+            batch = merge_batches(self._logged)
+            steps = deque(checkpoint_steps(batch))
+            self._running = _RunningCheckpoint(len(self._logged), batch.version, steps)
             self._rows = 0
-            self._knowledge.begin_generation()
-        self._round.steps.popleft()(self._connection)
-        if not self._round.steps:
-            self._end_round(self._round)
+            self._cache.begin_generation()
+        self._running.steps.popleft()(self._connection)
+        if not self._running.steps:
+            self._finish_running(self._running)
 
-    def _end_round(self, done: _Round) -> None:
-        before = self._pages[0].first - 1
-        for _ in range(done.pages):
-            self._pages.popleft()
+    def _finish_running(self, done: _RunningCheckpoint) -> None:
+        before = self._logged[0].first - 1
+        for _ in range(done.batches):
+            self._logged.popleft()
         self._connection.execute("DELETE FROM daybook WHERE last <= ?", (done.version,))
-        self._round = None
-        self._knowledge.end_generation()
-        first = self._pages[0].first if self._pages else None
-        self._next_mark = FileState(first, self._next_mark.version)
+        self._running = None
+        self._cache.end_generation()
+        first = self._logged[0].first if self._logged else None
+        self._next_state = FileState(first, self._next_state.version)
         self._trim(before, done.version)
 
     def _trim(self, before: int, version: int) -> None:
         if not self._retention.is_due(before, version):
             return
-        values = self._retention.edges(version, self._now_s())
+        values = self._retention.trim_parameters(version, self._now_s())
         for statement in self._trims:
             self._connection.execute(statement.text, statement.bind(**values))
-        if not self._pages:
-            self._knowledge.shrink()
+        if not self._logged:
+            self._cache.shrink()

@@ -15,7 +15,7 @@ from berth.domain.ledger.record import RECORD_TYPES, Kind, Record
 _VERSIONS_MAX: Final = 500
 """Versions whose changes to keep; who is further behind reads the file."""
 
-_UNKNOWN: Final = (-1, None)
+_NOT_LOGGED: Final = (-1, None)
 _UNSEEN: Final = (-1, 0.0)
 
 
@@ -31,9 +31,9 @@ class CommitNotice:
     epoch: int
     before: int
     version: int
-    posted: int
+    checkpointed: int
     changes: Sequence[Change] = ()
-    page: RowBatch | None = None
+    batch: RowBatch | None = None
 
 
 class CommitCache:
@@ -47,9 +47,9 @@ class CommitCache:
     def __init__(self) -> None:
         self.epoch = 0
         self.version = 0
-        self._batches: deque[tuple[int, Sequence[Change]]] = deque()
+        self._recent_changes: deque[tuple[int, Sequence[Change]]] = deque()
         """(version before, changes) of batches that follow one another without a gap."""
-        self._pages: deque[RowBatch] = deque()
+        self._batches: deque[RowBatch] = deque()
         """Pages that nobody has looked into yet."""
         self._bodies: dict[tuple[Kind, str], tuple[int, str | None]] = {}
         """What is in the pages that somebody has looked into; None for what was removed.
@@ -58,46 +58,49 @@ class CommitCache:
         """
         self._seen: dict[str, tuple[int, float]] = {}
         """Heartbeats in these pages, in Unix seconds by host."""
-        self._posted = 0
+        self._checkpointed = 0
 
-    def hear(self, news: CommitNotice) -> None:
+    def add(self, notice: CommitNotice) -> None:
         """Take in what was committed or posted."""
-        if news.epoch != self.epoch:
-            self.epoch = news.epoch
-            self._batches.clear()
-            self._forget_pages(self.version)
-            self._posted = 0
-        self.version = news.version
-        if news.changes:
-            self._batches.append((news.before, news.changes))
-            while len(self._batches) > 1 and self._batches[0][0] < news.version - _VERSIONS_MAX:
-                self._batches.popleft()
-        if news.page is not None:
-            self._pages.append(news.page)
-        if news.posted > self._posted:
-            self._forget_pages(news.posted)
+        if notice.epoch != self.epoch:
+            self.epoch = notice.epoch
+            self._recent_changes.clear()
+            self._forget_batches(self.version)
+            self._checkpointed = 0
+        self.version = notice.version
+        if notice.changes:
+            self._recent_changes.append((notice.before, notice.changes))
+            while (
+                len(self._recent_changes) > 1
+                and self._recent_changes[0][0] < notice.version - _VERSIONS_MAX
+            ):
+                self._recent_changes.popleft()
+        if notice.batch is not None:
+            self._batches.append(notice.batch)
+        if notice.checkpointed > self._checkpointed:
+            self._forget_batches(notice.checkpointed)
 
-    def get(self, kind: Kind, key: str, stored: Record | None, posted: int) -> Record | None:
+    def get(self, kind: Kind, key: str, stored: Record | None, checkpointed: int) -> Record | None:
         """Return a record as it is; None when there is none.
 
         Args:
             kind: its kind.
             key: its key.
             stored: what its table has of it.
-            posted: the version that the table is at. It may be ahead of what was told of here;
-                pages up to there do not count over it any more.
+            checkpointed: the version that the table is at. It may be ahead of this cache;
+                batches up to it no longer override the table.
 
         Raises:
             LedgerError: what is in the daybook cannot be read.
         """
-        while self._pages:
-            self._look_into(self._pages.popleft())
-        version, body = self._bodies.get((kind, key), _UNKNOWN)
-        if version > posted:
+        while self._batches:
+            self._index(self._batches.popleft())
+        version, body = self._bodies.get((kind, key), _NOT_LOGGED)
+        if version > checkpointed:
             return None if body is None else decode_record(RECORD_TYPES[kind], body)
         if isinstance(stored, Service):
             seen_in, at_s = self._seen.get(key, _UNSEEN)
-            if seen_in > posted:
+            if seen_in > checkpointed:
                 return replace(stored, last_seen_s=at_s)
         return stored
 
@@ -109,7 +112,7 @@ class CommitCache:
         if after >= self.version:
             return []
         found: list[Sequence[Change]] = []
-        for before, changes in reversed(self._batches):
+        for before, changes in reversed(self._recent_changes):
             found.append(changes)
             if before <= after:
                 break
@@ -121,22 +124,22 @@ class CommitCache:
             change for changes in found for change in changes if after < change.version <= until
         ]
 
-    def _forget_pages(self, posted: int) -> None:
+    def _forget_batches(self, checkpointed: int) -> None:
         """Forget pages up to a version, as they are in the tables."""
-        self._posted = posted
-        while self._pages and self._pages[0].version <= posted:
-            self._pages.popleft()
-        self._bodies = {ref: one for ref, one in self._bodies.items() if one[0] > posted}
-        self._seen = {host: one for host, one in self._seen.items() if one[0] > posted}
+        self._checkpointed = checkpointed
+        while self._batches and self._batches[0].version <= checkpointed:
+            self._batches.popleft()
+        self._bodies = {ref: one for ref, one in self._bodies.items() if one[0] > checkpointed}
+        self._seen = {host: one for host, one in self._seen.items() if one[0] > checkpointed}
 
-    def _look_into(self, page: RowBatch) -> None:
-        version = page.version
-        for host, at_s in page.seen:
+    def _index(self, batch: RowBatch) -> None:
+        version = batch.version
+        for host, at_s in batch.seen:
             self._seen[host] = (version, decode_json(float, at_s))
-        for kind, keys in page.removed.items():
+        for kind, keys in batch.removed.items():
             for key in keys:
                 self._bodies[kind, key] = (version, None)
-        for table, rows in page.upserts.items():
+        for table, rows in batch.upserts.items():
             of_table = schema.KIND_OF_TABLE.get(table)
             if of_table is not None:
                 for row in rows:

@@ -79,68 +79,68 @@ _MAY_WAIT: Final = frozenset(
 )
 
 
-def is_deferrable(sheets: RowBatch) -> bool:
+def is_deferrable(batch: RowBatch) -> bool:
     """Tell whether a batch did only what a page can be made of.
 
     That is what the lives of instances and consumers are made of. Whatever changes the fleet is
     rare, and is written to its tables at once.
     """
     return (
-        not sheets.emptied
-        and sheets.upserts.keys() <= _MAY_WAIT
-        and sheets.inserts.keys() <= _MAY_WAIT
-        and sheets.removed.keys() <= DEFERRED_KINDS
+        not batch.emptied
+        and batch.upserts.keys() <= _MAY_WAIT
+        and batch.inserts.keys() <= _MAY_WAIT
+        and batch.removed.keys() <= DEFERRED_KINDS
     )
 
 
-def count_rows(sheets: RowBatch) -> int:
+def count_rows(batch: RowBatch) -> int:
     """Count the rows that a batch adds or replaces."""
-    return sum(len(rows) for rows in (*sheets.upserts.values(), *sheets.inserts.values()))
+    return sum(len(rows) for rows in (*batch.upserts.values(), *batch.inserts.values()))
 
 
-def pack_batch(sheets: RowBatch) -> bytes:
+def pack_batch(batch: RowBatch) -> bytes:
     """Make a page.
 
     What the feed tells of an instance is mostly what its table has of it too. Such a change has
     the number of that row instead of the text.
     """
-    numbers = {id(row[-1]): at for at, row in enumerate(sheets.upserts.get(_INSTANCES, ()))}
-    changes = sheets.inserts.get(CHANGES)
+    numbers = {id(row[-1]): at for at, row in enumerate(batch.upserts.get(_INSTANCES, ()))}
+    changes = batch.inserts.get(CHANGES)
     if numbers:
         # Processes of the version before read pages, too, and have these columns only.
-        rows = [(*row[:_WIDTH_BEFORE], row[-1]) for row in sheets.upserts[_INSTANCES]]
-        sheets = replace(sheets, upserts={**sheets.upserts, _INSTANCES: rows})
+        rows = [(*row[:_WIDTH_BEFORE], row[-1]) for row in batch.upserts[_INSTANCES]]
+        batch = replace(batch, upserts={**batch.upserts, _INSTANCES: rows})
     if numbers and changes:
         told = [(*row[:-1], numbers.get(id(row[-1]), row[-1])) for row in changes]
-        sheets = replace(sheets, inserts={**sheets.inserts, CHANGES: told})
-    return zlib.compress(_ENCODER.encode(sheets), _LEVEL)
+        batch = replace(batch, inserts={**batch.inserts, CHANGES: told})
+    return zlib.compress(_ENCODER.encode(batch), _LEVEL)
 
 
-def unpack_batch(page: bytes) -> RowBatch:
+def unpack_batch(packed: bytes) -> RowBatch:
     """Read a page.
 
     Raises:
         LedgerError: it is damaged, or was written by a Berth that knows more.
     """
     try:
-        sheets = _DECODER.decode(zlib.decompress(page))
-        _widen(sheets)
-        rows, changes = sheets.upserts.get(_INSTANCES, ()), sheets.inserts.get(CHANGES, ())
+        batch = _DECODER.decode(zlib.decompress(packed))
+        _widen(batch)
+        rows, changes = batch.upserts.get(_INSTANCES, ()), batch.inserts.get(CHANGES, ())
         told = [
             (*row[:-1], rows[row[-1]][-1]) if isinstance(row[-1], int) else row for row in changes
         ]
     except (zlib.error, msgspec.MsgspecError, IndexError) as error:
         raise LedgerError(f"a page of the daybook cannot be read: {error}") from error
     if told:
-        sheets.inserts[CHANGES] = told
-    return sheets
+        batch.inserts[CHANGES] = told
+    return batch
 
 
-def _widen(sheets: RowBatch) -> None:
+def _widen(batch: RowBatch) -> None:
     """Add to rows of instances what pages leave out: the columns of schema revision 0005."""
-    rows = sheets.upserts.get(_INSTANCES)
+    rows = batch.upserts.get(_INSTANCES)
     if rows and len(rows[0]) < _WIDTH:
-        sheets.upserts[_INSTANCES] = [
+        batch.upserts[_INSTANCES] = [
             (*row[:-1], *_counted_in(row[-1], revision=row[-2]), row[-1]) for row in rows
         ]
 
@@ -154,34 +154,34 @@ def _counted_in(body: Value, *, revision: Value) -> tuple[Value, Value, Value]:
     return (*(sized.counts_as or (sized.flavor.vcpus, sized.flavor.memory_mb)), revision)
 
 
-def merge_batches(pages: Sequence[RowBatch], *, in_doubt: bool = False) -> RowBatch:
+def merge_batches(batches: Sequence[RowBatch], *, in_doubt: bool = False) -> RowBatch:
     """Return what pages come to that follow one another: the last state of everything.
 
     Writing it does what writing one page after the other does.
 
     Args:
-        pages: from the oldest that is not in the tables.
+        batches: from the oldest that is not in the tables.
         in_doubt: some of it may be in some tables already, so nothing is left out that could
             undo it.
     """
-    total = RowBatch(pages[0].first, pages[-1].version)
+    total = RowBatch(batches[0].first, batches[-1].version)
     spent: dict[_Place, _Spent] = {}
     records: dict[str, dict[Value, Row | None]] = {}
     allocations: dict[Value, list[Row]] = {}
     freed: dict[Value, None] = {}
     seen: dict[str, str] = {}
-    for page in pages:
-        generations = page.generations or repeat(0, len(page.spent))
-        for (provider, name, more, used), generation in zip(page.spent, generations, strict=True):
+    for batch in batches:
+        generations = batch.generations or repeat(0, len(batch.spent))
+        for (provider, name, more, used), generation in zip(batch.spent, generations, strict=True):
             place = (provider, name)
             before, _, known = spent.get(place, _NOTHING)
             spent[place] = (before + more, used, generation or known)
-        _merge_records(records, page, total.born)
-        _merge_allocations(allocations, page, freed)
+        _merge_records(records, batch, total.born)
+        _merge_allocations(allocations, batch, freed)
         for name in (CLAIM_KEYS, CHANGES):
-            if rows := page.inserts.get(name):
+            if rows := batch.inserts.get(name):
                 total.inserts.setdefault(name, []).extend(rows)
-        seen.update(page.seen)
+        seen.update(batch.seen)
     written = _worth_writing(spent, in_doubt=in_doubt)
     total.spent = [(p, c, more, used) for (p, c), (more, used, _) in written.items()]
     total.generations = [generation for _, _, generation in written.values()]
@@ -217,26 +217,26 @@ def _worth_writing(spent: Mapping[_Place, _Spent], *, in_doubt: bool) -> Mapping
 
 
 def _merge_records(
-    records: dict[str, dict[Value, Row | None]], page: RowBatch, born: set[str]
+    records: dict[str, dict[Value, Row | None]], batch: RowBatch, born: set[str]
 ) -> None:
-    for kind, keys in page.removed.items():
+    for kind, keys in batch.removed.items():
         of_kind = records.setdefault(schema.RECORD_TABLES[kind].name, {})
         of_kind.update(dict.fromkeys(keys))
-    for table, rows in page.upserts.items():
+    for table, rows in batch.upserts.items():
         of_table = records.setdefault(table, {})
         if table == schema.instances.name:
-            born.update(page.born.difference(of_table))
+            born.update(batch.born.difference(of_table))
         for row in rows:
             of_table[row[0]] = row
 
 
 def _merge_allocations(
-    allocations: dict[Value, list[Row]], page: RowBatch, freed: dict[Value, None]
+    allocations: dict[Value, list[Row]], batch: RowBatch, freed: dict[Value, None]
 ) -> None:
     """Keep the newest allocations of each consumer; `freed` had some before the first page."""
-    for consumer in page.freed:
+    for consumer in batch.freed:
         if consumer not in allocations:
             freed[consumer] = None
         allocations[consumer] = []
-    for row in page.inserts.get(ALLOCATIONS, ()):
+    for row in batch.inserts.get(ALLOCATIONS, ()):
         allocations.setdefault(row[0], []).append(row)
