@@ -9,7 +9,7 @@ from random import Random
 from berth.adapters.bus.local import LocalBus
 from berth.adapters.system import SystemClock
 from berth.adapters.virt.fake import DriverFaults, FakeDriver, FakeHost, FakeMachine, FakeNetwork
-from berth.agent.executor import Bench, HostWork
+from berth.agent.executor import HostContext, HostExecutor
 from berth.agent.executor.alternates import Alternates
 from berth.config.policy_source import PolicySource
 from berth.domain.compute import lifecycle
@@ -121,7 +121,7 @@ class Race:
         self.ledger = ledger
         self.dice = Random(seed)
         self.processes = [Process(ledger, Random(seed + n)) for n in range(processes)]
-        self.agents: dict[str, HostWork] = {}
+        self.agents: dict[str, HostExecutor] = {}
         self._numbers = iter(range(1, 1_000_000))
         self._seed = seed
 
@@ -140,8 +140,10 @@ class Race:
             fake = FakeHost(name, faults=DriverFaults())
             driver = Unlucky(fake, process.clock, machine, network)
             driver.dice = Random(self._seed + number)
-            bench = Bench(name, self.ledger, driver, process.clock, alternates=process.alternates)
-            self.agents[name] = HostWork(bench)
+            bench = HostContext(
+                name, self.ledger, driver, process.clock, alternates=process.alternates
+            )
+            self.agents[name] = HostExecutor(bench)
         await self._beat(now_s)
 
     async def _beat(self, now_s: float) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.adapters.system import SystemClock
-from berth.agent.instance_casts import InstanceTeller
+from berth.agent.instance_casts import InstanceCaster
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.ledger.write import Put
 from berth.services.replica.follower import Follower
@@ -54,7 +54,7 @@ async def test_two_schedulers_hear_what_an_agent_casts(broker: RabbitBroker) -> 
     first, second = await _open(ledger), await _open(ledger)
     one = replace(make_instance(1, host="host-1"), task=None, status=Status.ACTIVE)
     async with riding(broker, Told()) as cast, riding(broker, Told()) as hear:
-        teller = InstanceTeller(
+        teller = InstanceCaster(
             _HOSTS, cast, SystemClock(), Told(), Random(1), session="a", sync_interval_s=_SYNC_S
         )
         agent = Follower(ledger, SystemClock(), [teller])
@@ -95,7 +95,7 @@ async def test_a_broken_connection_loses_no_list(broker: RabbitBroker) -> None:
     desk, tracker = await _open(ledger)
     one = replace(make_instance(1, host="host-1"), task=None, status=Status.ACTIVE)
     async with riding(broker, Told()) as cast:
-        teller = InstanceTeller(
+        teller = InstanceCaster(
             _HOSTS, cast, SystemClock(), Told(), Random(1), session="a", sync_interval_s=_SYNC_S
         )
         agent = Follower(ledger, SystemClock(), [teller])

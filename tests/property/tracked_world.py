@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from berth.agent.instance_casts import InstanceTeller
+from berth.agent.instance_casts import InstanceCaster
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration, Place, Stage
@@ -61,7 +61,7 @@ class AgentProcess:
         self.starts += 1
         self.spoken = spoken
         desk = self.world.desk
-        teller = InstanceTeller(
+        teller = InstanceCaster(
             [self.host],
             Dialect(self.world.bus, spoken),  # type: ignore[arg-type] # it casts, and nothing else
             desk.clock,

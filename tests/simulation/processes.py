@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from berth.adapters.bus.local import LocalBus
-from berth.agent.executor import Bench, HostWork
+from berth.agent.executor import HostContext, HostExecutor
 from berth.agent.executor.alternates import Alternates
 from berth.agent.pool import Agent, AgentPool, Pace
 from berth.domain.errors import UnavailableError
@@ -232,7 +232,7 @@ class Process:
             service_down_time_s=lambda: _DOWN_S,
             default_zone=lambda: "nova",
         )
-        bench = Bench(
+        bench = HostContext(
             name,
             self.line,
             machine,
@@ -240,4 +240,4 @@ class Process:
             offloads=self.role.offloads,
             alternates=alternates,
         )
-        return Agent(name, machine, HostWork(bench))
+        return Agent(name, machine, HostExecutor(bench))

@@ -17,7 +17,7 @@ _JITTER: Final = 0.1
 _AT_ONCE: Final = 16
 
 
-class Rounds:
+class AuditRounds:
     """Goes round the hosts of a process.
 
     The first round is spread over the whole interval, and no two hosts keep step: many agents that

@@ -35,7 +35,7 @@ class _Notes:
         return HostAudit(tuple(found[:NOTICES_MAX]), len(found), tuple(self.mended))
 
 
-class HostNotes:
+class HostNotices:
     """Keeps the notes of many hosts; those that have none cost nothing.
 
     Args:

@@ -16,7 +16,7 @@ from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 
 
-class Reporting:
+class HostReports:
     """Takes in the reports of agents that run.
 
     A host that was removed while its agent runs stays away until the agent is started again.

@@ -54,7 +54,7 @@ class _Desk:
     sequence: int = 0
 
 
-class InstanceTeller:
+class InstanceCaster:
     """A subscriber of the feed that casts what becomes of the instances of some hosts.
 
     Args:

@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from berth.agent.executor import HostWork
-from berth.agent.executor.disk_leftovers import Finding
-from berth.agent.executor.executor import has_turn, is_left_over
-from berth.agent.executor.reconciliation import ENDED, Oddity
+from berth.agent.executor import HostExecutor
+from berth.agent.executor.disk_leftovers import HostFinding
+from berth.agent.executor.executor import has_leftover, has_turn
+from berth.agent.executor.reconciliation import ENDED, HostAnomaly
 from berth.agent.executor.restarts import RestartRule, Restarts
-from berth.agent.host_notices import HostNotes
+from berth.agent.host_notices import HostNotices
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Migration, Stage
@@ -35,7 +35,7 @@ class Agent:
 
     host: str
     driver: VirtDriver
-    work: HostWork
+    work: HostExecutor
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class AgentPool:
         clock: Clock,
         telemetry: Telemetry,
         pace: Pace = _PACE,
-        notes: HostNotes | None = None,
+        notes: HostNotices | None = None,
     ) -> None:
         self._agents = dict(agents)
         self._keepers = [
@@ -89,7 +89,7 @@ class AgentPool:
         """The moves that go on and that hosts here have a part in, by uuid."""
         self._left: dict[str, list[Migration]] = {}
         """Moves that have left something here, by instance."""
-        self._odd: dict[str, dict[tuple[str, str], Oddity]] = {}
+        self._odd: dict[str, dict[tuple[str, str], HostAnomaly]] = {}
         """What is odd about an instance, by host and where on it."""
         self._restarts = Restarts(pace.restarts)
         self._paused: set[str] = set()
@@ -250,7 +250,7 @@ class AgentPool:
 
     def _note_move(self, migration: Migration) -> None:
         turn = migration.turn or ""
-        if turn in self._agents and is_left_over(turn, migration):
+        if turn in self._agents and has_leftover(turn, migration):
             self._left.setdefault(migration.instance_uuid, []).append(migration)
             self._run(migration.instance_uuid, 0)
         sides = (migration.source.host, migration.destination.host)
@@ -347,7 +347,7 @@ class AgentPool:
             else:
                 return
 
-    async def _mend(self, host: str, oddity: Oddity) -> None:
+    async def _mend(self, host: str, oddity: HostAnomaly) -> None:
         uuid = oddity.instance_uuid
         try:
             async with self._slots:
@@ -358,7 +358,7 @@ class AgentPool:
             if found is not None:
                 self._note(host, uuid, found)
 
-    def _note(self, host: str, uuid: str, found: Finding) -> None:
+    def _note(self, host: str, uuid: str, found: HostFinding) -> None:
         self._telemetry.event(found.code, host=host, instance=uuid)
         if self.notes is None or found.code == ENDED:
             return  # guests may end as they like

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from berth.agent.host_notices import HostNotes
-from berth.agent.host_reports import Reporting
+from berth.agent.host_notices import HostNotices
+from berth.agent.host_reports import HostReports
 from berth.domain.errors import NotFoundError
 from berth.domain.ledger.discrepancy import AuditAges, Discrepancy, Repair
 from berth.domain.ledger.record import Kind
@@ -55,7 +55,7 @@ def is_safe(found: Discrepancy) -> bool:
     return found.mend is Repair.FREE and found.kind in {Kind.INSTANCE, Kind.MIGRATION}
 
 
-class SelfAuditing:
+class SelfAudit:
     """Audits hosts for their agents.
 
     Args:
@@ -74,8 +74,8 @@ class SelfAuditing:
         *,
         ledger: Ledger,
         replica: Replica,
-        reporting: Reporting,
-        notes: HostNotes,
+        reporting: HostReports,
+        notes: HostNotices,
         clock: Clock,
         telemetry: Telemetry,
         metrics: Metrics,

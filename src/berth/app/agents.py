@@ -4,16 +4,16 @@ import random
 from collections.abc import Iterable, Mapping
 
 from berth.adapters.system import NoMetrics
-from berth.agent.audit_rounds import Rounds
-from berth.agent.executor import Bench, HostWork
+from berth.agent.audit_rounds import AuditRounds
+from berth.agent.executor import HostContext, HostExecutor
 from berth.agent.executor.alternates import Alternates
 from berth.agent.executor.instrumented_executor import MeasuredWork, TracedWork
 from berth.agent.executor.restarts import RestartRule
-from berth.agent.host_notices import HostNotes
-from berth.agent.host_reports import Reporting
-from berth.agent.instance_casts import InstanceTeller
+from berth.agent.host_notices import HostNotices
+from berth.agent.host_reports import HostReports
+from berth.agent.instance_casts import InstanceCaster
 from berth.agent.pool import Agent, AgentPool, Pace
-from berth.agent.self_audit import SelfAuditing
+from berth.agent.self_audit import SelfAudit
 from berth.app.core import Core
 from berth.app.observability import Observation
 from berth.app.run import Loop
@@ -22,7 +22,7 @@ from berth.ports.virt import VirtDriver
 from berth.services.servers.consoles import serve_console
 
 
-def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceTeller | None:
+def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceCaster | None:
     """Return who tells schedulers of the instances of hosts; None where nobody is to.
 
     It follows the feed from its start.
@@ -30,7 +30,7 @@ def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceTeller | None:
     tracking = core.settings.tracking
     if not tracking.track_instance_changes:
         return None
-    teller = InstanceTeller(
+    teller = InstanceCaster(
         hosts,
         core.wires.bus,
         core.clock,
@@ -43,7 +43,7 @@ def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceTeller | None:
     return teller
 
 
-def agent_loops(core: Core, pool: AgentPool, teller: InstanceTeller | None) -> list[Loop]:
+def agent_loops(core: Core, pool: AgentPool, teller: InstanceCaster | None) -> list[Loop]:
     """Return what agents do by themselves; made-up hosts change nothing that they would hint at."""
     loops: list[Loop] = [("agents", pool.run)]
     if pool.agents:
@@ -55,12 +55,12 @@ def agent_loops(core: Core, pool: AgentPool, teller: InstanceTeller | None) -> l
     return loops
 
 
-def _rounds(core: Core, pool: AgentPool) -> Rounds:
+def _rounds(core: Core, pool: AgentPool) -> AuditRounds:
     """Return what has every host report and look at its books, again and again."""
-    auditing = SelfAuditing(
+    auditing = SelfAudit(
         ledger=core.ledger,
         replica=core.replica,
-        reporting=Reporting(core.hosts, core.replica, core.ratios),
+        reporting=HostReports(core.hosts, core.replica, core.ratios),
         notes=pool.notes or _notes(core),
         clock=core.clock,
         telemetry=core.telemetry,
@@ -71,7 +71,7 @@ def _rounds(core: Core, pool: AgentPool) -> Rounds:
     async def audit(host: str) -> None:
         await auditing.audit(host, pool.agents[host].driver)
 
-    return Rounds(
+    return AuditRounds(
         pool.agents,
         audit,
         core.clock,
@@ -81,8 +81,8 @@ def _rounds(core: Core, pool: AgentPool) -> Rounds:
     )
 
 
-def _notes(core: Core) -> HostNotes:
-    return HostNotes(
+def _notes(core: Core) -> HostNotices:
+    return HostNotices(
         ledger=core.ledger,
         replica=core.replica,
         clock=core.clock,
@@ -107,7 +107,7 @@ def agent_pool(core: Core, drivers: Mapping[str, VirtDriver]) -> AgentPool:
 
     def agent(name: str, driver: VirtDriver) -> Agent:
         serve_console(core.wires.bus, name, driver)
-        bench = Bench(
+        bench = HostContext(
             name,
             core.ledger,
             driver,
@@ -135,7 +135,7 @@ def agent_pool(core: Core, drivers: Mapping[str, VirtDriver]) -> AgentPool:
     )
 
 
-def _work_of(seen: Observation, bench: Bench) -> HostWork:
+def _work_of(seen: Observation, bench: HostContext) -> HostExecutor:
     if seen.tracer is not None:
         return TracedWork(bench, seen.metrics or NoMetrics(), seen.tracer)
-    return HostWork(bench) if seen.metrics is None else MeasuredWork(bench, seen.metrics)
+    return HostExecutor(bench) if seen.metrics is None else MeasuredWork(bench, seen.metrics)

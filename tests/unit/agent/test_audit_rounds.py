@@ -4,7 +4,7 @@ import asyncio
 from itertools import pairwise
 from random import Random
 
-from berth.agent.audit_rounds import Rounds
+from berth.agent.audit_rounds import AuditRounds
 from berth.lab.kernel import VirtualClock
 from tests.unit.services.wiring import Told, running
 
@@ -23,7 +23,7 @@ class Looks:
         self.takes_s = 0.0
         self.fails = False
         self.most = self.now = 0
-        self.rounds = Rounds(
+        self.rounds = AuditRounds(
             HOSTS,
             self.look,
             self.clock,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.agent.host_reports import Reporting
+from berth.agent.host_reports import HostReports
 from berth.domain.compute.host import Host
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.inventory.provider import Provider
@@ -45,7 +45,7 @@ class Office:
             clock=desk.clock,
             ids=CountedIds(),
         )
-        self.hosts, self.reporting = hosts, Reporting(hosts, desk.replica, ratios)
+        self.hosts, self.reporting = hosts, HostReports(hosts, desk.replica, ratios)
 
     async def made(self) -> HostReport:
         """Return what the driver reports; ratios are none of the machine's."""

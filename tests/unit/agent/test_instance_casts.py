@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from berth.agent.instance_casts import InstanceTeller
+from berth.agent.instance_casts import InstanceCaster
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.change import Change, Snapshot
@@ -54,7 +54,7 @@ class Rig:
     def __init__(self, hosts: tuple[str, ...] = (HOST,)) -> None:
         self.air = Air()
         self.told = Told()
-        self.teller = InstanceTeller(
+        self.teller = InstanceCaster(
             hosts,
             self.air,  # type: ignore[arg-type] # it casts, and nothing else
             VirtualClock(),

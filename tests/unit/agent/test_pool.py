@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.agent.executor import Bench, HostWork
+from berth.agent.executor import HostContext, HostExecutor
 from berth.agent.pool import Agent, AgentPool, Pace
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status, Task
@@ -68,7 +68,9 @@ class Rig:
         self.desk = desk
         self.drivers = {fake.name: Driver(fake, desk) for fake in fakes}
         agents = {
-            name: Agent(name, driver, HostWork(Bench(name, desk.ledger, driver, desk.clock)))
+            name: Agent(
+                name, driver, HostExecutor(HostContext(name, desk.ledger, driver, desk.clock))
+            )
             for name, driver in self.drivers.items()
         }
         self.pool = AgentPool(

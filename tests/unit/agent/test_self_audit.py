@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.agent.host_notices import HostNotes
-from berth.agent.host_reports import Reporting
-from berth.agent.self_audit import SelfAuditing
+from berth.agent.host_notices import HostNotices
+from berth.agent.host_reports import HostReports
+from berth.agent.self_audit import SelfAudit
 from berth.domain.compute.host import NOTICES_MAX, Host, Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration, Stage
@@ -63,17 +63,17 @@ class Agents:
         """Start the process anew."""
         desk = self.desk
         self.counted = Counted()
-        self.notes = HostNotes(
+        self.notes = HostNotices(
             ledger=desk.ledger,
             replica=desk.replica,
             clock=desk.clock,
             telemetry=desk.told,
             metrics=self.counted,
         )
-        self.auditing = SelfAuditing(
+        self.auditing = SelfAudit(
             ledger=desk.ledger,
             replica=desk.replica,
-            reporting=Reporting(
+            reporting=HostReports(
                 desk.hosts, desk.replica, Ratios(ledger=desk.ledger, replica=desk.replica)
             ),
             notes=self.notes,

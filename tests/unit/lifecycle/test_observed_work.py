@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from berth.adapters.virt.fake import DriverFaults, FakeHost
-from berth.agent.executor import Bench
+from berth.agent.executor import HostContext
 from berth.agent.executor.instrumented_executor import MeasuredWork
 from berth.domain.compute import lifecycle
 from berth.domain.compute.instance import Status
@@ -32,7 +32,7 @@ def observe(town: Town) -> Counts:
     counts = Counts()
     agents = town.pool._agents
     for name, agent in agents.items():
-        bench = Bench(name, town.ledger, agent.driver, town.desk.clock)
+        bench = HostContext(name, town.ledger, agent.driver, town.desk.clock)
         agents[name] = replace(agent, work=MeasuredWork(bench, counts))
     return counts
 

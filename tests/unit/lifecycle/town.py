@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from berth.adapters.system import NoMetrics
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork
-from berth.agent.executor import Bench, HostWork
-from berth.agent.host_notices import HostNotes
+from berth.agent.executor import HostContext, HostExecutor
+from berth.agent.host_notices import HostNotices
 from berth.agent.pool import Agent, AgentPool
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance
@@ -61,10 +61,10 @@ class Town:
         for name, fake in fakes.items():
             driver = FakeDriver(fake, self.desk.clock, self.machines[name], self.network)
             self.drivers[name] = driver
-            bench = Bench(name, self.ledger, driver, self.desk.clock, offloads=self.offloads)
-            agents[name] = Agent(name, driver, HostWork(bench))
+            bench = HostContext(name, self.ledger, driver, self.desk.clock, offloads=self.offloads)
+            agents[name] = Agent(name, driver, HostExecutor(bench))
         desk = self.desk
-        self.notes = HostNotes(
+        self.notes = HostNotices(
             ledger=self.ledger,
             replica=desk.replica,
             clock=desk.clock,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.agent.executor import Bench, HostWork
+from berth.agent.executor import HostContext, HostExecutor
 from berth.domain.compute.decision import RefusalCode, Verdict
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import InvalidInputError
@@ -146,7 +146,7 @@ async def test_a_failed_build_takes_its_devices_along() -> None:
     vm = await desk.ledger.get(Instance, make_uuid("instance", 1))
     assert vm is not None
     driver = FakeDriver(FakeHost("host-1", fails=True), desk.clock)
-    await HostWork(Bench(vm.host or "", desk.ledger, driver, desk.clock)).carry_out(vm)
+    await HostExecutor(HostContext(vm.host or "", desk.ledger, driver, desk.clock)).carry_out(vm)
     after = await desk.ledger.get(Instance, vm.uuid)
     assert after is not None
     assert (after.status, after.task, after.assignment) == (Status.BUILD, Task.SCHEDULING, None)

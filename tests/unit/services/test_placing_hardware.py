@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.agent.executor import Bench, HostWork
+from berth.agent.executor import HostContext, HostExecutor
 from berth.config.policy_file import parse_policy
 from berth.domain.compute.decision import Decision, Verdict
 from berth.domain.compute.instance import Instance, Status, Task
@@ -226,7 +226,9 @@ async def test_a_failed_build_leaves_its_cpus_and_devices() -> None:
     driver = FakeDriver(FakeHost(name, fails=True), desk.clock)
     instance = await desk.ledger.get(Instance, make_uuid("instance", 1))
     assert instance is not None
-    await HostWork(Bench(instance.host or "", desk.ledger, driver, desk.clock)).carry_out(instance)
+    await HostExecutor(HostContext(instance.host or "", desk.ledger, driver, desk.clock)).carry_out(
+        instance
+    )
     await desk.follower.catch_up()
     hosts = desk.replica.hosts
     assert [cell.free_count for row in (0, 1) for cell in hosts.numa.cells(row)] == [4, 4, 4, 4]

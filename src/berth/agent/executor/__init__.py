@@ -5,7 +5,7 @@ outcome is committed. So an agent that dies and comes back finds what it still h
 step may therefore be done twice, and the drivers' methods may be repeated.
 """
 
-from berth.agent.executor.executor import HostWork
-from berth.agent.executor.host_context import Bench
+from berth.agent.executor.executor import HostExecutor
+from berth.agent.executor.host_context import HostContext
 
-__all__ = ["Bench", "HostWork"]
+__all__ = ["HostContext", "HostExecutor"]

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from berth.agent.executor.alternates import Alternate
-from berth.agent.executor.host_context import Bench, Result, cause_of
+from berth.agent.executor.host_context import HostContext, TaskResult, cause_of
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.instance import Instance, Status, Task, creation_of, is_kept
 from berth.domain.compute.migration import Migration
@@ -18,7 +18,7 @@ from berth.services.servers.moves import ended, going_on
 from berth.services.servers.teardown import deletion, departure
 
 
-async def build(bench: Bench, instance: Instance) -> Result:
+async def build(bench: HostContext, instance: Instance) -> TaskResult:
     """Start a new guest; a build that fails is tried elsewhere."""
     try:
         await bench.driver.spawn(instance)
@@ -33,10 +33,10 @@ async def build(bench: Bench, instance: Instance) -> Result:
         launched_at_s=now_s,
         updated_at_s=now_s,
     )
-    return Result((Put(built),), has_failed=False)
+    return TaskResult((Put(built),), has_failed=False)
 
 
-async def _failed(bench: Bench, instance: Instance, error: BuildError) -> Result:
+async def _failed(bench: HostContext, instance: Instance, error: BuildError) -> TaskResult:
     """Free the room, and have another host tried while attempts are left."""
     now_s = bench.clock.now_s()
     here = (instance.host or "", instance.node or "")
@@ -63,7 +63,7 @@ async def _failed(bench: Bench, instance: Instance, error: BuildError) -> Result
         waiting = Put(replace(homeless, task=Task.SCHEDULING))
         units.append((freed, waiting, Add(PendingRequest(request, accepted_at_s=now_s))))
     counts = True if error.blames_host else None
-    return Result(units[0], has_failed=counts, cause=cause, otherwise=tuple(units[1:]))
+    return TaskResult(units[0], has_failed=counts, cause=cause, otherwise=tuple(units[1:]))
 
 
 def _go_on(homeless: Instance, request: Request, alternate: Alternate) -> Unit:
@@ -96,7 +96,7 @@ def _retry_of(instance: Instance) -> Request:
     )
 
 
-async def rebuild(bench: Bench, instance: Instance) -> Result:
+async def rebuild(bench: HostContext, instance: Instance) -> TaskResult:
     """Make the guest anew of the instance's image, where it is."""
     began_s, name = bench.clock.now_s(), "compute_rebuild_instance"
     try:
@@ -115,16 +115,16 @@ async def rebuild(bench: Bench, instance: Instance) -> Result:
             status=Status.ERROR,
             fault=bench.fault(text, error),
         )
-        return Result(tuple(broken))
+        return TaskResult(tuple(broken))
     now_s = bench.clock.now_s()
     status = Status.SHUTOFF if instance.status is Status.SHUTOFF else Status.ACTIVE
     event = bench.event(name, began_s)
-    first = await creation_kept(bench, instance)
+    first = await preserve_creation(bench, instance)
     done = ended(instance, now_s, event=event, status=status, fault=None, launched_at_s=now_s)
-    return Result((*first, *done))
+    return TaskResult((*first, *done))
 
 
-async def shelve(bench: Bench, instance: Instance) -> Result:
+async def shelve(bench: HostContext, instance: Instance) -> TaskResult:
     """Stop the guest; where that is wanted, its host is left at once."""
     began_s, name = bench.clock.now_s(), "compute_shelve_instance"
     try:
@@ -137,10 +137,10 @@ async def shelve(bench: Bench, instance: Instance) -> Result:
         except DriverError:
             pass  # it is shelved all the same, and keeps its host
     event, now_s = bench.event(name, began_s), bench.clock.now_s()
-    return Result(tuple(ended(instance, now_s, event=event, status=Status.SHELVED, fault=None)))
+    return TaskResult(tuple(ended(instance, now_s, event=event, status=Status.SHELVED, fault=None)))
 
 
-async def offload(bench: Bench, instance: Instance) -> Result:
+async def offload(bench: HostContext, instance: Instance) -> TaskResult:
     """Store the disks of a shelved guest and leave the host."""
     began_s, name = bench.clock.now_s(), "compute_shelve_offload_instance"
     try:
@@ -164,19 +164,19 @@ async def offload(bench: Bench, instance: Instance) -> Result:
         assignment=None,
         fault=None,
     )
-    return Result((Free(instance.uuid), *done))
+    return TaskResult((Free(instance.uuid), *done))
 
 
-async def _stored(bench: Bench, instance: Instance, name: str, began_s: float) -> Result:
+async def _stored(bench: HostContext, instance: Instance, name: str, began_s: float) -> TaskResult:
     """Store the disks; the guest goes only when the ledger knows where they are."""
     disks = await bench.driver.store_disks(instance.uuid)
     event, now_s = bench.event(name, began_s), bench.clock.now_s()
     task = Task.SHELVING_OFFLOADING
     step = going_on(instance, now_s, event=event, status=Status.SHELVED, task=task, disks=disks)
-    return Result(tuple(step), stored=disks)
+    return TaskResult(tuple(step), stored=disks)
 
 
-async def unshelve(bench: Bench, instance: Instance) -> Result:
+async def unshelve(bench: HostContext, instance: Instance) -> TaskResult:
     """Start a shelved guest, with its disks if they were stored; `drop_disks` comes after it."""
     began_s, name = bench.clock.now_s(), "compute_unshelve_instance"
     try:
@@ -188,7 +188,7 @@ async def unshelve(bench: Bench, instance: Instance) -> Result:
         event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
         fault = bench.fault(text, error)
         if instance.status is Status.SHELVED:
-            return Result(tuple(ended(instance, now_s, message=text, event=event, fault=fault)))
+            return TaskResult(tuple(ended(instance, now_s, message=text, event=event, fault=fault)))
         await bench.driver.destroy(instance.uuid)
         homeless = ended(
             instance,
@@ -202,13 +202,13 @@ async def unshelve(bench: Bench, instance: Instance) -> Result:
         )
         cause = cause_of(error) or FailureCause.DRIVER
         unit = (Free(instance.uuid), *homeless)
-        return Result(unit, has_failed=cause.blames_host or None, cause=cause)
+        return TaskResult(unit, has_failed=cause.blames_host or None, cause=cause)
     event, now_s = bench.event(name, began_s), bench.clock.now_s()
-    first = await creation_kept(bench, instance)
+    first = await preserve_creation(bench, instance)
     done = ended(
         instance, now_s, event=event, status=Status.ACTIVE, fault=None, launched_at_s=now_s
     )
-    return Result((*first, *done), has_failed=False)
+    return TaskResult((*first, *done), has_failed=False)
 
 
 def has_disks_to_drop(instance: Instance) -> bool:
@@ -217,7 +217,7 @@ def has_disks_to_drop(instance: Instance) -> bool:
     return is_active and instance.disks is not None
 
 
-async def drop_disks(bench: Bench, instance: Instance) -> Result | None:
+async def drop_disks(bench: HostContext, instance: Instance) -> TaskResult | None:
     """Delete the stored disks of an instance that has them on its host by now.
 
     Raises:
@@ -231,19 +231,21 @@ async def drop_disks(bench: Bench, instance: Instance) -> Result | None:
     except BuildError as error:
         raise DriverError(str(error)) from error  # the instance is built, and this is tried again
     await bench.driver.drop_stored(instance.disks)
-    return Result((Put(fast_replace(instance, disks=None, updated_at_s=bench.clock.now_s())),))
+    return TaskResult((Put(fast_replace(instance, disks=None, updated_at_s=bench.clock.now_s())),))
 
 
 def _stays(
-    bench: Bench, instance: Instance, text: str, name: str, began_s: float, error: Exception
-) -> Result:
+    bench: HostContext, instance: Instance, text: str, name: str, began_s: float, error: Exception
+) -> TaskResult:
     """Leave an instance as it was, and say why."""
     event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
     fault = bench.fault(text, error)
-    return Result(tuple(ended(instance, now_s, message=text, event=event, fault=fault)))
+    return TaskResult(tuple(ended(instance, now_s, message=text, event=event, fault=fault)))
 
 
-async def destroy(bench: Bench, instance: Instance, migration: Migration | None) -> Result:
+async def destroy(
+    bench: HostContext, instance: Instance, migration: Migration | None
+) -> TaskResult:
     """Destroy the guest of an instance that is deleted, wherever it is on its way, and its disks.
 
     The guest of one that is on no host is nowhere, so any agent may do that.
@@ -252,12 +254,12 @@ async def destroy(bench: Bench, instance: Instance, migration: Migration | None)
     now_s = bench.clock.now_s()
     if instance.disks is not None:
         if DriverFeature.DISKS not in bench.driver.verbs:
-            return Result(departure(instance, now_s))
+            return TaskResult(departure(instance, now_s))
         await bench.driver.drop_stored(instance.disks)
-    return Result(deletion(instance, migration, now_s))
+    return TaskResult(deletion(instance, migration, now_s))
 
 
-async def creation_kept(bench: Bench, instance: Instance) -> Unit:
+async def preserve_creation(bench: HostContext, instance: Instance) -> Unit:
     """Return what keeps the creation of an instance that is about to be launched anew.
 
     The creation stands in the instance's own record, and ended when that was launched first. So

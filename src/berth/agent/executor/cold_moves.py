@@ -3,9 +3,9 @@
 from contextlib import suppress
 from dataclasses import replace
 
-from berth.agent.executor.builds import creation_kept
-from berth.agent.executor.host_context import Bench, Result, cause_of
-from berth.agent.executor.move_retries import go_on, try_elsewhere
+from berth.agent.executor.builds import preserve_creation
+from berth.agent.executor.host_context import HostContext, TaskResult, cause_of
+from berth.agent.executor.move_retries import moves_to_alternates, retry_or_end
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration, Place, Stage
@@ -17,7 +17,7 @@ from berth.services.servers.moves import ended, going_on, taken_back
 _BROKEN = "The move failed, and the instance is where it was."
 
 
-def at(instance: Instance, place: Place) -> Instance:
+def placed_at(instance: Instance, place: Place) -> Instance:
     """Return an instance as it is on one side of a move."""
     return fast_replace(
         instance,
@@ -33,7 +33,7 @@ def is_in_place(migration: Migration) -> bool:
     return migration.source.host == migration.destination.host
 
 
-async def leave(bench: Bench, instance: Instance, migration: Migration) -> Result:
+async def leave_source(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Stop the guest where it is, and offer its disks to the other host."""
     began_s, address = bench.clock.now_s(), ""
     try:
@@ -45,13 +45,15 @@ async def leave(bench: Bench, instance: Instance, migration: Migration) -> Resul
     event, now_s = bench.event("compute_resize_instance", began_s), bench.clock.now_s()
     left = replace(migration, stage=Stage.ARRIVING, address=address, updated_at_s=now_s)
     step = going_on(instance, now_s, event=event, task=Task.RESIZE_MIGRATED)
-    return Result((*step, Put(left)))
+    return TaskResult((*step, Put(left)))
 
 
-async def arrive(bench: Bench, instance: Instance, migration: Migration) -> Result:
+async def build_at_destination(
+    bench: HostContext, instance: Instance, migration: Migration
+) -> TaskResult:
     """Make the guest here, of the disks that the other host offers."""
     began_s, name = bench.clock.now_s(), "compute_finish_resize"
-    moved = at(instance, migration.destination)
+    moved = placed_at(instance, migration.destination)
     try:
         if not is_in_place(migration):
             await bench.driver.fetch_disks(moved, migration.address)
@@ -65,15 +67,15 @@ async def arrive(bench: Bench, instance: Instance, migration: Migration) -> Resu
         return result._replace(has_failed=_blames_host(error), cause=cause_of(error))
     event, now_s = bench.event(name, began_s), bench.clock.now_s()
     arrived = replace(migration, stage=Stage.ARRIVED, updated_at_s=now_s)
-    first = await creation_kept(bench, instance)
+    first = await preserve_creation(bench, instance)
     done = ended(moved, now_s, event=event, status=Status.RESIZED, fault=None, launched_at_s=now_s)
-    return Result((*first, *done, Put(arrived)), has_failed=False)
+    return TaskResult((*first, *done, Put(arrived)), has_failed=False)
 
 
-async def arrive_from_the_dead(bench: Bench, instance: Instance, migration: Migration) -> Result:
+async def evacuate(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Make the guest anew here, since its host is down."""
     began_s, name = bench.clock.now_s(), "compute_rebuild_instance"
-    moved = at(instance, migration.destination)
+    moved = placed_at(instance, migration.destination)
     try:
         await bench.driver.spawn(moved)
         if migration.was is Status.SHUTOFF:
@@ -84,13 +86,13 @@ async def arrive_from_the_dead(bench: Bench, instance: Instance, migration: Migr
         fault = bench.fault("The instance could not be made anew.", error)
         failed = replace(migration, stage=Stage.FAILED, fault=fault, updated_at_s=now_s)
         back = taken_back(migration, instance)
-        further = try_elsewhere(bench, instance, failed, event)
+        further = retry_or_end(bench, instance, failed, event)
         unit = (*back, Put(failed), *further)
-        return Result(unit, has_failed=_blames_host(error), cause=cause_of(error))
+        return TaskResult(unit, has_failed=_blames_host(error), cause=cause_of(error))
     event, now_s = bench.event(name, began_s), bench.clock.now_s()
     left = replace(migration, stage=Stage.LEFT_BEHIND, updated_at_s=now_s)
     status = Status.SHUTOFF if migration.was is Status.SHUTOFF else Status.ACTIVE
-    first = await creation_kept(bench, instance)
+    first = await preserve_creation(bench, instance)
     done = ended(
         moved,
         now_s,
@@ -100,10 +102,10 @@ async def arrive_from_the_dead(bench: Bench, instance: Instance, migration: Migr
         fault=None,
         launched_at_s=now_s,
     )
-    return Result((*first, *done, Put(left)), has_failed=False)
+    return TaskResult((*first, *done, Put(left)), has_failed=False)
 
 
-async def confirm(bench: Bench, instance: Instance, migration: Migration) -> Result:
+async def confirm(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Forget the guest that was left."""
     began_s, name = bench.clock.now_s(), "compute_confirm_resize"
     if not is_in_place(migration):
@@ -111,10 +113,10 @@ async def confirm(bench: Bench, instance: Instance, migration: Migration) -> Res
     event, now_s = bench.event(name, began_s), bench.clock.now_s()
     confirmed = replace(migration, stage=Stage.CONFIRMED, updated_at_s=now_s)
     done = ended(instance, now_s, event=event, status=migration.was, migration_uuid=None)
-    return Result((Free(migration.uuid), *done, Put(confirmed)))
+    return TaskResult((Free(migration.uuid), *done, Put(confirmed)))
 
 
-async def give_back(bench: Bench, instance: Instance, migration: Migration) -> Result:
+async def revert(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Forget the guest here, since its owner wants it back where it was."""
     began_s, name = bench.clock.now_s(), "compute_revert_resize"
     try:
@@ -127,16 +129,16 @@ async def give_back(bench: Bench, instance: Instance, migration: Migration) -> R
         text = "The resize could not be reverted."
         arrived = replace(migration, stage=Stage.ARRIVED, updated_at_s=now_s)
         fault = bench.fault(text, error)
-        return Result(
+        return TaskResult(
             (*ended(instance, now_s, message=text, event=event, fault=fault), Put(arrived))
         )
     event, now_s = bench.event(name, began_s), bench.clock.now_s()
     restoring = replace(migration, stage=Stage.RESTORING, updated_at_s=now_s)
-    back = going_on(at(instance, migration.source), now_s, event=event)
-    return Result((*taken_back(migration, instance), *back, Put(restoring)))
+    back = going_on(placed_at(instance, migration.source), now_s, event=event)
+    return TaskResult((*taken_back(migration, instance), *back, Put(restoring)))
 
 
-async def restore(bench: Bench, instance: Instance, migration: Migration) -> Result:
+async def restore(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Start the guest again where it was before a move that failed or was reverted."""
     began_s, name = bench.clock.now_s(), "compute_finish_revert_resize"
     error: Exception | None = None
@@ -164,9 +166,9 @@ async def restore(bench: Bench, instance: Instance, migration: Migration) -> Res
             migration_uuid=None,
             fault=bench.fault(text, error),
         )
-        return Result((*broken, Put(over)))
+        return TaskResult((*broken, Put(over)))
     if fault is None:
-        first = await creation_kept(bench, instance)
+        first = await preserve_creation(bench, instance)
         done = ended(
             instance,
             now_s,
@@ -175,27 +177,27 @@ async def restore(bench: Bench, instance: Instance, migration: Migration) -> Res
             migration_uuid=None,
             launched_at_s=now_s,
         )
-        return Result((*first, *done, Put(over)))
-    units = [*await go_on(bench, instance, over, event)]
-    units.append(tuple(try_elsewhere(bench, instance, over, event)))
+        return TaskResult((*first, *done, Put(over)))
+    units = [*await moves_to_alternates(bench, instance, over, event)]
+    units.append(tuple(retry_or_end(bench, instance, over, event)))
     first, *others = ((Put(over), *unit) for unit in units)
-    return Result(first, otherwise=tuple(others))
+    return TaskResult(first, otherwise=tuple(others))
 
 
-async def _take_back_disks(bench: Bench, instance: Instance) -> None:
+async def _take_back_disks(bench: HostContext, instance: Instance) -> None:
     """Have nobody read the disks of a guest that stays off, as far as that can be had now."""
     with suppress(DriverError):
         await bench.driver.stop(instance.uuid, grace_s=0.0)
 
 
 def _go_back(
-    bench: Bench,
+    bench: HostContext,
     instance: Instance,
     migration: Migration,
     name: str,
     began_s: float,
     error: Exception,
-) -> Result:
+) -> TaskResult:
     """Give up the other host, and have the guest started again where it was."""
     event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
     restoring = replace(
@@ -205,7 +207,7 @@ def _go_back(
         updated_at_s=now_s,
     )
     step: list[Write] = going_on(instance, now_s, event=event, task=Task.RESIZE_REVERTING)
-    return Result((*taken_back(migration, instance), *step, Put(restoring)))
+    return TaskResult((*taken_back(migration, instance), *step, Put(restoring)))
 
 
 def _blames_host(error: Exception) -> bool | None:

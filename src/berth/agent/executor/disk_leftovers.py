@@ -7,7 +7,7 @@ instance that is on this very host, are left to people: they may be the only cop
 
 from typing import Final, NamedTuple
 
-from berth.agent.executor.host_context import Bench
+from berth.agent.executor.host_context import HostContext
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration
 from berth.ports.virt import OrphanFiles
@@ -21,7 +21,7 @@ DISKS: Final = "orphan_disks"
 _STORING: Final = frozenset({Task.SHELVING, Task.SHELVING_OFFLOADING, Task.UNSHELVING})
 
 
-class Finding(NamedTuple):
+class HostFinding(NamedTuple):
     """What was found about an instance on a host, and whether it is mended."""
 
     code: str
@@ -29,7 +29,7 @@ class Finding(NamedTuple):
     is_mended: bool = True
 
 
-async def clear(bench: Bench, leftover: OrphanFiles) -> Finding | None:
+async def clear_leftover(bench: HostContext, leftover: OrphanFiles) -> HostFinding | None:
     """Delete what was left on a host when nobody can want it any more.
 
     Nothing else may be done with the instance here meanwhile.
@@ -54,37 +54,37 @@ async def clear(bench: Bench, leftover: OrphanFiles) -> Finding | None:
 
 
 async def _clear_stored(
-    bench: Bench, leftover: OrphanFiles, instance: Instance | None
-) -> Finding | None:
+    bench: HostContext, leftover: OrphanFiles, instance: Instance | None
+) -> HostFinding | None:
     what = _written("the disks", leftover)
     if instance is None:
         text = f"{what} are stored at {leftover.address}, and no such instance is known"
-        return Finding(DISKS, text, is_mended=False)
+        return HostFinding(DISKS, text, is_mended=False)
     is_wanted = instance.disks is not None or instance.task in _STORING
     if is_wanted and instance.status is not Status.DELETED:
         return None
     await bench.driver.drop_stored(leftover.address)
-    return Finding(DISKS, f"{what} were stored, and nobody wants them; they were deleted")
+    return HostFinding(DISKS, f"{what} were stored, and nobody wants them; they were deleted")
 
 
 async def _clear_files(
-    bench: Bench, leftover: OrphanFiles, instance: Instance | None
-) -> Finding | None:
+    bench: HostContext, leftover: OrphanFiles, instance: Instance | None
+) -> HostFinding | None:
     what = _written("files", leftover)
     if instance is None:
         text = f"{what} are here, and no such instance is known"
-        return Finding(FILES, text, is_mended=False)
+        return HostFinding(FILES, text, is_mended=False)
     if instance.status is not Status.DELETED:
         if instance.host == bench.host:
             text = f"{what} are here, and what says that it is a guest is lost"
-            return Finding(FILES, text, is_mended=False)
+            return HostFinding(FILES, text, is_mended=False)
         move = instance.migration_uuid
         migration = None if move is None else await bench.ledger.get(Migration, move)
         if instance.task is not None or (migration and migration.concerns(bench.host)):
             return None
     await bench.driver.destroy(instance.uuid)
     where = "deleted" if instance.status is Status.DELETED else f"on {instance.host}"
-    return Finding(FILES, f"{what} were here, and it is {where}; they were deleted")
+    return HostFinding(FILES, f"{what} were here, and it is {where}; they were deleted")
 
 
 def _written(what: str, leftover: OrphanFiles) -> str:

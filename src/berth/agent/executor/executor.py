@@ -5,11 +5,11 @@ from contextlib import suppress
 from typing import Final
 
 from berth.agent.executor import builds, cold_moves, live_moves
-from berth.agent.executor.disk_leftovers import Finding
-from berth.agent.executor.host_context import Bench, Result
+from berth.agent.executor.disk_leftovers import HostFinding
+from berth.agent.executor.host_context import HostContext, TaskResult
 from berth.agent.executor.power import POWER_TASKS, change_power
-from berth.agent.executor.reconciliation import Findings, Oddity, mend, reconcile
-from berth.agent.executor.restarts import RestartRule, give_up
+from berth.agent.executor.reconciliation import HostAnomaly, HostComparison, reconcile, repair
+from berth.agent.executor.restarts import RestartRule, stop_restarting
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.lifecycle import EVACUATE, HOST_TASKS
 from berth.domain.compute.migration import Migration, MoveKind, Stage
@@ -17,18 +17,18 @@ from berth.domain.errors import DriverError
 from berth.domain.ledger.write import Committed, Unit
 from berth.services.placement.failed_builds import FailedBuilds
 
-_Stage = Callable[[Bench, Instance, Migration], Awaitable[Result]]
-_Task = Callable[[Bench, Instance], Awaitable[Result]]
+_Stage = Callable[[HostContext, Instance, Migration], Awaitable[TaskResult]]
+_Task = Callable[[HostContext, Instance], Awaitable[TaskResult]]
 
 _STAGES: Final[Mapping[Stage, _Stage]] = {
-    Stage.LEAVING: cold_moves.leave,
-    Stage.ARRIVING: cold_moves.arrive,
+    Stage.LEAVING: cold_moves.leave_source,
+    Stage.ARRIVING: cold_moves.build_at_destination,
     Stage.CONFIRMING: cold_moves.confirm,
-    Stage.RETURNING: cold_moves.give_back,
+    Stage.RETURNING: cold_moves.revert,
     Stage.RESTORING: cold_moves.restore,
     Stage.PREPARING: live_moves.prepare,
     Stage.MOVING: live_moves.hand_over,
-    Stage.LANDING: live_moves.land,
+    Stage.LANDING: live_moves.check_arrival,
     Stage.WITHDRAWING: live_moves.withdraw,
 }
 _TASKS: Final[Mapping[Task, _Task]] = {
@@ -82,10 +82,10 @@ def _is_evacuated(instance: Instance) -> bool:
     return is_asked and instance.task is Task.REBUILDING
 
 
-class HostWork:
+class HostExecutor:
     """Carries out tasks on one host through its driver."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: HostContext) -> None:
         self._bench = bench
         self._failed_builds = FailedBuilds(bench.ledger, bench.clock, bench.half_life_s)
 
@@ -143,23 +143,23 @@ class HostWork:
             UnavailableError: the ledger cannot be reached; the stage is still there.
         """
         latest = await self._bench.ledger.get(Migration, migration.uuid)
-        if latest is None or not is_left_over(self._bench.host, latest):
+        if latest is None or not has_leftover(self._bench.host, latest):
             return
-        result = await live_moves.clear_away(self._bench, latest)
+        result = await live_moves.clear_leftover_guest(self._bench, latest)
         await self._bench.ledger.commit([result.unit])
 
-    async def reconcile(self, instances: Sequence[Instance] | None = None) -> Findings:
+    async def reconcile(self, instances: Sequence[Instance] | None = None) -> HostComparison:
         """Compare the host with the ledger; see `reconciling.reconcile`."""
         await self._failed_builds.fade(self.host)
         return await reconcile(self._bench, instances)
 
-    async def mend(self, oddity: Oddity) -> Finding | None:
+    async def repair(self, oddity: HostAnomaly) -> HostFinding | None:
         """Mend what was odd about a guest; see `reconciling.mend`."""
-        return await mend(self._bench, oddity)
+        return await repair(self._bench, oddity)
 
-    async def give_up(self, instance: Instance, rule: RestartRule) -> Finding | None:
+    async def stop_restarting(self, instance: Instance, rule: RestartRule) -> HostFinding | None:
         """Start the guest of an instance no more; see `restarting.give_up`."""
-        return await give_up(self._bench, instance, rule)
+        return await stop_restarting(self._bench, instance, rule)
 
     async def cancel(self, instance_uuid: str) -> None:
         """Have a live move that is going on from here fail."""
@@ -178,7 +178,7 @@ class HostWork:
                 break
         return False
 
-    async def _follow_up(self, result: Result, instance: Instance) -> None:
+    async def _follow_up(self, result: TaskResult, instance: Instance) -> None:
         """Do what comes after an outcome that is recorded; none of it is needed."""
         if result.cause is not None:
             builds, project_id = self._failed_builds, instance.project_id
@@ -186,7 +186,7 @@ class HostWork:
         elif result.has_failed is False:
             await self._failed_builds.note_success(self.host)
 
-    async def _drop_in_vain(self, result: Result, latest: Instance | None) -> None:
+    async def _drop_in_vain(self, result: TaskResult, latest: Instance | None) -> None:
         """Delete disks that were stored for an instance with which something else is done now."""
         stored = result.stored
         if stored is None or (latest is not None and stored == latest.disks):
@@ -195,11 +195,11 @@ class HostWork:
             with suppress(DriverError):
                 await self._bench.driver.drop_stored(stored)
 
-    async def _move_on(self, instance: Instance, migration: Migration | None) -> Result | None:
+    async def _move_on(self, instance: Instance, migration: Migration | None) -> TaskResult | None:
         if migration is None or migration.turn is None:
             return None
         if migration.kind is MoveKind.EVACUATION and migration.stage is Stage.ARRIVING:
-            return await cold_moves.arrive_from_the_dead(self._bench, instance, migration)
+            return await cold_moves.evacuate(self._bench, instance, migration)
         step = _STAGES.get(migration.stage)
         # One that was given up since the instance was read is cleared away in its own turn.
         return None if step is None else await step(self._bench, instance, migration)
@@ -212,7 +212,7 @@ class HostWork:
             return None
         return await self._bench.ledger.get(Migration, instance.migration_uuid)
 
-    async def _work_on(self, instance: Instance, migration: Migration | None) -> Result | None:
+    async def _work_on(self, instance: Instance, migration: Migration | None) -> TaskResult | None:
         bench, task = self._bench, instance.task
         if not has_turn(bench.host, instance, migration):
             if instance.host == bench.host and _should_run(instance, migration):
@@ -237,7 +237,7 @@ def _should_run(instance: Instance, migration: Migration | None) -> bool:
     return instance.status is Status.ACTIVE
 
 
-def is_left_over(host: str, migration: Migration) -> bool:
+def has_leftover(host: str, migration: Migration) -> bool:
     """Tell whether a move has left something on a host that is to be cleared away."""
     return migration.stage in _LEFT_OVER and migration.turn == host
 

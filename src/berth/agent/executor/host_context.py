@@ -17,7 +17,7 @@ _DETAILS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class HostContext:
     """One host with what its agent works with.
 
     `attempts_max` is on how many hosts one instance is tried, `stop_grace_s` for how many seconds
@@ -55,7 +55,7 @@ class Bench:
         return Fault(_FAILED, text, self.clock.now_s(), details)
 
 
-class Result(NamedTuple):
+class TaskResult(NamedTuple):
     """What to write down, and what to do once it is.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Work on a host that is counted, and may be traced, task by task."""
 
-from berth.agent.executor.executor import HostWork
-from berth.agent.executor.host_context import Bench, Result
+from berth.agent.executor.executor import HostExecutor
+from berth.agent.executor.host_context import HostContext, TaskResult
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration
 from berth.domain.errors import BerthError
@@ -13,20 +13,20 @@ _NS_PER_S = 1_000_000_000
 _NOTHING = "starting"
 
 
-class MeasuredWork(HostWork):
-    """Carries out tasks as `HostWork` does, and counts how they end.
+class MeasuredWork(HostExecutor):
+    """Carries out tasks as `HostExecutor` does, and counts how they end.
 
     Args:
         bench: one host, and what its agent works with.
         metrics: where tasks are counted.
     """
 
-    def __init__(self, bench: Bench, metrics: Metrics) -> None:
+    def __init__(self, bench: HostContext, metrics: Metrics) -> None:
         super().__init__(bench)
         self._clock = bench.clock
         self._metrics = metrics
 
-    async def _work_on(self, instance: Instance, migration: Migration | None) -> Result | None:
+    async def _work_on(self, instance: Instance, migration: Migration | None) -> TaskResult | None:
         task = _name_of(instance, migration)
         began_ns = self._clock.ticks_ns()
         try:
@@ -55,12 +55,12 @@ class TracedWork(MeasuredWork):
         tracer: where spans go.
     """
 
-    def __init__(self, bench: Bench, metrics: Metrics, tracer: Tracer) -> None:
+    def __init__(self, bench: HostContext, metrics: Metrics, tracer: Tracer) -> None:
         super().__init__(bench, metrics)
         self._tracer = tracer
 
     async def carry_out(self, instance: Instance, *, in_doubt: bool = False) -> int:
-        """See `HostWork.carry_out`."""
+        """See `HostExecutor.carry_out`."""
         task = instance.task or _NOTHING
         with self._tracer.span(f"agent {task}", request_id=instance.decision_id) as span:
             span.note("berth.instance", instance.uuid)
@@ -75,7 +75,7 @@ def _name_of(instance: Instance, migration: Migration | None) -> str:
     return instance.task or _NOTHING
 
 
-def _has_failed(result: Result, before: Instance) -> bool:
+def _has_failed(result: TaskResult, before: Instance) -> bool:
     """Tell whether what is written down is a failure: a fault that was not there before."""
     if result.has_failed is not None:
         return result.has_failed

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from berth.agent.executor.cold_moves import at
-from berth.agent.executor.host_context import Bench, Result
-from berth.agent.executor.move_retries import try_elsewhere
+from berth.agent.executor.cold_moves import placed_at
+from berth.agent.executor.host_context import HostContext, TaskResult
+from berth.agent.executor.move_retries import retry_or_end
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.instance_action import ActionEvent
@@ -21,24 +21,24 @@ _LANDING_TRIES = 10
 _LANDING_S = 1.0
 
 
-async def prepare(bench: Bench, instance: Instance, migration: Migration) -> Result:
+async def prepare(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Make a guest here that waits for the running one."""
     began_s, name = bench.clock.now_s(), "compute_pre_live_migration"
     try:
-        address = await bench.driver.take_in(at(instance, migration.destination))
+        address = await bench.driver.take_in(placed_at(instance, migration.destination))
     except (BuildError, DriverError) as error:
         event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
         stage = Stage.CANCELLED if migration.cancelled else Stage.FAILED
         fault = bench.fault(_FAILED, error)
         failed = replace(migration, stage=stage, fault=fault, updated_at_s=now_s)
-        further = try_elsewhere(bench, instance, failed, event)
-        return Result((*taken_back(migration, instance), Put(failed), *further))
+        further = retry_or_end(bench, instance, failed, event)
+        return TaskResult((*taken_back(migration, instance), Put(failed), *further))
     event, now_s = bench.event(name, began_s), bench.clock.now_s()
     moving = replace(migration, stage=Stage.MOVING, address=address, updated_at_s=now_s)
-    return Result((*going_on(instance, now_s, event=event), Put(moving)))
+    return TaskResult((*going_on(instance, now_s, event=event), Put(moving)))
 
 
-async def hand_over(bench: Bench, instance: Instance, migration: Migration) -> Result:
+async def hand_over(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Move the running guest to the host that waits for it.
 
     When it is not here any more, an earlier try may have handed it over and could not say so, or
@@ -53,7 +53,7 @@ async def hand_over(bench: Bench, instance: Instance, migration: Migration) -> R
     if all(guest.instance_uuid != uuid for guest in await bench.driver.guests()):
         now_s = bench.clock.now_s()
         landing = replace(migration, stage=Stage.LANDING, updated_at_s=now_s)
-        return Result((*going_on(instance, now_s), Put(landing)))
+        return TaskResult((*going_on(instance, now_s), Put(landing)))
     try:
         if migration.cancelled:
             raise MigrationError("it was cancelled before it began")
@@ -62,11 +62,11 @@ async def hand_over(bench: Bench, instance: Instance, migration: Migration) -> R
         event, now_s = bench.event(_NAME, began_s, error), bench.clock.now_s()
         fault = bench.fault(_FAILED, error)
         back = replace(migration, stage=Stage.WITHDRAWING, fault=fault, updated_at_s=now_s)
-        return Result((*going_on(instance, now_s, event=event), Put(back)))
+        return TaskResult((*going_on(instance, now_s, event=event), Put(back)))
     return _arrived(bench, instance, migration, bench.event(_NAME, began_s))
 
 
-async def land(bench: Bench, instance: Instance, migration: Migration) -> Result:
+async def check_arrival(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Say whether a guest is here that has left its host; without it there is none any more.
 
     One of which the host has no record may be it, and is left to people.
@@ -91,10 +91,10 @@ async def land(bench: Bench, instance: Instance, migration: Migration) -> Result
         migration_uuid=None,
         fault=fault,
     )
-    return Result((*taken_back(migration, instance), *broken, Put(lost)))
+    return TaskResult((*taken_back(migration, instance), *broken, Put(lost)))
 
 
-async def _landed(bench: Bench, uuid: str) -> Guest | None:
+async def _landed(bench: HostContext, uuid: str) -> Guest | None:
     """Return the guest that is here, if there is one; what arrives now is waited for."""
     guest: Guest | None = None
     for _ in range(_LANDING_TRIES):
@@ -106,28 +106,34 @@ async def _landed(bench: Bench, uuid: str) -> Guest | None:
     return guest
 
 
-def _arrived(bench: Bench, instance: Instance, migration: Migration, event: ActionEvent) -> Result:
+def _arrived(
+    bench: HostContext, instance: Instance, migration: Migration, event: ActionEvent
+) -> TaskResult:
     now_s = bench.clock.now_s()
     over = replace(migration, stage=Stage.COMPLETED, updated_at_s=now_s)
     done = ended(
-        at(instance, migration.destination), now_s, event=event, migration_uuid=None, fault=None
+        placed_at(instance, migration.destination),
+        now_s,
+        event=event,
+        migration_uuid=None,
+        fault=None,
     )
-    return Result((Free(migration.uuid), *done, Put(over)))
+    return TaskResult((Free(migration.uuid), *done, Put(over)))
 
 
-async def withdraw(bench: Bench, instance: Instance, migration: Migration) -> Result:
+async def withdraw(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Clear away what waited here for a guest that does not come."""
     await bench.driver.destroy(instance.uuid)
     now_s = bench.clock.now_s()
     stage = Stage.CANCELLED if migration.cancelled else Stage.FAILED
     over = replace(migration, stage=stage, updated_at_s=now_s)
-    further = try_elsewhere(bench, instance, over, None)
-    return Result((*taken_back(migration, instance), Put(over), *further))
+    further = retry_or_end(bench, instance, over, None)
+    return TaskResult((*taken_back(migration, instance), Put(over), *further))
 
 
-async def clear_away(bench: Bench, migration: Migration) -> Result:
+async def clear_leftover_guest(bench: HostContext, migration: Migration) -> TaskResult:
     """Destroy what is left here of a guest that is elsewhere, or deleted, by now."""
     await bench.driver.destroy(migration.instance_uuid)
     stage = Stage.COMPLETED if migration.stage is Stage.LEFT_BEHIND else Stage.FAILED
     over = replace(migration, stage=stage, updated_at_s=bench.clock.now_s())
-    return Result((Free(migration.uuid), Put(over)))
+    return TaskResult((Free(migration.uuid), Put(over)))

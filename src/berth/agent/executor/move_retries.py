@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from berth.agent.executor.host_context import Bench
+from berth.agent.executor.host_context import HostContext
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Fault, Instance, Task
 from berth.domain.compute.instance_action import ActionEvent
@@ -27,10 +27,10 @@ _WITH_ALTERNATES: Final = frozenset({MoveKind.RESIZE, MoveKind.COLD})
 """As in Nova; another host for a live migration or an evacuation is always decided anew."""
 
 
-async def go_on(
-    bench: Bench, instance: Instance, failed: Migration, event: ActionEvent | None
+async def moves_to_alternates(
+    bench: HostContext, instance: Instance, failed: Migration, event: ActionEvent | None
 ) -> Sequence[Unit]:
-    """Return what begins the next move to each of the alternates, in order; see `try_elsewhere`.
+    """Return what begins the next move to each of the alternates, in order; see `retry_or_end`.
 
     None when a scheduler has to choose, or no further host is tried.
     """
@@ -66,7 +66,7 @@ async def go_on(
     return units
 
 
-def _is_last(bench: Bench, failed: Migration) -> bool:
+def _is_last(bench: HostContext, failed: Migration) -> bool:
     """Tell whether no further host is tried after a move that failed."""
     tried = len(failed.retried) + 1
     return failed.cancelled or failed.forced or tried >= bench.attempts_max
@@ -86,8 +86,8 @@ def _next_request(instance: Instance, failed: Migration) -> Request:
     )
 
 
-def try_elsewhere(
-    bench: Bench, instance: Instance, failed: Migration, event: ActionEvent | None
+def retry_or_end(
+    bench: HostContext, instance: Instance, failed: Migration, event: ActionEvent | None
 ) -> list[Write]:
     """Return what asks for another host, or else ends the action.
 

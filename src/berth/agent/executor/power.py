@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from berth.agent.executor.host_context import Bench, Result
+from berth.agent.executor.host_context import HostContext, TaskResult
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.lifecycle import (
@@ -21,40 +21,40 @@ from berth.domain.errors import DriverError
 from berth.ports.virt import Power
 from berth.services.servers.moves import ended
 
-_Deed = Callable[[Bench, Instance], Awaitable[None]]
+_Deed = Callable[[HostContext, Instance], Awaitable[None]]
 
 
-async def _start(bench: Bench, instance: Instance) -> None:
+async def _start(bench: HostContext, instance: Instance) -> None:
     await bench.driver.spawn(instance)
 
 
-async def _stop(bench: Bench, instance: Instance) -> None:
+async def _stop(bench: HostContext, instance: Instance) -> None:
     await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
 
 
-async def _reboot_soft(bench: Bench, instance: Instance) -> None:
+async def _reboot_soft(bench: HostContext, instance: Instance) -> None:
     await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
     await bench.driver.spawn(instance)
 
 
-async def _reboot_hard(bench: Bench, instance: Instance) -> None:
+async def _reboot_hard(bench: HostContext, instance: Instance) -> None:
     await bench.driver.stop(instance.uuid, grace_s=0.0)
     await bench.driver.spawn(instance)
 
 
-async def _pause(bench: Bench, instance: Instance) -> None:
+async def _pause(bench: HostContext, instance: Instance) -> None:
     await bench.driver.pause(instance.uuid)
 
 
-async def _unpause(bench: Bench, instance: Instance) -> None:
+async def _unpause(bench: HostContext, instance: Instance) -> None:
     await bench.driver.unpause(instance.uuid)
 
 
-async def _suspend(bench: Bench, instance: Instance) -> None:
+async def _suspend(bench: HostContext, instance: Instance) -> None:
     await bench.driver.suspend(instance.uuid)
 
 
-async def _resume(bench: Bench, instance: Instance) -> None:
+async def _resume(bench: HostContext, instance: Instance) -> None:
     await bench.driver.resume(instance.uuid)
 
 
@@ -83,7 +83,7 @@ POWER_TASKS: Final = frozenset(_DEEDS)
 """Tasks that `change_power` does."""
 
 
-async def change_power(bench: Bench, instance: Instance, task: Task) -> Result:
+async def change_power(bench: HostContext, instance: Instance, task: Task) -> TaskResult:
     """Do what an instance's task asks of its guest.
 
     When the driver cannot, the instance is what its guest does then, and its history says why.
@@ -98,14 +98,14 @@ async def change_power(bench: Bench, instance: Instance, task: Task) -> Result:
         event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
         status, fault = await _status_of(bench, instance), bench.fault(text, error)
         failed = ended(instance, now_s, message=text, event=event, status=status, fault=fault)
-        return Result(tuple(failed))
+        return TaskResult(tuple(failed))
     now_s = bench.clock.now_s()
     status = step.ends or instance.status
     event = bench.event(name, began_s)
-    return Result(tuple(ended(instance, now_s, event=event, status=status, fault=None)))
+    return TaskResult(tuple(ended(instance, now_s, event=event, status=status, fault=None)))
 
 
-async def _status_of(bench: Bench, instance: Instance) -> Status:
+async def _status_of(bench: HostContext, instance: Instance) -> Status:
     """Return what an instance is after a step that failed: half of it, or all, may be done."""
     if instance.status is Status.ERROR:
         return instance.status

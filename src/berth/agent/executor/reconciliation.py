@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from berth.agent.executor.disk_leftovers import LEFTOVER_AGE_S, Finding, clear
-from berth.agent.executor.host_context import Bench
+from berth.agent.executor.disk_leftovers import LEFTOVER_AGE_S, HostFinding, clear_leftover
+from berth.agent.executor.host_context import HostContext
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Migration
 from berth.domain.ledger.write import Committed, Put
@@ -37,7 +37,7 @@ _CHANGED: Final[Mapping[Power | None, tuple[Status, str]]] = {
 """What becomes of an instance whose guest the host's own tools have suspended, or resumed."""
 
 
-class Oddity(NamedTuple):
+class HostAnomaly(NamedTuple):
     """What an instance's guest did when it was looked at; None when there was none.
 
     `leftover` are files that it is about instead.
@@ -54,7 +54,7 @@ class Oddity(NamedTuple):
 
 
 @dataclass(slots=True)
-class Findings:
+class HostComparison:
     """What was found on a host.
 
     Attributes:
@@ -64,10 +64,12 @@ class Findings:
     """
 
     missing: list[Instance] = field(default_factory=list[Instance])
-    odd: list[Oddity] = field(default_factory=list[Oddity])
+    odd: list[HostAnomaly] = field(default_factory=list[HostAnomaly])
 
 
-async def reconcile(bench: Bench, instances: Sequence[Instance] | None = None) -> Findings:
+async def reconcile(
+    bench: HostContext, instances: Sequence[Instance] | None = None
+) -> HostComparison:
     """Compare a host with the ledger.
 
     Args:
@@ -80,28 +82,28 @@ async def reconcile(bench: Bench, instances: Sequence[Instance] | None = None) -
     if instances is None:
         query = InstanceQuery(host=bench.host, limit=_ALL)
         instances = await bench.ledger.instances(query)
-    findings = Findings()
+    findings = HostComparison()
     powers: dict[str, Power | None] = dict.fromkeys(one.uuid for one in instances)
     for guest in await bench.driver.guests():
         if guest.is_orphan:
-            findings.odd.append(Oddity(guest.instance_uuid, guest.power))
+            findings.odd.append(HostAnomaly(guest.instance_uuid, guest.power))
         else:
             powers[guest.instance_uuid] = guest.power
     here = {one.uuid: one for one in instances}
     for uuid, power in powers.items():
         instance = here.get(uuid)
         if instance is None or _differs(instance, power):
-            findings.odd.append(Oddity(uuid, power))
+            findings.odd.append(HostAnomaly(uuid, power))
         elif _should_run(instance) and power in _GONE:
             findings.missing.append(instance)
     now_s = bench.clock.now_s()
     for one in await bench.driver.leftovers():
         if now_s - one.since_s > LEFTOVER_AGE_S:
-            findings.odd.append(Oddity(one.instance_uuid, None, one))
+            findings.odd.append(HostAnomaly(one.instance_uuid, None, one))
     return findings
 
 
-async def mend(bench: Bench, oddity: Oddity) -> Finding | None:
+async def repair(bench: HostContext, oddity: HostAnomaly) -> HostFinding | None:
     """Look at an instance again and mend what is wrong with it on a host.
 
     Nothing else may be done with the instance here meanwhile.
@@ -114,7 +116,7 @@ async def mend(bench: Bench, oddity: Oddity) -> Finding | None:
         UnavailableError: the ledger cannot be reached.
     """
     if oddity.leftover is not None:
-        return await clear(bench, oddity.leftover)
+        return await clear_leftover(bench, oddity.leftover)
     uuid = oddity.instance_uuid
     # It may have gone since, and with it what was odd.
     guests = {guest.instance_uuid: guest for guest in await bench.driver.guests()}
@@ -132,26 +134,32 @@ async def mend(bench: Bench, oddity: Oddity) -> Finding | None:
         return None
     await bench.driver.destroy(uuid)
     where = "deleted" if instance.status is Status.DELETED else f"on {instance.host or 'no host'}"
-    return Finding(REMOVED, f"a guest of instance {uuid} was here, and it is {where}; destroyed")
+    return HostFinding(
+        REMOVED, f"a guest of instance {uuid} was here, and it is {where}; destroyed"
+    )
 
 
-def _orphan(uuid: str) -> Finding:
-    return Finding(ORPHAN, f"a guest {uuid} is here that nobody knows", is_mended=False)
+def _orphan(uuid: str) -> HostFinding:
+    return HostFinding(ORPHAN, f"a guest {uuid} is here that nobody knows", is_mended=False)
 
 
-async def _mend_here(bench: Bench, instance: Instance, power: Power | None) -> Finding | None:
+async def _mend_here(
+    bench: HostContext, instance: Instance, power: Power | None
+) -> HostFinding | None:
     if not _differs(instance, power):
         return None
     if instance.status is Status.SHUTOFF:
         await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
-        return Finding(REMOVED, f"the guest of instance {instance.uuid} ran; stopped, as it is off")
+        return HostFinding(
+            REMOVED, f"the guest of instance {instance.uuid} ran; stopped, as it is off"
+        )
     status, text = _CHANGED.get(power, _ENDED)
     now = replace(instance, status=status, updated_at_s=bench.clock.now_s())
     (outcome,) = await bench.ledger.commit([(Put(now),)])
     # Refused when the instance has changed: then somebody looks after it.
     if not isinstance(outcome, Committed):
         return None
-    return Finding(ENDED, f"the guest of instance {instance.uuid} {text}")
+    return HostFinding(ENDED, f"the guest of instance {instance.uuid} {text}")
 
 
 def _should_run(instance: Instance) -> bool:

@@ -6,8 +6,8 @@ One that crashes as soon as it has started would else be started for ever, and k
 from dataclasses import dataclass, replace
 from typing import Final
 
-from berth.agent.executor.disk_leftovers import Finding
-from berth.agent.executor.host_context import Bench
+from berth.agent.executor.disk_leftovers import HostFinding
+from berth.agent.executor.host_context import HostContext
 from berth.domain.compute.instance import Fault, Instance, Status
 from berth.domain.ledger.write import Committed, Put
 
@@ -55,7 +55,9 @@ class Restarts:
         return wait_s
 
 
-async def give_up(bench: Bench, instance: Instance, rule: RestartRule) -> Finding | None:
+async def stop_restarting(
+    bench: HostContext, instance: Instance, rule: RestartRule
+) -> HostFinding | None:
     """Leave an instance in ERROR whose guest does not go on running; its disks stay.
 
     Returns:
@@ -76,4 +78,4 @@ async def give_up(bench: Bench, instance: Instance, rule: RestartRule) -> Findin
     if not isinstance(outcome, Committed):
         return None
     found = f"the guest of instance {instance.uuid} crashed, and had been started again {told}"
-    return Finding(GIVEN_UP, f"{found}; it is in ERROR now")
+    return HostFinding(GIVEN_UP, f"{found}; it is in ERROR now")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from berth.adapters.virt.fake import DriverFaults, FakeDriver, FakeHost, FakeMachine, FakeNetwork
-from berth.agent.executor import Bench, HostWork
+from berth.agent.executor import HostContext, HostExecutor
 from berth.agent.executor.alternates import Alternates
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.decision import Decision
@@ -69,7 +69,7 @@ class Shop:
         assert instance is not None
         return instance
 
-    def bench(self, host: str, error: BuildError | None = None) -> Bench:
+    def bench(self, host: str, error: BuildError | None = None) -> HostContext:
         """Return the bench of a host: with an error no guest can be started there."""
         desk = self.desk
         machine = self.machines.setdefault(host, FakeMachine(host))
@@ -83,18 +83,18 @@ class Shop:
             service_down_time_s=lambda: DOWN_S,
             default_zone=lambda: "nova",
         )
-        return Bench(host, desk.ledger, driver, desk.clock, alternates=alternates)
+        return HostContext(host, desk.ledger, driver, desk.clock, alternates=alternates)
 
     async def fail(self, vm: Instance, error: BuildError | None = None) -> Instance:
         """Have the build of an instance fail where it is."""
         assert vm.host is not None
         broken = error or BuildError("no luck")
-        await HostWork(self.bench(vm.host, broken)).carry_out(vm)
+        await HostExecutor(self.bench(vm.host, broken)).carry_out(vm)
         return await self.now(vm.uuid)
 
     async def work(self, uuid: str, host: str, error: BuildError | None = None) -> Instance:
         """Have the agent of a host do its part with an instance."""
-        await HostWork(self.bench(host, error)).carry_out(await self.now(uuid))
+        await HostExecutor(self.bench(host, error)).carry_out(await self.now(uuid))
         return await self.now(uuid)
 
     async def fill(self, host: str) -> None:
@@ -301,7 +301,7 @@ async def test_an_answer_that_is_lost_claims_no_second_room() -> None:
     """The agent looks again, and finds that its instance is elsewhere by now."""
     shop = await open_shop()
     vm = await shop.placed(make_request())
-    work = HostWork(shop.bench(vm.host or "", BuildError("no luck")))
+    work = HostExecutor(shop.bench(vm.host or "", BuildError("no luck")))
     shop.desk.ledger.silent = 1
     with pytest.raises(UnavailableError):
         await work.carry_out(vm)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.agent.executor import Bench, HostWork
+from berth.agent.executor import HostContext, HostExecutor
 from berth.agent.executor.executor import CARRIED_OUT
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance, Status, Task
@@ -29,8 +29,8 @@ class Rig:
     def __init__(self, desk: Desk, fake: FakeHost, attempts_max: int) -> None:
         self.ledger = desk.ledger
         self.driver = FakeDriver(fake, desk.clock)
-        bench = Bench("host-1", desk.ledger, self.driver, desk.clock, attempts_max)
-        self.work = HostWork(bench)
+        bench = HostContext("host-1", desk.ledger, self.driver, desk.clock, attempts_max)
+        self.work = HostExecutor(bench)
 
     async def now(self) -> Instance:
         """Return the instance as the ledger has it."""
@@ -203,7 +203,7 @@ async def test_a_lost_answer_is_found_out_before_anything_is_done_again() -> Non
         started.extend(await healed.running())
 
     bench.ledger.before_commit = start
-    work = HostWork(Bench("host-1", bench.ledger, healed, Desk(bench.ledger).clock))
+    work = HostExecutor(HostContext("host-1", bench.ledger, healed, Desk(bench.ledger).clock))
     revision = await work.carry_out(old, in_doubt=True)
     assert (started, await healed.running()) == ([], [])
     now = await bench.now()

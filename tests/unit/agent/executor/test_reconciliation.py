@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine
-from berth.agent.executor import Bench
-from berth.agent.executor.reconciliation import ORPHAN, REMOVED, mend, reconcile
+from berth.agent.executor import HostContext
+from berth.agent.executor.reconciliation import ORPHAN, REMOVED, reconcile, repair
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.ledger.write import Put
 from berth.testing.builders import make_instance, make_take
@@ -19,7 +19,7 @@ VM = replace(make_instance(1, host="host-1"), status=Status.ACTIVE, task=None)
 class Rig:
     """A host, and the bench of its agent."""
 
-    bench: Bench
+    bench: HostContext
     machine: FakeMachine
 
     async def write(self, instance: Instance) -> None:
@@ -35,7 +35,7 @@ async def rig() -> Rig:
     desk = await open_desk()
     machine = FakeMachine("host-1")
     driver = FakeDriver(FakeHost("host-1"), desk.clock, machine)
-    bench = Bench("host-1", desk.ledger, driver, desk.clock)
+    bench = HostContext("host-1", desk.ledger, driver, desk.clock)
     await desk.ledger.write(make_take(1))
     await bench.driver.spawn(VM)
     return Rig(bench, machine)
@@ -46,7 +46,7 @@ async def test_a_guest_that_nobody_knows_is_told_of(rig: Rig) -> None:
     for is_orphan in (False, True):
         rig.machine.guests[VM.uuid].is_orphan = is_orphan
         (oddity,) = (await reconcile(rig.bench)).odd
-        found = await mend(rig.bench, oddity)
+        found = await repair(rig.bench, oddity)
         assert found is not None
         assert (found.code, found.is_mended) == (ORPHAN, False)
         assert VM.uuid in rig.machine.guests
@@ -56,26 +56,26 @@ async def test_a_guest_that_has_gone_meanwhile_is_not_told_of(rig: Rig) -> None:
     """As when it was just being destroyed at the first look."""
     (oddity,) = (await reconcile(rig.bench)).odd
     await rig.bench.driver.destroy(VM.uuid)
-    assert await mend(rig.bench, oddity) is None
+    assert await repair(rig.bench, oddity) is None
 
 
 async def test_a_guest_of_a_deleted_instance_is_destroyed(rig: Rig) -> None:
     """Once, and nothing is told of it when it has gone by itself."""
     await rig.write(replace(VM, status=Status.DELETED))
     (oddity,) = (await reconcile(rig.bench)).odd
-    found = await mend(rig.bench, oddity)
+    found = await repair(rig.bench, oddity)
     assert found is not None
     assert (found.code, found.is_mended) == (REMOVED, True)
     assert not rig.machine.guests
-    assert await mend(rig.bench, oddity) is None
+    assert await repair(rig.bench, oddity) is None
 
 
 async def test_a_guest_that_should_be_off_is_stopped_if_it_still_runs(rig: Rig) -> None:
     """One that somebody has stopped meanwhile is as it should be."""
     await rig.write(replace(VM, status=Status.SHUTOFF))
     (oddity,) = (await reconcile(rig.bench)).odd
-    found = await mend(rig.bench, oddity)
+    found = await repair(rig.bench, oddity)
     assert found is not None
     assert found.code == REMOVED
-    assert await mend(rig.bench, oddity) is None
+    assert await repair(rig.bench, oddity) is None
     assert not (await reconcile(rig.bench)).odd

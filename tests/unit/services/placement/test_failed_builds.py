@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.agent.executor import Bench, HostWork
+from berth.agent.executor import HostContext, HostExecutor
 from berth.agent.executor.host_context import cause_of
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.host import Service
@@ -162,7 +162,7 @@ async def test_only_what_the_host_is_to_blame_for_counts(
     """A violated policy is no failure of the host, and no success either."""
     desk = await open_desk()
     driver = Refusing(desk, blames_host=blames_host)
-    work = HostWork(Bench(HOST, desk.ledger, driver, desk.clock))
+    work = HostExecutor(HostContext(HOST, desk.ledger, driver, desk.clock))
     spawning = replace(make_instance(1, host=HOST), task=Task.SPAWNING)
     await desk.ledger.write(make_take(1), Put(spawning))
     await work.carry_out(replace(spawning, revision=1))
@@ -173,7 +173,7 @@ async def test_every_scheduler_hears_of_it() -> None:
     """By the feed, as a column of the host table."""
     desk = await open_desk()
     driver = FakeDriver(FakeHost(HOST, fails=True), desk.clock)
-    work = HostWork(Bench(HOST, desk.ledger, driver, desk.clock))
+    work = HostExecutor(HostContext(HOST, desk.ledger, driver, desk.clock))
     for number in (1, 2):
         spawning = replace(make_instance(number, host=HOST), task=Task.SPAWNING)
         await desk.ledger.write(make_take(number), Put(spawning))
@@ -231,7 +231,7 @@ async def test_a_process_that_is_new_on_a_host_goes_on_with_the_fading() -> None
     await FailedBuilds(desk.ledger, desk.clock, 100.0).note_failure(HOST, "a", FailureCause.DRIVER)
     await asyncio.sleep(100)
     driver = FakeDriver(FakeHost(HOST), desk.clock)
-    work = HostWork(Bench(HOST, desk.ledger, driver, desk.clock, half_life_s=100.0))
+    work = HostExecutor(HostContext(HOST, desk.ledger, driver, desk.clock, half_life_s=100.0))
     await work.reconcile()
     assert (await service_of(desk)).failure_level == 0.5
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 
 from berth.adapters.ledger import MemoryLedger
-from berth.agent.instance_casts import InstanceTeller
+from berth.agent.instance_casts import InstanceCaster
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Put
@@ -97,7 +97,7 @@ class Rig:
     async def start_agent(self) -> None:
         """Start the agent of `host-1`, which follows the ledger by itself."""
         self.starts += 1
-        self.teller = InstanceTeller(
+        self.teller = InstanceCaster(
             [HOST],
             self.tap,  # type: ignore[arg-type] # it casts, and nothing else
             self.desk.clock,

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from berth.adapters.virt.fake import DriverFaults, FakeDriver, FakeHost, FakeMachine, FakeNetwork
-from berth.agent.executor import Bench, HostWork
+from berth.agent.executor import HostContext, HostExecutor
 from berth.agent.pool import Agent, AgentPool
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance
@@ -67,8 +67,8 @@ class Staffed(Stack):
             self.machines[name] = FakeMachine(name)
             fake = FakeHost(name, faults=faults or DriverFaults())
             driver = FakeDriver(fake, self.clock, self.machines[name], self.network)
-            bench = Bench(name, self.ledger, driver, self.clock, offloads=offloads)
-            agents[name] = Agent(name, driver, HostWork(bench))
+            bench = HostContext(name, self.ledger, driver, self.clock, offloads=offloads)
+            agents[name] = Agent(name, driver, HostExecutor(bench))
         self.pool = AgentPool(agents, self.hosts, self.clock, self.told)
         self.follower.subscribe(self.pool)
         await self.follower.start()
