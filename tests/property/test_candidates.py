@@ -16,8 +16,8 @@ from berth.domain.inventory.resources import add_amounts
 from berth.domain.ledger.write import Committed, ConsumerUpdate, Put, Reallocate
 from berth.scheduling.candidates import arranging
 from berth.scheduling.candidates.explaining import explain
-from berth.scheduling.candidates.finding import Found, find
-from berth.scheduling.candidates.masks import Constraint
+from berth.scheduling.candidates.finding import Candidates, find_candidates
+from berth.scheduling.candidates.masks import ConstraintKind
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.provider.providers import ProviderTable
 from berth.tables.provider.sharing import SHARES
@@ -36,7 +36,7 @@ QUERIES = 8
 """Queries of each forest."""
 
 
-def listed(table: ProviderTable, query: CandidateQuery, found: Found) -> list[Candidate]:
+def listed(table: ProviderTable, query: CandidateQuery, found: Candidates) -> list[Candidate]:
     """What was found, as the reference tells it."""
     alone = [
         Candidate(
@@ -64,11 +64,11 @@ def check_all(random: Random, forest: list[Provider], query: CandidateQuery) -> 
     table = table_of(random, forest)
     expected = candidates(forest, query)
     event("some" if expected else "none")
-    every = listed(table, query, find(table, query))
+    every = listed(table, query, find_candidates(table, query))
     assert len(every) == len(set(every))
     assert set(every) == expected
     limit = random.choice((1, 2, 3, 10))
-    some = find(table, limited(query, limit), start=random.randint(0, 20))
+    some = find_candidates(table, limited(query, limit), start=random.randint(0, 20))
     few = listed(table, query, some)
     assert len(few) == len(set(few)) == min(limit, len(expected))
     assert set(few) <= expected
@@ -131,7 +131,9 @@ def test_a_limit_spreads_over_trees(seed: int) -> None:
     trees = {fleet.root(min(one.mappings[0])) for one in candidates(forest, query)}
     for limit in (1, 2, 4):
         table = table_of(random, forest)
-        few = listed(table, query, find(table, limited(query, limit), start=random.randint(0, 9)))
+        few = listed(
+            table, query, find_candidates(table, limited(query, limit), start=random.randint(0, 9))
+        )
         assert len({fleet.root(min(one.mappings[0])) for one in few}) == min(limit, len(trees))
 
 
@@ -151,7 +153,7 @@ def test_an_explanation_adds_up(seed: int) -> None:
             assert step.after.providers <= step.before.providers
             assert step.after.trees <= step.before.trees
         last = explanation.steps[-1]
-        assert last.constraint is Constraint.COMBINATION
+        assert last.constraint is ConstraintKind.COMBINATION
         found = candidates(forest, query)
         assert (explanation.ends_at is None) == bool(found)
         own = {fleet.root(uuid) for one in found for uuid in _not_shared(fleet, one)}
@@ -174,7 +176,7 @@ def test_every_candidate_is_one_that_a_claim_takes(seed: int) -> None:
     apply_units(books, [tuple(Put(one) for one in forest)])
     for number in range(QUERIES):
         query = random_query(random, forest)
-        every = listed(table, query, find(table, query))
+        every = listed(table, query, find_candidates(table, query))
         if not every:
             continue
         taken: dict[str, dict[str, int]] = {}

@@ -11,11 +11,11 @@ from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.needs import Needs
 from berth.domain.hardware.assignment import Assignment, taken
 from berth.domain.inventory.provider import Provider
-from berth.scheduling.granular.ask import ask_of
+from berth.scheduling.granular.ask import tree_request_of
 from berth.scheduling.granular.bounds import bounds_of
 from berth.scheduling.granular.explaining import changes, why_not
-from berth.scheduling.granular.giving import assign, givers_of, gives
-from berth.scheduling.granular.providers import Providers
+from berth.scheduling.granular.giving import assign, fits_groups, provider_views
+from berth.scheduling.granular.providers import ProviderArrays
 from berth.scheduling.granular.search import STEPS_MAX, search
 from berth.scheduling.rules.rule import Query
 from berth.tables.host.feed import table_of
@@ -111,21 +111,21 @@ def test_a_host_gives_exactly_when_some_arrangement_is_right(
     """Bounds hold, the search between them is exact, and a row is judged by itself."""
     hosts = table_of(snapshot_of(boxes))
     needs = query_of(flavor).needs
-    verdict = gives(hosts, needs, hosts.all_rows)
+    verdict = fits_groups(hosts, needs, hosts.all_rows)
     right = [expected(needs, box.providers) for box in boxes]
     assert verdict.tolist() == right
-    ask = ask_of(needs)
-    bounds = bounds_of(ask, Providers(hosts, ask, hosts.all_rows))
+    ask = tree_request_of(needs)
+    bounds = bounds_of(ask, ProviderArrays(hosts, ask, hosts.all_rows))
     assert not (bounds.surely & ~bounds.perhaps).any()
     event(f"settled by bounds: {bool((bounds.surely == bounds.perhaps).all())}")
     event(f"gives: {any(right)}")
-    easy = gives(hosts, needs, hosts.all_rows, exact=False)
+    easy = fits_groups(hosts, needs, hosts.all_rows, exact=False)
     assert not (easy & ~verdict).any()
     for row in np.flatnonzero(~verdict).tolist():
         assert why_not(hosts, needs, row)
     some = data.draw(st.lists(st.sampled_from(range(len(boxes))), unique=True))
     rows = np.array(some, dtype=np.intp)
-    assert gives(hosts, needs, rows).tolist() == [right[row] for row in some]
+    assert fits_groups(hosts, needs, rows).tolist() == [right[row] for row in some]
 
 
 @given(boxes=tree_boxes(), flavor=granular_flavors())
@@ -183,7 +183,7 @@ def test_changes_are_offered_for_hosts_that_cannot_give(boxes: list[Box], flavor
     """They win some of the rows that were asked about, and no other; less is asked each time."""
     hosts = table_of(snapshot_of(boxes))
     needs = query_of(flavor).needs
-    rows = np.flatnonzero(~gives(hosts, needs, hosts.all_rows))
+    rows = np.flatnonzero(~fits_groups(hosts, needs, hosts.all_rows))
     for change in changes(hosts, needs, rows):
         assert set(change.rows.tolist()) <= set(rows.tolist())
         assert change.by is None or change.by < 0
@@ -193,9 +193,9 @@ def test_changes_are_offered_for_hosts_that_cannot_give(boxes: list[Box], flavor
 def test_the_order_of_children_makes_no_difference(boxes: list[Box], flavor: Flavor) -> None:
     """Whoever finds a way finds one from the other end too."""
     hosts = table_of(snapshot_of(boxes))
-    ask = ask_of(query_of(flavor).needs)
+    ask = tree_request_of(query_of(flavor).needs)
     for row in range(len(boxes)):
-        root, *children = givers_of(hosts, ask, row)
+        root, *children = provider_views(hosts, ask, row)
         found = search(ask, [root, *children])
         backwards = search(ask, [root, *reversed(children)])
         assert (found is None) == (backwards is None)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from berth.api.placement.candidate_query import candidate_query
 from berth.api.placement.handlers import allocation_candidates as handler
 from berth.api.placement.views import candidates as view
-from berth.scheduling.candidates.finding import Found, find
+from berth.scheduling.candidates.finding import Candidates, find_candidates
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
 from berth.tables.provider.providers import ProviderTable
 
@@ -34,16 +34,16 @@ def _of_groups(change: Callable[[CandidateGroup], CandidateGroup]) -> Patch:
     return _of_query(lambda query: replace(query, groups=tuple(map(change, query.groups))))
 
 
-def _of_found(change: Callable[[Found], Found]) -> Patch:
+def _of_found(change: Callable[[Candidates], Candidates]) -> Patch:
     """Have candidates found wrongly."""
 
-    def wrong(table: ProviderTable, query: CandidateQuery) -> Found:
-        return change(find(table, query))
+    def wrong(table: ProviderTable, query: CandidateQuery) -> Candidates:
+        return change(find_candidates(table, query))
 
     return Patch(handler, "find", wrong)
 
 
-def _mapped_to_nobody(found: Found) -> Found:
+def _mapped_to_nobody(found: Candidates) -> Candidates:
     composed = [one._replace(mappings=one.mappings[::-1]) for one in found.composed]
     return replace(found, composed=composed)
 

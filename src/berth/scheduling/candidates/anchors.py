@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.scheduling.candidates.masks import Masks, Slot, nobody
+from berth.scheduling.candidates.masks import QueryMasks, Slot, no_rows
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.columnar.class_columns import Ints
@@ -27,7 +27,7 @@ class Anchors:
     is_alone: Mask
 
 
-def anchors_of(table: ProviderTable, query: CandidateQuery, masks: Masks) -> Anchors:
+def anchors_of(table: ProviderTable, query: CandidateQuery, masks: QueryMasks) -> Anchors:
     """Find the trees in which each part of a query has somebody to give it, and enough."""
     reach = Reach(table, masks.slots)
     viable = reach.of_slots(masks)
@@ -65,7 +65,7 @@ class Reach:
             if any(slot.lent.item(row) for slot in slots)
         ]
 
-    def of_slots(self, masks: Masks) -> Mask:
+    def of_slots(self, masks: QueryMasks) -> Mask:
         """Tell for each row whether it is a root that may be an anchor and where all have somebody.
 
         The providers of the unsuffixed group must have its traits between them.
@@ -75,7 +75,7 @@ class Reach:
             viable &= self.of_slot(slot)
         for traits in masks.together:
             spread = [slot for slot in masks.slots if not slot.is_single]
-            found = nobody(self._table)
+            found = no_rows(self._table)
             for slot in spread:
                 found |= self.of_slot(slot, traits)
             viable &= found
@@ -94,7 +94,7 @@ class Reach:
         if self._is_flat:
             reached = own.copy()
         else:
-            reached = nobody(self._table)
+            reached = no_rows(self._table)
             reached[self._table.root[own]] = True
         lenders = [row for row in self._lenders_of((slot,)) if among is None or among.item(row)]
         for roots, _ in self._by_roots(lenders):
@@ -105,7 +105,7 @@ class Reach:
         """Tell for each root whether those who give slots of a class have so much together."""
         columns = self._table.resource(name)
         if columns is None:
-            return nobody(self._table)
+            return no_rows(self._table)
         room = columns.room[self._table.all_rows].clip(0, amount)
         return self._sums(room, slots) >= amount
 
@@ -118,7 +118,7 @@ class Reach:
         """Tell for each of the roots whether it is all of its tree, and nobody lends to it."""
         alone: Mask = self._sizes[rows] == 1
         if self._lenders:
-            lent_to = nobody(self._table)
+            lent_to = no_rows(self._table)
             for roots, _ in self._by_roots(self._lenders):
                 lent_to[roots] = True
             alone &= ~lent_to[rows]
@@ -126,7 +126,7 @@ class Reach:
 
     def _sums(self, values: Ints, slots: Sequence[Slot]) -> Ints:
         """Return for each root the sum of what those have who could give any of the slots."""
-        givers = nobody(self._table)
+        givers = no_rows(self._table)
         for slot in slots:
             givers |= slot.own
         rows = np.flatnonzero(givers)

@@ -13,16 +13,16 @@ from math import inf
 from typing import Final
 
 from berth.scheduling.candidates.constraints import Constraint
-from berth.scheduling.candidates.lookahead import Outlook
+from berth.scheduling.candidates.lookahead import OpenRows
 from berth.scheduling.candidates.steps import Steps
 
 Arrangement = tuple[int, ...]
 """A row for each slot, in the order of the query."""
 
-Choices = Sequence[Sequence[int]]
+RowsBySlot = Sequence[Sequence[int]]
 """Rows for each slot."""
 
-MakeConstraints = Callable[[Sequence[int], Choices], list[Constraint]]
+MakeConstraints = Callable[[Sequence[int], RowsBySlot], list[Constraint]]
 """Makes the rules of one search, from places of slots and their choices, in its order."""
 
 PATIENCE: Final = (30, 100, 300, 1000)
@@ -33,7 +33,7 @@ LOOKS_AT_FIRST: Final = 0
 
 
 def arrangements(
-    choices: Choices, make: MakeConstraints | None, steps: Steps
+    choices: RowsBySlot, make: MakeConstraints | None, steps: Steps
 ) -> Iterator[Arrangement]:
     """Yield each way to give all slots at one anchor, every one once.
 
@@ -70,7 +70,7 @@ class _Search:
         blamed: by depth, how often it was among the slots that could not all be given.
     """
 
-    def __init__(self, choices: Choices, constraints: list[Constraint], steps: Steps) -> None:
+    def __init__(self, choices: RowsBySlot, constraints: list[Constraint], steps: Steps) -> None:
         self._choices = choices
         self._constraints = constraints
         self._steps = steps
@@ -78,7 +78,7 @@ class _Search:
         self._rest: list[Iterator[int]] = [iter(rows) for rows in choices]
         self._is_fruitful = [False] * len(choices)
         self._barren: set[Hashable] = set()
-        self._outlook: Outlook | None = None
+        self._outlook: OpenRows | None = None
         self._is_ahead_known = False
         self._looks_left = LOOKS_AT_FIRST
         self.has_given_up = False
@@ -176,7 +176,7 @@ class _Search:
         """Narrow what may still be chosen until nothing changes; tell whether that is enough."""
         outlook = self._outlook
         if outlook is None:
-            outlook = self._outlook = Outlook(self._choices)
+            outlook = self._outlook = OpenRows(self._choices)
         outlook.reopen()
         self._steps.count += len(self._choices) - depth
         before: list[int] = []

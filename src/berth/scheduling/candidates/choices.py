@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from berth.scheduling.candidates.masks import Masks, Slot
+from berth.scheduling.candidates.masks import QueryMasks, Slot
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.provider.forest import Forest
 from berth.tables.provider.providers import ProviderTable
 
 
-class Offered(NamedTuple):
+class AnchorChoices(NamedTuple):
     """Who could give each slot at one anchor.
 
     Attributes:
@@ -23,10 +23,10 @@ class Offered(NamedTuple):
     shared: tuple[frozenset[int], ...]
 
 
-class Choices:
+class SlotChoices:
     """Rows by slot at any anchor. What can be done for all trees at once is done before."""
 
-    def __init__(self, table: ProviderTable, masks: Masks) -> None:
+    def __init__(self, table: ProviderTable, masks: QueryMasks) -> None:
         """Sort the givers of each slot by tree."""
         forest, sharing = table.forest(), table.sharing()
         self._own = [_ByTree(forest, slot) for slot in masks.slots]
@@ -39,7 +39,7 @@ class Choices:
         self._shared: dict[tuple[int, ...], tuple[frozenset[int], ...]] = {}
         self._nobody = (frozenset[int](),) * len(masks.slots)
 
-    def at(self, root: int) -> Offered:
+    def at(self, root: int) -> AnchorChoices:
         """Return the rows that could give each slot at an anchor."""
         found: list[Sequence[int]] = [own.at(root) for own in self._own]
         lenders = self._anchored.get(root, ())
@@ -48,7 +48,7 @@ class Choices:
                 slot = self._slots[place]
                 if lent and (slot.borrowers is None or slot.borrowers.item(root)):
                     found[place] = [*found[place], *lent] if found[place] else lent
-        return Offered(found, self._shared_at(root, lenders, found))
+        return AnchorChoices(found, self._shared_at(root, lenders, found))
 
     def lent_alone(self, root: int) -> tuple[int, ...] | None:
         """Return who may lend to an anchor whose own tree gives no slot; None for any other.

@@ -8,7 +8,7 @@ that rows that look alike to all rules can stand for each other.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
-from berth.scheduling.candidates.lookahead import Outlook, can_give, each_bit, union
+from berth.scheduling.candidates.lookahead import OpenRows, can_give, each_bit, union
 
 Look = Callable[[int], int]
 """Gives each row the number of its look."""
@@ -37,7 +37,7 @@ class Constraint(Protocol):
         """Return what of a row matters."""
         ...
 
-    def narrow(self, depth: int, outlook: Outlook, /) -> bool:
+    def narrow(self, depth: int, outlook: OpenRows, /) -> bool:
         """Take away what nothing can come of at the slots from a depth on, as things are.
 
         Returns:
@@ -46,7 +46,7 @@ class Constraint(Protocol):
         ...
 
 
-class Coverage:
+class TraitCoverage:
     """The providers of the unsuffixed group must have, between them, one of each set of traits."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Coverage:
         """Return what a row covers."""
         return self._bits.get(row, 0)
 
-    def narrow(self, depth: int, outlook: Outlook) -> bool:
+    def narrow(self, depth: int, outlook: OpenRows) -> bool:
         """Tell whether the slots to come cover what is missing if each covers all that it can."""
         missing = self._full & ~self._covered[-1]
         reached = most = 0
@@ -161,7 +161,7 @@ class Subtree:
         """Return where in the tree a row is."""
         return self._under.get(row, 0), self._tops.get(row, 0)
 
-    def narrow(self, depth: int, outlook: Outlook) -> bool:
+    def narrow(self, depth: int, outlook: OpenRows) -> bool:
         """Take away what is below no top that could be that of all."""
         inside = [at for at in range(depth, len(self._depths)) if self._depths[at]]
         if not inside:
@@ -188,7 +188,7 @@ class Subtree:
             return False
         return not self._are_apart or can_give(wanted, _once)
 
-    def _reach_of(self, top: int, outlook: Outlook) -> tuple[int, int]:
+    def _reach_of(self, top: int, outlook: OpenRows) -> tuple[int, int]:
         """Return the rows below a top, itself among them, and the top itself, as bits of rows."""
         reach = self._reach.get(top)
         if reach is None:
@@ -198,7 +198,7 @@ class Subtree:
         return reach
 
 
-class OneOfTree:
+class OnePerTree:
     """For clients that know of no trees: no two providers of one tree give anything."""
 
     def __init__(self, gives: Sequence[bool], root_of: Callable[[int], int]) -> None:
@@ -238,7 +238,7 @@ class OneOfTree:
         """Return the row: none stands for another."""
         return row
 
-    def narrow(self, depth: int, outlook: Outlook) -> bool:
+    def narrow(self, depth: int, outlook: OpenRows) -> bool:
         """Take away all others of the trees of those who are chosen."""
         closed = 0
         for root, rows in self._chosen.items():
@@ -249,7 +249,7 @@ class OneOfTree:
                 outlook.open[at] &= ~closed
         return all(outlook.open[depth:])
 
-    def _rows_of(self, root: int, outlook: Outlook) -> int:
+    def _rows_of(self, root: int, outlook: OpenRows) -> int:
         """Return the rows of a tree, as bits."""
         bits = self._trees.get(root)
         if bits is None:
@@ -258,7 +258,7 @@ class OneOfTree:
         return bits
 
 
-class Belonging:
+class NonSharingRequired:
     """Somebody must not share: what sharers give without a tree is found at another anchor."""
 
     def __init__(self, later: Sequence[bool], sharers: frozenset[int]) -> None:
@@ -292,7 +292,7 @@ class Belonging:
         """Return whether a row shares."""
         return row in self._sharers
 
-    def narrow(self, _depth: int, _outlook: Outlook) -> bool:
+    def narrow(self, _depth: int, _outlook: OpenRows) -> bool:
         """Take nothing away: what `allows` does is all that it knows."""
         return True
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.scheduling.candidates.anchors import Reach, anchors_of
-from berth.scheduling.candidates.finding import Ways
+from berth.scheduling.candidates.finding import AnchorArrangements
 from berth.scheduling.candidates.masks import (
-    Constraint,
-    Filter,
-    Masks,
+    ConstraintKind,
+    GroupMask,
+    QueryMasks,
     Slot,
     filters_of,
     is_member,
     is_spread,
     masks_of,
-    nobody,
+    no_rows,
 )
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
 from berth.tables.columnar.bitsets import Mask
@@ -24,7 +24,7 @@ from berth.tables.provider.providers import ProviderTable
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Remaining:
     """How much of the fleet is left.
 
     Attributes:
@@ -37,7 +37,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ExplainStep:
     """One constraint, and what it leaves.
 
     Attributes:
@@ -49,10 +49,10 @@ class Step:
     """
 
     group: str | None
-    constraint: Constraint
+    constraint: ConstraintKind
     names: tuple[str, ...]
-    before: Left
-    after: Left
+    before: Remaining
+    after: Remaining
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,11 @@ class Explanation:
             with a candidate.
     """
 
-    fleet: Left
-    steps: tuple[Step, ...]
+    fleet: Remaining
+    steps: tuple[ExplainStep, ...]
 
     @property
-    def ends_at(self) -> Step | None:
+    def ends_at(self) -> ExplainStep | None:
         """The first step that leaves nothing; None when there are candidates."""
         return next((step for step in self.steps if not step.after.trees), None)
 
@@ -96,7 +96,9 @@ def explain(table: ProviderTable, query: CandidateQuery) -> Explanation:
     return Explanation(_fleet(table), tuple(steps))
 
 
-def _of_group(table: ProviderTable, group: CandidateGroup, masks: Masks) -> Iterator[Step]:
+def _of_group(
+    table: ProviderTable, group: CandidateGroup, masks: QueryMasks
+) -> Iterator[ExplainStep]:
     """Yield the steps of one group."""
     slot, before = _everyone(table, group), _fleet(table)
     filters = [
@@ -109,7 +111,7 @@ def _of_group(table: ProviderTable, group: CandidateGroup, masks: Masks) -> Iter
     for own, lent in filters:
         slot = replace(slot, own=slot.own & own.mask, lent=slot.lent & lent.mask)
         after = _left(table, slot)
-        yield Step(group.suffix, own.constraint, own.names, before, after)
+        yield ExplainStep(group.suffix, own.constraint, own.names, before, after)
         before = after
     first, first_before = slot, before
     for name, amount in group.amounts.items():
@@ -118,30 +120,34 @@ def _of_group(table: ProviderTable, group: CandidateGroup, masks: Masks) -> Iter
         for fit in _fits(table, name, amount):
             slot = replace(slot, own=slot.own & fit.mask, lent=slot.lent & fit.mask)
             after = _left(table, slot)
-            yield Step(group.suffix, fit.constraint, fit.names, before, after)
+            yield ExplainStep(group.suffix, fit.constraint, fit.names, before, after)
             before = after
     if is_spread(group):
         yield from _between_them(table, group, masks)
 
 
-def _between_them(table: ProviderTable, group: CandidateGroup, masks: Masks) -> Iterator[Step]:
+def _between_them(
+    table: ProviderTable, group: CandidateGroup, masks: QueryMasks
+) -> Iterator[ExplainStep]:
     """Yield what the providers of an unsuffixed group must have between them: classes, traits."""
     slots = tuple(slot for slot in masks.slots if not slot.is_single)
     reach = Reach(table, slots)
     before = _fleet(table)
     for count in range(len(masks.together) + 1):
-        trees = reach.of_slots(Masks(slots, masks.together[:count], None))
+        trees = reach.of_slots(QueryMasks(slots, masks.together[:count], None))
         after = _left_in(table, slots, trees)
         if count:
             names = tuple(sorted(group.required[count - 1]))
-            yield Step(group.suffix, Constraint.REQUIRED, names, before, after)
+            yield ExplainStep(group.suffix, ConstraintKind.REQUIRED, names, before, after)
         before = after
 
 
-def _of_whole(table: ProviderTable, query: CandidateQuery, masks: Masks) -> Iterator[Step]:
+def _of_whole(
+    table: ProviderTable, query: CandidateQuery, masks: QueryMasks
+) -> Iterator[ExplainStep]:
     """Yield the steps of the query as a whole."""
     reach = Reach(table, masks.slots)
-    trees = nobody(table)
+    trees = no_rows(table)
     for slot in masks.slots:
         trees |= reach.of_slot(slot)
     before = _left_in(table, masks.slots, trees)
@@ -151,24 +157,26 @@ def _of_whole(table: ProviderTable, query: CandidateQuery, masks: Masks) -> Iter
             *sorted(query.root_required),
             *(f"!{name}" for name in sorted(query.root_forbidden)),
         )
-        yield Step(None, Constraint.ROOT, names, before, after)
+        yield ExplainStep(None, ConstraintKind.ROOT, names, before, after)
         before = after
     trees = reach.of_slots(masks)
     after = _left_in(table, masks.slots, trees)
-    yield Step(None, Constraint.TOGETHER, (), before, after)
-    before, trees = after, nobody(table)
+    yield ExplainStep(None, ConstraintKind.TOGETHER, (), before, after)
+    before, trees = after, no_rows(table)
     anchors = anchors_of(table, query, masks)
-    ways = Ways(table, query, masks, anchors.rows.size)
+    ways = AnchorArrangements(table, query, masks, anchors.rows.size)
     for root, is_alone in zip(anchors.rows.tolist(), anchors.is_alone.tolist(), strict=True):
         trees[root] = is_alone or ways.is_possible(root)
-    yield Step(None, Constraint.COMBINATION, (), before, _left_in(table, masks.slots, trees))
+    yield ExplainStep(
+        None, ConstraintKind.COMBINATION, (), before, _left_in(table, masks.slots, trees)
+    )
 
 
-def _fits(table: ProviderTable, name: str, amount: int) -> list[Filter]:
+def _fits(table: ProviderTable, name: str, amount: int) -> list[GroupMask]:
     """Return what must be so for one allocation of a class; each counts those before it, too."""
     columns, every = table.resource(name), table.all_rows
     if columns is None:
-        return [Filter(Constraint.INVENTORY, (name,), nobody(table))]
+        return [GroupMask(ConstraintKind.INVENTORY, (name,), no_rows(table))]
     step = columns.step_size[every]
     has = step > 0
     allowed = (
@@ -177,9 +185,9 @@ def _fits(table: ProviderTable, name: str, amount: int) -> list[Filter]:
         & (amount % np.maximum(step, 1) == 0)
     )
     return [
-        Filter(Constraint.INVENTORY, (name,), has),
-        Filter(Constraint.UNITS, (name,), allowed),
-        Filter(Constraint.ROOM, (name,), columns.free[every] >= amount),
+        GroupMask(ConstraintKind.INVENTORY, (name,), has),
+        GroupMask(ConstraintKind.UNITS, (name,), allowed),
+        GroupMask(ConstraintKind.ROOM, (name,), columns.free[every] >= amount),
     ]
 
 
@@ -190,23 +198,23 @@ def _everyone(table: ProviderTable, group: CandidateGroup) -> Slot:
     return Slot(0, (), is_single=bool(group.suffix), own=alive, lent=alive, borrowers=borrowers)
 
 
-def _fleet(table: ProviderTable) -> Left:
+def _fleet(table: ProviderTable) -> Remaining:
     alive = table.alive
-    return Left(int(alive.sum()), int((alive & (table.parent < 0)).sum()))
+    return Remaining(int(alive.sum()), int((alive & (table.parent < 0)).sum()))
 
 
-def _left(table: ProviderTable, slot: Slot) -> Left:
+def _left(table: ProviderTable, slot: Slot) -> Remaining:
     """Count those that could give a slot, and the trees that they could give it to."""
-    return Left(int(slot.own.sum()), int(Reach(table, (slot,)).of_slot(slot).sum()))
+    return Remaining(int(slot.own.sum()), int(Reach(table, (slot,)).of_slot(slot).sum()))
 
 
-def _left_in(table: ProviderTable, slots: tuple[Slot, ...], trees: Mask) -> Left:
+def _left_in(table: ProviderTable, slots: tuple[Slot, ...], trees: Mask) -> Remaining:
     """Count those that could give any of the slots in any of the trees, and these trees."""
-    own = nobody(table)
+    own = no_rows(table)
     for slot in slots:
         own |= slot.own
     giving = own & trees[table.root]
     for row, anchors in table.sharing().anchors.items():
         if any(slot.lent.item(row) for slot in slots) and bool(trees[anchors].any()):
             giving[row] = True
-    return Left(int(giving.sum()), int(trees.sum()))
+    return Remaining(int(giving.sum()), int(trees.sum()))

@@ -11,10 +11,10 @@ import numpy as np
 
 from berth.scheduling.candidates.anchors import Anchors, anchors_of
 from berth.scheduling.candidates.arranging import Arrangement, arrangements
-from berth.scheduling.candidates.choices import Choices
-from berth.scheduling.candidates.masks import Masks, Slot, masks_of
+from berth.scheduling.candidates.choices import SlotChoices
+from berth.scheduling.candidates.masks import QueryMasks, Slot, masks_of
 from berth.scheduling.candidates.query import CandidateQuery
-from berth.scheduling.candidates.rules import Rules
+from berth.scheduling.candidates.rules import ConstraintBuilder
 from berth.scheduling.candidates.steps import Steps
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.provider.providers import ProviderTable
@@ -22,14 +22,14 @@ from berth.tables.provider.providers import ProviderTable
 CANDIDATES_MAX: Final = 100_000
 """How many candidates are listed at most when a query sets no limit."""
 
-Going = deque[Iterator[Arrangement]]
+PendingAnchors = deque[Iterator[Arrangement]]
 """Anchors that may have more, each as what it has left."""
 
 Amounts = tuple[tuple[str, int], ...]
 """(class, amount) pairs, each class once, in the unit of the class."""
 
 
-class Composed(NamedTuple):
+class CompositeCandidate(NamedTuple):
     """A candidate of one anchor that the search put together.
 
     Attributes:
@@ -43,7 +43,7 @@ class Composed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Candidates:
     """The candidates of a query, no two the same.
 
     Attributes:
@@ -55,16 +55,16 @@ class Found:
 
     alone: Rows
     amounts: Amounts
-    composed: Sequence[Composed]
+    composed: Sequence[CompositeCandidate]
     steps: int
 
 
-def find(
+def find_candidates(
     table: ProviderTable,
     query: CandidateQuery,
     start: int = 0,
     candidates_max: int = CANDIDATES_MAX,
-) -> Found:
+) -> Candidates:
     """List the candidates of a query: all of them, or as many as it wants.
 
     Each is one that a claim would take now. With fewer wanted than there are, they are of as many
@@ -84,17 +84,17 @@ def find(
     masks = masks_of(table, query)
     anchors = _rotated(anchors_of(table, query, masks), start)
     wanted = min(query.limit or candidates_max, candidates_max)
-    composing = Composing(masks.slots)
+    composing = CandidateBuilder(masks.slots)
     all_slots = composing.merged(range(len(masks.slots)))
     if anchors.is_alone.all():
-        return Found(anchors.rows[:wanted], all_slots, (), 0)
-    ways = Ways(table, query, masks, anchors.rows.size)
+        return Candidates(anchors.rows[:wanted], all_slots, (), 0)
+    ways = AnchorArrangements(table, query, masks, anchors.rows.size)
     composed = [composing.candidate(one) for one in _take(ways, anchors, wanted)]
     alone = anchors.rows[anchors.is_alone][: wanted - len(composed)]
-    return Found(alone, all_slots, composed, ways.steps.count)
+    return Candidates(alone, all_slots, composed, ways.steps.count)
 
 
-class Ways:
+class AnchorArrangements:
     """The arrangements of each anchor, none of which is also one of an anchor before.
 
     Different anchors have equal ones only of providers that share. Where the same sharers could
@@ -102,11 +102,11 @@ class Ways:
     """
 
     def __init__(
-        self, table: ProviderTable, query: CandidateQuery, masks: Masks, anchors: int
+        self, table: ProviderTable, query: CandidateQuery, masks: QueryMasks, anchors: int
     ) -> None:
         """Prepare for any of so many anchors."""
-        self._choices = Choices(table, masks)
-        self._rules = Rules(table, query, masks)
+        self._choices = SlotChoices(table, masks)
+        self._rules = ConstraintBuilder(table, query, masks)
         self._sharers = frozenset(table.sharing().rows.tolist())
         self._shared: set[tuple[frozenset[int], ...]] = set()
         self._seen: set[Arrangement] = set()
@@ -173,7 +173,7 @@ class Ways:
             yield arrangement
 
 
-class Composing:
+class CandidateBuilder:
     """Makes candidates of arrangements."""
 
     def __init__(self, slots: Sequence[Slot]) -> None:
@@ -187,11 +187,11 @@ class Composing:
         self._is_plain = len(groups) == len(slots) and all(self._single)
         self._merged: dict[tuple[int, ...], Amounts] = {}
 
-    def candidate(self, rows: Arrangement) -> Composed:
+    def candidate(self, rows: Arrangement) -> CompositeCandidate:
         """Return the candidate in which these rows give the slots."""
         distinct = dict.fromkeys(rows)
         if self._is_plain and len(distinct) == len(rows):
-            return Composed(tuple(zip(rows, self._single, strict=True)), tuple(zip(rows)))
+            return CompositeCandidate(tuple(zip(rows, self._single, strict=True)), tuple(zip(rows)))
         if len(distinct) == len(rows):
             amounts = tuple(one for one in zip(rows, self._single, strict=True) if one[1])
         else:
@@ -202,7 +202,7 @@ class Composing:
             else tuple(dict.fromkeys([rows[place] for place in places]))
             for places in self._groups
         )
-        return Composed(amounts, mappings)
+        return CompositeCandidate(amounts, mappings)
 
     def merged(self, places: Sequence[int]) -> Amounts:
         """Return what a row gives that gives some slots."""
@@ -226,7 +226,7 @@ class Composing:
         return tuple(one for one in given if one[1])
 
 
-def _take(ways: Ways, anchors: Anchors, wanted: int) -> list[Arrangement]:
+def _take(ways: AnchorArrangements, anchors: Anchors, wanted: int) -> list[Arrangement]:
     """Take one arrangement of each anchor in turn until there are enough, or no more.
 
     Args:
@@ -247,7 +247,9 @@ def _take(ways: Ways, anchors: Anchors, wanted: int) -> list[Arrangement]:
     return taken
 
 
-def _free_round(ways: Ways, anchors: Anchors, wanted: int) -> tuple[list[Arrangement], Going]:
+def _free_round(
+    ways: AnchorArrangements, anchors: Anchors, wanted: int
+) -> tuple[list[Arrangement], PendingAnchors]:
     """Take one arrangement of each anchor, which are sure to have one; all at once."""
     roots = anchors.rows[:wanted][~anchors.is_alone[:wanted]]
     is_enough = anchors.rows.size >= wanted
@@ -255,13 +257,15 @@ def _free_round(ways: Ways, anchors: Anchors, wanted: int) -> tuple[list[Arrange
     return ways.first_of(roots), deque(going_on)
 
 
-def _first_round(ways: Ways, anchors: Anchors, wanted: int) -> tuple[list[Arrangement], Going]:
+def _first_round(
+    ways: AnchorArrangements, anchors: Anchors, wanted: int
+) -> tuple[list[Arrangement], PendingAnchors]:
     """Take one arrangement of each anchor that has any, one anchor after another."""
     places = np.flatnonzero(~anchors.is_alone)
     roots: list[int] = anchors.rows[places].tolist()
     alone_before: list[int] = (places - np.arange(places.size)).tolist()
     taken: list[Arrangement] = []
-    going_on: Going = deque()
+    going_on: PendingAnchors = deque()
     for root, alone in zip(roots, alone_before, strict=True):
         if alone + len(taken) >= wanted:
             break

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 
-class Outlook:
+class OpenRows:
     """What may still be chosen in one search. Rules take away what nothing can come of.
 
     Attributes:

@@ -12,7 +12,7 @@ from berth.tables.columnar.bitsets import Mask
 from berth.tables.provider.providers import ProviderTable
 
 
-class Constraint(StrEnum):
+class ConstraintKind(StrEnum):
     """What a query asks, one thing at a time."""
 
     IN_TREE = "in_tree"
@@ -29,10 +29,10 @@ class Constraint(StrEnum):
     COMBINATION = "combination"
 
 
-class Filter(NamedTuple):
+class GroupMask(NamedTuple):
     """One constraint of a group, the names it is about, and who keeps it: (N,) bool."""
 
-    constraint: Constraint
+    constraint: ConstraintKind
     names: tuple[str, ...]
     mask: Mask
 
@@ -64,7 +64,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Masks:
+class QueryMasks:
     """Every slot of a query, and what is asked of several providers together.
 
     Attributes:
@@ -80,7 +80,7 @@ class Masks:
     roots: Mask | None
 
 
-def masks_of(table: ProviderTable, query: CandidateQuery) -> Masks:
+def masks_of(table: ProviderTable, query: CandidateQuery) -> QueryMasks:
     """Look at every provider by itself.
 
     Args:
@@ -96,12 +96,12 @@ def masks_of(table: ProviderTable, query: CandidateQuery) -> Masks:
             slots += _spread(table, group, place)
             if len(group.amounts) > 1:
                 together = tuple(has_any(table, names) for names in group.required)
-    return Masks(tuple(slots), together, roots_allowed(table, query))
+    return QueryMasks(tuple(slots), together, roots_allowed(table, query))
 
 
 def filters_of(
     table: ProviderTable, group: CandidateGroup, *, is_lent: bool = False
-) -> Iterator[Filter]:
+) -> Iterator[GroupMask]:
     """Yield what a group asks of each provider, whatever the class, one constraint at a time.
 
     Some are as Placement has them: an aggregate of the root counts for all of its tree, for the
@@ -115,27 +115,31 @@ def filters_of(
     """
     spans_tree = not (group.suffix or is_lent)
     if group.in_tree is not None:
-        yield Filter(Constraint.IN_TREE, (group.in_tree,), _in_tree(table, group, is_lent=is_lent))
+        yield GroupMask(
+            ConstraintKind.IN_TREE, (group.in_tree,), _in_tree(table, group, is_lent=is_lent)
+        )
     if group.member_of:
         mask = all_of([is_member(table, uuids) for uuids in group.member_of])
         names = sorted(frozenset[str]().union(*group.member_of))
-        yield Filter(
-            Constraint.MEMBER_OF, tuple(names), with_root(table, mask) if spans_tree else mask
+        yield GroupMask(
+            ConstraintKind.MEMBER_OF, tuple(names), with_root(table, mask) if spans_tree else mask
         )
     if group.outside_of:
         mask = is_member(table, group.outside_of)
         names = sorted(group.outside_of)
-        yield Filter(
-            Constraint.OUTSIDE_OF, tuple(names), ~(with_root(table, mask) if spans_tree else mask)
+        yield GroupMask(
+            ConstraintKind.OUTSIDE_OF,
+            tuple(names),
+            ~(with_root(table, mask) if spans_tree else mask),
         )
     if not is_spread(group):
         for traits in group.required:
-            yield Filter(Constraint.REQUIRED, tuple(sorted(traits)), has_any(table, traits))
+            yield GroupMask(ConstraintKind.REQUIRED, tuple(sorted(traits)), has_any(table, traits))
     if group.forbidden:
         mask = ~has_any(table, group.forbidden)
-        yield Filter(Constraint.FORBIDDEN, tuple(sorted(group.forbidden)), mask)
+        yield GroupMask(ConstraintKind.FORBIDDEN, tuple(sorted(group.forbidden)), mask)
     if not (group.amounts or group.required or group.member_of):
-        yield Filter(Constraint.NAMED, (), nobody(table))
+        yield GroupMask(ConstraintKind.NAMED, (), no_rows(table))
 
 
 def is_spread(group: CandidateGroup) -> bool:
@@ -146,7 +150,7 @@ def is_spread(group: CandidateGroup) -> bool:
 def fits(table: ProviderTable, name: str, amount: int) -> Mask:
     """Tell for each row whether one allocation of one class could be made."""
     columns = table.resource(name)
-    return nobody(table) if columns is None else columns.fits(amount, table.all_rows)
+    return no_rows(table) if columns is None else columns.fits(amount, table.all_rows)
 
 
 def has_any(table: ProviderTable, traits: Iterable[str]) -> Mask:
@@ -167,7 +171,7 @@ def with_root(table: ProviderTable, mask: Mask) -> Mask:
     return either
 
 
-def nobody(table: ProviderTable) -> Mask:
+def no_rows(table: ProviderTable) -> Mask:
     """Return False for each row."""
     return np.zeros(len(table), dtype=np.bool_)
 
@@ -221,7 +225,7 @@ def _in_tree(table: ProviderTable, group: CandidateGroup, *, is_lent: bool) -> M
     """Tell for each row whether it is where a group must be."""
     row = table.row_of(group.in_tree or "")
     if row is None or (is_lent and not group.suffix):
-        return nobody(table)
+        return no_rows(table)
     if not group.amounts:
         return table.alive
     within: Mask = table.root == table.root[row]

@@ -9,13 +9,13 @@ from itertools import accumulate
 from typing import Final
 
 from berth.scheduling.candidates.constraints import Look
-from berth.scheduling.candidates.lookahead import Outlook, can_give, each_bit, union
+from berth.scheduling.candidates.lookahead import OpenRows, can_give, each_bit, union
 
 SUMS_MAX: Final = 1_000
 """Sums of amounts that are told apart when rooms are compared; with more, rooms must be equal."""
 
 
-class Room:
+class CapacityConstraint:
     """Keeps what is left of each row that may give several slots (see `Constraint`)."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Room:
         """Return nothing: the room of a row counts by what can be made of it, in the state."""
         return None
 
-    def narrow(self, depth: int, outlook: Outlook) -> bool:
+    def narrow(self, depth: int, outlook: OpenRows) -> bool:
         """Take away rows that have not enough left; tell whether the others have all together."""
         for row, left in self._left.items():
             if self._taken.get(row):
@@ -109,7 +109,7 @@ class Room:
         return asking
 
     def _is_enough(
-        self, depth: int, place: int, slots: Sequence[tuple[int, int]], outlook: Outlook
+        self, depth: int, place: int, slots: Sequence[tuple[int, int]], outlook: OpenRows
     ) -> bool:
         """Tell whether a class is enough: its sum, and for the largest amounts, their number."""
         wanted = [outlook.open[at] for at, _ in slots]
@@ -123,7 +123,7 @@ class Room:
         )
 
     def _sum_is_enough(
-        self, depth: int, place: int, wanted: Sequence[int], amount: int, outlook: Outlook
+        self, depth: int, place: int, wanted: Sequence[int], amount: int, outlook: OpenRows
     ) -> bool:
         """Tell whether what is left of a class, as far as slots can use it, comes to an amount."""
         for bit in each_bit(union(wanted)):
@@ -133,7 +133,7 @@ class Room:
         return False
 
     def _fit(
-        self, place: int, wanted: Sequence[int], amounts: Sequence[int], outlook: Outlook
+        self, place: int, wanted: Sequence[int], amounts: Sequence[int], outlook: OpenRows
     ) -> bool:
         """Tell whether each slot finds a row if a row gives as many as there is room for.
 

@@ -7,18 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.scheduling.candidates.anchors import contested
-from berth.scheduling.candidates.arranging import Choices
+from berth.scheduling.candidates.arranging import RowsBySlot
 from berth.scheduling.candidates.constraints import (
-    Belonging,
     Constraint,
-    Coverage,
-    OneOfTree,
+    NonSharingRequired,
+    OnePerTree,
     Subtree,
+    TraitCoverage,
 )
 from berth.scheduling.candidates.lookahead import union
-from berth.scheduling.candidates.masks import Masks, Slot
+from berth.scheduling.candidates.masks import QueryMasks, Slot
 from berth.scheduling.candidates.query import CandidateQuery
-from berth.scheduling.candidates.room import Room
+from berth.scheduling.candidates.room import CapacityConstraint
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.provider.providers import ProviderTable
 
@@ -27,19 +27,19 @@ _FEW: Final = 32
 """Choices that are all looked at as they are; of more, sharers of other trees are left out."""
 
 
-class Lineage(NamedTuple):
+class TreeColumns(NamedTuple):
     """(N,) rows of the parent, -1 for roots, and of the root of each row."""
 
     parent: NDArray[np.int32]
     root: NDArray[np.int32]
 
 
-class Rules:
+class ConstraintBuilder:
     """Makes the constraints of a search, of those only that the query can break."""
 
-    def __init__(self, table: ProviderTable, query: CandidateQuery, masks: Masks) -> None:
+    def __init__(self, table: ProviderTable, query: CandidateQuery, masks: QueryMasks) -> None:
         """Look at what groups ask for together."""
-        self._lineage = Lineage(table.parent, table.root)
+        self._lineage = TreeColumns(table.parent, table.root)
         self._slots = masks.slots
         self._together = len(masks.together)
         self._covered = _bits_of(masks.together, len(table))
@@ -72,7 +72,7 @@ class Rules:
         return not is_simple or any(self._costs)
 
     def at(
-        self, order: Sequence[int], choices: Choices, sharers: frozenset[int] | None = None
+        self, order: Sequence[int], choices: RowsBySlot, sharers: frozenset[int] | None = None
     ) -> list[Constraint]:
         """Return the constraints of one anchor.
 
@@ -84,7 +84,7 @@ class Rules:
         constraints: list[Constraint] = []
         if any(self._costs):
             costs = [self._costs[slot] for slot in order]
-            constraints.append(Room(costs, self._room_of, self._apart))
+            constraints.append(CapacityConstraint(costs, self._room_of, self._apart))
         if self._together:
             constraints.append(self._coverage(order, choices))
         for inside in self._subtrees:
@@ -94,22 +94,24 @@ class Rules:
             )
         if not self._is_aware:
             gives = [bool(self._slots[slot].amounts) for slot in order]
-            constraints.append(OneOfTree(gives, self._lineage.root.item))
+            constraints.append(OnePerTree(gives, self._lineage.root.item))
         if sharers is not None:
             own = [any(row not in sharers for row in rows) for rows in choices]
-            constraints.append(Belonging([any(own[i + 1 :]) for i in range(len(own))], sharers))
+            constraints.append(
+                NonSharingRequired([any(own[i + 1 :]) for i in range(len(own))], sharers)
+            )
         return constraints
 
     def _room_of(self, row: int) -> list[int]:
         """Return the room that a row has of each contested class, and for one slot by itself."""
         return [*(columns.room.item(row) for columns in self._columns), 1]
 
-    def _coverage(self, order: Sequence[int], choices: Choices) -> Coverage:
+    def _coverage(self, order: Sequence[int], choices: RowsBySlot) -> TraitCoverage:
         depths = [not self._slots[slot].is_single for slot in order]
         rows = {row for inside, mine in zip(depths, choices, strict=True) if inside for row in mine}
         bits = {row: self._covered.item(row) for row in rows}
         full = (1 << self._together) - 1
-        return Coverage(depths, later_bits(depths, choices, bits), bits, full)
+        return TraitCoverage(depths, later_bits(depths, choices, bits), bits, full)
 
 
 def _bits_of(masks: Sequence[Mask], count: int) -> NDArray[Any]:
@@ -134,8 +136,8 @@ def _meet(slots: Iterable[Slot]) -> bool:
 
 def subtree_of(
     depths: Sequence[bool],
-    choices: Choices,
-    lineage: Lineage,
+    choices: RowsBySlot,
+    lineage: TreeColumns,
     *,
     are_apart: bool = False,
 ) -> Subtree:
@@ -161,7 +163,7 @@ def subtree_of(
     return Subtree(depths, later, under, tops, are_apart=are_apart)
 
 
-def later_bits(depths: Sequence[bool], choices: Choices, bits: Mapping[int, int]) -> list[int]:
+def later_bits(depths: Sequence[bool], choices: RowsBySlot, bits: Mapping[int, int]) -> list[int]:
     """Return, by depth, the bits of all choices of later slots, of those that count."""
     later = [0] * len(choices)
     found = 0
@@ -173,7 +175,7 @@ def later_bits(depths: Sequence[bool], choices: Choices, bits: Mapping[int, int]
     return later
 
 
-def _near(rows: Sequence[int], inside: Choices, root: NDArray[np.int32]) -> list[int]:
+def _near(rows: Sequence[int], inside: RowsBySlot, root: NDArray[np.int32]) -> list[int]:
     """Return the rows of trees that have a choice for each slot."""
     root_of = {row: root.item(row) for row in rows}
     trees = set(root_of.values())

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from berth.domain.compute.decision import Relaxation
 from berth.domain.compute.needs import Needs
 from berth.scheduling.granular.explaining import changes, why_not
-from berth.scheduling.granular.giving import assign, gives
+from berth.scheduling.granular.giving import assign, fits_groups
 from berth.scheduling.rules.rule import Filter, Query, Reads, count_hosts, example_names
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable
@@ -43,7 +43,7 @@ def build() -> Filter:
 
 
 def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
-    return gives(hosts, query.needs, rows) if _concerns(query.needs) else None
+    return fits_groups(hosts, query.needs, rows) if _concerns(query.needs) else None
 
 
 def _concerns(needs: Needs) -> bool:

@@ -12,7 +12,7 @@ Wants = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class GroupKind:
     """Groups that are alike in all but their suffix; `wants` is what one of them asks for."""
 
     group: ResourceGroup
@@ -26,7 +26,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class TreeRequest:
     """What one instance wants of a tree.
 
     `kinds` come in the order to place them in. `unsuffixed` is what the unsuffixed group wants;
@@ -36,7 +36,7 @@ class Ask:
 
     needs: Needs
     classes: tuple[str, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[GroupKind, ...]
     unsuffixed: Wants
     shared: frozenset[int]
     traits: frozenset[str]
@@ -46,9 +46,9 @@ class Ask:
         """How many groups with a suffix there are."""
         return len(self.needs.groups)
 
-    def parts(self) -> list[list[Kind]]:
+    def parts(self) -> list[list[GroupKind]]:
         """Return the kinds, those together that ask for a class in common."""
-        parts: list[list[Kind]] = []
+        parts: list[list[GroupKind]] = []
         for kind in self.kinds:
             met = [part for part in parts if any(_meet(kind, other) for other in part)]
             parts = [part for part in parts if part not in met]
@@ -56,17 +56,17 @@ class Ask:
         return parts
 
 
-def ask_of(needs: Needs) -> Ask:
+def tree_request_of(needs: Needs) -> TreeRequest:
     """Sort out what an instance needs."""
     asked = {name for group in needs.groups for name in group.amounts}
     classes = tuple(sorted(asked | needs.amounts.keys()))
     places = {name: place for place, name in enumerate(classes)}
     kinds = [
-        Kind(group, suffixes, _wants(group.amounts, places))
+        GroupKind(group, suffixes, _wants(group.amounts, places))
         for group, suffixes in _alike(needs.groups)
     ]
     kinds.sort(key=_order)
-    return Ask(
+    return TreeRequest(
         needs=needs,
         classes=classes,
         kinds=tuple(kinds),
@@ -89,7 +89,7 @@ def _alike(groups: Iterable[ResourceGroup]) -> list[tuple[ResourceGroup, tuple[s
     return [(group, tuple(suffixes)) for group, suffixes in found.values()]
 
 
-def _order(kind: Kind) -> tuple[int, int, Sequence[tuple[int, int]], tuple[str, ...]]:
+def _order(kind: GroupKind) -> tuple[int, int, Sequence[tuple[int, int]], tuple[str, ...]]:
     """Order kinds: those with traits first, as fewer providers will do, then the largest."""
     group = kind.group
     traits = len(group.traits_required) + len(group.traits_forbidden)
@@ -108,5 +108,5 @@ def _traits(needs: Needs) -> frozenset[str]:
     )
 
 
-def _meet(one: Kind, other: Kind) -> bool:
+def _meet(one: GroupKind, other: GroupKind) -> bool:
     return not one.group.amounts.keys().isdisjoint(other.group.amounts)

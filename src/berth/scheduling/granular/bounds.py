@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from berth.scheduling.granular.ask import Ask, Kind
-from berth.scheduling.granular.providers import Providers, asked_of
+from berth.scheduling.granular.ask import GroupKind, TreeRequest
+from berth.scheduling.granular.providers import ProviderArrays, asked_of
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.columnar.class_columns import Ints
 
@@ -28,7 +28,7 @@ class Bounds:
     perhaps: Mask
 
 
-def bounds_of(ask: Ask, providers: Providers) -> Bounds:
+def bounds_of(ask: TreeRequest, providers: ProviderArrays) -> Bounds:
     """Tell which rows surely, and which perhaps, have a provider for every group.
 
     A verdict on a row rests on that row alone.
@@ -41,7 +41,7 @@ def bounds_of(ask: Ask, providers: Providers) -> Bounds:
     return Bounds(surely, perhaps)
 
 
-def _parts(ask: Ask, providers: Providers) -> Iterator[Bounds]:
+def _parts(ask: TreeRequest, providers: ProviderArrays) -> Iterator[Bounds]:
     if ask.needs.isolate and ask.groups > 1:
         yield _apart(ask.kinds, providers)
         return
@@ -54,7 +54,7 @@ def _parts(ask: Ask, providers: Providers) -> Iterator[Bounds]:
             yield _alone(part[0], providers)
 
 
-def _alone(kind: Kind, providers: Providers) -> Bounds:
+def _alone(kind: GroupKind, providers: ProviderArrays) -> Bounds:
     """Bound a group that no other competes with."""
     below = providers.any_child(providers.children_fit(kind))
     surely = providers.roots_fit(kind, providers.most)
@@ -62,7 +62,7 @@ def _alone(kind: Kind, providers: Providers) -> Bounds:
     return Bounds(surely | below, perhaps | below)
 
 
-def _alike(kind: Kind, providers: Providers) -> Bounds:
+def _alike(kind: GroupKind, providers: ProviderArrays) -> Bounds:
     """Bound groups of one kind that may share providers: each gives as often as it can."""
     below = providers.sum_children(_times(kind, providers.children_fit(kind), providers))
     surely = perhaps = below + _root_times(kind, [kind], providers, providers.most)
@@ -71,7 +71,7 @@ def _alike(kind: Kind, providers: Providers) -> Bounds:
     return Bounds(surely >= kind.count, perhaps >= kind.count)
 
 
-def _apart(kinds: Sequence[Kind], providers: Providers) -> Bounds:
+def _apart(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
     """Bound groups of which each has a provider of its own.
 
     By Hall's theorem they all find one exactly when, for every set of kinds, as many providers
@@ -90,7 +90,7 @@ def _apart(kinds: Sequence[Kind], providers: Providers) -> Bounds:
     return Bounds(surely, perhaps)
 
 
-def _together(kinds: Sequence[Kind], providers: Providers) -> Bounds:
+def _together(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
     """Bound kinds that compete for a class and may share providers.
 
     Groups at least as large as some kind find no more room than that kind would, and all
@@ -113,13 +113,13 @@ def _together(kinds: Sequence[Kind], providers: Providers) -> Bounds:
     return Bounds(np.zeros(providers.count, dtype=np.bool_), perhaps)
 
 
-def _is_as_large(one: Kind, other: Kind) -> bool:
+def _is_as_large(one: GroupKind, other: GroupKind) -> bool:
     """Tell whether a group asks for as much of every class that the other asks for."""
     amounts = one.group.amounts
     return all(amounts.get(name, 0) >= amount for name, amount in other.group.amounts.items())
 
 
-def _times(kind: Kind, fits: Mask, providers: Providers) -> Ints:
+def _times(kind: GroupKind, fits: Mask, providers: ProviderArrays) -> Ints:
     """Tell how many such groups the room of each child comes to, 0 for one that does not fit."""
     times = np.where(fits, np.iinfo(np.int32).max, 0).astype(np.int64)
     for name, amount in kind.group.amounts.items():
@@ -128,7 +128,7 @@ def _times(kind: Kind, fits: Mask, providers: Providers) -> Ints:
 
 
 def _root_times(
-    kind: Kind, fitting: Sequence[Kind], providers: Providers, taken: dict[str, Ints]
+    kind: GroupKind, fitting: Sequence[GroupKind], providers: ProviderArrays, taken: dict[str, Ints]
 ) -> Ints:
     """Tell how many such groups the room of each root that fits one of the kinds comes to."""
     fits = _any_of([providers.roots_fit(one, taken) for one in fitting])

@@ -2,32 +2,32 @@
 
 from collections.abc import Iterable, Sequence
 
-from berth.scheduling.granular.ask import Ask, Wants
-from berth.scheduling.granular.giving import givers_of
-from berth.scheduling.granular.search import ROOT, Found, Giver, search
+from berth.scheduling.granular.ask import TreeRequest, Wants
+from berth.scheduling.granular.giving import provider_views
+from berth.scheduling.granular.search import ROOT, GroupAssignment, ProviderView, search
 from berth.tables.host.hosts import HostTable
 
 COUNT_MAX = 10_000
 """Instances after which the counting on one host ends."""
 
 
-def counts_of(hosts: HostTable, ask: Ask, rows: Iterable[int]) -> list[int]:
+def counts_of(hosts: HostTable, ask: TreeRequest, rows: Iterable[int]) -> list[int]:
     """Count for each row how many instances fit, each given what fits it best; at most COUNT_MAX.
 
     Hosts that are alike are counted once. A class that no provider could give to one instance
     is left out of account, as in `search`.
     """
-    known: dict[tuple[Giver, ...], int] = {}
+    known: dict[tuple[ProviderView, ...], int] = {}
     counts: list[int] = []
     for row in rows:
-        givers = givers_of(hosts, ask, row)
+        givers = provider_views(hosts, ask, row)
         if givers not in known:
             known[givers] = _count(ask, givers)
         counts.append(known[givers])
     return counts
 
 
-def _count(ask: Ask, givers: Sequence[Giver]) -> int:
+def _count(ask: TreeRequest, givers: Sequence[ProviderView]) -> int:
     left = list(givers)
     for count in range(COUNT_MAX):
         found = search(ask, left)
@@ -37,7 +37,7 @@ def _count(ask: Ask, givers: Sequence[Giver]) -> int:
     return COUNT_MAX
 
 
-def _take(ask: Ask, left: list[Giver], found: Found) -> None:
+def _take(ask: TreeRequest, left: list[ProviderView], found: GroupAssignment) -> None:
     for place, amount in ask.unsuffixed:
         giver = found.unsuffixed.get(ask.classes[place], ROOT)
         left[giver] = _less(left[giver], ((place, amount),))
@@ -47,7 +47,7 @@ def _take(ask: Ask, left: list[Giver], found: Found) -> None:
             left[giver] = _less(left[giver], kind.wants)
 
 
-def _less(giver: Giver, wants: Wants) -> Giver:
+def _less(giver: ProviderView, wants: Wants) -> ProviderView:
     offers = list(giver.offers)
     for place, amount in wants:
         offer = offers[place]

@@ -7,9 +7,9 @@ import numpy as np
 
 from berth.domain.compute.needs import Needs
 from berth.domain.inventory.resource_group import ResourceGroup
-from berth.scheduling.granular.ask import Ask, Kind, ask_of
-from berth.scheduling.granular.giving import givers_of, gives
-from berth.scheduling.granular.search import Giver
+from berth.scheduling.granular.ask import GroupKind, TreeRequest, tree_request_of
+from berth.scheduling.granular.giving import fits_groups, provider_views
+from berth.scheduling.granular.search import ProviderView
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
 
@@ -19,7 +19,7 @@ _KINDS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class GroupChange:
     """One change to the groups of a request, in words, with the hosts that it wins.
 
     `by` is how much less is asked, in the unit of `subject`, as a negative number; None when it
@@ -34,8 +34,8 @@ class Change:
 
 def why_not(hosts: HostTable, needs: Needs, row: int) -> str:
     """Say why a row cannot give all groups, in words for an operator."""
-    ask = ask_of(needs)
-    givers = givers_of(hosts, ask, row)
+    ask = tree_request_of(needs)
+    givers = provider_views(hosts, ask, row)
     unmet = [
         f"{named(kind)}: {_lack(ask, kind, givers)}"
         for kind in ask.kinds
@@ -55,31 +55,31 @@ def why_not(hosts: HostTable, needs: Needs, row: int) -> str:
     return "no provider that gives what is asked without suffix meets the traits"
 
 
-def changes(hosts: HostTable, needs: Needs, rows: Rows) -> Iterator[Change]:
+def changes(hosts: HostTable, needs: Needs, rows: Rows) -> Iterator[GroupChange]:
     """Yield single changes to the groups that would let some of the rows give all of them."""
-    ask = ask_of(needs)
+    ask = tree_request_of(needs)
     for kind in ask.kinds[:_KINDS_MAX]:
         yield from _less(hosts, needs, kind, rows)
         yield from _fewer(hosts, needs, kind, rows)
         yield from _without_traits(hosts, needs, kind, rows)
     if needs.isolate and len(needs.groups) > 1:
         won = _won(hosts, replace(needs, isolate=False), rows)
-        yield Change("group_policy", "group_policy none", won)
+        yield GroupChange("group_policy", "group_policy none", won)
     for name in sorted(needs.traits_required):
         less = replace(needs, traits_required=needs.traits_required - {name})
-        yield Change(f"trait {name}", f"without trait {name}", _won(hosts, less, rows))
+        yield GroupChange(f"trait {name}", f"without trait {name}", _won(hosts, less, rows))
     for name in sorted(needs.traits_forbidden):
         less = replace(needs, traits_forbidden=needs.traits_forbidden - {name})
         text = f"the ban on trait {name}"
-        yield Change(text, f"without {text}", _won(hosts, less, rows))
+        yield GroupChange(text, f"without {text}", _won(hosts, less, rows))
     for index, names in enumerate(needs.traits_any):
         others = (*needs.traits_any[:index], *needs.traits_any[index + 1 :])
         text = f"one of the traits {', '.join(sorted(names))}"
         less = replace(needs, traits_any=others)
-        yield Change(text, f"without {text}", _won(hosts, less, rows))
+        yield GroupChange(text, f"without {text}", _won(hosts, less, rows))
 
 
-def named(kind: Kind) -> str:
+def named(kind: GroupKind) -> str:
     """Name the groups of a kind."""
     first = ", ".join(kind.suffixes[:_NAMED_MAX])
     if kind.count > _NAMED_MAX:
@@ -91,10 +91,10 @@ def named(kind: Kind) -> str:
 
 
 def _fits(hosts: HostTable, needs: Needs, row: int) -> bool:
-    return bool(gives(hosts, needs, np.array([row]))[0])
+    return bool(fits_groups(hosts, needs, np.array([row]))[0])
 
 
-def _lack(ask: Ask, kind: Kind, givers: Sequence[Giver]) -> str:
+def _lack(ask: TreeRequest, kind: GroupKind, givers: Sequence[ProviderView]) -> str:
     """Say what no provider has that one group of a kind asks for."""
     group = kind.group
     able = [
@@ -126,10 +126,10 @@ def _traits_text(group: ResourceGroup) -> str:
 
 def _won(hosts: HostTable, needs: Needs, rows: Rows) -> Rows:
     """Return those of the rows that could surely give this."""
-    return rows[gives(hosts, needs, rows, exact=False)]
+    return rows[fits_groups(hosts, needs, rows, exact=False)]
 
 
-def _less(hosts: HostTable, needs: Needs, kind: Kind, rows: Rows) -> Iterator[Change]:
+def _less(hosts: HostTable, needs: Needs, kind: GroupKind, rows: Rows) -> Iterator[GroupChange]:
     """Say how much less of a class in each group of a kind would fit, found by halving."""
     for name, amount in kind.group.amounts.items():
         fits, won = 0, rows[:0]
@@ -145,10 +145,10 @@ def _less(hosts: HostTable, needs: Needs, kind: Kind, rows: Rows) -> Iterator[Ch
         if fits:
             subject = f"{name} of {named(kind)}"
             less = amount - fits
-            yield Change(subject, f"{less:,} {name} less in {named(kind)}", won, by=-less)
+            yield GroupChange(subject, f"{less:,} {name} less in {named(kind)}", won, by=-less)
 
 
-def _fewer(hosts: HostTable, needs: Needs, kind: Kind, rows: Rows) -> Iterator[Change]:
+def _fewer(hosts: HostTable, needs: Needs, kind: GroupKind, rows: Rows) -> Iterator[GroupChange]:
     """Say how many groups of a kind less would fit."""
     for dropped in range(1, kind.count + 1):
         gone = set(kind.suffixes[-dropped:])
@@ -158,11 +158,13 @@ def _fewer(hosts: HostTable, needs: Needs, kind: Kind, rows: Rows) -> Iterator[C
             text = f"{dropped} of the {named(kind)} less"
             if dropped == kind.count:
                 text = f"without {named(kind)}"
-            yield Change(named(kind), text, won, by=-dropped)
+            yield GroupChange(named(kind), text, won, by=-dropped)
             return
 
 
-def _without_traits(hosts: HostTable, needs: Needs, kind: Kind, rows: Rows) -> Iterator[Change]:
+def _without_traits(
+    hosts: HostTable, needs: Needs, kind: GroupKind, rows: Rows
+) -> Iterator[GroupChange]:
     group = kind.group
     for name in sorted(group.traits_required | group.traits_forbidden):
         less = replace(
@@ -173,10 +175,10 @@ def _without_traits(hosts: HostTable, needs: Needs, kind: Kind, rows: Rows) -> I
         what = f"trait {name}" if name in group.traits_required else f"the ban on trait {name}"
         subject = f"{what} in {named(kind)}"
         won = _won(hosts, _changed(needs, kind, less), rows)
-        yield Change(subject, f"without {subject}", won)
+        yield GroupChange(subject, f"without {subject}", won)
 
 
-def _changed(needs: Needs, kind: Kind, group: ResourceGroup) -> Needs:
+def _changed(needs: Needs, kind: GroupKind, group: ResourceGroup) -> Needs:
     """Return the needs with every group of a kind made like another."""
     mine = set(kind.suffixes)
     groups = tuple(

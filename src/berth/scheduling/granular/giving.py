@@ -9,11 +9,17 @@ from berth.domain.compute.needs import Needs
 from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.assignment import Assignment
 from berth.domain.inventory.resources import add_amounts
-from berth.scheduling.granular.ask import Ask, ask_of
+from berth.scheduling.granular.ask import TreeRequest, tree_request_of
 from berth.scheduling.granular.bounds import bounds_of
 from berth.scheduling.granular.packing import packs
-from berth.scheduling.granular.providers import Providers
-from berth.scheduling.granular.search import ROOT, Found, Giver, Offer, search
+from berth.scheduling.granular.providers import ProviderArrays
+from berth.scheduling.granular.search import (
+    ROOT,
+    ClassCapacity,
+    GroupAssignment,
+    ProviderView,
+    search,
+)
 from berth.scheduling.rules.rule import Query
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columnar.class_columns import ClassColumns
@@ -23,7 +29,7 @@ _CACHE: Final = "granular"
 _KEPT_MAX: Final = 4_096
 
 
-def gives(hosts: HostTable, needs: Needs, rows: Selection, *, exact: bool = True) -> Mask:
+def fits_groups(hosts: HostTable, needs: Needs, rows: Selection, *, exact: bool = True) -> Mask:
     """Tell for each of the rows whether its providers can give all that an instance needs.
 
     What no provider of a row could give of the unsuffixed group alone is left out of account.
@@ -39,18 +45,18 @@ def gives(hosts: HostTable, needs: Needs, rows: Selection, *, exact: bool = True
     """
     if not needs.groups and not len(hosts.trees):
         return np.ones(count_of(rows), dtype=np.bool_)
-    ask = ask_known(hosts, needs)
-    providers = Providers(hosts, ask, rows)
+    ask = cached_tree_request(hosts, needs)
+    providers = ProviderArrays(hosts, ask, rows)
     bounds = bounds_of(ask, providers)
     kept = bounds.surely
     if not needs.isolate:
         easy = np.flatnonzero(bounds.perhaps & ~kept & ~providers.unsettled)
         if easy.size:
-            kept[easy] = packs(ask, Providers(hosts, ask, _rows_at(rows, easy)))
+            kept[easy] = packs(ask, ProviderArrays(hosts, ask, _rows_at(rows, easy)))
     between = np.flatnonzero(bounds.perhaps & ~kept & exact)
-    known: dict[tuple[Giver, ...], bool] = {}
+    known: dict[tuple[ProviderView, ...], bool] = {}
     for index, row in zip(between.tolist(), _rows_at(rows, between).tolist(), strict=True):
-        givers = givers_of(hosts, ask, row)
+        givers = provider_views(hosts, ask, row)
         if givers not in known:
             known[givers] = search(ask, givers) is not None
         kept[index] = known[givers]
@@ -61,10 +67,10 @@ class _Asks:
     """Asks by the needs that they follow from; whoever plans keeps these from call to call."""
 
     def __init__(self) -> None:
-        self.known: dict[int, tuple[Needs, Ask]] = {}
+        self.known: dict[int, tuple[Needs, TreeRequest]] = {}
 
 
-def ask_known(hosts: HostTable, needs: Needs) -> Ask:
+def cached_tree_request(hosts: HostTable, needs: Needs) -> TreeRequest:
     """Return what needs ask for, worked out once for the same object."""
     kept = hosts.caches.get(_CACHE)
     if not isinstance(kept, _Asks):
@@ -74,7 +80,7 @@ def ask_known(hosts: HostTable, needs: Needs) -> Ask:
         if len(kept.known) >= _KEPT_MAX:
             kept.known.clear()
         # The needs are kept too, so that nothing else can get their number.
-        known = kept.known[id(needs)] = (needs, ask_of(needs))
+        known = kept.known[id(needs)] = (needs, tree_request_of(needs))
     return known[1]
 
 
@@ -82,24 +88,24 @@ def _rows_at(rows: Selection, indices: Rows) -> Rows:
     return indices if isinstance(rows, slice) else rows[indices]
 
 
-def givers_of(hosts: HostTable, ask: Ask, row: int) -> tuple[Giver, ...]:
+def provider_views(hosts: HostTable, ask: TreeRequest, row: int) -> tuple[ProviderView, ...]:
     """Return the providers of a row: its root, then its children by (name, uuid)."""
     trees = hosts.trees
     on_root = [hosts.resource(name) for name in ask.classes]
     below = [trees.resource(name) for name in ask.classes]
     traits = frozenset(name for name in ask.traits if hosts.traits.holds(row, name))
-    givers = [Giver(_offers(on_root, row), traits)]
+    givers = [ProviderView(_offers(on_root, row), traits)]
     for slot in trees.on_row(row):
         traits = trees.provider(slot).traits & ask.traits if ask.traits else ask.traits
-        givers.append(Giver(_offers(below, slot), traits))
+        givers.append(ProviderView(_offers(below, slot), traits))
     return tuple(givers)
 
 
-def _offers(classes: Sequence[ClassColumns | None], row: int) -> tuple[Offer | None, ...]:
+def _offers(classes: Sequence[ClassColumns | None], row: int) -> tuple[ClassCapacity | None, ...]:
     return tuple(
         None
         if columns is None or not columns.terms.item(row)
-        else Offer(
+        else ClassCapacity(
             columns.free.item(row),
             columns.unit_max.item(row),
             columns.min_unit.item(row),
@@ -121,8 +127,8 @@ def assign(hosts: HostTable, query: Query, row: int) -> Assignment | None:
     needs = query.needs
     if not needs.groups and not hosts.trees.on_row(row):
         return None
-    ask = ask_known(hosts, needs)
-    found = search(ask, givers_of(hosts, ask, row))
+    ask = cached_tree_request(hosts, needs)
+    found = search(ask, provider_views(hosts, ask, row))
     if found is None:
         raise InvalidInputError(
             "policy", "hosts have child providers, so it needs the GranularGroupsFilter; add it"
@@ -132,7 +138,7 @@ def assign(hosts: HostTable, query: Query, row: int) -> Assignment | None:
     return _assignment(hosts, needs, row, found)
 
 
-def _assignment(hosts: HostTable, needs: Needs, row: int, found: Found) -> Assignment:
+def _assignment(hosts: HostTable, needs: Needs, row: int, found: GroupAssignment) -> Assignment:
     uuids = (hosts.uuid(row), *hosts.trees.uuids_on(row))
     taken: dict[int, Mapping[str, int]] = {}
     for name, amount in needs.amounts.items():
@@ -152,7 +158,7 @@ def _assignment(hosts: HostTable, needs: Needs, row: int, found: Found) -> Assig
     )
 
 
-def _of_unsuffixed(uuids: Sequence[str], needs: Needs, found: Found) -> tuple[str, ...]:
+def _of_unsuffixed(uuids: Sequence[str], needs: Needs, found: GroupAssignment) -> tuple[str, ...]:
     givers = {found.unsuffixed.get(name, ROOT) for name in needs.amounts}
     return tuple(uuids[giver] for giver in sorted(givers))
 

@@ -7,14 +7,14 @@ it works out here the search finds it too.
 
 import numpy as np
 
-from berth.scheduling.granular.ask import Ask, Kind
-from berth.scheduling.granular.providers import Providers
+from berth.scheduling.granular.ask import GroupKind, TreeRequest
+from berth.scheduling.granular.providers import ProviderArrays
 from berth.scheduling.rules.rule import Scores
 from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.columnar.class_columns import Ints
 
 
-def packs(ask: Ask, providers: Providers) -> Mask:
+def packs(ask: TreeRequest, providers: ProviderArrays) -> Mask:
     """Tell which rows have room for all groups when each takes the best fit in turn.
 
     Only for rows that are settled, and for groups that may share providers.
@@ -25,7 +25,7 @@ def packs(ask: Ask, providers: Providers) -> Mask:
 class _Packing:
     """What every provider has left, roots and children of a row side by side."""
 
-    def __init__(self, ask: Ask, providers: Providers) -> None:
+    def __init__(self, ask: TreeRequest, providers: ProviderArrays) -> None:
         self._ask = ask
         self._providers = providers
         count = providers.count
@@ -49,7 +49,7 @@ class _Packing:
                 packed &= self._place(kind, able)
         return packed
 
-    def _place(self, kind: Kind, able: Mask) -> Mask:
+    def _place(self, kind: GroupKind, able: Mask) -> Mask:
         """Place one group on every row; tell where that was possible."""
         amounts = kind.group.amounts
         remainder: Scores = np.zeros(able.size, dtype=np.float64)

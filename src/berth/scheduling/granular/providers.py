@@ -5,13 +5,13 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from berth.scheduling.granular.ask import Ask, Kind
+from berth.scheduling.granular.ask import GroupKind, TreeRequest
 from berth.tables.columnar.bitsets import Mask, Selection, count_of
 from berth.tables.columnar.class_columns import ClassColumns, Ints
 from berth.tables.host.hosts import HostTable
 
 
-class Providers:
+class ProviderArrays:
     """The providers of K rows: their roots, (K,), and their children, (C,).
 
     Attributes:
@@ -24,7 +24,7 @@ class Providers:
             another group. They are equal on rows that are settled and have no such child.
     """
 
-    def __init__(self, hosts: HostTable, ask: Ask, rows: Selection) -> None:
+    def __init__(self, hosts: HostTable, ask: TreeRequest, rows: Selection) -> None:
         self._hosts = hosts
         self._trees = hosts.trees
         self._rows = rows
@@ -34,7 +34,7 @@ class Providers:
         self.least: dict[str, Ints] = {}
         self._weigh_unsuffixed(ask)
 
-    def _weigh_unsuffixed(self, ask: Ask) -> None:
+    def _weigh_unsuffixed(self, ask: TreeRequest) -> None:
         needs = ask.needs
         shared = {ask.classes[place] for place in ask.shared}
         for name in needs.amounts if needs.traits_forbidden else shared:
@@ -56,7 +56,7 @@ class Providers:
 
     # ---- children -----------------------------------------------------------------------------
 
-    def children_fit(self, kind: Kind) -> Mask:
+    def children_fit(self, kind: GroupKind) -> Mask:
         """Tell which children could give one such group."""
         group = kind.group
         fits = np.ones(self._slots.size, dtype=np.bool_)
@@ -93,7 +93,7 @@ class Providers:
 
     # ---- roots --------------------------------------------------------------------------------
 
-    def roots_fit(self, kind: Kind, taken: Mapping[str, Ints]) -> Mask:
+    def roots_fit(self, kind: GroupKind, taken: Mapping[str, Ints]) -> Mask:
         """Tell which roots could give one such group when that much is taken of them."""
         group = kind.group
         fits = np.ones(self.count, dtype=np.bool_)
@@ -118,7 +118,7 @@ class Providers:
         return free - taken[name] if name in taken else free
 
 
-def asked_of(name: str, kinds: Sequence[Kind]) -> int:
+def asked_of(name: str, kinds: Sequence[GroupKind]) -> int:
     """Sum what groups of these kinds ask of a class."""
     return sum(kind.count * kind.group.amounts.get(name, 0) for kind in kinds)
 

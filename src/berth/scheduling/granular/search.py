@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from berth.scheduling.granular.ask import Ask, Kind, Wants
+from berth.scheduling.granular.ask import GroupKind, TreeRequest, Wants
 
 STEPS_MAX: Final = 2_000
 """Ways to place one more group that are tried on one tree before the search gives up."""
@@ -18,7 +18,7 @@ ROOT: Final = 0
 """The place of the root among the givers."""
 
 
-class Offer(NamedTuple):
+class ClassCapacity(NamedTuple):
     """What a provider has of one class, in its unit; `free` may be below 0."""
 
     free: int
@@ -31,26 +31,26 @@ class Offer(NamedTuple):
         return self.min_unit <= amount <= self.unit_max and amount % self.step_size == 0
 
 
-class Giver(NamedTuple):
+class ProviderView(NamedTuple):
     """A provider as the search sees it.
 
     `offers` has one entry a class of the ask, None for a class that it does not have; `traits`
     are those of the ask that it has.
     """
 
-    offers: tuple[Offer | None, ...]
+    offers: tuple[ClassCapacity | None, ...]
     traits: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class GroupAssignment:
     """Who gives what: places of givers by class of the unsuffixed group, and by suffix."""
 
     unsuffixed: Mapping[str, int]
     groups: Mapping[str, int]
 
 
-def search(ask: Ask, givers: Sequence[Giver]) -> Found | None:
+def search(ask: TreeRequest, givers: Sequence[ProviderView]) -> GroupAssignment | None:
     """Find providers for all groups of an ask; None when there are none, or none were found.
 
     What no provider of the tree could give or has by itself of the unsuffixed group (a class, a
@@ -66,7 +66,7 @@ def search(ask: Ask, givers: Sequence[Giver]) -> Found | None:
 class _Search:
     """The state of one search: what each giver has left while groups are placed on it."""
 
-    def __init__(self, ask: Ask, givers: Sequence[Giver]) -> None:
+    def __init__(self, ask: TreeRequest, givers: Sequence[ProviderView]) -> None:
         self._ask = ask
         self._givers = givers
         self._left = [
@@ -81,14 +81,14 @@ class _Search:
         self._dead: set[object] = set()
         self._steps = 0
 
-    def run(self) -> Found | None:
+    def run(self) -> GroupAssignment | None:
         """Go through the ways to give the unsuffixed group until one leaves room for the rest."""
         for _ in self._spread(self._ask.unsuffixed):
             chosen = self._place_groups()
             if chosen is not None:
                 classes = self._ask.classes
                 suffixes = (suffix for kind in self._ask.kinds for suffix in kind.suffixes)
-                return Found(
+                return GroupAssignment(
                     {classes[place]: giver for place, giver in self._unsuffixed.items()},
                     dict(zip(suffixes, chosen, strict=True)),
                 )
@@ -169,7 +169,7 @@ class _Search:
         # Where packing gives up, providers of their own may still do.
         return self._match() if self._steps >= STEPS_MAX else None
 
-    def _able_of(self, kind: Kind) -> list[int]:
+    def _able_of(self, kind: GroupKind) -> list[int]:
         """Return the givers that could give one such group if nothing else were asked."""
         group, givers = kind.group, self._givers
         able = list(range(len(givers)))
@@ -186,7 +186,7 @@ class _Search:
             and group.traits_forbidden.isdisjoint(givers[number].traits)
         ]
 
-    def _best_first(self, kind: Kind) -> list[int]:
+    def _best_first(self, kind: GroupKind) -> list[int]:
         """Return the givers that have room for one such group, the one it leaves least first."""
         able, left = self._able[id(kind)], self._left
         for place, amount in kind.wants:

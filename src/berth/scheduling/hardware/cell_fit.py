@@ -15,20 +15,20 @@ _KB_PER_MB = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Ratios:
+class OvercommitRatios:
     """How far a host overcommits CPUs and memory."""
 
     cpus: float = UNBOUND
     memory: float = UNBOUND
 
     @classmethod
-    def of(cls, hosts: HostTable, row: int) -> "Ratios":
+    def of(cls, hosts: HostTable, row: int) -> "OvercommitRatios":
         """Return the ratios of a row."""
         return cls(_ratio(hosts, VCPU, row), _ratio(hosts, MEMORY_MB, row))
 
 
 def fit_cell(
-    cell: FreeCell, demand: CellDemand, guest: GuestCell, ratios: Ratios
+    cell: FreeCell, demand: CellDemand, guest: GuestCell, ratios: OvercommitRatios
 ) -> CellShare | None:
     """Return what a guest cell would get of a host cell, None when it does not fit."""
     pages = page_size(cell, demand)
@@ -91,7 +91,7 @@ def free_kb(cell: FreeCell, demand: CellDemand) -> int:
     return totals[shape.smallest_kb] * shape.smallest_kb
 
 
-def floats(cell: FreeCell, demand: CellDemand, ratios: Ratios) -> bool:
+def floats(cell: FreeCell, demand: CellDemand, ratios: OvercommitRatios) -> bool:
     """Tell whether a cell has room among its shared CPUs, and within the host's ratios."""
     shape = cell.shape
     return (

@@ -67,7 +67,7 @@ def demanded(needs: Sequence[DeviceNeed], aliases: Sequence[PciAlias]) -> tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class NearCells:
     """The NUMA cells that a guest gets, and those in the same sockets; None for any cells.
 
     `in_sockets` is None when some cell of the host has no known socket.
@@ -78,7 +78,7 @@ class Surroundings:
 
 
 def give_devices(
-    pools: Sequence[FreePool], demands: Sequence[DeviceDemand], near: Surroundings | None
+    pools: Sequence[FreePool], demands: Sequence[DeviceDemand], near: NearCells | None
 ) -> tuple[DeviceShare, ...] | None:
     """Choose devices for all demands, None when some cannot be met.
 
@@ -104,7 +104,7 @@ def _meet(
     pools: Sequence[FreePool],
     left: dict[str, int],
     demand: DeviceDemand,
-    near: Surroundings | None,
+    near: NearCells | None,
 ) -> list[DeviceShare] | None:
     matching = [pool for pool in pools if demand.matches(pool.kind) and left[pool.key]]
     if near is not None:
@@ -121,7 +121,7 @@ def _meet(
 
 
 def _near_enough(
-    pools: list[FreePool], left: dict[str, int], demand: DeviceDemand, near: Surroundings
+    pools: list[FreePool], left: dict[str, int], demand: DeviceDemand, near: NearCells
 ) -> list[FreePool]:
     """Keep the pools that the policy allows; near ones alone when these are enough."""
     policy = demand.numa_policy

@@ -20,7 +20,7 @@ from berth.tables.host.pci import SHARING, Kind
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class DeviceSources:
     """The kinds of device that a demand matches, and those of them that it may use."""
 
     demand: DeviceDemand
@@ -28,18 +28,18 @@ class Sources:
     usable: tuple[Kind, ...]
 
 
-def sources_of(hosts: HostTable, demands: Iterable[DeviceDemand]) -> list[Sources]:
+def sources_of(hosts: HostTable, demands: Iterable[DeviceDemand]) -> list[DeviceSources]:
     """Return, for each demand, the kinds that any host of the table has for it."""
     kinds = tuple(hosts.pci.kinds)
-    found: list[Sources] = []
+    found: list[DeviceSources] = []
     for demand in demands:
         matching = tuple(kind for kind in kinds if demand.matches(kind))
         usable = tuple(kind for kind in matching if demand.may_use(kind))
-        found.append(Sources(demand, matching, usable))
+        found.append(DeviceSources(demand, matching, usable))
     return found
 
 
-def are_apart(sources: Sequence[Sources]) -> bool:
+def are_apart(sources: Sequence[DeviceSources]) -> bool:
     """Tell whether no demand can take from another what it needs."""
     types = {kind.dev_type for one in sources for kind in one.usable}
     if DeviceType.PHYSICAL in types and types & set(SHARING) - {DeviceType.PHYSICAL}:
@@ -48,7 +48,7 @@ def are_apart(sources: Sequence[Sources]) -> bool:
     return all(one.isdisjoint(other) for one, other in pairs)
 
 
-def have_enough(hosts: HostTable, sources: Iterable[Sources], rows: Selection) -> Mask:
+def have_enough(hosts: HostTable, sources: Iterable[DeviceSources], rows: Selection) -> Mask:
     """Tell for each of the rows whether it has enough devices for each demand, near or not.
 
     That is all there is to say when the demands are apart, and must be so in any case.
@@ -59,12 +59,12 @@ def have_enough(hosts: HostTable, sources: Iterable[Sources], rows: Selection) -
     return enough
 
 
-def usable_devices(hosts: HostTable, source: Sources, rows: Selection) -> Ints:
+def usable_devices(hosts: HostTable, source: DeviceSources, rows: Selection) -> Ints:
     """Return how many free devices each of the rows has for a demand, near or not: (K,)."""
     return _sum(hosts, source.usable, rows)
 
 
-def cells_with_devices(hosts: HostTable, sources: Iterable[Sources], rows: Selection) -> Mask:
+def cells_with_devices(hosts: HostTable, sources: Iterable[DeviceSources], rows: Selection) -> Mask:
     """Tell for each cell of the rows whether a guest on that cell alone has devices near enough.
 
     The demands must be apart.
@@ -97,7 +97,7 @@ class _Layout:
             np.where(there, columns.socket[places], -1),
         )
 
-    def available(self, hosts: HostTable, source: Sources, rows: Selection) -> Ints:
+    def available(self, hosts: HostTable, source: DeviceSources, rows: Selection) -> Ints:
         """Return how many devices a guest on each cell may have for a demand: (K, C)."""
         count = source.demand.count
         matching = self._near(hosts, source.matching, rows)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from berth.domain.hardware.assignment import Assignment
 from berth.domain.hardware.pci import PciAlias
 from berth.scheduling.hardware.device_fit import demanded
-from berth.scheduling.hardware.hardware_fit import Demand, Room, fit_hardware
+from berth.scheduling.hardware.hardware_fit import FreeHardware, HardwareDemand, fit_hardware
 from berth.scheduling.rules.rule import Query
 from berth.tables.host.hosts import HostTable
 
@@ -26,8 +26,8 @@ class HardwareAssign:
         needs = query.needs
         if needs.topology is None and not needs.devices:
             return None
-        room = Room.of(hosts, row)
+        room = FreeHardware.of(hosts, row)
         devices = demanded(needs.devices, self.aliases)
-        demand = Demand(needs.topology, devices, packs=self.packs)
+        demand = HardwareDemand(needs.topology, devices, packs=self.packs)
         found = fit_hardware(room, demand)
-        return found or fit_hardware(room, Demand(None, devices))
+        return found or fit_hardware(room, HardwareDemand(None, devices))

@@ -14,8 +14,8 @@ from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
 from berth.domain.hardware.guest_topology import GuestTopology
 from berth.domain.hardware.pci import NumaPolicy
 from berth.scheduling.hardware.cell_demand import demands_of
-from berth.scheduling.hardware.cell_fit import Ratios, fit_cell
-from berth.scheduling.hardware.device_fit import DeviceDemand, Surroundings, give_devices
+from berth.scheduling.hardware.cell_fit import OvercommitRatios, fit_cell
+from berth.scheduling.hardware.device_fit import DeviceDemand, NearCells, give_devices
 from berth.scheduling.hardware.matching import covers, is_matchable
 from berth.tables.host.cell_use import FreeCell
 from berth.tables.host.hosts import HostTable
@@ -29,17 +29,17 @@ _SETS_LOOKED_AT = 16 * SETS_MAX
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class FreeHardware:
     """What is free of one host."""
 
     cells: tuple[FreeCell, ...]
     pools: tuple[FreePool, ...]
-    ratios: Ratios
+    ratios: OvercommitRatios
 
     @classmethod
-    def of(cls, hosts: HostTable, row: int) -> "Room":
+    def of(cls, hosts: HostTable, row: int) -> "FreeHardware":
         """Return what is free of a row."""
-        return cls(hosts.numa.cells(row), hosts.pci.pools(row), Ratios.of(hosts, row))
+        return cls(hosts.numa.cells(row), hosts.pci.pools(row), OvercommitRatios.of(hosts, row))
 
     @property
     def layout(self) -> Layout:
@@ -48,7 +48,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class HardwareDemand:
     """What one instance asks of cells and devices; `packs` fills up used cells first."""
 
     topology: GuestTopology | None
@@ -56,7 +56,7 @@ class Demand:
     packs: bool = True
 
 
-def fit_hardware(room: Room, demand: Demand) -> Assignment | None:
+def fit_hardware(room: FreeHardware, demand: HardwareDemand) -> Assignment | None:
     """Choose cells and devices, None when they do not fit.
 
     A host without cells has no room for a topology.
@@ -75,7 +75,7 @@ def fit_hardware(room: Room, demand: Demand) -> Assignment | None:
     return Assignment(numa=numa, devices=found.devices)
 
 
-def _pairs(room: Room, topology: GuestTopology) -> list[dict[int, CellShare]]:
+def _pairs(room: FreeHardware, topology: GuestTopology) -> list[dict[int, CellShare]]:
     """Return, for each guest cell, the places of the host cells that it fits on, with its share."""
     found: list[dict[int, CellShare]] = []
     for guest, demand in zip(topology.cells, demands_of(topology), strict=True):
@@ -87,7 +87,7 @@ def _pairs(room: Room, topology: GuestTopology) -> list[dict[int, CellShare]]:
     return found
 
 
-class Choice(NamedTuple):
+class CellChoice(NamedTuple):
     """Host cells as bits by their places: those to use, those to choose from; and devices."""
 
     required: int
@@ -100,7 +100,7 @@ def choices(
     layout: Layout,
     pools: Sequence[FreePool],
     demands: Sequence[DeviceDemand],
-) -> Iterator[Choice]:
+) -> Iterator[CellChoice]:
     """Yield choices of host cells that work, best first.
 
     Args:
@@ -113,7 +113,7 @@ def choices(
     if not is_matchable(masks):
         return
     if not demands:
-        yield Choice(0, every, ())
+        yield CellChoice(0, every, ())
         return
     groups = _alike(masks, layout, pools, demands)
     rest = every & ~sum(1 << place for group in groups for place in group)
@@ -123,7 +123,7 @@ def choices(
             continue
         devices = give_devices(pools, demands, _near(layout, required))
         if devices is not None:
-            yield Choice(required, allowed, devices)
+            yield CellChoice(required, allowed, devices)
 
 
 def _alike(
@@ -157,14 +157,14 @@ def _sets(groups: Sequence[Sequence[int]], most: int) -> Iterator[int]:
         yield sum(1 << place for places in chosen for place in places)
 
 
-def _near(layout: Layout, chosen: int) -> Surroundings:
+def _near(layout: Layout, chosen: int) -> NearCells:
     """Return what is near some of the cells, given as bits by their places."""
     mine = [cell for place, cell in enumerate(layout) if chosen >> place & 1]
     sockets = {socket for _, socket in mine}
     known = all(socket is not None for _, socket in layout)
     in_sockets = frozenset(cell_id for cell_id, socket in layout if socket in sockets)
     cells = frozenset(cell_id for cell_id, _ in mine)
-    return Surroundings(cells, in_sockets if known else None)
+    return NearCells(cells, in_sockets if known else None)
 
 
 def devices_near(
@@ -181,7 +181,7 @@ def devices_near(
     return near
 
 
-def _preference(room: Room, demand: Demand) -> list[int]:
+def _preference(room: FreeHardware, demand: HardwareDemand) -> list[int]:
     """Return the places of the cells, those to use first first.
 
     Cells near devices are for who asks for devices. After that the fullest cells come first, or
@@ -199,11 +199,13 @@ def _preference(room: Room, demand: Demand) -> list[int]:
     return sorted(range(len(room.cells)), key=rank)
 
 
-def _is_pinned(demand: Demand) -> bool:
+def _is_pinned(demand: HardwareDemand) -> bool:
     return demand.topology is not None and demands_of(demand.topology)[0].is_pinned
 
 
-def _choose(room: Room, masks: Sequence[int], required: int, order: Sequence[int]) -> list[int]:
+def _choose(
+    room: FreeHardware, masks: Sequence[int], required: int, order: Sequence[int]
+) -> list[int]:
     """Give each guest cell the first place in the order that leaves the others theirs.
 
     After the first one, cells of sockets that are in use already come before others.

@@ -17,7 +17,7 @@ from berth.scheduling.hardware.cell_demand import counted, demands_of
 from berth.scheduling.hardware.cell_masks import cells_that_fit, enough_cells, have_threads
 from berth.scheduling.hardware.device_fit import DeviceDemand, give_devices
 from berth.scheduling.hardware.device_masks import (
-    Sources,
+    DeviceSources,
     are_apart,
     cells_with_devices,
     have_enough,
@@ -94,7 +94,9 @@ def hosts_with_hardware(
     return _one_by_one(enough, rows, looks, remembered, has_all)
 
 
-def _one_cell(hosts: HostTable, fits: Mask, sources: Sequence[Sources], rows: Selection) -> Mask:
+def _one_cell(
+    hosts: HostTable, fits: Mask, sources: Sequence[DeviceSources], rows: Selection
+) -> Mask:
     both = fits & cells_with_devices(hosts, sources, rows)
     found: Mask = np.logical_or.reduce(both, axis=1)
     return found

@@ -12,7 +12,7 @@ from berth.domain.hardware.guest_topology import (
 )
 from berth.domain.hardware.pci import NumaPolicy
 from berth.scheduling.hardware.cell_demand import demands_of
-from berth.scheduling.hardware.cell_fit import Ratios, fit_cell
+from berth.scheduling.hardware.cell_fit import OvercommitRatios, fit_cell
 from berth.scheduling.hardware.cell_lacks import nearest_lack
 from berth.scheduling.hardware.device_fit import DeviceDemand
 from berth.scheduling.hardware.hardware_masks import hosts_with_hardware
@@ -37,7 +37,7 @@ def why_no_hardware(
     asked = len(topology.cells)
     if asked > len(cells):
         return f"{asked} NUMA cells asked, it has {len(cells)}"
-    ratios = Ratios.of(hosts, row)
+    ratios = OvercommitRatios.of(hosts, row)
     masks: list[int] = []
     for number, (guest, demand) in enumerate(
         zip(topology.cells, demands_of(topology), strict=True)

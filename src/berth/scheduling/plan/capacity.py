@@ -8,7 +8,7 @@ from berth.domain.compute.needs import Needs
 from berth.domain.compute.request import Request
 from berth.scheduling.evaluation.filter_chain import Chain
 from berth.scheduling.evaluation.policy import Policy
-from berth.scheduling.granular.ask import ask_of
+from berth.scheduling.granular.ask import tree_request_of
 from berth.scheduling.granular.counting import counts_of
 from berth.scheduling.rules.reduction import reduce_hosts
 from berth.scheduling.rules.rule import Query
@@ -71,4 +71,4 @@ def _count_on_trees(hosts: HostTable, needs: Needs, rows: Rows, counts: Ints) ->
     everywhere = bool(needs.groups)
     indices = [i for i, row in enumerate(rows.tolist()) if everywhere or hosts.trees.on_row(row)]
     if needs.groups or needs.amounts:
-        counts[indices] = counts_of(hosts, ask_of(needs), rows[indices].tolist())
+        counts[indices] = counts_of(hosts, tree_request_of(needs), rows[indices].tolist())

@@ -5,7 +5,7 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
-from berth.scheduling.candidates.finding import find
+from berth.scheduling.candidates.finding import find_candidates
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
 from berth.tables.provider.providers import ProviderTable
 
@@ -94,7 +94,7 @@ def asking(
 
 def found(table: ProviderTable, query: CandidateQuery, start: int = 0) -> list[Mapped]:
     """The names of the providers that serve each group, candidate by candidate, in order."""
-    answer = find(table, query, start)
+    answer = find_candidates(table, query, start)
     names = [(table.base_record(row).name,) for row in answer.alone.tolist()]
     alone: list[Mapped] = [(name,) * len(query.groups) for name in names]
     return sorted(

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from itertools import product
 
-from berth.scheduling.candidates.arranging import Arrangement, Choices, arrangements
+from berth.scheduling.candidates.arranging import Arrangement, RowsBySlot, arrangements
 from berth.scheduling.candidates.constraints import Constraint
-from berth.scheduling.candidates.lookahead import Outlook
-from berth.scheduling.candidates.room import Room
+from berth.scheduling.candidates.lookahead import OpenRows
+from berth.scheduling.candidates.room import CapacityConstraint
 from berth.scheduling.candidates.steps import Steps
 
 THREE = [[1, 2, 3], [2, 3], [1, 2, 3]]
 
 
-def apart(order: Sequence[int], _choices: Choices) -> list[Constraint]:
+def apart(order: Sequence[int], _choices: RowsBySlot) -> list[Constraint]:
     """No row twice."""
-    return [Room([[(0, 1)] for _ in order], lambda _row: [1], 0)]
+    return [CapacityConstraint([[(0, 1)] for _ in order], lambda _row: [1], 0)]
 
 
 def test_without_rules_everything_goes() -> None:
@@ -45,18 +45,18 @@ def test_nothing_is_done_before_it_is_asked_for() -> None:
 def test_a_dead_end_is_entered_once() -> None:
     """Rows that look alike lead to the same nothing."""
 
-    class Never(Room):
+    class Never(CapacityConstraint):
         """Lets the last slot be given by nobody."""
 
         def allows(self, depth: int, row: int) -> bool:
             """Tell whether there is room left, and it is not the last slot."""
             return depth < 3 and super().allows(depth, row)
 
-        def narrow(self, depth: int, outlook: Outlook) -> bool:
+        def narrow(self, depth: int, outlook: OpenRows) -> bool:
             """Know nothing."""
             return depth >= 0
 
-    def rules(order: Sequence[int], _choices: Choices) -> list[Constraint]:
+    def rules(order: Sequence[int], _choices: RowsBySlot) -> list[Constraint]:
         return [Never([[(0, 1)] for _ in order], lambda _row: [1])]
 
     steps = Steps(1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from berth.scheduling.candidates.choices import Choices
+from berth.scheduling.candidates.choices import SlotChoices
 from berth.scheduling.candidates.masks import masks_of
 from berth.tables.provider.sharing import SHARES
 from tests.unit.scheduling.candidates.providers import asking, forest, group, provider, uuid_of
@@ -18,7 +18,7 @@ def test_own_first_then_lent() -> None:
         provider("b0", {"DISK_GB": 1}, below="b", aggregates="ag"),
     )
     query = asking(group(amounts={"VCPU": 1, "DISK_GB": 1}, outside_of="bad"))
-    choices = Choices(table, masks_of(table, query))
+    choices = SlotChoices(table, masks_of(table, query))
     rows = {name: table.row_of(uuid_of(name)) for name in ("nfs", "a", "a0", "b")}
     a, b = rows["a"], rows["b"]
     assert a is not None
@@ -37,7 +37,7 @@ def test_the_same_sharers_are_told_alike() -> None:
         provider("a", {"DISK_GB": 9}, aggregates="ag"),
         provider("b", {"DISK_GB": 9}),
     )
-    choices = Choices(table, masks_of(table, asking(group("1", {"DISK_GB": 1}))))
+    choices = SlotChoices(table, masks_of(table, asking(group("1", {"DISK_GB": 1}))))
     shared = [choices.at(row).shared for row in range(4)]
     assert shared[0] == shared[1] == shared[2] == (frozenset({0, 1}),)
     assert shared[3] == (frozenset(),)
@@ -52,6 +52,6 @@ def test_the_first_of_each_slot() -> None:
         provider("a0", {"VCPU": 1, "DISK_GB": 1}, below="a"),
     )
     query = asking(group("1", {"VCPU": 1}), group("2", {"DISK_GB": 1}))
-    choices = Choices(table, masks_of(table, query))
+    choices = SlotChoices(table, masks_of(table, query))
     assert choices.first_of(np.array([1, 0])) == [(2, 2), (0, 3)]
     assert choices.first_of(np.array([], dtype=np.intp)) == []

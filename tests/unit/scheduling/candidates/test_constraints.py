@@ -3,11 +3,16 @@
 import numpy as np
 import pytest
 
-from berth.scheduling.candidates.constraints import Belonging, Constraint, Coverage, OneOfTree
-from berth.scheduling.candidates.lookahead import Outlook
-from berth.scheduling.candidates.rules import Lineage, later_bits, subtree_of
+from berth.scheduling.candidates.constraints import (
+    Constraint,
+    NonSharingRequired,
+    OnePerTree,
+    TraitCoverage,
+)
+from berth.scheduling.candidates.lookahead import OpenRows
+from berth.scheduling.candidates.rules import TreeColumns, later_bits, subtree_of
 
-FOREST = Lineage(
+FOREST = TreeColumns(
     np.array([-1, 0, 0, 1, -1, 4, -1, -1], dtype=np.int32),
     np.array([0, 0, 0, 0, 4, 4, 6, 7], dtype=np.int32),
 )
@@ -16,7 +21,7 @@ FOREST = Lineage(
 
 def left_of(constraint: Constraint, choices: list[list[int]], *rows: int) -> list[set[int]] | None:
     """The rows that may still give each slot after the first ones were given; None: too few."""
-    outlook = Outlook(choices)
+    outlook = OpenRows(choices)
     for depth, row in enumerate(rows):
         constraint.take(depth, row)
     is_enough = constraint.narrow(len(rows), outlook)
@@ -48,13 +53,13 @@ def test_coverage() -> None:
     bits = {1: 0b01, 2: 0b10, 3: 0b00}
     choices = [[1, 2, 3], [9], [1, 2]]
     depths = [True, False, True]
-    rule = Coverage(depths, later_bits(depths, choices, bits), bits, 0b11)
+    rule = TraitCoverage(depths, later_bits(depths, choices, bits), bits, 0b11)
     assert chain_of(rule, 1, 9, 2)
     assert not chain_of(rule, 1, 9, 1)
     assert not chain_of(rule, 3, 9, 2)
     assert rule.allows(0, 3)
     choices = [[1, 3], [9], [1]]
-    rule = Coverage(depths, later_bits(depths, choices, bits), bits, 0b11)
+    rule = TraitCoverage(depths, later_bits(depths, choices, bits), bits, 0b11)
     assert not rule.allows(0, 1)
 
 
@@ -78,7 +83,7 @@ def test_trees_without_a_choice_for_each_slot_are_out(others: int) -> None:
     """What shares with many trees is in one subtree with hardly anybody, however many share."""
     alone = np.arange(others, dtype=np.int32) + FOREST.root.size
     parent = np.concatenate((FOREST.parent, np.full(others, -1, dtype=np.int32)))
-    forest = Lineage(parent, np.concatenate((FOREST.root, alone)))
+    forest = TreeColumns(parent, np.concatenate((FOREST.root, alone)))
     sharers: list[int] = alone.tolist()
     rule = subtree_of([True, True], [[1, 5, 6, *sharers], [3, 7]], forest)
     assert [row for row in (1, 5, 6, *sharers) if rule.allows(0, row)] == [1]
@@ -108,16 +113,16 @@ def test_looking_ahead_at_traits() -> None:
     bits = {1: 0b001, 2: 0b010, 3: 0b000, 4: 0b100}
     choices = [[3], [1, 2], [9], [1, 4]]
     depths = [True, True, False, True]
-    rule = Coverage(depths, later_bits(depths, choices, bits), bits, 0b111)
+    rule = TraitCoverage(depths, later_bits(depths, choices, bits), bits, 0b111)
     assert left_of(rule, choices, 3) is None
-    rule = Coverage(depths, later_bits(depths, choices, bits), bits, 0b110)
+    rule = TraitCoverage(depths, later_bits(depths, choices, bits), bits, 0b110)
     assert left_of(rule, choices, 3) == [{1, 2}, {9}, {1, 4}]
     assert left_of(rule, choices, 3, 1) is None
 
 
 def test_looking_ahead_in_trees_of_one() -> None:
     """Whoever is chosen closes its tree for others, but not for who gives nothing."""
-    rule = OneOfTree([True, True, False], {1: 0, 2: 0, 5: 5}.__getitem__)
+    rule = OnePerTree([True, True, False], {1: 0, 2: 0, 5: 5}.__getitem__)
     choices = [[1, 2], [1, 2, 5], [2]]
     assert left_of(rule, choices, 1) == [{1, 5}, {2}]
     assert left_of(rule, [[1], [2], [2]], 1) is None
@@ -125,7 +130,7 @@ def test_looking_ahead_in_trees_of_one() -> None:
 
 def test_one_of_tree() -> None:
     """One provider of a tree may give several slots, two may not; who gives nothing is free."""
-    rule = OneOfTree([True, True, False], {1: 0, 2: 0, 5: 5}.__getitem__)
+    rule = OnePerTree([True, True, False], {1: 0, 2: 0, 5: 5}.__getitem__)
     assert chain_of(rule, 1, 1, 2)
     assert chain_of(rule, 1, 5, 2)
     assert not chain_of(rule, 1, 2, 1)
@@ -133,7 +138,7 @@ def test_one_of_tree() -> None:
 
 def test_belonging() -> None:
     """Not all rows share."""
-    rule = Belonging([True, False], frozenset({8, 9}))
+    rule = NonSharingRequired([True, False], frozenset({8, 9}))
     assert chain_of(rule, 8, 1)
     assert chain_of(rule, 1, 9)
     assert not chain_of(rule, 8, 9)
@@ -141,7 +146,7 @@ def test_belonging() -> None:
 
 def test_what_a_rule_forgets() -> None:
     """After all is released a rule is as it was, and its states tell what it needs to know."""
-    rule = Belonging([True, True], frozenset({8}))
+    rule = NonSharingRequired([True, True], frozenset({8}))
     start = rule.state(0, lambda row: row)
     rule.take(0, 8)
     assert rule.state(1, lambda row: row) == start

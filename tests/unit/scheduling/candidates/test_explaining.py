@@ -1,8 +1,8 @@
 """What each constraint of a query leaves of the fleet."""
 
 from berth.domain.inventory.resources import Inventory
-from berth.scheduling.candidates.explaining import Left, Step, explain
-from berth.scheduling.candidates.masks import Constraint
+from berth.scheduling.candidates.explaining import ExplainStep, Remaining, explain
+from berth.scheduling.candidates.masks import ConstraintKind
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.provider.providers import ProviderTable
 from berth.tables.provider.sharing import SHARES
@@ -16,16 +16,16 @@ TABLE = forest(
     provider("d"),
 )
 
-Told = tuple[str | None, Constraint, tuple[int, int], tuple[int, int]]
+Told = tuple[str | None, ConstraintKind, tuple[int, int], tuple[int, int]]
 
 
 def told(table: ProviderTable, query: CandidateQuery) -> list[Told]:
     """The steps, providers and trees in pairs."""
 
-    def pair(left: Left) -> tuple[int, int]:
+    def pair(left: Remaining) -> tuple[int, int]:
         return left.providers, left.trees
 
-    def tell(step: Step) -> Told:
+    def tell(step: ExplainStep) -> Told:
         return step.group, step.constraint, pair(step.before), pair(step.after)
 
     return [tell(step) for step in explain(table, query).steps]
@@ -35,13 +35,13 @@ def test_a_group_is_told_step_by_step() -> None:
     """Aggregates and traits first, then for each class who has it, its units, and its room."""
     ask = asking(group("1", {"VCPU": 2}, member_of=["ag"], required=["X"]))
     assert told(TABLE, ask) == [
-        ("1", Constraint.MEMBER_OF, (5, 4), (2, 2)),
-        ("1", Constraint.REQUIRED, (2, 2), (1, 1)),
-        ("1", Constraint.INVENTORY, (1, 1), (1, 1)),
-        ("1", Constraint.UNITS, (1, 1), (1, 1)),
-        ("1", Constraint.ROOM, (1, 1), (1, 1)),
-        (None, Constraint.TOGETHER, (1, 1), (1, 1)),
-        (None, Constraint.COMBINATION, (1, 1), (1, 1)),
+        ("1", ConstraintKind.MEMBER_OF, (5, 4), (2, 2)),
+        ("1", ConstraintKind.REQUIRED, (2, 2), (1, 1)),
+        ("1", ConstraintKind.INVENTORY, (1, 1), (1, 1)),
+        ("1", ConstraintKind.UNITS, (1, 1), (1, 1)),
+        ("1", ConstraintKind.ROOM, (1, 1), (1, 1)),
+        (None, ConstraintKind.TOGETHER, (1, 1), (1, 1)),
+        (None, ConstraintKind.COMBINATION, (1, 1), (1, 1)),
     ]
 
 
@@ -55,15 +55,15 @@ def test_each_class_of_the_unsuffixed_group_begins_anew() -> None:
     """Classes may come from different providers, and traits are had between them."""
     steps = told(TABLE, asking(group(amounts={"VCPU": 2, "DISK_GB": 1}, required=["X"])))
     assert [(constraint, before) for _, constraint, before, _ in steps] == [
-        (Constraint.INVENTORY, (5, 4)),
-        (Constraint.UNITS, (3, 3)),
-        (Constraint.ROOM, (2, 2)),
-        (Constraint.INVENTORY, (5, 4)),
-        (Constraint.UNITS, (2, 2)),
-        (Constraint.ROOM, (2, 2)),
-        (Constraint.REQUIRED, (2, 1)),
-        (Constraint.TOGETHER, (3, 2)),
-        (Constraint.COMBINATION, (2, 1)),
+        (ConstraintKind.INVENTORY, (5, 4)),
+        (ConstraintKind.UNITS, (3, 3)),
+        (ConstraintKind.ROOM, (2, 2)),
+        (ConstraintKind.INVENTORY, (5, 4)),
+        (ConstraintKind.UNITS, (2, 2)),
+        (ConstraintKind.ROOM, (2, 2)),
+        (ConstraintKind.REQUIRED, (2, 1)),
+        (ConstraintKind.TOGETHER, (3, 2)),
+        (ConstraintKind.COMBINATION, (2, 1)),
     ]
 
 
@@ -71,9 +71,9 @@ def test_the_root_is_asked_of_what_is_left() -> None:
     """Before groups are looked at together."""
     steps = told(TABLE, asking(group(amounts={"VCPU": 1}), root="X !Y"))
     assert steps[-3:] == [
-        (None, Constraint.ROOT, (2, 2), (1, 1)),
-        (None, Constraint.TOGETHER, (1, 1), (1, 1)),
-        (None, Constraint.COMBINATION, (1, 1), (1, 1)),
+        (None, ConstraintKind.ROOT, (2, 2), (1, 1)),
+        (None, ConstraintKind.TOGETHER, (1, 1), (1, 1)),
+        (None, ConstraintKind.COMBINATION, (1, 1), (1, 1)),
     ]
 
 
@@ -81,15 +81,15 @@ def test_the_whole_begins_with_what_any_group_leaves() -> None:
     """Not with the fleet again: where no group finds room, nothing comes back."""
     full = told(TABLE, asking(group("1", {"VCPU": 5})))
     assert full[-3:] == [
-        ("1", Constraint.ROOM, (0, 0), (0, 0)),
-        (None, Constraint.TOGETHER, (0, 0), (0, 0)),
-        (None, Constraint.COMBINATION, (0, 0), (0, 0)),
+        ("1", ConstraintKind.ROOM, (0, 0), (0, 0)),
+        (None, ConstraintKind.TOGETHER, (0, 0), (0, 0)),
+        (None, ConstraintKind.COMBINATION, (0, 0), (0, 0)),
     ]
     some = told(TABLE, asking(group("1", {"VCPU": 5}), group("2", {"DISK_GB": 1}), root="X"))
     assert some[-3:] == [
-        (None, Constraint.ROOT, (2, 2), (1, 1)),
-        (None, Constraint.TOGETHER, (1, 1), (0, 0)),
-        (None, Constraint.COMBINATION, (0, 0), (0, 0)),
+        (None, ConstraintKind.ROOT, (2, 2), (1, 1)),
+        (None, ConstraintKind.TOGETHER, (1, 1), (0, 0)),
+        (None, ConstraintKind.COMBINATION, (0, 0), (0, 0)),
     ]
 
 
@@ -100,9 +100,9 @@ def test_the_combination_is_searched() -> None:
     last = explanation.ends_at
     assert last is not None
     assert (last.constraint, last.before.trees, last.after) == (
-        Constraint.COMBINATION,
+        ConstraintKind.COMBINATION,
         1,
-        Left(0, 0),
+        Remaining(0, 0),
     )
     assert explain(TABLE, asking(*two[:1])).ends_at is None
 
@@ -111,13 +111,13 @@ def test_an_unknown_name_ends_it_there() -> None:
     """The first step that leaves nothing is the one to look at."""
     ends = explain(TABLE, asking(group("1", {"VCPU": 1}, in_tree="x"))).ends_at
     assert ends is not None
-    assert (ends.group, ends.constraint) == ("1", Constraint.IN_TREE)
+    assert (ends.group, ends.constraint) == ("1", ConstraintKind.IN_TREE)
     ends = explain(TABLE, asking(group("1", {"GOLD": 1}))).ends_at
     assert ends is not None
-    assert (ends.constraint, ends.names) == (Constraint.INVENTORY, ("GOLD",))
+    assert (ends.constraint, ends.names) == (ConstraintKind.INVENTORY, ("GOLD",))
     ends = explain(TABLE, asking(group("1", {"VCPU": 1}), group("2"))).ends_at
     assert ends is not None
-    assert (ends.group, ends.constraint) == ("2", Constraint.NAMED)
+    assert (ends.group, ends.constraint) == ("2", ConstraintKind.NAMED)
 
 
 def test_trees_that_are_lent_to_count() -> None:
@@ -128,6 +128,6 @@ def test_trees_that_are_lent_to_count() -> None:
         provider("nfs", {"DISK_GB": 1}, traits=SHARES, aggregates="ag"),
     )
     steps = told(table, asking(group("1", {"DISK_GB": 1})))
-    assert steps[-1] == (None, Constraint.COMBINATION, (1, 3), (1, 3))
+    assert steps[-1] == (None, ConstraintKind.COMBINATION, (1, 3), (1, 3))
     both = told(table, asking(group(amounts={"VCPU": 1, "DISK_GB": 1})))
-    assert both[-1] == (None, Constraint.COMBINATION, (3, 2), (3, 2))
+    assert both[-1] == (None, ConstraintKind.COMBINATION, (3, 2), (3, 2))

@@ -3,7 +3,7 @@
 import pytest
 
 from berth.domain.inventory.resources import Inventory
-from berth.scheduling.candidates.finding import find
+from berth.scheduling.candidates.finding import find_candidates
 from berth.tables.provider.sharing import SHARES
 from tests.unit.scheduling.candidates.providers import (
     asking,
@@ -31,7 +31,7 @@ NUMA = (
 def test_a_provider_alone() -> None:
     """Providers without a tree that have all of it are rows, not arrangements."""
     table = forest(provider("a", {"VCPU": 2, "DISK_GB": 2}), provider("b", VCPU))
-    answer = find(table, asking(group(amounts=BOTH)))
+    answer = find_candidates(table, asking(group(amounts=BOTH)))
     assert [table.uuid(row) for row in answer.alone.tolist()] == [uuid_of("a")]
     assert answer.amounts == (("VCPU", 1), ("DISK_GB", 1))
     assert (answer.composed, answer.steps) == ((), 0)
@@ -256,7 +256,9 @@ def test_amounts_of_one_provider_are_summed() -> None:
     roomy = provider("a", {"VCPU": 4}, used={"VCPU": 1})
     table = forest(roomy, provider("a0", {"NIC": 1}, below="a"))
     ask = asking(group(amounts={"VCPU": 1}), group("1", {"VCPU": 2}))
-    assert find(table, ask).composed[0].amounts == ((table.row_of(uuid_of("a")), (("VCPU", 3),)),)
+    assert find_candidates(table, ask).composed[0].amounts == (
+        (table.row_of(uuid_of("a")), (("VCPU", 3),)),
+    )
     assert found(table, asking(group(amounts={"VCPU": 2}), group("1", {"VCPU": 2}))) == []
     small = provider("b", {"VCPU": Inventory(total=9, max_unit=2)})
     assert found(forest(small), ask) == []
@@ -299,4 +301,4 @@ def test_rows_alone_and_trees_take_turns() -> None:
 def test_without_a_limit_there_is_still_one() -> None:
     """The caller says how many are too many."""
     table = forest(*(provider(f"h{n}", VCPU) for n in range(4)))
-    assert find(table, asking(group(amounts=VCPU)), candidates_max=3).alone.size == 3
+    assert find_candidates(table, asking(group(amounts=VCPU)), candidates_max=3).alone.size == 3

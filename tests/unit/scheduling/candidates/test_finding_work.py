@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.scheduling.candidates.finding import find
+from berth.scheduling.candidates.finding import find_candidates
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.provider.providers import ProviderTable
 from berth.tables.provider.sharing import SHARES
@@ -34,7 +34,7 @@ def asking_devices(
 def test_rows_alone_cost_no_steps() -> None:
     """Ten thousand hosts without children are never searched."""
     table = forest(*(provider(f"h{n}", {"VCPU": 8, "DISK_GB": 8}) for n in range(10_000)))
-    answer = find(table, asking(group(amounts={"VCPU": 1, "DISK_GB": 1}), limit=LIMIT))
+    answer = find_candidates(table, asking(group(amounts={"VCPU": 1, "DISK_GB": 1}), limit=LIMIT))
     assert (answer.alone.size, len(answer.composed), answer.steps) == (LIMIT, 0, 0)
 
 
@@ -42,10 +42,13 @@ def test_rows_alone_cost_no_steps() -> None:
 @pytest.mark.parametrize("groups", [6, 8])
 def test_groups_that_compete_for_devices(groups: int, isolates: bool) -> None:
     """Of the 20,160 and 40,320 ways to give eight devices, a thousand cost some steps each."""
-    answer = find(devices(8), asking_devices(groups, isolates=isolates))
+    answer = find_candidates(devices(8), asking_devices(groups, isolates=isolates))
     assert len(answer.composed) == LIMIT
     assert answer.steps <= 2 * groups * LIMIT
-    assert find(devices(8), asking_devices(groups, isolates=isolates, limit=1)).steps <= 8 * groups
+    assert (
+        find_candidates(devices(8), asking_devices(groups, isolates=isolates, limit=1)).steps
+        <= 8 * groups
+    )
 
 
 def test_trees_are_searched_as_they_are_wanted() -> None:
@@ -61,12 +64,12 @@ def test_trees_are_searched_as_they_are_wanted() -> None:
     ]
     table = forest(*trees)
     two = (group("1", {"VCPU": 1}), group("2", DEVICE))
-    answer = find(table, asking(*two, limit=LIMIT))
+    answer = find_candidates(table, asking(*two, limit=LIMIT))
     assert len({one.mappings[0][0] for one in answer.composed}) == LIMIT
     assert answer.steps == LIMIT
-    assert find(table, asking(*two, limit=10)).steps == 10
-    assert find(table, asking(*two)).steps == 8 * LIMIT
-    near = find(table, asking(*two, same_subtree=["1 2"], limit=LIMIT))
+    assert find_candidates(table, asking(*two, limit=10)).steps == 10
+    assert find_candidates(table, asking(*two)).steps == 8 * LIMIT
+    near = find_candidates(table, asking(*two, same_subtree=["1 2"], limit=LIMIT))
     assert len(near.composed) == LIMIT
     assert near.steps <= 4 * LIMIT
 
@@ -74,14 +77,14 @@ def test_trees_are_searched_as_they_are_wanted() -> None:
 @pytest.mark.parametrize("isolates", [False, True])
 def test_too_few_devices_are_seen_at_once(isolates: bool) -> None:
     """Nine groups of eight devices are not tried."""
-    answer = find(devices(8), asking_devices(9, isolates=isolates))
+    answer = find_candidates(devices(8), asking_devices(9, isolates=isolates))
     assert (len(answer.composed), answer.steps) == (0, 0)
 
 
 def test_rooms_that_are_good_for_the_same_are_alike() -> None:
     """Sixteen rooms of different size, each good for one of seventeen groups: no 2^16 steps."""
     children = (provider(f"d{n}", {"DEVICE": 100 + n}, below="host") for n in range(16))
-    answer = find(forest(provider("host"), *children), asking_devices(17, 60))
+    answer = find_candidates(forest(provider("host"), *children), asking_devices(17, 60))
     assert not answer.composed
     assert answer.steps < 1000
 
@@ -93,7 +96,7 @@ def test_groups_that_cannot_be_apart() -> None:
     table = forest(provider("host", traits="A B"), *few, *many)
     groups = [group(f"_b{n}", DEVICE, required=["B"]) for n in range(5)]
     groups += [group(f"_a{n}", DEVICE, required=["A"]) for n in range(7)]
-    answer = find(table, asking(*groups, isolates=True, limit=LIMIT))
+    answer = find_candidates(table, asking(*groups, isolates=True, limit=LIMIT))
     assert not answer.composed
     assert answer.steps < 1000
 
@@ -102,6 +105,6 @@ def test_what_is_shared_by_all_is_listed_once() -> None:
     """Three hundred hosts with the same hundred sharers are not searched for these again."""
     hosts = (provider(f"h{n}", {"VCPU": 1}, aggregates="ag") for n in range(300))
     pools = (provider(f"p{n}", {"DISK_GB": 9}, traits=SHARES, aggregates="ag") for n in range(100))
-    answer = find(forest(*hosts, *pools), asking(group("1", {"DISK_GB": 1})))
+    answer = find_candidates(forest(*hosts, *pools), asking(group("1", {"DISK_GB": 1})))
     assert len(answer.composed) == 100
     assert answer.steps == 100

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from berth.scheduling.candidates.finding import find
+from berth.scheduling.candidates.finding import find_candidates
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.provider.providers import ProviderTable
 from tests.unit.scheduling.candidates.providers import asking, forest, group, provider
@@ -29,7 +29,7 @@ def test_chains_that_are_one_too_short() -> None:
     query = asking(
         group("_c", {"VCPU": 1}), *groups, isolates=True, same_subtree=[all_of_them], limit=1000
     )
-    answer = find(table, query)
+    answer = find_candidates(table, query)
     assert not answer.composed
     assert answer.steps < FEW_STEPS
 
@@ -61,7 +61,7 @@ def tangle(random: Random) -> tuple[ProviderTable, CandidateQuery]:
 
 def test_groups_apart_in_overlapping_subtrees() -> None:
     """Some have a candidate and some have none; neither takes long to tell."""
-    answers = [find(*tangle(Random(seed))) for seed in range(60)]
+    answers = [find_candidates(*tangle(Random(seed))) for seed in range(60)]
     assert {len(answer.composed) for answer in answers} == {0, 1}
     assert max(answer.steps for answer in answers) < FEW_STEPS
 
@@ -75,5 +75,5 @@ def test_amounts_that_do_not_add_up() -> None:
         sizes = [sum(amounts) // count + random.randint(0, 1) for _ in range(count)]
         rows = (provider(f"d{n}", {"VCPU": size}, below="host") for n, size in enumerate(sizes))
         groups = (group(f"_{n}", {"VCPU": amount}) for n, amount in enumerate(amounts))
-        answer = find(forest(provider("host"), *rows), asking(*groups, limit=1))
+        answer = find_candidates(forest(provider("host"), *rows), asking(*groups, limit=1))
         assert answer.steps < FEW_STEPS

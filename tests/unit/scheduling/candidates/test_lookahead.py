@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from itertools import product
 from random import Random
 
-from berth.scheduling.candidates.lookahead import Outlook, can_give, each_bit, union
+from berth.scheduling.candidates.lookahead import OpenRows, can_give, each_bit, union
 
 
 def test_bits_and_rows() -> None:
     """Each row has a bit of its own, at every depth the same."""
-    outlook = Outlook([[7, 3], [3, 9], []])
+    outlook = OpenRows([[7, 3], [3, 9], []])
     assert {row: outlook.row_of(bit) for row, bit in outlook.bit_of.items()} == {7: 7, 3: 3, 9: 9}
     assert outlook.open == [outlook.bits([3, 7]), outlook.bits([9, 3]), 0]
     assert list(each_bit(outlook.open[0])) == [outlook.bit_of[7], outlook.bit_of[3]]
@@ -19,7 +19,7 @@ def test_bits_and_rows() -> None:
 
 def test_what_is_taken_away_comes_back() -> None:
     """When everything is opened again."""
-    outlook = Outlook([[7, 3], [3, 9]])
+    outlook = OpenRows([[7, 3], [3, 9]])
     before = list(outlook.open)
     outlook.open[0] &= ~outlook.bit_of[7]
     assert (outlook.is_narrowed(0), outlook.is_narrowed(1)) == (True, False)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from berth.scheduling.candidates.masks import Constraint, filters_of, masks_of
+from berth.scheduling.candidates.masks import ConstraintKind, filters_of, masks_of
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.provider.providers import ProviderTable
 from berth.tables.provider.sharing import SHARES
@@ -62,11 +62,11 @@ def test_filters_come_in_one_order() -> None:
     )
     filters = list(filters_of(TABLE, asked))
     assert [one.constraint for one in filters] == [
-        Constraint.IN_TREE,
-        Constraint.MEMBER_OF,
-        Constraint.REQUIRED,
-        Constraint.REQUIRED,
-        Constraint.FORBIDDEN,
+        ConstraintKind.IN_TREE,
+        ConstraintKind.MEMBER_OF,
+        ConstraintKind.REQUIRED,
+        ConstraintKind.REQUIRED,
+        ConstraintKind.FORBIDDEN,
     ]
     assert [one.names for one in filters[2:]] == [("X",), ("Y", "Z"), ("V",)]
     assert len(list(filters_of(TABLE, asked, is_lent=True))) == len(filters)

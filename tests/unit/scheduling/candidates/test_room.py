@@ -1,22 +1,22 @@
 """What is left of providers that several groups use."""
 
-from berth.scheduling.candidates.lookahead import Outlook
-from berth.scheduling.candidates.room import Room
+from berth.scheduling.candidates.lookahead import OpenRows
+from berth.scheduling.candidates.room import CapacityConstraint
 
 
-def room_for(costs: list[int], sizes: dict[int, int]) -> Room:
+def room_for(costs: list[int], sizes: dict[int, int]) -> CapacityConstraint:
     """Slots that ask for so much of one class, and rows that have so much of it."""
-    return Room([[(0, cost)] for cost in costs], lambda row: [sizes[row], 1], 1)
+    return CapacityConstraint([[(0, cost)] for cost in costs], lambda row: [sizes[row], 1], 1)
 
 
-def apart(slots: int) -> Room:
+def apart(slots: int) -> CapacityConstraint:
     """Slots that want a row to themselves."""
-    return Room([[(1, 1)] for _ in range(slots)], lambda _row: [0, 1], 1)
+    return CapacityConstraint([[(1, 1)] for _ in range(slots)], lambda _row: [0, 1], 1)
 
 
-def has_enough(room: Room, choices: list[list[int]], depth: int = 0) -> bool:
+def has_enough(room: CapacityConstraint, choices: list[list[int]], depth: int = 0) -> bool:
     """Whether nothing speaks against giving all slots from a depth on."""
-    return room.narrow(depth, Outlook(choices))
+    return room.narrow(depth, OpenRows(choices))
 
 
 def test_takes_and_releases() -> None:
@@ -31,7 +31,7 @@ def test_takes_and_releases() -> None:
 
 def test_slots_that_ask_nothing_leave_no_trace() -> None:
     """What is not contested does not tell states apart."""
-    room = Room([[], [(0, 1)]], lambda _row: [1, 1])
+    room = CapacityConstraint([[], [(0, 1)]], lambda _row: [1, 1])
     before = room.state(1, lambda row: row)
     assert room.allows(0, 7)
     room.take(0, 7)
@@ -78,7 +78,7 @@ def test_rows_with_too_little_left_are_taken_away() -> None:
     room, choices = room_for([3, 3, 2], {1: 5, 2: 5}), [[1, 2]] * 3
     assert room.allows(0, 1)
     room.take(0, 1)
-    outlook = Outlook(choices)
+    outlook = OpenRows(choices)
     assert room.narrow(1, outlook)
     one, two = outlook.bit_of[1], outlook.bit_of[2]
     assert outlook.open == [one | two, two, one | two]

@@ -5,7 +5,7 @@ import pytest
 from berth.domain.errors import InvalidInputError
 from berth.scheduling.candidates import steps as limits
 from berth.scheduling.candidates.explaining import explain
-from berth.scheduling.candidates.finding import find
+from berth.scheduling.candidates.finding import find_candidates
 from berth.scheduling.candidates.steps import Steps, TooManyWaysError
 from tests.unit.scheduling.candidates.providers import asking, forest, group, provider
 
@@ -30,8 +30,8 @@ def test_what_nobody_could_wait_for_is_refused(monkeypatch: pytest.MonkeyPatch) 
     devices = (provider(f"d{n}", {"DEVICE": 100 + n}, below="host") for n in range(4))
     table = forest(provider("host"), *devices)
     query = asking(*(group(f"_{n}", {"DEVICE": 40 + n}) for n in range(9)))
-    for ask in (find, explain):
+    for ask in (find_candidates, explain):
         with pytest.raises(InvalidInputError, match=r"too many ways .* fewer groups"):
             ask(table, query)
     monkeypatch.setattr(limits, "STEPS_AT_LEAST", 100_000)
-    assert not find(table, query).composed
+    assert not find_candidates(table, query).composed

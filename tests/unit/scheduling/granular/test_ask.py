@@ -2,13 +2,13 @@
 
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.needs import needs_of
-from berth.scheduling.granular.ask import Ask, ask_of
+from berth.scheduling.granular.ask import TreeRequest, tree_request_of
 
 
-def ask(**specs: str) -> Ask:
+def ask(**specs: str) -> TreeRequest:
     """Return the ask of a flavor of one VCPU."""
     extra = {"group_policy": "none", **specs}
-    return ask_of(needs_of(Flavor("1", "f", 1, 0, extra_specs=extra)))
+    return tree_request_of(needs_of(Flavor("1", "f", 1, 0, extra_specs=extra)))
 
 
 def test_groups_that_are_alike_are_of_one_kind() -> None:

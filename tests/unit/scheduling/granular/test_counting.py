@@ -1,7 +1,7 @@
 """Counting: how many instances the providers of a host could give to."""
 
 from berth.domain.inventory.resources import Inventory
-from berth.scheduling.granular.ask import ask_of
+from berth.scheduling.granular.ask import tree_request_of
 from berth.scheduling.granular.counting import COUNT_MAX, counts_of
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, asking, sized, snapshot_of
@@ -11,7 +11,7 @@ from berth.testing.trees import GPU_MILLI, Child, gpus
 def counted(box: Box, specs: dict[str, str]) -> int:
     """Return how many small instances with these extra specs fit on a box."""
     hosts = table_of(snapshot_of([box]))
-    (count,) = counts_of(hosts, ask_of(asking(specs=specs).needs), [0])
+    (count,) = counts_of(hosts, tree_request_of(asking(specs=specs).needs), [0])
     return count
 
 

@@ -9,7 +9,7 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.assignment import Assignment
 from berth.domain.inventory.resources import VCPU, Inventory
 from berth.scheduling.granular import giving
-from berth.scheduling.granular.giving import assign, gives
+from berth.scheduling.granular.giving import assign, fits_groups
 from berth.scheduling.rules.rule import Query
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
@@ -64,9 +64,9 @@ def test_hosts_that_give_all_groups(
 ) -> None:
     """For the whole table, and for each row alone."""
     needs = query(specs).needs
-    verdict = gives(hosts, needs, hosts.all_rows)
+    verdict = fits_groups(hosts, needs, hosts.all_rows)
     assert list(hosts.names(np.flatnonzero(verdict))) == names
-    alone = [bool(gives(hosts, needs, np.array([row]))[0]) for row in range(len(hosts))]
+    alone = [bool(fits_groups(hosts, needs, np.array([row]))[0]) for row in range(len(hosts))]
     assert alone == verdict.tolist()
 
 
@@ -76,15 +76,15 @@ def test_what_is_not_settled_counts_as_no_unless_it_is_searched(hosts: HostTable
     hosts.trees.hold(child_uuid(uuid_of("free"), "GPU 1"), {GPU_MILLI: 991})
     needs = query(shares(5, 4, 4, 2)).needs
     row = np.array([2])
-    assert gives(hosts, needs, row).tolist() == [True]
-    assert gives(hosts, needs, row, exact=False).tolist() == [False]
+    assert fits_groups(hosts, needs, row).tolist() == [True]
+    assert fits_groups(hosts, needs, row, exact=False).tolist() == [False]
 
 
 def test_without_children_and_groups_there_is_nothing_to_say() -> None:
     """Everybody passes, whatever else is asked."""
     hosts = table_of(snapshot_of([Box("a")]))
     needs = query({"trait:CUSTOM_X": "required"}).needs
-    assert gives(hosts, needs, hosts.all_rows).tolist() == [True]
+    assert fits_groups(hosts, needs, hosts.all_rows).tolist() == [True]
 
 
 def test_groups_are_assigned_to_children(hosts: HostTable) -> None:
@@ -139,4 +139,4 @@ def test_asks_are_kept_for_the_same_needs_only(
     row = np.array([1])
     for one in (*kept, *kept[:5]):
         amount = next(iter(one.needs.groups)).amounts[GPU_MILLI]
-        assert gives(hosts, one.needs, row).tolist() == [amount <= 700]
+        assert fits_groups(hosts, one.needs, row).tolist() == [amount <= 700]

@@ -6,8 +6,14 @@ import pytest
 
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.needs import needs_of
-from berth.scheduling.granular.ask import Ask, ask_of
-from berth.scheduling.granular.search import STEPS_MAX, Found, Giver, Offer, search
+from berth.scheduling.granular.ask import TreeRequest, tree_request_of
+from berth.scheduling.granular.search import (
+    STEPS_MAX,
+    ClassCapacity,
+    GroupAssignment,
+    ProviderView,
+    search,
+)
 
 NONE = "none"
 ISOLATE = "isolate"
@@ -18,7 +24,7 @@ def ask(
     *groups: Mapping[str, int],
     vcpus: int = 0,
     specs: Mapping[str, str] | None = None,
-) -> Ask:
+) -> TreeRequest:
     """Return an ask for groups with suffixes a, b, c and so on."""
     extra = {
         f"resources{chr(97 + number)}:{name}": str(amount)
@@ -26,21 +32,28 @@ def ask(
         for name, amount in group.items()
     }
     extra |= {"group_policy": policy, **(specs or {})}
-    return ask_of(needs_of(Flavor("1", "f", vcpus, 0, extra_specs=extra)))
+    return tree_request_of(needs_of(Flavor("1", "f", vcpus, 0, extra_specs=extra)))
 
 
-def givers(one: Ask, *free: Mapping[str, int], traits: Sequence[str] = ()) -> list[Giver]:
+def givers(
+    one: TreeRequest, *free: Mapping[str, int], traits: Sequence[str] = ()
+) -> list[ProviderView]:
     """Return providers with so much free of each class; the first is the root."""
     return [
-        Giver(
-            tuple(Offer(has[name], 10_000, 1, 1) if name in has else None for name in one.classes),
+        ProviderView(
+            tuple(
+                ClassCapacity(has[name], 10_000, 1, 1) if name in has else None
+                for name in one.classes
+            ),
             frozenset(traits[number].split()) if number < len(traits) else frozenset(),
         )
         for number, has in enumerate(free)
     ]
 
 
-def found(one: Ask, *free: Mapping[str, int], traits: Sequence[str] = ()) -> list[int] | None:
+def found(
+    one: TreeRequest, *free: Mapping[str, int], traits: Sequence[str] = ()
+) -> list[int] | None:
     """Return who gives each group, by suffix; None when nobody was found."""
     result = search(one, givers(one, *free, traits=traits))
     return None if result is None else [result.groups[key] for key in sorted(result.groups)]
@@ -101,10 +114,12 @@ def test_the_unsuffixed_group_gives_way_to_a_suffixed_one() -> None:
     """It prefers the root, and takes a child when only the root will do for the other."""
     one = ask(NONE, {"VCPU": 4}, vcpus=2)
     result = search(one, givers(one, {"VCPU": 4}, {"VCPU": 2}))
-    assert result == Found({"VCPU": 1}, {"a": 0})
+    assert result == GroupAssignment({"VCPU": 1}, {"a": 0})
     simple = ask(NONE, vcpus=2)
-    assert search(simple, givers(simple, {"VCPU": 4}, {"VCPU": 2})) == Found({"VCPU": 0}, {})
-    assert search(simple, givers(simple, {"VCPU": 1}, {"VCPU": 9}, {"VCPU": 2})) == Found(
+    assert search(simple, givers(simple, {"VCPU": 4}, {"VCPU": 2})) == GroupAssignment(
+        {"VCPU": 0}, {}
+    )
+    assert search(simple, givers(simple, {"VCPU": 1}, {"VCPU": 9}, {"VCPU": 2})) == GroupAssignment(
         {"VCPU": 2}, {}
     )
 
@@ -112,7 +127,7 @@ def test_the_unsuffixed_group_gives_way_to_a_suffixed_one() -> None:
 def test_a_class_that_nobody_has_is_left_out() -> None:
     """The filter of resources refuses that; groups are looked at all the same."""
     one = ask(NONE, {"M": 1}, vcpus=2)
-    assert search(one, givers(one, {}, {"M": 1})) == Found({}, {"a": 1})
+    assert search(one, givers(one, {}, {"M": 1})) == GroupAssignment({}, {"a": 1})
 
 
 def test_traits_of_a_group_are_those_of_its_provider() -> None:
@@ -153,15 +168,15 @@ def test_units_of_a_provider_hold_for_each_group() -> None:
     """Smallest amount, step, and the most for all of them together."""
     one = ask(NONE, {"M": 4}, {"M": 4})
     for offer, able in (
-        (Offer(8, 8, 1, 1), True),
-        (Offer(8, 8, 4, 4), True),
-        (Offer(8, 8, 5, 1), False),
-        (Offer(8, 8, 1, 3), False),
-        (Offer(8, 7, 1, 1), False),
-        (Offer(100, 3, 1, 1), False),
+        (ClassCapacity(8, 8, 1, 1), True),
+        (ClassCapacity(8, 8, 4, 4), True),
+        (ClassCapacity(8, 8, 5, 1), False),
+        (ClassCapacity(8, 8, 1, 3), False),
+        (ClassCapacity(8, 7, 1, 1), False),
+        (ClassCapacity(100, 3, 1, 1), False),
     ):
-        root = Giver((None,), frozenset())
-        result = search(one, [root, Giver((offer,), frozenset())])
+        root = ProviderView((None,), frozenset())
+        result = search(one, [root, ProviderView((offer,), frozenset())])
         assert (result is not None) == able, offer
 
 

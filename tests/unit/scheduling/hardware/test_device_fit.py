@@ -10,7 +10,7 @@ from berth.domain.hardware.pci import (
     PciPool,
     aliases_of,
 )
-from berth.scheduling.hardware.device_fit import DeviceDemand, Surroundings, demanded, give_devices
+from berth.scheduling.hardware.device_fit import DeviceDemand, NearCells, demanded, give_devices
 from berth.tables.host.pci import FreePool, PciDevices
 
 GPU = {"name": "gpu", "vendor_id": "10de", "product_id": "1eb8"}
@@ -33,7 +33,7 @@ def asked(*needs: DeviceNeed) -> tuple[DeviceDemand, ...]:
 
 
 def counts(
-    pools: tuple[FreePool, ...], *needs: DeviceNeed, near: Surroundings | None = None
+    pools: tuple[FreePool, ...], *needs: DeviceNeed, near: NearCells | None = None
 ) -> dict[str, int] | None:
     """Return how many devices of which address were given, None when they are not enough."""
     shares = give_devices(pools, asked(*needs), near)
@@ -111,14 +111,14 @@ NOWHERE = PciPool("10de", "1eb8", address="nowhere")
 def test_policies_say_how_near(policy: NumaPolicy, count: int, addresses: set[str] | None) -> None:
     """On the guest's cell, in its socket, of unknown whereabouts, or anywhere."""
     pools = free(FAR, BESIDE, NOWHERE, NEAR)
-    near = Surroundings(frozenset({0}), frozenset({0, 1}))
+    near = NearCells(frozenset({0}), frozenset({0, 1}))
     found = counts(pools, DeviceNeed("gpu", count, policy), near=near)
     assert (None if found is None else set(found)) == addresses
 
 
 def test_sockets_that_are_unknown_are_nobodys() -> None:
     """Devices on the guest's own cell will do all the same."""
-    pools, near = free(BESIDE, NEAR), Surroundings(frozenset({0}), None)
+    pools, near = free(BESIDE, NEAR), NearCells(frozenset({0}), None)
     assert counts(pools, DeviceNeed("gpu", 1, NumaPolicy.SOCKET), near=near) == {"near": 1}
     assert counts(pools, DeviceNeed("gpu", 2, NumaPolicy.SOCKET), near=near) is None
 

@@ -6,9 +6,15 @@ from berth.domain.hardware.assignment import Assignment, CellShare
 from berth.domain.hardware.guest_topology import CpuPolicy, GuestCell, GuestTopology
 from berth.domain.hardware.numa import NumaCell
 from berth.domain.hardware.pci import DeviceNeed, NumaPolicy, PciPool, aliases_of
-from berth.scheduling.hardware.cell_fit import Ratios
+from berth.scheduling.hardware.cell_fit import OvercommitRatios
 from berth.scheduling.hardware.device_fit import demanded
-from berth.scheduling.hardware.hardware_fit import SETS_MAX, Demand, Room, choices, fit_hardware
+from berth.scheduling.hardware.hardware_fit import (
+    SETS_MAX,
+    FreeHardware,
+    HardwareDemand,
+    choices,
+    fit_hardware,
+)
 from berth.tables.host.cell_use import CellUse, free_cell, shape_of
 from berth.tables.host.pci import PciDevices
 
@@ -16,7 +22,9 @@ GPU = aliases_of([{"name": "gpu", "vendor_id": "10de", "product_id": "1eb8"}])
 NONE: frozenset[int] = frozenset()
 
 
-def room(*taken: int, sockets: Sequence[int | None] = (), pools: Sequence[PciPool] = ()) -> Room:
+def room(
+    *taken: int, sockets: Sequence[int | None] = (), pools: Sequence[PciPool] = ()
+) -> FreeHardware:
     """Return a host of cells with eight CPUs each, so many of them taken."""
     cells = []
     for number, count in enumerate(taken):
@@ -28,7 +36,7 @@ def room(*taken: int, sockets: Sequence[int | None] = (), pools: Sequence[PciPoo
         cells.append(free_cell(shape_of(NumaCell(number, NONE, cpus, (), 1024, (), socket)), use))
     devices = PciDevices(1)
     devices.put(0, pools)
-    return Room(tuple(cells), devices.pools(0), Ratios())
+    return FreeHardware(tuple(cells), devices.pools(0), OvercommitRatios())
 
 
 def guest(*cpus: int) -> GuestTopology:
@@ -46,11 +54,15 @@ def chosen(found: Assignment | None) -> list[int] | None:
 
 
 def cells_of(
-    where: Room, *cpus: int, packs: bool = True, gpus: int = 0, policy: NumaPolicy | None = None
+    where: FreeHardware,
+    *cpus: int,
+    packs: bool = True,
+    gpus: int = 0,
+    policy: NumaPolicy | None = None,
 ) -> list[int] | None:
     """Return the host cells that a guest is given, None when it does not fit."""
     devices = demanded((DeviceNeed("gpu", gpus, policy),), GPU) if gpus else ()
-    return chosen(fit_hardware(where, Demand(guest(*cpus), devices, packs=packs)))
+    return chosen(fit_hardware(where, HardwareDemand(guest(*cpus), devices, packs=packs)))
 
 
 def test_cells_that_are_used_come_first_or_last() -> None:
@@ -119,11 +131,11 @@ def test_devices_of_the_same_socket() -> None:
 def test_devices_without_a_topology_may_be_anywhere() -> None:
     """On hosts without cells, too."""
     devices = demanded((DeviceNeed("gpu", 3, NumaPolicy.REQUIRED),), GPU)
-    found = fit_hardware(room(pools=POOLS), Demand(None, devices))
+    found = fit_hardware(room(pools=POOLS), HardwareDemand(None, devices))
     assert found is not None
     assert found.numa == ()
     assert sum(share.count for share in found.devices) == 3
-    assert fit_hardware(room(), Demand(guest(1), ())) is None
+    assert fit_hardware(room(), HardwareDemand(guest(1), ())) is None
 
 
 def test_the_search_is_bounded() -> None:

@@ -8,7 +8,7 @@ from berth.api.placement.reading import check_query, query_of
 from berth.api.placement.schemas.queries import LIST_CANDIDATES
 from berth.api.placement.versions import MINOR_MAX
 from berth.api.routing import Answer, Call
-from berth.scheduling.candidates.explaining import Explanation, Left, explain
+from berth.scheduling.candidates.explaining import Explanation, Remaining, explain
 
 _NEWEST = LIST_CANDIDATES[-1][1]
 
@@ -45,5 +45,5 @@ def _answer(explanation: Explanation) -> ExplanationAnswer:
     )
 
 
-def _left(left: Left) -> LeftView:
+def _left(left: Remaining) -> LeftView:
     return LeftView(providers=left.providers, trees=left.trees)

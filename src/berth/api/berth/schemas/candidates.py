@@ -1,7 +1,7 @@
 """Why a query has the allocation candidates that it has, as Berth's own API writes it."""
 
 from berth.api.codec import Model, View
-from berth.scheduling.candidates.masks import Constraint
+from berth.scheduling.candidates.masks import ConstraintKind
 
 
 class CandidatesQuery(Model):
@@ -31,7 +31,7 @@ class StepView(View):
     """One constraint of a group, or of the query as a whole (`group` is null)."""
 
     group: str | None
-    constraint: Constraint
+    constraint: ConstraintKind
     names: list[str]
     before: LeftView
     after: LeftView

@@ -6,7 +6,7 @@ from berth.api.placement.actions import Ask, Reply
 from berth.api.placement.candidate_query import candidate_query
 from berth.api.placement.errors import PlacementError
 from berth.api.placement.finding import newest_of
-from berth.scheduling.candidates.finding import find
+from berth.scheduling.candidates.finding import find_candidates
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.vocabulary import Vocabulary
 
@@ -16,7 +16,7 @@ async def list_candidates(ask: Ask) -> Reply:
     query = candidate_query(ask.query, ask.minor)
     table, vocabulary = await newest_of(ask)
     check_names(query, vocabulary)
-    found = find(table, query)
+    found = find_candidates(table, query)
     return Reply(200, ask.parts.candidates.written(table, vocabulary, query, found, ask.minor))
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from berth.api.codec import encode
 from berth.domain.inventory.provider import Provider
-from berth.scheduling.candidates.finding import Amounts, Composed, Found
+from berth.scheduling.candidates.finding import Amounts, Candidates, CompositeCandidate
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.columnar.column_set import grown
@@ -48,7 +48,7 @@ class CandidateWriter:
         table: ProviderTable,
         vocabulary: Vocabulary,
         query: CandidateQuery,
-        found: Found,
+        found: Candidates,
         minor: int,
     ) -> bytes:
         """Write the answer.
@@ -123,7 +123,7 @@ class _Requests:
         self._suffixes = [encode(group.suffix) + b":[" for group in query.groups]
         self._resources: dict[Amounts, bytes] = {}
 
-    def alone(self, found: Found) -> tuple[bytes, ...]:
+    def alone(self, found: Candidates) -> tuple[bytes, ...]:
         """Write all candidates in which one provider serves every group."""
         rows: list[int] = found.alone.tolist()
         if not rows:
@@ -135,7 +135,7 @@ class _Requests:
         uuids = self._uuids
         return (b",".join([uuids[row].join(pieces) for row in rows]),)
 
-    def composed(self, candidate: Composed) -> bytes:
+    def composed(self, candidate: CompositeCandidate) -> bytes:
         """Write a candidate of several providers."""
         uuids = self._uuids
         given = [self._given(uuids[row], amounts) for row, amounts in candidate.amounts]
@@ -252,7 +252,7 @@ def _plain(value: object) -> bytes:
     return encode(value).replace(b"%", b"%%")
 
 
-def _used_rows(found: Found) -> Rows:
+def _used_rows(found: Candidates) -> Rows:
     """Return the rows that give something in any candidate, ascending."""
     composed = {row for candidate in found.composed for row, _ in candidate.amounts}
     if not composed:
