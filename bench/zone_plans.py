@@ -24,7 +24,7 @@ from berth.scheduling.evaluation.weighing import weigh
 from berth.scheduling.plan.offer_merge import merge
 from berth.scheduling.plan.planning import Manner, plan_instances
 from berth.scheduling.rules.rule import Query
-from berth.services.zoning.children.comparability import incomparable_reason
+from berth.services.zoning.offers.offering import incomparable_reason
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable

@@ -21,7 +21,6 @@ from berth.services.requests.commands import Places
 from berth.services.requests.quota_limits import Limiting
 from berth.services.servers.instances import Instances
 from berth.services.zoning.children.capabilities import CapabilityReport
-from berth.services.zoning.children.comparability import incomparable_reason
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
 from berth.services.zoning.children.zones import Zones
 from berth.services.zoning.delegation.delegation import Delegator
@@ -40,7 +39,7 @@ from berth.services.zoning.offers.group_homes import GroupHomes
 from berth.services.zoning.offers.held_offers import HeldOffers
 from berth.services.zoning.offers.holders import HoldRouter, OfferReleaser
 from berth.services.zoning.offers.offer_seals import OfferSeals
-from berth.services.zoning.offers.offering import HostOfferMaker
+from berth.services.zoning.offers.offering import HostOfferMaker, incomparable_reason
 from berth.services.zoning.offers.releases_below import ChildReleases
 from berth.services.zoning.offers.selection import OfferSelector
 

@@ -32,8 +32,7 @@ from berth.services.zoning.delegation.release import withdrawn_ms
 from berth.services.zoning.messages.zone_commands import HeldBuildOrder
 from berth.services.zoning.offers.group_homes import GroupHomes, home_of
 from berth.services.zoning.offers.held_offers import HeldOffers
-from berth.services.zoning.offers.offer_seals import OfferSeals
-from berth.services.zoning.offers.request_digests import request_digest
+from berth.services.zoning.offers.offer_seals import OfferSeals, request_digest
 
 
 class BuildRouter(Protocol):

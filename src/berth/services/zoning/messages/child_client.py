@@ -28,7 +28,6 @@ from berth.domain.zones.zone_orders import (
 from berth.ports.clock import Clock
 from berth.ports.zones import ForwardedRequest, ForwardedResponse, ZoneForwarder
 from berth.services.zoning.messages.message_parts import RequestMessage
-from berth.services.zoning.messages.server_messages import ServerMessage
 from berth.services.zoning.messages.zone_messages import (
     BuildMessage,
     KeptMessage,
@@ -223,3 +222,37 @@ def _odd(zone: Zone) -> UnavailableError:
     return UnavailableError(
         f"zone {zone.name} answered what does not belong there; is its URL right, and its version?"
     )
+
+
+_RESIZING: Final = frozenset({"RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE"})
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorShown:
+    """How large it is; `ram` is in MiB."""
+
+    vcpus: int
+    ram: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerShown:
+    """One server, in the words of the compute API."""
+
+    id: str
+    tenant_id: str
+    status: str
+    flavor: FlavorShown
+
+    @property
+    def below(self) -> RemoteServer:
+        """What it says."""
+        size = self.flavor.vcpus, self.flavor.ram
+        return RemoteServer(size, is_resizing=self.status in _RESIZING)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMessage:
+    """The answer to `GET /servers/{id}`."""
+
+    server: ServerShown

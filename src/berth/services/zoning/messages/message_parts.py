@@ -1,6 +1,6 @@
 """Message parts: what several zone messages have in common, and how bytes are written in them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from berth.domain.compute.flavor import Flavor, Image
@@ -10,12 +10,9 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.zones.offer import SELECT_ID_BYTES
 from berth.domain.zones.zone_orders import UnusedOffers
 from berth.services.crypto.base64url import raw_of, url_text_of
-from berth.services.zoning.messages.loop_tokens import LOOP_TOKEN_BYTES
 
 NAMES_MAX = 20_000
 """Most instances or selects that one message may name."""
-_MARKS_MAX = 64
-"""More than layers fit into the longest blob."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +130,6 @@ def bytes_of(name: str, text: str) -> bytes:
         return raw_of(text)
     except ValueError as error:
         raise InvalidInputError(name, "must be base64 in the characters of URLs") from error
-
-
-def read_loop_tokens(name: str, texts: Sequence[str]) -> tuple[bytes, ...]:
-    """Read the marks of zones; see `RingMarks`.
-
-    Raises:
-        InvalidInputError: they are no marks, or more than there could be; `name` is their field.
-    """
-    check_range(name, len(texts), 0, _MARKS_MAX)
-    marks = tuple(bytes_of(name, one) for one in texts)
-    if any(len(one) != LOOP_TOKEN_BYTES for one in marks):
-        raise InvalidInputError(name, f"must be marks of zones, of {MARK_BYTES} bytes each")
-    return marks
 
 
 def check_range(name: str, value: int, least: int, most: int) -> None:

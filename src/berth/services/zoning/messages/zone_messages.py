@@ -21,6 +21,7 @@ from berth.domain.zones.zone_orders import (
     Withdrawal,
 )
 from berth.services.crypto.base64url import url_text_of
+from berth.services.zoning.messages.loop_tokens import read_loop_tokens
 from berth.services.zoning.messages.message_parts import (
     NAMES_MAX,
     GroupMessage,
@@ -28,7 +29,6 @@ from berth.services.zoning.messages.message_parts import (
     SurplusMessage,
     bytes_of,
     check_range,
-    read_loop_tokens,
 )
 
 DEADLINE_MS_MAX = 60_000

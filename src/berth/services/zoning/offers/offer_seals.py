@@ -6,13 +6,19 @@ a child of the zone has sealed.
 
 import hashlib
 import struct
+from dataclasses import fields
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
+import msgspec
+
+from berth.domain.compute.request import Request
 from berth.domain.zones.offer import (
     BLOB_BYTES_MAX,
     BLOB_BYTES_MIN,
+    DIGEST_BYTES,
     ChildTerms,
     HostTerms,
     OfferKey,
@@ -143,3 +149,22 @@ def _where(kind: int, content: bytes) -> HostTerms | ChildTerms:
 @lru_cache(maxsize=1_024)
 def _name_digest(name: str) -> bytes:
     return hashlib.sha256(b"zone name\0" + name.encode()).digest()[:8]
+
+
+_encoder: Final = msgspec.json.Encoder(order="deterministic")
+
+
+_asked_of: Final = attrgetter(
+    *(one.name for one in fields(Request) if one.name != "instance_uuids")
+)
+
+
+def request_digest(request: Request) -> bytes:
+    """Return the first bytes of a SHA-256 of all that was asked.
+
+    A zone computes it when it makes offers and when they are to be built, so it is taken of a text
+    that does not depend on the order of mappings. How many instances there are is not part of
+    it: offers of one select may be used by fewer, and their uuids follow from the request's id.
+    """
+    content = _encoder.encode(_asked_of(request))
+    return hashlib.sha256(b"berth request\0" + content).digest()[:DIGEST_BYTES]

@@ -5,11 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from berth.domain.compute.decision import Decision, RefusalCode, Verdict
-from berth.domain.compute.request import Request
+from berth.domain.compute.request import Operation, Request
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.zones.offer import SELECT_ID_BYTES
 from berth.domain.zones.zone_orders import SelectOrder
 from berth.ports.clock import Clock
+from berth.scheduling.drivers.multi import MultiScheduler
+from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.rules.rule import Normalisation
 from berth.services.decisions.decisions import Deciding
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
@@ -131,3 +134,23 @@ def _known(hosts: HostTable, group: ServerGroup) -> Generator[None]:
         yield
     finally:
         del hosts.server_groups[group.uuid]
+
+
+def incomparable_reason(policy: Policy) -> str | None:
+    """Tell why scores of a policy cannot be put beside those of other zones; None if they can."""
+    driver = policy.driver
+    if isinstance(driver, MultiScheduler):
+        driver = driver.drivers[driver.routes.get(Operation.CREATE, driver.default)]
+    if driver.name == "least_cost" and policy.normalisation is not Normalisation.SHARE:
+        return (
+            "least_cost divides each cost by the greatest one of the hosts at hand; set "
+            'normalisation = "share" in the policy'
+        )
+    if driver.name in {"chance", "availability_zone"}:
+        return f"{driver.name} gives all hosts the same score"
+    if driver.name == "simple" or policy.normalisation is Normalisation.SHARE:
+        return None
+    return (
+        "values lie between the least and the greatest of the hosts at hand; set normalisation = "
+        '"share" in the policy'
+    )

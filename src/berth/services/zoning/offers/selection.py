@@ -19,10 +19,9 @@ from berth.services.zoning.children.host_names_in_requests import host_naming_fi
 from berth.services.zoning.messages.loop_tokens import LoopTokens
 from berth.services.zoning.offers.given_offers import SelectRecord, SelectRecords
 from berth.services.zoning.offers.group_homes import GroupHomes, home_of, is_together
-from berth.services.zoning.offers.offer_seals import OfferSeals, child_blob_bytes
+from berth.services.zoning.offers.offer_seals import OfferSeals, child_blob_bytes, request_digest
 from berth.services.zoning.offers.offering import HostOffers
 from berth.services.zoning.offers.releases_below import ChildReleases
-from berth.services.zoning.offers.request_digests import request_digest
 
 _OWN_S = 0.005
 """What a zone keeps for itself of the time that it has: to merge, to seal and to answer."""

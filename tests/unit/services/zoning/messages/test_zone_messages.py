@@ -30,7 +30,7 @@ from berth.services.zoning.messages.zone_messages import (
     ReleaseMessage,
     SelectMessage,
 )
-from berth.services.zoning.offers.request_digests import request_digest
+from berth.services.zoning.offers.offer_seals import request_digest
 from tests.unit.services.zoning.houses import items_of, request_of
 
 NOW_S = 1000.0

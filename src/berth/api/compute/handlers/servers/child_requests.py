@@ -16,7 +16,7 @@ from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zones.zone import Zone
 from berth.ports.zones import ForwardedRequest, ForwardedResponse
 from berth.services.crypto.base64url import url_text_of
-from berth.services.zoning.messages.message_parts import read_loop_tokens
+from berth.services.zoning.messages.loop_tokens import read_loop_tokens
 
 Json = dict[str, object]
 
