@@ -19,10 +19,8 @@ from berth.domain.inventory.allocation import Allocation, Claim
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory, ResourceClass, StandardNames, Trait
 from berth.domain.ledger.write import Committed, Outcome, Take, Unit
-from berth.services.providers.associations import Associations
-from berth.services.providers.inventories import Inventories
-from berth.services.providers.provider_writes import Revising
-from berth.services.providers.refusals import RefusedError
+from berth.services.providers.inventories import Associations, Inventories
+from berth.services.providers.provider_writes import RefusedError, Revising
 from berth.services.providers.resource_names import ResourceNames
 from berth.services.providers.resource_providers import Providers
 from berth.services.replica.follower import Follower

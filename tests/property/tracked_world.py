@@ -21,7 +21,7 @@ from berth.services.replica.follower import Follower
 from berth.services.tracking import InstanceTracker, TrackingPace, View
 from berth.services.tracking.lists import digest_of
 from berth.services.tracking.messages import DELETE, FORMAT, SYNC, UPDATE, Message
-from berth.services.tracking.reading import read_list
+from berth.services.tracking.reloading import read_list
 from berth.testing.builders import make_flavor, make_instance, make_migration, make_request
 from berth.testing.faulty_bus import Faults, FaultyBus
 from tests.unit.services.wiring import Desk, Fleet, Told, open_desk, order_of

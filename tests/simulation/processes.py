@@ -11,6 +11,7 @@ from berth.adapters.bus.local import LocalBus
 from berth.agent.executor import HostContext, HostExecutor
 from berth.agent.executor.alternates import Alternates
 from berth.agent.pool import Agent, AgentPool, Pace
+from berth.app.run import supervise
 from berth.domain.errors import UnavailableError
 from berth.lab.kernel import VirtualClock
 from berth.services.decisions.decisions import Deciding
@@ -23,7 +24,6 @@ from berth.services.replica.replica import Replica
 from berth.services.requests.commands import PLACE
 from berth.services.servers.instances import Instances
 from berth.services.servers.operations import Operations
-from berth.services.telemetry.supervision import supervise
 from tests.simulation.brokers import Brokered
 from tests.simulation.faults import Flaw, Line
 from tests.simulation.machines import Machine
@@ -232,7 +232,7 @@ class Process:
             service_down_time_s=lambda: _DOWN_S,
             default_zone=lambda: "nova",
         )
-        bench = HostContext(
+        context = HostContext(
             name,
             self.line,
             machine,
@@ -240,4 +240,4 @@ class Process:
             offloads=self.role.offloads,
             alternates=alternates,
         )
-        return Agent(name, machine, HostExecutor(bench))
+        return Agent(name, machine, HostExecutor(context))

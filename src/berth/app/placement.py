@@ -32,8 +32,7 @@ from berth.domain.inventory.resources import StandardNames
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
-from berth.services.providers.associations import Associations
-from berth.services.providers.inventories import Inventories
+from berth.services.providers.inventories import Associations, Inventories
 from berth.services.providers.provider_writes import Revising
 from berth.services.providers.reallocation import Reallocating
 from berth.services.providers.reshape import Reshaping

@@ -26,8 +26,7 @@ from berth.config.tracking_settings import InstanceSource
 from berth.domain.errors import InvalidInputError
 from berth.services.fleet.aggregates import Aggregates
 from berth.services.replica.provider_replica import ProviderReplica
-from berth.services.requests.quota_limits import Limiting, Terms
-from berth.services.requests.quotas import Quotas
+from berth.services.requests.quotas import Limiting, Quotas, Terms
 from berth.services.servers.flavors import Flavors
 from berth.services.servers.instances import Instances
 from berth.services.servers.operations import Operations

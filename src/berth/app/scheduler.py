@@ -5,13 +5,12 @@ from berth.app.core import Core
 from berth.app.run import Loop
 from berth.app.zones import OpenZone, ZoneScheduler
 from berth.config.tracking_settings import InstanceSource
+from berth.services.decisions.contention import Turns
 from berth.services.fleet.attestation import Attesting
-from berth.services.placement.backoff import Turns
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import Placing
 from berth.services.requests.commands import PLACE, Places
-from berth.services.telemetry.announcements import AnnouncedPlacing
-from berth.services.telemetry.change_notifications import ChangeNotifications
+from berth.services.telemetry.change_notifications import AnnouncedPlacing, ChangeNotifications
 from berth.services.tracking import InstanceTracker, TrackingPace, View
 
 

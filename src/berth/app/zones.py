@@ -18,7 +18,7 @@ from berth.domain.ledger.write import QuotaCheck
 from berth.ports.zones import ChildZones, ZoneForwarder
 from berth.services.crypto.sealing import Sealer
 from berth.services.requests.commands import Places
-from berth.services.requests.quota_limits import Limiting
+from berth.services.requests.quotas import Limiting
 from berth.services.servers.instances import Instances
 from berth.services.zoning.children.capabilities import CapabilityReport
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch

@@ -14,7 +14,7 @@ from berth.api.placement.views import usages as usages_view
 from berth.domain.inventory.allocation import ConsumerAllocations
 from berth.domain.inventory.provider import Provider
 from berth.services.providers import resource_providers as providers
-from berth.services.providers.associations import Associations
+from berth.services.providers.inventories import Associations
 from berth.services.providers.provider_writes import Revised, Revising
 from berth.services.providers.resource_names import ResourceNames
 from berth.services.providers.resource_providers import ProviderQuery

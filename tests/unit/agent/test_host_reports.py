@@ -13,9 +13,8 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.write import ReplaceProvider, Unit
 from berth.ports.virt import ChildReport, HostReport
-from berth.services.fleet.allocation_ratios import Ratios, RatioSettings
+from berth.services.fleet.allocation_ratios import Ratios, RatioSettings, SettingRatios
 from berth.services.fleet.hosts import Hosts
-from berth.services.fleet.ratio_overrides import SettingRatios
 from tests.unit.services.wiring import CountedIds, Desk, Fleet, open_desk
 
 KEY = "cpu_allocation_ratio"

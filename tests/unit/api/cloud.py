@@ -31,8 +31,7 @@ from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.services.replica.replica import Replica
 from berth.services.requests.commands import PLACE
-from berth.services.requests.quota_limits import Limiting, Terms
-from berth.services.requests.quotas import Quotas
+from berth.services.requests.quotas import Limiting, Quotas, Terms
 from berth.services.servers.flavors import Flavors
 from berth.services.servers.instances import Instances
 from berth.services.servers.operations import Operations

@@ -11,7 +11,7 @@ from berth.domain.inventory.provider import Provider, child_uuid
 from berth.domain.inventory.resources import VCPU, Inventory
 from berth.domain.ledger.write import Put, Unit
 from berth.ports.virt import ChildReport, HostReport
-from berth.services.providers.refusals import RefusedError, Why
+from berth.services.providers.provider_writes import RefusedError, Why
 from berth.services.providers.resource_providers import Providers
 from berth.testing.builders import make_aggregate, make_host, make_provider, make_uuid
 from tests.unit.services.placement_desk import PlacementDesk

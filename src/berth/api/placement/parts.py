@@ -12,8 +12,7 @@ from berth.api.probes import AlwaysReady, Checks, MetricsPage
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry, Tracer
-from berth.services.providers.associations import Associations
-from berth.services.providers.inventories import Inventories
+from berth.services.providers.inventories import Associations, Inventories
 from berth.services.providers.reallocation import Reallocating
 from berth.services.providers.reshape import Reshaping
 from berth.services.providers.resource_names import ResourceNames

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from berth.api.placement.errors import Code, PlacementError
-from berth.services.providers.refusals import RefusedError, Why
+from berth.services.providers.provider_writes import RefusedError, Why
 
 Told = Mapping[Why, PlacementError]
 """What a route says of some refusals."""

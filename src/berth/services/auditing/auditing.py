@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Final
 
+from berth.domain.compute.host import HostNotice, Service
 from berth.domain.errors import NotFoundError
 from berth.domain.inventory.allocation import ConsumerAllocations
 from berth.domain.ledger.discrepancy import (
@@ -13,22 +14,27 @@ from berth.domain.ledger.discrepancy import (
     AuditReport,
     AuditScope,
     Discrepancy,
+    DiscrepancyCode,
     Repair,
 )
 from berth.domain.ledger.record import Kind
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
-from berth.services.auditing.agents import mended_by_agents, told_by_agents
 from berth.services.auditing.books import Books, ago, read_books
 from berth.services.auditing.capacity import look_at_provider, sums_of, suspect_provider
 from berth.services.auditing.groups import look_at_group, members_of, suspect_group
 from berth.services.auditing.holders import look_at_holder, strangers
 from berth.services.auditing.host_books import read_books_of
-from berth.services.auditing.instances import look_at_instance, suspect_instance, suspect_shelved
+from berth.services.auditing.instances import (
+    look_at_instance,
+    look_at_request,
+    suspect_instance,
+    suspect_request,
+    suspect_shelved,
+)
 from berth.services.auditing.mending import mend
 from berth.services.auditing.moves import look_at_move, suspect_move
-from berth.services.auditing.requests import look_at_request, suspect_request
 from berth.services.replica.replica import Replica
 
 DISCREPANCIES_MAX: Final = 10_000
@@ -244,3 +250,47 @@ def _lost(found: Iterable[Discrepancy]) -> dict[str, int]:
         for name, amount in one.lost.items():
             total[name] = total.get(name, 0) + amount
     return total
+
+
+_ADVICE: Final[Mapping[DiscrepancyCode, str]] = {
+    DiscrepancyCode.ORPHAN_GUEST: (
+        "look what it is on {host}; Berth leaves it alone, and counts nothing for it"
+    ),
+    DiscrepancyCode.ORPHAN_FILES: (
+        "look at the folder on {host}; move it away, or delete it if nobody wants it"
+    ),
+    DiscrepancyCode.ORPHAN_DISKS: (
+        "look at the folder where disks are stored; delete it if nobody wants it"
+    ),
+}
+
+
+def told_by_agents(books: Books, host: str | None) -> Iterator[Discrepancy]:
+    """Yield what agents have seen on their hosts, or on one host, and leave to people."""
+    for service in _of(books, host):
+        for note in service.audit.found:
+            try:
+                code = DiscrepancyCode(note.code)
+            except ValueError:
+                continue  # of a newer Berth
+            if code in _ADVICE:
+                yield Discrepancy(
+                    code=code,
+                    kind=Kind.INSTANCE,
+                    key=note.key,
+                    text=f"{service.host}: {note.text}",
+                    advice=_ADVICE[code].format(host=service.host),
+                    host=service.host,
+                    since_s=note.at_s,
+                )
+
+
+def mended_by_agents(books: Books, host: str | None) -> dict[str, tuple[HostNotice, ...]]:
+    """Return what agents have mended by themselves lately, by host; the newest first."""
+    return {one.host: one.audit.mended for one in _of(books, host) if one.audit.mended}
+
+
+def _of(books: Books, host: str | None) -> Iterator[Service]:
+    for name in sorted(books.services):
+        if host in {None, name}:
+            yield books.services[name]

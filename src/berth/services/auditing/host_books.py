@@ -12,7 +12,7 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.discrepancy import AuditAges
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.services.auditing.books import ALL, Amounts, Books, held_by, without_zeros
-from berth.services.auditing.needing import needed_by
+from berth.services.auditing.instances import needed_by
 from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 

@@ -2,16 +2,27 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
+from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance, Task
 from berth.domain.compute.lifecycle import EVACUATE, HOST_TASKS
-from berth.domain.compute.migration import Migration
+from berth.domain.compute.migration import Migration, Place, Stage
+from berth.domain.compute.needs import needs_of, with_hardware
 from berth.domain.errors import InvalidInputError
+from berth.domain.hardware.assignment import taken
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode, Repair
-from berth.domain.ledger.record import Kind
+from berth.domain.ledger.record import Kind, PendingRequest
 from berth.ports.ledger import Ledger
-from berth.services.auditing.books import Amounts, Books, ago, held_by, summed, written
-from berth.services.auditing.needing import needed_by
+from berth.services.auditing.books import (
+    Amounts,
+    Books,
+    ago,
+    held_by,
+    summed,
+    without_zeros,
+    written,
+)
 
 _CLAIMS = "`berth audit --fix` claims it if there is room; else move instances away"
 _BUSY = "wait until its task is done; then `berth audit --fix` claims it"
@@ -171,3 +182,94 @@ def turn_of(instance: Instance, migration: Migration | None) -> str | None:
     action = instance.action
     is_evacuated = action is not None and action.name == EVACUATE.action
     return instance.host if instance.task in HOST_TASKS and not is_evacuated else None
+
+
+_ON_ITS_WAY: Final = frozenset(
+    {
+        Stage.LEAVING,
+        Stage.ARRIVING,
+        Stage.PREPARING,
+        Stage.MOVING,
+        Stage.LANDING,
+        Stage.WITHDRAWING,
+    }
+)
+"""Stages in which an instance holds what it is to have at the destination, and is not there yet."""
+
+
+def place_of(instance: Instance, migration: Migration | None) -> Place:
+    """Return where an instance holds its room, and for what size.
+
+    From the first unit of a move on that is its destination: what it held before is the move's.
+
+    Args:
+        instance: that is on a host.
+        migration: the move that it is in the midst of.
+    """
+    if migration is not None and migration.stage in _ON_ITS_WAY:
+        return migration.destination
+    return Place(instance.host or "", instance.node or "", instance.flavor, instance.assignment)
+
+
+def needed_by(books: Books, instance: Instance) -> Amounts | None:
+    """Return what an instance is to hold; None when its host is not there.
+
+    Raises:
+        InvalidInputError: its flavor or image hold a spec that cannot be read.
+    """
+    place = place_of(instance, books.move_of(instance))
+    host = books.hosts.get((place.host, place.node))
+    if host is None:
+        return None
+    image = instance.image
+    needs = with_hardware(
+        needs_of(place.flavor, image.traits if image else None), place.flavor, image
+    )
+    takes = taken(host.uuid, without_zeros(needs.amounts), place.assignment)
+    found = {uuid: without_zeros(amounts) for uuid, amounts in takes.items()}
+    return {uuid: amounts for uuid, amounts in found.items() if amounts}
+
+
+def suspect_request(books: Books, pending: PendingRequest) -> Iterator[Discrepancy]:
+    """Yield a pending request that has waited for long."""
+    request, since_s = pending.request, pending.accepted_at_s
+    if not books.is_older(since_s, books.ages.request_s):
+        return
+    count = len(request.instance_uuids)
+    which = f"instance {request.instance_uuids[0]}" if count == 1 else f"{count} instances"
+    yield Discrepancy(
+        code=DiscrepancyCode.REQUEST_WAITS,
+        kind=Kind.PENDING_REQUEST,
+        key=request.request_id,
+        text=(
+            f"request {request.request_id} ({request.operation} of {which}) has waited "
+            f"{ago(books, since_s)} for a scheduler"
+        ),
+        advice="see that a scheduler runs (`berth scheduler`), and its log for that request",
+        since_s=since_s,
+    )
+
+
+async def look_at_request(
+    ledger: Ledger, books: Books, suspicion: Discrepancy
+) -> Discrepancy | None:
+    """Look again at a pending request, and at what was said of its instances before."""
+    pending = await ledger.get(PendingRequest, suspicion.key)
+    if pending is None or pending != books.requests[suspicion.key]:
+        return None
+    why = await _last_refusal(ledger, pending.request.instance_uuids[0])
+    return replace(suspicion, text=f"{suspicion.text}; {why}")
+
+
+async def _last_refusal(ledger: Ledger, instance_uuid: str) -> str:
+    instance = await ledger.get(Instance, instance_uuid)
+    if instance is None:
+        return "its instance is not there"
+    decision = None
+    if instance.decision_id is not None:
+        decision = await ledger.get(Decision, instance.decision_id)
+    if decision is not None and decision.refusal is not None:
+        return f"last refused: {decision.refusal.message}"
+    if instance.fault is not None:
+        return f"before that: {instance.fault.message}"
+    return "it was never refused"

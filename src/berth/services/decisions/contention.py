@@ -6,6 +6,7 @@ makes it smaller by a thirty-second: so about one claim in thirty is lost while 
 and a scheduler that is alone, or is among others with room enough for all, always takes the best.
 """
 
+import hashlib
 from typing import Final
 
 _SHRINKS: Final = 31 / 32
@@ -36,3 +37,46 @@ class Rivalry:
             self._among = min(self._among * 2, float(most))
         else:
             self._among = max(self._among * _SHRINKS, 1.0)
+
+
+_FIRST_S: Final = 0.02
+
+
+_MOST_S: Final = 0.2
+
+
+_LEAST_S: Final = 0.002
+
+
+_SHRINKS: Final = 0.98
+
+
+_STEPS: Final = 2**32
+
+
+class Turns:
+    """How long a scheduler waits before it takes up a request.
+
+    Args:
+        name: of the scheduler, unlike those of all others.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._spread_s = 0.0
+
+    def delay_s(self, request_id: str) -> float:
+        """Return the seconds to wait; 0 as long as nobody else is known of."""
+        if not self._spread_s:
+            return 0.0
+        digest = hashlib.sha256(f"{self._name}/{request_id}".encode()).digest()
+        return self._spread_s * (int.from_bytes(digest[:4]) / _STEPS)
+
+    def note_rival(self) -> None:
+        """Somebody else had taken up a request already: give way more."""
+        self._spread_s = min(max(self._spread_s * 2, _FIRST_S), _MOST_S)
+
+    def note_own(self) -> None:
+        """A request was taken up by nobody else: give way a little less."""
+        shorter_s = self._spread_s * _SHRINKS
+        self._spread_s = shorter_s if shorter_s >= _LEAST_S else 0.0

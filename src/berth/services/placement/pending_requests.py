@@ -14,7 +14,7 @@ from berth.ports.bus import CONTEXT, Context
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
-from berth.services.placement.backoff import Turns
+from berth.services.decisions.contention import Turns
 from berth.services.providers.guarded_saves import save_guarded
 from berth.services.replica.replica import Replica
 from berth.services.requests.commands import PlaceOrder, Places

@@ -7,9 +7,10 @@ ledger, and made again here: no client ever hears of it.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from typing import Final, NamedTuple
 
-from berth.domain.errors import FeedGapError
+from berth.domain.errors import ConflictError, FeedGapError
 from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.write import (
     Committed,
@@ -21,7 +22,6 @@ from berth.domain.ledger.write import (
 )
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
-from berth.services.providers.refusals import RefusedError, RejectedError, Why
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.tables.provider.providers import ProviderTable
@@ -239,3 +239,60 @@ class Revising(ProviderWrites):
 
         version = await self._save(decide)
         return known or await stored(self._ledger, self._replica, version, uuid)
+
+
+class Why(StrEnum):
+    """The rule that stood in the way."""
+
+    NO_PROVIDER = "no such provider"
+    UUID_TAKEN = "another provider has the uuid"
+    NAME_TAKEN = "another provider has the name"
+    NO_NAME = "a provider needs a name"
+    NO_PARENT = "there is no such parent"
+    OWN_PARENT = "a provider cannot be its own parent"
+    MOVES = "the provider has a parent already and may not be moved"
+    BECOMES_ROOT = "the provider has a parent and may not become a root"
+    LOOP = "the new parent is below the provider"
+    HAS_CHILDREN = "the provider has children"
+    HAS_ALLOCATIONS = "something of the provider is used"
+    GENERATION = "the provider has changed since"
+    NO_CLASS = "no such resource class"
+    NO_INVENTORY = "the provider has nothing of the class"
+    INVENTORY_EXISTS = "the provider has the class already"
+    INVENTORY_IN_USE = "something of the class is used"
+    CLASS_EXISTS = "there is such a resource class already"
+    CLASS_IS_STANDARD = "the resource class is a standard one"
+    CLASS_IN_USE = "a provider has the resource class"
+    CLASS_IS_SPREAD = "too many providers have the resource class"
+    NO_TRAIT = "no such trait"
+    TRAIT_IS_STANDARD = "the trait is a standard one"
+    TRAIT_IN_USE = "a provider has the trait"
+    CONTENDED = "others keep changing it; try again"
+
+
+class RefusedError(ConflictError):
+    """A change is refused, and nothing was changed.
+
+    Args:
+        why: the rule.
+        subject: uuid of the provider, or name of the class or trait, it is about.
+        names: resource classes or traits that stood in the way, if there are several.
+    """
+
+    def __init__(self, why: Why, subject: str, names: tuple[str, ...] = ()) -> None:
+        super().__init__(f"{why}: {', '.join(names) or subject}")
+        self.why = why
+        self.subject = subject
+        self.names = names
+
+
+class RejectedError(ConflictError):
+    """The ledger refuses a unit, the same twice, for something else than what was decided on.
+
+    Args:
+        rejected: its answer.
+    """
+
+    def __init__(self, rejected: Rejected) -> None:
+        super().__init__(rejected.conflict or str(rejected.shortages))
+        self.rejected = rejected

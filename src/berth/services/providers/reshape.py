@@ -22,12 +22,14 @@ from berth.domain.ledger.write import (
 )
 from berth.services.providers.provider_writes import (
     ProviderWrites,
+    RefusedError,
+    RejectedError,
+    Why,
     class_guards,
     provider_guard,
     row_in,
 )
 from berth.services.providers.reallocation import refused
-from berth.services.providers.refusals import RefusedError, RejectedError, Why
 
 Inventories = Mapping[str, tuple[int, Mapping[str, Inventory]]]
 """By provider: the generation that the client has seen, and all inventories it is to have."""

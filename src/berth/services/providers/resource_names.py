@@ -10,11 +10,12 @@ from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Add, Guard, Put, Remove, ReplaceProvider, Unit, Write
 from berth.services.providers.provider_writes import (
     ProviderWrites,
+    RefusedError,
+    Why,
     class_guard,
     provider_guard,
     trait_guard,
 )
-from berth.services.providers.refusals import RefusedError, Why
 
 RENAMED_MAX: Final = 1_000
 """Most providers that may have a class that is given another name."""

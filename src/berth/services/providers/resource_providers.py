@@ -14,12 +14,13 @@ from berth.scheduling.candidates.masks import fits, has_any, is_member
 from berth.services.providers.provider_trees import tree_guard
 from berth.services.providers.provider_writes import (
     ProviderWrites,
+    RefusedError,
+    Why,
     name_guard,
     provider_guard,
     row_in,
     stored,
 )
-from berth.services.providers.refusals import RefusedError, Why
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.tables.columnar.bitsets import Rows

@@ -5,14 +5,15 @@ is there, and the decision for ever.
 """
 
 from collections.abc import Collection
+from operator import attrgetter
 from typing import Final
 
 from berth.domain.compute.decision import ZONE_AWARE_DRIVER, Decision, Verdict
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import COUNT_MAX, instance_uuid_of, reservation_id_of
-from berth.domain.zones.zone import RemoteInstance
+from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.ledger import Ledger
-from berth.services.requests.acceptance import request_id_of_one
+from berth.services.requests.commands import request_id_of_one
 
 _FIRST: Final = 0
 
@@ -76,3 +77,26 @@ async def sent_below(
 def _is_over_tree(decision: Decision, project_id: str) -> bool:
     is_placed = decision.driver == ZONE_AWARE_DRIVER and decision.verdict is Verdict.PLACED
     return is_placed and decision.project_id == project_id
+
+
+_AGE = attrgetter("created_at_s", "instance_uuid")
+
+
+async def members_below(ledger: Ledger, group_uuid: str, project_id: str) -> list[RemoteInstance]:
+    """Return what children have of a group, the oldest first; what is being deleted no more.
+
+    Args:
+        ledger: has the errands.
+        group_uuid: of the group.
+        project_id: whose it is.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
+    errands = await ledger.remote_instances(project_id=project_id)
+    found = (one for one in errands if one.group_uuid == group_uuid and _is_wanted(one))
+    return sorted(found, key=_AGE)
+
+
+def _is_wanted(errand: RemoteInstance) -> bool:
+    return errand.stage is not RemoteInstanceStage.WITHDRAWING and errand.counts_as is not None

@@ -24,10 +24,9 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
-from berth.services.requests.acceptance import accepted, split_zone
-from berth.services.requests.commands import PLACE, PlaceOrder
+from berth.services.requests.commands import PLACE, PlaceOrder, accepted, split_zone
 from berth.services.requests.permissions import check_size
-from berth.services.requests.quota_limits import Limiting, Terms, check_excess
+from berth.services.requests.quotas import Limiting, Terms, check_excess
 from berth.services.requests.repeats import may_be_repeat, sent_below
 from berth.services.servers.moves import Target, known_target
 from berth.services.servers.teardown import deletion, departure

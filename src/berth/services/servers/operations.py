@@ -37,8 +37,7 @@ from berth.services.requests.permissions import (
     unlocked,
     vm_state,
 )
-from berth.services.requests.quota_limits import Limiting, check_excess, resizing
-from berth.services.servers.evacuation import check_is_on, look_for
+from berth.services.requests.quotas import Limiting, check_excess, resizing
 from berth.services.servers.moves import AWAITING, Target, ended, known_target, request_to_move
 from berth.services.servers.teardown import cut_short, without_move
 
@@ -393,3 +392,42 @@ class Operations:
     async def _is_up(self, host: str, service_down_time_s: float) -> bool:
         service = await self._ledger.get(Service, host)
         return service is not None and service.is_up(self._clock.now_s(), service_down_time_s)
+
+
+def check_is_on(instance: Instance, host: str | None) -> None:
+    """Leave alone what is elsewhere by now: all may be well there, and it would be destroyed.
+
+    Args:
+        instance: as it is now.
+        host: which was found to be down.
+
+    Raises:
+        ConflictError: it is elsewhere.
+    """
+    if instance.host != host:
+        raise ConflictError(
+            f"instance {instance.uuid} is no longer on {host}; look where it is, and try again"
+        )
+
+
+async def look_for(ledger: Ledger, instance: Instance, migration: Migration, now_s: float) -> None:
+    """Have the other host say whether it has a guest that its own host was handing over.
+
+    Args:
+        ledger: where that is written.
+        instance: as it was read.
+        migration: its move, in the stage MOVING.
+        now_s: Unix seconds.
+
+    Raises:
+        ConflictError: always, but where somebody else has changed something meanwhile.
+    """
+    landing = replace(migration, stage=Stage.LANDING, updated_at_s=now_s)
+    unit = (Put(replace(instance, updated_at_s=now_s)), Put(landing))
+    (outcome,) = await ledger.commit([unit])
+    if isinstance(outcome, Committed):
+        there = migration.destination.host
+        raise ConflictError(
+            f"the guest of instance {instance.uuid} was being handed over to {there}, whose "
+            "agent looks now whether it is there; evacuate it again if it is not"
+        )

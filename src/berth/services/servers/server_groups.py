@@ -7,8 +7,8 @@ from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Add, Remove, Unit
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.providers.guarded_saves import save, save_guarded
-from berth.services.requests.quota_limits import Limiting
-from berth.services.requests.remote_members import members_below
+from berth.services.requests.quotas import Limiting
+from berth.services.requests.repeats import members_below
 
 
 class ServerGroups:

@@ -2,16 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 
+from berth.domain.compute.decision import Decision
 from berth.domain.compute.host import Host, Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.instance_action import Action
+from berth.domain.compute.request import Request
+from berth.domain.errors import BerthError
 from berth.domain.ledger.change import Change, Event, RecordRemoved, Snapshot
 from berth.domain.ledger.record import Kind
 from berth.ports.bus import Notifier, Priority
+from berth.services.requests.commands import PlaceOrder, Places
 from berth.services.telemetry.notification_payloads import (
     HostData,
     InstanceData,
     Payload,
+    RefusedData,
+    SelectedData,
+    SelectionData,
     ServiceData,
 )
 
@@ -131,3 +138,44 @@ def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
         yield "delete.start"
     if is_gone:
         yield "delete.end"
+
+
+_EVENT = "scheduler.select_destinations"
+
+
+class AnnouncedPlacing:
+    """Places orders as another does, and tells when that begins and how it ended.
+
+    It stands before `Placing` only where notifications are wanted, so they cost nothing elsewhere.
+    """
+
+    def __init__(self, placing: Places, notifier: Notifier) -> None:
+        self._placing = placing
+        self._notifier = notifier
+
+    async def place(self, order: PlaceOrder) -> Decision:
+        """See `Placing.place`."""
+        request = order.request
+        start = Payload("SelectDestinationsStart", SelectionData.of(request))
+        self._notifier.notify(f"{_EVENT}.start", start, key=request.request_id)
+        try:
+            decision = await self._placing.place(order)
+        except Exception as error:
+            words = str(error) if isinstance(error, BerthError) else "an unexpected failure"
+            self._tell_error(request, type(error).__name__, words)
+            raise
+        if decision.refusal is None:
+            end = Payload("SelectDestinationsEnd", SelectedData.of(request, decision))
+            self._notifier.notify(f"{_EVENT}.end", end, key=request.request_id)
+        else:
+            self._tell_error(request, str(decision.refusal.code), decision.refusal.message)
+        return decision
+
+    def _tell_error(self, request: Request, code: str, message: str) -> None:
+        data = RefusedData(SelectionData.of(request), code, message)
+        self._notifier.notify(
+            f"{_EVENT}.error",
+            Payload("SelectDestinationsError", data),
+            key=f"{request.request_id}:{code}",
+            priority=Priority.ERROR,
+        )

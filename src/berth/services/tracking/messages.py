@@ -5,10 +5,11 @@ names single instances as they are and not what became of them, so that one that
 no harm. Newer formats may add fields at the end; the head stays as it is.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from berth.ports.bus import Command
+from berth.ports.bus import Bus, Command
 from berth.services.tracking.lists import Told
 
 FORMAT: Final = 1
@@ -74,3 +75,28 @@ DELETE: Command[InstancesDeleted, None] = Command(
 SYNC: Command[InstancesSynced, None] = Command(
     "scheduler", "sync_instance_info", InstancesSynced, type(None)
 )
+
+
+def listen(bus: Bus, name: str, take: Callable[[Message], None]) -> Callable[[], None]:
+    """Have what agents cast taken in; return what ends that.
+
+    Args:
+        bus: from the agents.
+        name: of this scheduler; with one there is no queue that schedulers share.
+        take: called with each message; must not block.
+    """
+
+    async def hear(message: Message) -> None:
+        take(message)
+
+    stops = [
+        bus.serve(UPDATE, hear, server=name),
+        bus.serve(DELETE, hear, server=name),
+        bus.serve(SYNC, hear, server=name),
+    ]
+
+    def stop() -> None:
+        for one in stops:
+            one()
+
+    return stop

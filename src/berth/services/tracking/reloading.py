@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.migration import Migration
 from berth.domain.errors import ConflictError
-from berth.ports.ledger import Ledger
+from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.services.replica.follower import Follower
-from berth.services.replica.instance_overlay import InstanceOverlay
+from berth.services.replica.instance_overlay import InstanceOverlay, place_of
 from berth.services.replica.replica import Replica
 from berth.services.tracking.doubts import NEWEST
 from berth.services.tracking.lists import digest_of
-from berth.services.tracking.reading import read_list
+from berth.tables.host.feed import located_resident
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
 from berth.tables.host.orphans import LocatedResident
@@ -116,3 +118,81 @@ class Reloading:
 def _are_same(before: dict[str, Resident], after: dict[str, Resident]) -> bool:
     """Tell whether nobody has touched a list: whoever writes makes a new resident."""
     return before.keys() == after.keys() and all(after[uuid] is one for uuid, one in before.items())
+
+
+async def hosts_that_differ(view: View, group_uuid: str) -> set[str]:
+    """Return the hosts that have a member of a group by the ledger alone, or by the table alone.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
+    members = {one.uuid: one for one in await read_group(view.ledger, group_uuid)}
+    hosts = view.hosts
+    found = {one.name for uuid, one in members.items() if place_of(hosts, uuid) != one.name}
+    for row in hosts.occupants.group_rows(group_uuid):
+        for uuid in hosts.occupants.on_row(row):
+            one = hosts.occupants.by_uuid.get(uuid)
+            is_member = one is not None and one.group_uuid == group_uuid
+            if is_member and uuid not in members and not view.replica.is_seated(uuid):
+                found.add(hosts.name(row))
+    return found
+
+
+_PAGE = 1000
+
+
+async def read_list(ledger: Ledger, host: str) -> list[LocatedResident]:
+    """Read the instances and the moves that a host has, a page at a time.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
+    records: list[Instance | Migration] = [*await _instances(ledger, host)]
+    records += await _moves(ledger, host)
+    told = map(located_resident, records)
+    return [one for one in told if one is not None and one.name == host]
+
+
+async def read_group(ledger: Ledger, group_uuid: str) -> list[LocatedResident]:
+    """Read where the members of a server group are, moves under way too.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
+    found: list[LocatedResident] = []
+    marker: str | None = None
+    while True:
+        query = InstanceQuery(group_uuid=group_uuid, limit=_PAGE, marker=marker)
+        members = await ledger.instances(query)
+        for member in members:
+            move = None
+            if member.migration_uuid is not None:
+                move = await ledger.get(Migration, member.migration_uuid)
+            told = [located_resident(one) for one in (member, move) if one is not None]
+            found += [one for one in told if one is not None]
+        if len(members) < _PAGE:
+            return found
+        marker = members[-1].uuid
+
+
+async def _instances(ledger: Ledger, host: str) -> list[Instance]:
+    found: list[Instance] = []
+    marker: str | None = None
+    while True:
+        page = await ledger.instances(InstanceQuery(host=host, limit=_PAGE, marker=marker))
+        found += page
+        if len(page) < _PAGE:
+            return found
+        marker = page[-1].uuid
+
+
+async def _moves(ledger: Ledger, host: str) -> list[Migration]:
+    found: list[Migration] = []
+    marker: str | None = None
+    while True:
+        query = MigrationQuery(host=host, is_live=True, limit=_PAGE, marker=marker)
+        page = await ledger.migrations(query)
+        found += page
+        if len(page) < _PAGE:
+            return found
+        marker = page[-1].uuid

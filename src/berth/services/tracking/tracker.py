@@ -23,14 +23,11 @@ from berth.scheduling.plan.instance_rules import reads_instances
 from berth.services.decisions.decisions import PolicyInForce
 from berth.services.decisions.device_locks import hosts_with_choices
 from berth.services.replica.instance_overlay import place_of
-from berth.services.tracking.doubts import NEWEST, Doubts
+from berth.services.tracking.doubts import NEWEST, NOTHING_LEFT_OUT, Doubts, Settled
 from berth.services.tracking.hearing import Hearing, Kind
-from berth.services.tracking.listening import listen
 from berth.services.tracking.lists import digest_of
-from berth.services.tracking.members import hosts_that_differ
-from berth.services.tracking.messages import InstancesDeleted, InstancesUpdated, Message
-from berth.services.tracking.reloading import Reloading, View
-from berth.services.tracking.settled import NOTHING_LEFT_OUT, Settled
+from berth.services.tracking.messages import InstancesDeleted, InstancesUpdated, Message, listen
+from berth.services.tracking.reloading import Reloading, View, hosts_that_differ
 from berth.tables.host.orphans import LocatedResident
 
 __all__ = ["InstanceTracker", "TrackingPace", "View"]

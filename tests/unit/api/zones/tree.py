@@ -17,7 +17,7 @@ from berth.domain.zones.zone import Zone
 from berth.ports.zones import STATEMENT_HEADER, ForwardedRequest, ForwardedResponse, NotAskedError
 from berth.services.crypto.sealing import KEY_BYTES, Sealer
 from berth.services.requests.commands import PLACE
-from berth.services.requests.quota_limits import Limiting
+from berth.services.requests.quotas import Limiting
 from berth.services.zoning.children.capabilities import CapabilityReport
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
 from berth.services.zoning.children.zones import Zones

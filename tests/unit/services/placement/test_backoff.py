@@ -1,6 +1,6 @@
 """Giving way to other schedulers at pending requests."""
 
-from berth.services.placement.backoff import Turns
+from berth.services.decisions.contention import Turns
 
 _MOST_S = 0.2
 

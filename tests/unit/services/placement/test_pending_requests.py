@@ -11,8 +11,8 @@ from berth.domain.compute.request import Operation, Request
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.domain.ledger.write import Put, Remove
+from berth.services.decisions.contention import Turns
 from berth.services.decisions.decisions import Deciding
-from berth.services.placement.backoff import Turns
 from berth.testing.builders import make_decision, make_flavor, make_request, make_uuid
 from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, order_of, running
 

@@ -19,8 +19,14 @@ from berth.domain.ledger.write import (
     Remove,
     Unit,
 )
-from berth.services.providers.provider_writes import Revised, Revising, save_decided, stored
-from berth.services.providers.refusals import RefusedError, Why
+from berth.services.providers.provider_writes import (
+    RefusedError,
+    Revised,
+    Revising,
+    Why,
+    save_decided,
+    stored,
+)
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 from tests.unit.api.cloud import FakeClock

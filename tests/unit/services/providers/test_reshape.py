@@ -19,9 +19,8 @@ from berth.domain.ledger.write import (
     ReplaceProvider,
     Unit,
 )
-from berth.services.providers.provider_writes import class_guard
+from berth.services.providers.provider_writes import RefusedError, Why, class_guard
 from berth.services.providers.reallocation import AllocationRefusedError, AllocationRule
-from berth.services.providers.refusals import RefusedError, Why
 from berth.services.providers.reshape import GenerationError, Inventories
 from berth.testing.builders import make_uuid
 from tests.unit.services.placement_desk import PlacementDesk, dump, inventories, share

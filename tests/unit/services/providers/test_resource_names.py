@@ -10,7 +10,7 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory, ResourceClass, StandardNames
 from berth.domain.ledger.write import Outcome, Put, Take, Unit
 from berth.services.providers import resource_names
-from berth.services.providers.refusals import RefusedError, Why
+from berth.services.providers.provider_writes import RefusedError, Why
 from berth.services.providers.resource_names import ResourceNames
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica

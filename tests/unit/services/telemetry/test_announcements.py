@@ -11,7 +11,7 @@ from berth.domain.errors import ConflictError
 from berth.lab.kernel import run_virtually
 from berth.ports.bus import Priority
 from berth.services.requests.commands import PlaceOrder
-from berth.services.telemetry.announcements import AnnouncedPlacing
+from berth.services.telemetry.change_notifications import AnnouncedPlacing
 from berth.services.telemetry.notification_payloads import Payload, RefusedData, SelectedData
 from berth.testing.builders import make_request
 from tests.unit.services.notices import Notice, Notices

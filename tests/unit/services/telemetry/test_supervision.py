@@ -4,8 +4,8 @@ import asyncio
 from itertools import pairwise
 from random import Random
 
+from berth.app.run import supervise
 from berth.lab.kernel import VirtualClock
-from berth.services.telemetry.supervision import supervise
 from tests.unit.services.wiring import Told
 
 

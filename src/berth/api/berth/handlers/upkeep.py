@@ -4,7 +4,7 @@ from berth.api.berth.handlers.hosts import host_answer
 from berth.api.berth.schemas.upkeep import RatiosBody, WriteOffAnswer, WrittenOffMove
 from berth.api.routing import Answer, Call
 from berth.domain.compute.migration import Migration
-from berth.services.fleet.ratio_overrides import SettingRatios
+from berth.services.fleet.allocation_ratios import SettingRatios
 from berth.services.fleet.write_off import WriteOff, WritingOff
 
 

@@ -6,7 +6,7 @@ from berth.api.placement.actions import Ask, Reply, json_reply
 from berth.api.placement.finding import provider_of
 from berth.api.placement.refusing import AGAIN, concurrent, told
 from berth.domain.inventory.provider import Provider
-from berth.services.providers.refusals import RefusedError, Why
+from berth.services.providers.provider_writes import RefusedError, Why
 
 CHANGED = (
     "Resource provider's generation already changed. Please update the generation and try again."

@@ -11,7 +11,7 @@ from berth.api.placement.views.inventories import inventories_view, inventory_vi
 from berth.api.placement.views.providers import changed_s
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
-from berth.services.providers.refusals import RefusedError, Why
+from berth.services.providers.provider_writes import RefusedError, Why
 
 _MAY_RESERVE_ALL = 26
 _UNIT_MAX = 2_147_483_647

@@ -7,8 +7,8 @@ from berth.api.placement.errors import Code, PlacementError
 from berth.api.placement.handlers.allocations import not_allocated, shares_of
 from berth.api.placement.handlers.inventories import inventory_of
 from berth.api.placement.refusing import AGAIN, concurrent, told
+from berth.services.providers.provider_writes import RefusedError, Why
 from berth.services.providers.reallocation import AllocationRefusedError
-from berth.services.providers.refusals import RefusedError, Why
 from berth.services.providers.reshape import GenerationError
 
 _SEEN = "resource_provider_generation"

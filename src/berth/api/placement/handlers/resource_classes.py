@@ -9,7 +9,7 @@ from berth.api.placement.reading import check
 from berth.api.placement.refusing import concurrent, told
 from berth.api.placement.schemas.names import CLASS_NAME
 from berth.api.placement.views.times import newest
-from berth.services.providers.refusals import RefusedError, Why
+from berth.services.providers.provider_writes import RefusedError, Why
 
 
 async def list_classes(ask: Ask) -> Reply:

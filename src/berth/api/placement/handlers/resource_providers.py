@@ -11,7 +11,7 @@ from berth.api.placement.refusing import no_provider, no_provider_found, told
 from berth.api.placement.views.inventories import usages_view
 from berth.api.placement.views.providers import changed_s, root_uuid_of
 from berth.domain.inventory.provider import Provider
-from berth.services.providers.refusals import RefusedError, Why
+from berth.services.providers.provider_writes import RefusedError, Why
 from berth.services.providers.resource_providers import UNSET
 
 _TELLS_PROVIDER = 20

@@ -12,7 +12,7 @@ from berth.api.placement.refusing import concurrent, no_provider_found, told
 from berth.api.placement.schemas.names import TRAIT_NAME
 from berth.api.placement.views.times import newest
 from berth.domain.inventory.provider import Provider
-from berth.services.providers.refusals import RefusedError, Why
+from berth.services.providers.provider_writes import RefusedError, Why
 from berth.tables.vocabulary import Vocabulary
 
 _SEEN = "resource_provider_generation"

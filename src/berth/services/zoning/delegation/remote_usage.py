@@ -16,7 +16,7 @@ from berth.domain.ledger.write import Guard, Put, QuotaCheck, Rejected, Write
 from berth.domain.zones.zone import RemoteInstance
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
-from berth.services.requests.quota_limits import check_excess
+from berth.services.requests.quotas import check_excess
 
 _Size = tuple[int, int]
 _TRIES = 20

@@ -14,7 +14,7 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
 from berth.services.requests.commands import PlaceOrder
-from berth.services.requests.quota_limits import check_excess
+from berth.services.requests.quotas import check_excess
 
 _TRIES = 3
 
