@@ -8,7 +8,7 @@ import pytest
 from berth.config.policy_file import FILE_BYTES_MAX, load_policy, parse_policy
 from berth.domain.errors import PolicyError
 from berth.domain.hardware.pci import aliases_of
-from berth.scheduling.hardware.hardware_assign import HardwareAssign
+from berth.scheduling.hardware.hardware_fit import HardwareAssign
 from berth.scheduling.rules.rule import Normalisation
 
 RESOURCES = '[[filters]]\nname = "ResourcesFilter"\n'

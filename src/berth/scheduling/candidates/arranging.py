@@ -12,9 +12,66 @@ from itertools import product
 from math import inf
 from typing import Final
 
+from berth.domain.errors import InvalidInputError
 from berth.scheduling.candidates.constraints import Constraint
 from berth.scheduling.candidates.lookahead import OpenRows
-from berth.scheduling.candidates.steps import Steps
+
+
+PATIENCE: Final = (30, 100, 300, 1000)
+"""Dead ends after which the slots are put in another order, as long as nothing was found."""
+
+
+LOOKS_AT_FIRST: Final = 0
+"""Looks ahead before any dead end has paid for them."""
+
+
+STEPS_AT_LEAST: Final = 50_000
+
+
+STEPS_AN_ANCHOR: Final = 500
+
+
+STEPS_A_CANDIDATE: Final = 200
+"""What a query may take together, and for each of its anchors and of the candidates found."""
+
+
+class TooManyWaysError(InvalidInputError):
+    """So much was tried that nobody could wait for the answer; nothing is known of the rest."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__(
+            "allocation_candidates",
+            f"there are too many ways to arrange these groups: after {steps:,} steps it is not "
+            "known which go together. Ask for fewer groups, a smaller limit or one tree.",
+        )
+
+
+class Steps:
+    """How many choices were tried, over all anchors of a query.
+
+    Attributes:
+        count: choices that were tried.
+        most: how many may be.
+    """
+
+    def __init__(self, anchors: int) -> None:
+        """Start with none, for a query of so many anchors."""
+        self.count = 0
+        self.most = STEPS_AT_LEAST + STEPS_AN_ANCHOR * anchors
+
+    def allow_more(self) -> None:
+        """Let a candidate that was found pay for the next one."""
+        self.most += STEPS_A_CANDIDATE
+
+    def check(self) -> None:
+        """Check that not too many were tried.
+
+        Raises:
+            TooManyWaysError: they were.
+        """
+        if self.count > self.most:
+            raise TooManyWaysError(self.count)
+
 
 Arrangement = tuple[int, ...]
 """A row for each slot, in the order of the query."""
@@ -24,12 +81,6 @@ RowsBySlot = Sequence[Sequence[int]]
 
 MakeConstraints = Callable[[Sequence[int], RowsBySlot], list[Constraint]]
 """Makes the rules of one search, from places of slots and their choices, in its order."""
-
-PATIENCE: Final = (30, 100, 300, 1000)
-"""Dead ends after which the slots are put in another order, as long as nothing was found."""
-
-LOOKS_AT_FIRST: Final = 0
-"""Looks ahead before any dead end has paid for them."""
 
 
 def arrangements(

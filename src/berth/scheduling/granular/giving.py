@@ -1,6 +1,6 @@
 """Giving: which hosts can give all groups of a request, and what of a chosen one is given."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -9,7 +9,7 @@ from berth.domain.compute.needs import Needs
 from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.assignment import Assignment
 from berth.domain.inventory.resources import add_amounts
-from berth.scheduling.granular.ask import TreeRequest, tree_request_of
+from berth.scheduling.granular.ask import TreeRequest, Wants, tree_request_of
 from berth.scheduling.granular.bounds import bounds_of
 from berth.scheduling.granular.packing import packs
 from berth.scheduling.granular.providers import ProviderArrays
@@ -165,3 +165,52 @@ def _of_unsuffixed(uuids: Sequence[str], needs: Needs, found: GroupAssignment) -
 
 def _add(taken: dict[int, Mapping[str, int]], giver: int, amounts: Mapping[str, int]) -> None:
     taken[giver] = add_amounts(taken.get(giver, {}), amounts)
+
+
+COUNT_MAX = 10_000
+"""Instances after which the counting on one host ends."""
+
+
+def counts_of(hosts: HostTable, ask: TreeRequest, rows: Iterable[int]) -> list[int]:
+    """Count for each row how many instances fit, each given what fits it best; at most COUNT_MAX.
+
+    Hosts that are alike are counted once. A class that no provider could give to one instance
+    is left out of account, as in `search`.
+    """
+    known: dict[tuple[ProviderView, ...], int] = {}
+    counts: list[int] = []
+    for row in rows:
+        givers = provider_views(hosts, ask, row)
+        if givers not in known:
+            known[givers] = _count(ask, givers)
+        counts.append(known[givers])
+    return counts
+
+
+def _count(ask: TreeRequest, givers: Sequence[ProviderView]) -> int:
+    left = list(givers)
+    for count in range(COUNT_MAX):
+        found = search(ask, left)
+        if found is None or (count and len(found.unsuffixed) < len(ask.unsuffixed)):
+            return count
+        _take(ask, left, found)
+    return COUNT_MAX
+
+
+def _take(ask: TreeRequest, left: list[ProviderView], found: GroupAssignment) -> None:
+    for place, amount in ask.unsuffixed:
+        giver = found.unsuffixed.get(ask.classes[place], ROOT)
+        left[giver] = _less(left[giver], ((place, amount),))
+    for kind in ask.kinds:
+        for suffix in kind.suffixes:
+            giver = found.groups[suffix]
+            left[giver] = _less(left[giver], kind.wants)
+
+
+def _less(giver: ProviderView, wants: Wants) -> ProviderView:
+    offers = list(giver.offers)
+    for place, amount in wants:
+        offer = offers[place]
+        if offer is not None:
+            offers[place] = offer._replace(free=offer.free - amount)
+    return giver._replace(offers=tuple(offers))

@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
 from berth.domain.hardware.guest_topology import GuestTopology
-from berth.domain.hardware.pci import NumaPolicy
+from berth.domain.hardware.pci import NumaPolicy, PciAlias
 from berth.scheduling.hardware.cell_demand import demands_of
 from berth.scheduling.hardware.cell_fit import OvercommitRatios, fit_cell
-from berth.scheduling.hardware.device_fit import DeviceDemand, NearCells, give_devices
+from berth.scheduling.hardware.device_fit import DeviceDemand, NearCells, demanded, give_devices
 from berth.scheduling.hardware.matching import covers, is_matchable
+from berth.scheduling.rules.rule import Query
 from berth.tables.host.cell_use import FreeCell
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.numa import Layout
@@ -226,3 +227,26 @@ def _choose(
                 left &= ~bit
                 break
     return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareAssign:
+    """See `rule.Assign`. Filters with equal ones share an answer, so cells go with devices.
+
+    Where only the filter for devices is in force, a topology that fits is honoured too; one
+    that does not leaves the devices alone.
+    """
+
+    aliases: tuple[PciAlias, ...]
+    packs: bool
+
+    def __call__(self, hosts: HostTable, query: Query, row: int) -> Assignment | None:
+        """Work out what an instance placed on a row gets there."""
+        needs = query.needs
+        if needs.topology is None and not needs.devices:
+            return None
+        room = FreeHardware.of(hosts, row)
+        devices = demanded(needs.devices, self.aliases)
+        demand = HardwareDemand(needs.topology, devices, packs=self.packs)
+        found = fit_hardware(room, demand)
+        return found or fit_hardware(room, HardwareDemand(None, devices))

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
 
 from berth.domain.compute.decision import Relaxation
 from berth.domain.hardware.guest_topology import (
@@ -11,14 +14,23 @@ from berth.domain.hardware.guest_topology import (
     ThreadPolicy,
 )
 from berth.domain.hardware.pci import NumaPolicy
-from berth.scheduling.hardware.cell_demand import demands_of
-from berth.scheduling.hardware.cell_fit import OvercommitRatios, fit_cell
-from berth.scheduling.hardware.cell_lacks import nearest_lack
+from berth.scheduling.hardware.cell_demand import CellDemand, demands_of
+from berth.scheduling.hardware.cell_fit import (
+    OvercommitRatios,
+    allowed_pages,
+    fit_cell,
+    floats,
+    free_kb,
+    page_size,
+)
 from berth.scheduling.hardware.device_fit import DeviceDemand
+from berth.scheduling.hardware.device_masks import sources_of, usable_devices
 from berth.scheduling.hardware.hardware_masks import hosts_with_hardware
 from berth.scheduling.hardware.matching import is_matchable
-from berth.scheduling.rules.rule import count_hosts, example_names
+from berth.scheduling.hardware.pinning import pin
+from berth.scheduling.rules.rule import count_hosts, example_names, without
 from berth.tables.columnar.bitsets import Rows
+from berth.tables.host.cell_use import FreeCell
 from berth.tables.host.hosts import HostTable
 
 _KB_PER_MB = 1024
@@ -177,3 +189,140 @@ def _least(works: Callable[[int], bool], most: int) -> int:
         else:
             low = middle + 1
     return low
+
+
+def why_no_devices(hosts: HostTable, demands: Sequence[DeviceDemand], row: int) -> str:
+    """Say what a row lacks, in words for an operator."""
+    here = np.array([row])
+    reasons: list[str] = []
+    for source in sources_of(hosts, demands):
+        free, demand = int(usable_devices(hosts, source, here)[0]), source.demand
+        if free < demand.count:
+            reasons.append(f"{demand.alias}: {demand.count:,} asked, {free:,} free")
+    names = ", ".join(sorted({demand.alias for demand in demands}))
+    return "; ".join(reasons) or f"its devices are not enough for all of {names} at once"
+
+
+def relax_devices(
+    filter_name: str, hosts: HostTable, demands: Sequence[DeviceDemand], rows: Rows
+) -> list[Relaxation]:
+    """Return the single changes to what is asked that let some of the rows pass."""
+    sources = sources_of(hosts, demands)
+    free = [usable_devices(hosts, source, rows) for source in sources]
+    short = np.sum([one < s.demand.count for one, s in zip(free, sources, strict=True)], axis=0)
+    found: list[Relaxation] = []
+    for count, source in zip(free, sources, strict=True):
+        demand = source.demand
+        alone = (count < demand.count) & (short == 1)
+        some = alone & (count > 0)
+        if some.any():
+            most = int(count[some].max())
+            winners = rows[some & (count == most)]
+            less = demand.count - most
+            noun = "device" if less == 1 else "devices"
+            found.append(
+                Relaxation(
+                    filter=filter_name,
+                    subject=demand.alias,
+                    text=f"{less:,} fewer {noun} of {demand.alias}: {count_hosts(winners.size)}",
+                    hosts=int(winners.size),
+                    change=-less,
+                    examples=example_names(hosts, winners),
+                )
+            )
+        what = f"the devices of {demand.alias}"
+        found += without(filter_name, demand.alias, what, hosts, rows[alone & (count == 0)])
+    return found
+
+
+_KB_PER_MB = 1024
+
+
+class CellShortage(NamedTuple):
+    """One thing that is missing: how much as a share of what is asked, and in words."""
+
+    share: float
+    text: str
+
+
+def nearest_lack(cells: Sequence[FreeCell], demand: CellDemand, ratios: OvercommitRatios) -> str:
+    """Say what the cell lacks that lacks the least."""
+    lacks = [list(lacks_of(cell, demand, ratios)) for cell in cells]
+    least = min(lacks, key=lambda one: (len(one), sum(lack.share for lack in one)))
+    return " and ".join(lack.text for lack in least)
+
+
+def lacks_of(
+    cell: FreeCell, demand: CellDemand, ratios: OvercommitRatios
+) -> Iterator[CellShortage]:
+    """Yield what one cell lacks for one guest cell; nothing when it fits."""
+    if page_size(cell, demand) is None:
+        yield _memory(cell, demand)
+    if demand.floats and not floats(cell, demand, ratios):
+        yield _shared(cell, demand, ratios)
+    if demand.is_pinned and pin(cell, demand) is None:
+        yield _dedicated(cell, demand)
+
+
+def _memory(cell: FreeCell, demand: CellDemand) -> CellShortage:
+    wanted_kb = demand.memory_mb * _KB_PER_MB
+    if demand.page_size is None:
+        short_kb = wanted_kb - free_kb(cell, demand)
+        if short_kb > 0:
+            noun = "free memory" if demand.is_pinned else "memory"
+            return CellShortage(
+                min(short_kb / max(wanted_kb, 1), 1.0), f"{_in_mb(short_kb)} more {noun}"
+            )
+        return CellShortage(1.0, f"memory in whole pages of {cell.shape.smallest_kb:,} kB")
+    wish = demand.page_size
+    said = f"{wish} pages" if isinstance(wish, PageSizeClass) else f"pages of {wish:,} kB"
+    pages = allowed_pages(cell, demand)
+    if not pages:
+        return CellShortage(1.0, said)
+    whole = [free for size, free in pages if not wanted_kb % size]
+    if not whole:
+        return CellShortage(1.0, f"memory in whole {said}")
+    short_kb = wanted_kb - max(whole)
+    return CellShortage(
+        min(short_kb / max(wanted_kb, 1), 1.0), f"{_in_mb(short_kb)} more in free {said}"
+    )
+
+
+def _shared(cell: FreeCell, demand: CellDemand, ratios: OvercommitRatios) -> CellShortage:
+    shape = cell.shape
+    missing = demand.shared - shape.shared_cpus
+    if missing > 0:
+        return CellShortage(missing / demand.shared, f"{_cpus(missing, 'shared')}")
+    over = cell.shared_used + demand.shared - shape.shared_cpus * ratios.cpus
+    if over > 0:
+        more = -int(-over // 1)
+        text = f"room for {_cpus(more, 'shared')} within the CPU ratio {ratios.cpus:g}"
+        return CellShortage(min(over / max(demand.shared, 1), 1.0), text)
+    over_mb = cell.memory_used_mb + demand.memory_mb - shape.cell.memory_mb * ratios.memory
+    more_mb = _in_mb(-int(-over_mb // 1) * _KB_PER_MB)
+    text = f"room for {more_mb} within the memory ratio {ratios.memory:g}"
+    return CellShortage(min(over_mb / max(demand.memory_mb, 1), 1.0), text)
+
+
+def _dedicated(cell: FreeCell, demand: CellDemand) -> CellShortage:
+    wanted = demand.dedicated + demand.emulator
+    missing = wanted - cell.free_count
+    if missing > 0:
+        return CellShortage(missing / wanted, _cpus(missing, "free dedicated"))
+    if demand.emulator and not demand.dedicated:
+        return CellShortage(1.0, "a dedicated CPU of its own beside the emulator's")
+    if demand.threads is ThreadPolicy.ISOLATE:
+        return CellShortage(
+            0.5, f"{demand.dedicated} cores without threads that are free as a whole"
+        )
+    if demand.threads is ThreadPolicy.REQUIRE:
+        return CellShortage(0.5, f"{demand.dedicated} free dedicated CPUs that are siblings")
+    return CellShortage(0.5, f"{wanted} free dedicated CPUs that belong to cores")
+
+
+def _cpus(count: int, kind: str) -> str:
+    return f"{count:,} more {kind} {'CPU' if count == 1 else 'CPUs'}"
+
+
+def _in_mb(amount_kb: int) -> str:
+    return f"{-(-amount_kb // _KB_PER_MB):,} MB"

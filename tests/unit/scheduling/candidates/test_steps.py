@@ -4,9 +4,9 @@ import pytest
 
 from berth.domain.errors import InvalidInputError
 from berth.scheduling.candidates import steps as limits
+from berth.scheduling.candidates.arranging import Steps, TooManyWaysError
 from berth.scheduling.candidates.explaining import explain
 from berth.scheduling.candidates.finding import find_candidates
-from berth.scheduling.candidates.steps import Steps, TooManyWaysError
 from tests.unit.scheduling.candidates.providers import asking, forest, group, provider
 
 

@@ -2,7 +2,7 @@
 
 from berth.domain.inventory.resources import Inventory
 from berth.scheduling.granular.ask import tree_request_of
-from berth.scheduling.granular.counting import COUNT_MAX, counts_of
+from berth.scheduling.granular.giving import COUNT_MAX, counts_of
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, asking, sized, snapshot_of
 from berth.testing.trees import GPU_MILLI, Child, gpus
