@@ -1,20 +1,20 @@
-"""What a unit of writes means: the one pure implementation that every ledger adapter shares.
+"""Apply units of writes to a working set: the one pure implementation that every ledger shares.
 
 An adapter that commits a batch of units
 
-1. asks `required_keys` which keys judging it needs and loads these into a `WorkingSet`;
-2. calls `apply_units`, which decides unit by unit, in order, and keeps the books as if each committed
-   unit had been written at once;
-3. writes down what `WorkingSet.dirt` says, in one transaction with what it loaded.
+1. loads the keys named by `required_keys` into a `WorkingSet`;
+2. calls `apply_units`, which decides unit by unit, in order, and updates the working set as if each
+   committed unit had been written at once;
+3. writes `WorkingSet.change_set` to its store, in the transaction that loaded the keys.
 
-So capacity is summed over the whole batch, and every store refuses and commits the same.
+Capacity is therefore summed over the whole batch, and every store refuses and commits the same
+units.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from berth.adapters.ledger.engine.at_once import commit_at_once
 from berth.adapters.ledger.engine.claims import free, hand_over, take
 from berth.adapters.ledger.engine.quota_counts import count_in_unit, uncount_in_unit, within
 from berth.adapters.ledger.engine.reallocation import reallocate
@@ -67,7 +67,7 @@ def required_keys(units: Iterable[Unit]) -> RequiredKeys:
 
 def apply_units(working_set: WorkingSet, units: Iterable[Unit]) -> list[Outcome]:
     """Decide each unit, in order, and keep the books accordingly."""
-    return [commit_at_once(working_set, unit) or apply_unit(working_set, unit) for unit in units]
+    return [apply_unit(working_set, unit) for unit in units]
 
 
 def _require_claim(required: RequiredKeys, take: Take) -> None:

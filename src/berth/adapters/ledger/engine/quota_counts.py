@@ -52,20 +52,6 @@ def _counts(counted: Mapping[str, Footprint], uuid: str) -> Footprint:
     return counted.get(uuid) or counted.get(f"{REMOTE_KEY_PREFIX}{uuid}") or NO_FOOTPRINT
 
 
-def count_instance(working_set: WorkingSet, instance: Instance) -> None:
-    """Count an instance as it is now, in a unit that will not be undone."""
-    counted, uuid = working_set.counted.get(instance.project_id), instance.uuid
-    if counted is None:
-        return
-    before, now = _counts(counted, uuid), footprint_of(instance)
-    if now is None:
-        counted.pop(uuid, None)
-    else:
-        counted[uuid] = now
-    total = working_set.sums[instance.project_id].plus(before, times=-1)
-    working_set.sums[instance.project_id] = total.plus(_counts(counted, uuid))
-
-
 def count_in_unit(tx: UnitTransaction, record: Instance | RemoteInstance) -> None:
     """Count an instance as it is to be, for as long as the unit stands."""
     if isinstance(record, RemoteInstance):

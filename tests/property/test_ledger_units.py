@@ -1,4 +1,4 @@
-"""Units that are judged at once come to the same as write by write."""
+"""A unit of writes takes effect as a whole or not at all."""
 
 import copy
 
@@ -6,11 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.adapters.ledger.engine.apply import apply_unit, apply_units
-from berth.adapters.ledger.engine.at_once import commit_at_once
-from berth.adapters.ledger.engine.working_set import UnitTransaction, WorkingSet
+from berth.adapters.ledger.engine.working_set import WorkingSet
 from berth.domain.inventory.allocation import Allocation, Claim
 from berth.domain.inventory.resources import MEMORY_MB, VCPU
-from berth.domain.ledger.write import Committed, Free, Put, Take, Unit, Write
+from berth.domain.ledger.write import Committed, Free, Put, Rejected, Take, Unit, Write
 from berth.domain.revising import fast_replace
 from berth.testing.builders import (
     make_decision,
@@ -61,41 +60,38 @@ _units: st.SearchStrategy[Unit] = st.lists(_writes, max_size=3).map(tuple)
 
 
 def fleet() -> WorkingSet:
-    """Return books of two small hosts."""
+    """Return the working set of two small hosts."""
     working_set = WorkingSet()
     apply_units(working_set, make_fleet(2, vcpus=4))
     working_set.settle()
     return working_set
 
 
-@given(st.lists(_units, max_size=8))
-def test_units_come_to_the_same_at_once_and_write_by_write(units: list[Unit]) -> None:
-    """Outcomes, books and what is to be written down are equal, in the same order."""
-    quick, slow = fleet(), fleet()
-    assert apply_units(quick, units) == [apply_unit(slow, unit) for unit in units]
-    assert quick == slow
-    for name in ("puts", "born", "drawn", "taken", "freed", "claimed"):
-        assert list(getattr(quick.change_set, name)) == list(getattr(slow.change_set, name))
-
-
-@given(st.lists(_units, max_size=4), _units)
-def test_what_is_not_committed_at_once_leaves_no_trace(before: list[Unit], unit: Unit) -> None:
-    """The books are as they were, so that the unit can be judged write by write."""
+@given(st.lists(_units, max_size=6), _units)
+def test_a_refused_unit_leaves_the_working_set_as_it_was(before: list[Unit], unit: Unit) -> None:
+    """Records, capacities, holdings, claim keys and changes are those from before the unit."""
     working_set = fleet()
     apply_units(working_set, before)
     expected = copy.deepcopy(working_set)
-    if commit_at_once(working_set, unit) is None:
+    if isinstance(apply_unit(working_set, unit), Rejected):
         assert working_set == expected
 
 
-def test_a_placement_is_committed_at_once() -> None:
-    """The way that nearly all units take is not left by accident."""
+@given(st.lists(_units, max_size=6))
+def test_a_batch_is_its_units_one_after_another(units: list[Unit]) -> None:
+    """Outcomes, state and changes do not depend on how units are split into batches."""
+    together, apart = fleet(), fleet()
+    assert apply_units(together, units) == [apply_units(apart, [unit])[0] for unit in units]
+    assert together == apart
+
+
+def test_a_placement_takes_one_version() -> None:
+    """A claim, its instance and its decision are one unit; repeating it takes nothing."""
     take = Take(
         Claim("c", (Allocation(make_uuid("instance", 1), make_uuid("host", 1), {VCPU: 1}),))
     )
     unit: Unit = (take, Put(make_instance(1)), Put(make_decision(1)))
     working_set = fleet()
     version = working_set.version + 1
-    assert commit_at_once(working_set, unit) == Committed(version)
-    assert commit_at_once(working_set, unit) is None
-    assert UnitTransaction(working_set, unit).version == version + 1
+    assert apply_unit(working_set, unit) == Committed(version)
+    assert apply_unit(working_set, unit) == Committed(version, repeated=True)
