@@ -140,10 +140,10 @@ class Race:
             fake = FakeHost(name, faults=DriverFaults())
             driver = Unlucky(fake, process.clock, machine, network)
             driver.dice = Random(self._seed + number)
-            bench = HostContext(
+            context = HostContext(
                 name, self.ledger, driver, process.clock, alternates=process.alternates
             )
-            self.agents[name] = HostExecutor(bench)
+            self.agents[name] = HostExecutor(context)
         await self._beat(now_s)
 
     async def _beat(self, now_s: float) -> None:

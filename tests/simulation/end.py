@@ -127,15 +127,15 @@ async def _check_process(world: World, process: Process) -> None:
         _law(building == 0, f"{name} counts {building} being built on {host}")
     # Agents look at their hosts all the time: what one finds at this very moment is soon done.
     for _ in range(_GLANCES):
-        if process.pool._at_work:
+        if process.pool._in_progress:
             await world.clock.sleep(_GLANCE_S)
     left = {
         "orders": process.placing._at_work,
         "pending requests": process.pending._at_work,
-        "tasks": process.pool._at_work,
-        "task list": process.pool._todo,
+        "tasks": process.pool._in_progress,
+        "task list": process.pool._queued,
         "revisions": process.pool._done,
-        "left over": process.pool._left,
+        "left over": process.pool._leftover_moves,
         "commands": process.bus._tasks,
     }
     for what, things in left.items():

@@ -113,7 +113,7 @@ async def _quieten(world: World) -> None:
 def _unrest(world: World) -> list[str]:
     books = world.books
     found = [f"{one.role.name} is down" for one in world.processes.values() if not one.is_up]
-    found += [f"{one.role.name} works" for one in world.processes.values() if one.pool._at_work]
+    found += [f"{one.role.name} works" for one in world.processes.values() if one.pool._in_progress]
     found += [f"{key} is pending" for key in books.pending]
     found += [
         f"{one.uuid} is {one.task} on {one.host}"

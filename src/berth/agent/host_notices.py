@@ -18,7 +18,7 @@ from berth.services.replica.replica import Replica
 
 
 @dataclass(slots=True)
-class _Notes:
+class _Notices:
     """Of one host; `seen_s` is when each was last seen, and `begun_s` when the last look began."""
 
     found: dict[tuple[str, str], HostNotice] = field(
@@ -60,42 +60,42 @@ class HostNotices:
         self._clock = clock
         self._telemetry = telemetry
         self._metrics = metrics
-        self._kept: dict[str, _Notes] = {}
+        self._kept: dict[str, _Notices] = {}
 
     def begin(self, host: str) -> None:
         """Note that a host is looked at anew: what the last look did not see is gone."""
-        notes = self._of(host)
-        if notes is None:
+        notices = self._find(host)
+        if notices is None:
             return
-        for key in [key for key, at_s in notes.seen_s.items() if at_s < notes.begun_s]:
-            del notes.found[key], notes.seen_s[key]
-        notes.begun_s = self._clock.now_s()
+        for key in [key for key, at_s in notices.seen_s.items() if at_s < notices.begun_s]:
+            del notices.found[key], notices.seen_s[key]
+        notices.begun_s = self._clock.now_s()
 
-    def see(self, host: str, code: str, uuid: str, text: str) -> None:
+    def record_finding(self, host: str, code: str, uuid: str, text: str) -> None:
         """Note what is on a host and is left to people; it is dated by when it was first seen."""
-        notes = self._made(host)
+        notices = self._get_or_create(host)
         now_s, key = self._clock.now_s(), (code, uuid)
-        if key not in notes.found:
-            notes.found[key] = HostNotice(code, uuid, text, now_s)
-            self._tell(host, notes.found[key], "found")
-        notes.seen_s[key] = now_s
+        if key not in notices.found:
+            notices.found[key] = HostNotice(code, uuid, text, now_s)
+            self._report(host, notices.found[key], "found")
+        notices.seen_s[key] = now_s
 
-    def mended(self, host: str, code: str, uuid: str, text: str) -> None:
+    def record_repair(self, host: str, code: str, uuid: str, text: str) -> None:
         """Note what was mended on a host."""
-        notes = self._made(host)
+        notices = self._get_or_create(host)
         note = HostNotice(code, uuid, text, self._clock.now_s())
-        notes.mended = [note, *notes.mended][:NOTICES_MAX]
-        notes.found.pop((code, uuid), None)
-        notes.seen_s.pop((code, uuid), None)
-        self._tell(host, note, "mended")
+        notices.mended = [note, *notices.mended][:NOTICES_MAX]
+        notices.found.pop((code, uuid), None)
+        notices.seen_s.pop((code, uuid), None)
+        self._report(host, note, "mended")
 
     async def save(self, host: str) -> None:
         """Write down what has changed; what cannot be written now is at the next time."""
-        notes = self._kept.get(host)
+        notices = self._kept.get(host)
         stored = self._replica.hosts.service(host)
-        if notes is None or stored is None or stored.audit == notes.audit:
+        if notices is None or stored is None or stored.audit == notices.audit:
             return
-        audit = notes.audit
+        audit = notices.audit
 
         async def read() -> Unit:
             service = await self._ledger.get(Service, host)
@@ -111,25 +111,25 @@ class HostNotices:
         if audit == NO_AUDIT:
             del self._kept[host]
 
-    def _of(self, host: str) -> _Notes | None:
+    def _find(self, host: str) -> _Notices | None:
         """Return the notes of a host; None when there are none."""
-        notes = self._kept.get(host)
+        notices = self._kept.get(host)
         service = self._replica.hosts.service(host)
-        if notes is not None or service is None or service.audit == NO_AUDIT:
-            return notes
+        if notices is not None or service is None or service.audit == NO_AUDIT:
+            return notices
         now_s = self._clock.now_s()
         found = {(one.code, one.key): one for one in service.audit.found}
-        notes = _Notes(found, dict.fromkeys(found, now_s), list(service.audit.mended))
-        self._kept[host] = notes
-        return notes
+        notices = _Notices(found, dict.fromkeys(found, now_s), list(service.audit.mended))
+        self._kept[host] = notices
+        return notices
 
-    def _made(self, host: str) -> _Notes:
-        notes = self._of(host)
-        if notes is None:
-            notes = self._kept[host] = _Notes(begun_s=self._clock.now_s())
-        return notes
+    def _get_or_create(self, host: str) -> _Notices:
+        notices = self._find(host)
+        if notices is None:
+            notices = self._kept[host] = _Notices(begun_s=self._clock.now_s())
+        return notices
 
-    def _tell(self, host: str, note: HostNotice, outcome: str) -> None:
+    def _report(self, host: str, note: HostNotice, outcome: str) -> None:
         self._metrics.add(AGENT_FINDINGS, (note.code, outcome))
         self._telemetry.event(
             f"host_note_{outcome}", host=host, code=note.code, key=note.key, text=note.text

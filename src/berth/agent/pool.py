@@ -35,7 +35,7 @@ class Agent:
 
     host: str
     driver: VirtDriver
-    work: HostExecutor
+    executor: HostExecutor
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class AgentPool:
         clock: Clock,
         telemetry: Telemetry,
         pace: Pace = _PACE,
-        notes: HostNotices | None = None,
+        notices: HostNotices | None = None,
     ) -> None:
         self._agents = dict(agents)
-        self._keepers = [
+        self._disk_hosts = [
             name for name, one in self._agents.items() if DriverFeature.DISKS in one.driver.verbs
         ][:1]
         """Who deletes the disks of instances that are on no host."""
@@ -77,22 +77,22 @@ class AgentPool:
         self._clock = clock
         self._telemetry = telemetry
         self._pace = pace
-        self.notes = notes
+        self.notices = notices
         self._slots = asyncio.Semaphore(pace.builds_max)
-        self._at_work: dict[str, int] = {}
+        self._in_progress: dict[str, int] = {}
         """The newest revision that the feed has told of each instance that is worked on."""
         self._done: dict[str, int] = {}
         """Revisions that instances are done with and that the feed is yet to tell."""
-        self._todo: dict[str, tuple[Instance, str]] = {}
+        self._queued: dict[str, tuple[Instance, str]] = {}
         """What to work on next, and for which host."""
         self._moves: dict[str, Migration] = {}
         """The moves that go on and that hosts here have a part in, by uuid."""
-        self._left: dict[str, list[Migration]] = {}
+        self._leftover_moves: dict[str, list[Migration]] = {}
         """Moves that have left something here, by instance."""
-        self._odd: dict[str, dict[tuple[str, str], HostAnomaly]] = {}
+        self._anomalies: dict[str, dict[tuple[str, str], HostAnomaly]] = {}
         """What is odd about an instance, by host and where on it."""
         self._restarts = Restarts(pace.restarts)
-        self._paused: set[str] = set()
+        self._delayed: set[str] = set()
         """Instances whose guests crashed and are started again, but not yet."""
         self._active: list[Instance] | None = []
         """What is to be adopted; None when that was done."""
@@ -151,8 +151,8 @@ class AgentPool:
         """See `Subscriber.load`. Work that is going on goes on."""
         live = {instance.uuid for instance in snapshot.instances}
         self._done = {uuid: done for uuid, done in self._done.items() if uuid in live}
-        for uuid in self._at_work.keys() - live:
-            self._at_work[uuid] = _NO_MORE_NEWS
+        for uuid in self._in_progress.keys() - live:
+            self._in_progress[uuid] = _NO_MORE_NEWS
         self._moves = {}
         for migration in snapshot.migrations:
             self._note_move(migration)
@@ -189,54 +189,54 @@ class AgentPool:
     async def _reconcile(self, host: str, instances: Sequence[Instance] | None = None) -> None:
         """Compare a host with the ledger, and start what should run."""
         telemetry = self._telemetry
-        if self.notes is not None:
-            self.notes.begin(host)
+        if self.notices is not None:
+            self.notices.begin(host)
         try:
             async with self._slots:
-                work = self._agents[host].work
-                found = await work.reconcile(instances)
+                executor = self._agents[host].executor
+                found = await executor.reconcile(instances)
         except Exception as error:  # noqa: BLE001 - a driver may fail in any way; it is done again
             telemetry.failure("reconciling_failed", error, host=host)
             return
         for instance in found.missing:
             self._restart(instance, host)
-        for oddity in found.odd:
-            self._odd.setdefault(oddity.instance_uuid, {})[host, oddity.place] = oddity
-            self._run(oddity.instance_uuid, 0)
-        if self.notes is not None:
-            await self.notes.save(host)
+        for anomaly in found.anomalies:
+            self._anomalies.setdefault(anomaly.instance_uuid, {})[host, anomaly.aspect] = anomaly
+            self._run(anomaly.instance_uuid, 0)
+        if self.notices is not None:
+            await self.notices.save(host)
 
     def _restart(self, instance: Instance, host: str) -> None:
         """Start a guest again that should run, or look at it later, or give it up."""
         uuid = instance.uuid
         wait_s: float | None = 0.0
-        if uuid in self._todo or uuid in self._paused:
+        if uuid in self._queued or uuid in self._delayed:
             return
-        if uuid not in self._at_work:  # or it may be starting at this moment
+        if uuid not in self._in_progress:  # or it may be starting at this moment
             now_s = self._clock.ticks_ns() / _NS_PER_S
             wait_s = self._restarts.wait_s(uuid, now_s)
         if wait_s is None:
-            self._spawn(self._give_up(instance, host))
+            self._spawn(self._stop_restarting(instance, host))
         elif not wait_s:
             self._start(instance, host)
         else:
-            self._paused.add(uuid)
-            self._spawn(self._look_again(uuid, host, wait_s))
+            self._delayed.add(uuid)
+            self._spawn(self._reconcile_later(uuid, host, wait_s))
 
-    async def _look_again(self, uuid: str, host: str, wait_s: float) -> None:
+    async def _reconcile_later(self, uuid: str, host: str, wait_s: float) -> None:
         """Look at a host when the guest of an instance may be started again."""
         await self._clock.sleep(wait_s)
-        self._paused.discard(uuid)
+        self._delayed.discard(uuid)
         await self._reconcile(host)
 
-    async def _give_up(self, instance: Instance, host: str) -> None:
+    async def _stop_restarting(self, instance: Instance, host: str) -> None:
         try:
-            found = await self._agents[host].work.give_up(instance, self._pace.restarts)
+            found = await self._agents[host].executor.stop_restarting(instance, self._pace.restarts)
         except BerthError as error:
             self._telemetry.failure("giving_up_failed", error, instance=instance.uuid, host=host)
         else:
             if found is not None:
-                self._note(host, instance.uuid, found)
+                self._report_finding(host, instance.uuid, found)
 
     async def close(self) -> None:
         """Stop working; what is not finished is found again at the next start."""
@@ -251,7 +251,7 @@ class AgentPool:
     def _note_move(self, migration: Migration) -> None:
         turn = migration.turn or ""
         if turn in self._agents and has_leftover(turn, migration):
-            self._left.setdefault(migration.instance_uuid, []).append(migration)
+            self._leftover_moves.setdefault(migration.instance_uuid, []).append(migration)
             self._run(migration.instance_uuid, 0)
         sides = (migration.source.host, migration.destination.host)
         if not migration.has_ended and any(side in self._agents for side in sides):
@@ -260,12 +260,12 @@ class AgentPool:
             self._moves.pop(migration.uuid, None)
         leaves = migration.cancelled and migration.stage is Stage.MOVING
         if leaves and migration.source.host in self._agents:
-            self._spawn(self._cancel(migration))
+            self._spawn(self._cancel_move(migration))
 
-    def _turn(self, instance: Instance) -> str | None:
+    def _host_in_turn(self, instance: Instance) -> str | None:
         """Return the host, of those here, whose agent has something to do for an instance."""
         migration = self._moves.get(instance.migration_uuid or "")
-        hosts = [instance.host] if instance.host is not None else self._keepers
+        hosts = [instance.host] if instance.host is not None else self._disk_hosts
         if migration is not None:
             hosts += [migration.source.host, migration.destination.host]
         for host in hosts:
@@ -275,27 +275,31 @@ class AgentPool:
 
     def _consider(self, instance: Instance) -> None:
         uuid, done = instance.uuid, self._done.get(instance.uuid, 0)
-        if uuid in self._at_work:
-            self._at_work[uuid] = instance.revision
+        if uuid in self._in_progress:
+            self._in_progress[uuid] = instance.revision
         if instance.revision < done:
             return
         self._done.pop(uuid, None)
         # A server may be deleted without its agent, when that was down: it is destroyed here.
         gone = instance.status is Status.DELETED and instance.revision > done
-        host = instance.host if gone and instance.host in self._agents else self._turn(instance)
+        host = (
+            instance.host
+            if gone and instance.host in self._agents
+            else self._host_in_turn(instance)
+        )
         if host is not None:
             self._start(instance, host)
 
     def _start(self, instance: Instance, host: str) -> None:
         """Work on an instance, now or when the work that is going on with it is done."""
         uuid, revision = instance.uuid, instance.revision
-        self._todo[uuid] = (instance, host)
+        self._queued[uuid] = (instance, host)
         self._run(uuid, revision)
-        self._at_work[uuid] = max(self._at_work[uuid], revision)
+        self._in_progress[uuid] = max(self._in_progress[uuid], revision)
 
     def _run(self, uuid: str, revision: int) -> None:
-        if uuid not in self._at_work:
-            self._at_work[uuid] = revision
+        if uuid not in self._in_progress:
+            self._in_progress[uuid] = revision
             self._spawn(self._work(uuid))
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
@@ -305,15 +309,15 @@ class AgentPool:
 
     async def _work(self, uuid: str) -> None:
         done, has_failed = 0, False
-        while uuid in self._todo or uuid in self._left or uuid in self._odd:
+        while uuid in self._queued or uuid in self._leftover_moves or uuid in self._anomalies:
             # What an earlier move has left must be gone before the instance may come back.
-            for migration in self._left.pop(uuid, ()):
-                await self._clear_away(migration)
-            for (host, _), oddity in self._odd.pop(uuid, {}).items():
-                await self._mend(host, oddity)
-            if uuid not in self._todo:
+            for migration in self._leftover_moves.pop(uuid, ()):
+                await self._clean_up_after_move(migration)
+            for (host, _), anomaly in self._anomalies.pop(uuid, {}).items():
+                await self._repair(host, anomaly)
+            if uuid not in self._queued:
                 continue
-            instance, host = self._todo.pop(uuid)
+            instance, host = self._queued.pop(uuid)
             if instance.revision < done:
                 continue
             agent = self._agents[host]
@@ -322,24 +326,24 @@ class AgentPool:
             CONTEXT.set(Context(instance.decision_id))
             try:
                 async with self._slots:
-                    done = await agent.work.carry_out(instance, in_doubt=in_doubt)
+                    done = await agent.executor.carry_out(instance, in_doubt=in_doubt)
                 has_failed = False
             except BuildError as error:
                 self._telemetry.failure("adoption_failed", error, instance=uuid, host=host)
             except Exception as error:  # noqa: BLE001 - a driver may fail in any way; try again
                 self._telemetry.failure("task_failed", error, instance=uuid, host=host)
                 await self._clock.sleep(_RETRY_S)
-                self._todo.setdefault(uuid, (instance, host))
+                self._queued.setdefault(uuid, (instance, host))
                 has_failed = True
-        if done > self._at_work.pop(uuid):
+        if done > self._in_progress.pop(uuid):
             self._done[uuid] = done
 
-    async def _clear_away(self, migration: Migration) -> None:
+    async def _clean_up_after_move(self, migration: Migration) -> None:
         agent = self._agents[migration.turn or ""]
         while True:
             try:
                 async with self._slots:
-                    await agent.work.clear_away(migration)
+                    await agent.executor.clean_up_after_move(migration)
             except Exception as error:  # noqa: BLE001 - a driver may fail in any way; try again
                 uuid = migration.instance_uuid
                 self._telemetry.failure("task_failed", error, instance=uuid, host=agent.host)
@@ -347,28 +351,28 @@ class AgentPool:
             else:
                 return
 
-    async def _mend(self, host: str, oddity: HostAnomaly) -> None:
-        uuid = oddity.instance_uuid
+    async def _repair(self, host: str, anomaly: HostAnomaly) -> None:
+        uuid = anomaly.instance_uuid
         try:
             async with self._slots:
-                found = await self._agents[host].work.mend(oddity)
+                found = await self._agents[host].executor.repair(anomaly)
         except Exception as error:  # noqa: BLE001 - a driver may fail in any way; it is found again
             self._telemetry.failure("reconciling_failed", error, instance=uuid, host=host)
         else:
             if found is not None:
-                self._note(host, uuid, found)
+                self._report_finding(host, uuid, found)
 
-    def _note(self, host: str, uuid: str, found: HostFinding) -> None:
+    def _report_finding(self, host: str, uuid: str, found: HostFinding) -> None:
         self._telemetry.event(found.code, host=host, instance=uuid)
-        if self.notes is None or found.code == ENDED:
+        if self.notices is None or found.code == ENDED:
             return  # guests may end as they like
-        note = self.notes.mended if found.is_mended else self.notes.see
-        note(host, found.code, uuid, found.text)
-        self._spawn(self.notes.save(host))
+        record = self.notices.record_repair if found.is_repaired else self.notices.record_finding
+        record(host, found.code, uuid, found.text)
+        self._spawn(self.notices.save(host))
 
-    async def _cancel(self, migration: Migration) -> None:
+    async def _cancel_move(self, migration: Migration) -> None:
         agent, uuid = self._agents[migration.source.host], migration.instance_uuid
         try:
-            await agent.work.cancel(uuid)
+            await agent.executor.cancel_move(uuid)
         except BerthError as error:
             self._telemetry.failure("cancel_failed", error, instance=uuid, host=agent.host)

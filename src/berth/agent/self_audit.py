@@ -33,7 +33,7 @@ _LOOKS_AFTER_S: Final = (_AGES.grace_s + 1.0, _AGES.task_s + 1.0)
 
 
 @dataclass(slots=True)
-class _Look:
+class _LastAudit:
     """What was found the last time: `signature` is of the replica, as of `since_s`.
 
     `count` is how many looks there were since then.
@@ -45,7 +45,7 @@ class _Look:
     found: frozenset[tuple[str, str]] = field(default_factory=frozenset[tuple[str, str]])
 
 
-def is_safe(found: Discrepancy) -> bool:
+def is_safe_to_repair(found: Discrepancy) -> bool:
     """Tell whether an agent may mend something without being asked.
 
     What belongs to nobody that Berth knows may be a create that is under way (nova-behaviour.md
@@ -61,8 +61,8 @@ class SelfAudit:
     Args:
         ledger: what the hosts are in.
         replica: of it.
-        reporting: takes in what drivers report.
-        notes: where it is noted what was mended.
+        reports: takes in what drivers report.
+        notices: where it is noted what was mended.
         clock: for ages.
         telemetry: told of what is found, once, and of what is mended.
         metrics: where that is counted.
@@ -74,28 +74,28 @@ class SelfAudit:
         *,
         ledger: Ledger,
         replica: Replica,
-        reporting: HostReports,
-        notes: HostNotices,
+        reports: HostReports,
+        notices: HostNotices,
         clock: Clock,
         telemetry: Telemetry,
         metrics: Metrics,
         service_down_time_s: Callable[[], float],
     ) -> None:
         self._replica = replica
-        self._reporting = reporting
-        self._notes = notes
+        self._reports = reports
+        self._notices = notices
         self._clock = clock
         self._telemetry = telemetry
         self._metrics = metrics
         self._down_time_s = service_down_time_s
-        self._looks: dict[str, _Look] = {}
+        self._last_audits: dict[str, _LastAudit] = {}
         self._auditing = Auditing(
             ledger=ledger,
             replica=replica,
             clock=clock,
             telemetry=telemetry,
             first_seen_s={},
-            may_mend=is_safe,
+            may_mend=is_safe_to_repair,
         )
 
     async def audit(self, host: str, driver: VirtDriver) -> None:
@@ -106,18 +106,18 @@ class SelfAudit:
             ConflictError: somebody else keeps changing the host.
             UnavailableError: the ledger cannot be reached; it is done again.
         """
-        await self._reporting.report([await driver.report()])
+        await self._reports.report([await driver.report()])
         signature, now_s = self._signature(host), self._clock.now_s()
-        look = self._looks.get(host)
+        look = self._last_audits.get(host)
         if look is None or look.signature != signature:
             found = frozenset[tuple[str, str]]() if look is None else look.found
-            look = self._looks[host] = _Look(signature, now_s, found=found)
+            look = self._last_audits[host] = _LastAudit(signature, now_s, found=found)
         age_s = now_s - look.since_s
         next_s = min(_LOOKS_AFTER_S[look.count :], default=math.inf)
         if signature and (look.found or age_s >= next_s):
-            look.found = await self._look(host, look.found)
+            look.found = await self._audit_now(host, look.found)
             look.count = sum(after_s <= age_s for after_s in _LOOKS_AFTER_S)
-        await self._notes.save(host)
+        await self._notices.save(host)
 
     def _signature(self, host: str) -> int:
         """Return a number that changes with what is on a host and what is used of it.
@@ -136,7 +136,7 @@ class SelfAudit:
                 parts.append((row, tuple(used.items()), guests, below, over))
         return hash(tuple(parts)) or 1 if parts else 0
 
-    async def _look(
+    async def _audit_now(
         self, host: str, before: frozenset[tuple[str, str]]
     ) -> frozenset[tuple[str, str]]:
         """Look at the books of a host, and return what is wrong there still."""
@@ -153,14 +153,14 @@ class SelfAudit:
                 continue  # told of by the agent of that host
             if one.is_mended and one.outcome is not None:
                 text = f"{one.text}; {one.outcome.text}"
-                self._notes.mended(host, one.code, one.key, text)
+                self._notices.record_repair(host, one.code, one.key, text)
                 continue
             wrong.add((one.code, one.key))
             if (one.code, one.key) not in before:
-                self._tell(host, one)
+                self._report_discrepancy(host, one)
         return frozenset(wrong)
 
-    def _tell(self, host: str, one: Discrepancy) -> None:
+    def _report_discrepancy(self, host: str, one: Discrepancy) -> None:
         self._metrics.add(AGENT_FINDINGS, (one.code, "found"))
         self._telemetry.event(
             "discrepancy_found", host=host, code=one.code, key=one.key, text=one.text

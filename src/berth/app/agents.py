@@ -7,7 +7,6 @@ from berth.adapters.system import NoMetrics
 from berth.agent.audit_rounds import AuditRounds
 from berth.agent.executor import HostContext, HostExecutor
 from berth.agent.executor.alternates import Alternates
-from berth.agent.executor.instrumented_executor import MeasuredWork, TracedWork
 from berth.agent.executor.restarts import RestartRule
 from berth.agent.host_notices import HostNotices
 from berth.agent.host_reports import HostReports
@@ -15,7 +14,6 @@ from berth.agent.instance_casts import InstanceCaster
 from berth.agent.pool import Agent, AgentPool, Pace
 from berth.agent.self_audit import SelfAudit
 from berth.app.core import Core
-from berth.app.observability import Observation
 from berth.app.run import Loop
 from berth.config.virt_settings import AgentDriver
 from berth.ports.virt import VirtDriver
@@ -60,8 +58,8 @@ def _rounds(core: Core, pool: AgentPool) -> AuditRounds:
     auditing = SelfAudit(
         ledger=core.ledger,
         replica=core.replica,
-        reporting=HostReports(core.hosts, core.replica, core.ratios),
-        notes=pool.notes or _notes(core),
+        reports=HostReports(core.hosts, core.replica, core.ratios),
+        notices=pool.notices or _notices(core),
         clock=core.clock,
         telemetry=core.telemetry,
         metrics=core.observation.metrics or NoMetrics(),
@@ -81,7 +79,7 @@ def _rounds(core: Core, pool: AgentPool) -> AuditRounds:
     )
 
 
-def _notes(core: Core) -> HostNotices:
+def _notices(core: Core) -> HostNotices:
     return HostNotices(
         ledger=core.ledger,
         replica=core.replica,
@@ -107,7 +105,7 @@ def agent_pool(core: Core, drivers: Mapping[str, VirtDriver]) -> AgentPool:
 
     def agent(name: str, driver: VirtDriver) -> Agent:
         serve_console(core.wires.bus, name, driver)
-        bench = HostContext(
+        context = HostContext(
             name,
             core.ledger,
             driver,
@@ -117,7 +115,7 @@ def agent_pool(core: Core, drivers: Mapping[str, VirtDriver]) -> AgentPool:
             alternates=alternates,
             half_life_s=paced.build_failure_half_life_s,
         )
-        return Agent(name, driver, _work_of(core.observation, bench))
+        return Agent(name, driver, HostExecutor(context, core.observation.observer))
 
     return AgentPool(
         {name: agent(name, driver) for name, driver in drivers.items()},
@@ -131,11 +129,5 @@ def agent_pool(core: Core, drivers: Mapping[str, VirtDriver]) -> AgentPool:
                 paced.restarts_max, window_s=paced.restart_window_s, pause_s=paced.restart_pause_s
             ),
         ),
-        _notes(core),
+        _notices(core),
     )
-
-
-def _work_of(seen: Observation, bench: HostContext) -> HostExecutor:
-    if seen.tracer is not None:
-        return TracedWork(bench, seen.metrics or NoMetrics(), seen.tracer)
-    return HostExecutor(bench) if seen.metrics is None else MeasuredWork(bench, seen.metrics)

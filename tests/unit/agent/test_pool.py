@@ -100,7 +100,7 @@ class Rig:
     def assert_idle(self) -> None:
         """Check that nothing is left over in the pool."""
         pool = self.pool
-        left = (pool._at_work, pool._todo, pool._done, pool._tasks)
+        left = (pool._in_progress, pool._queued, pool._done, pool._tasks)
         assert not any(left), left
 
 

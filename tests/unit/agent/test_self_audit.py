@@ -63,7 +63,7 @@ class Agents:
         """Start the process anew."""
         desk = self.desk
         self.counted = Counted()
-        self.notes = HostNotices(
+        self.notices = HostNotices(
             ledger=desk.ledger,
             replica=desk.replica,
             clock=desk.clock,
@@ -73,10 +73,10 @@ class Agents:
         self.auditing = SelfAudit(
             ledger=desk.ledger,
             replica=desk.replica,
-            reporting=HostReports(
+            reports=HostReports(
                 desk.hosts, desk.replica, Ratios(ledger=desk.ledger, replica=desk.replica)
             ),
-            notes=self.notes,
+            notices=self.notices,
             clock=desk.clock,
             telemetry=desk.told,
             metrics=self.counted,
@@ -238,12 +238,14 @@ async def test_something_wrong_is_looked_at_until_it_is_right(agents: Agents) ->
 async def test_few_notes_are_kept_of_one_host(agents: Agents) -> None:
     """The newest, over a restart of the agent too."""
     for number in range(NOTICES_MAX + 5):
-        agents.notes.mended("host-1", "guest_removed", make_uuid("instance", number), "gone")
-    await agents.notes.save("host-1")
+        agents.notices.record_repair(
+            "host-1", "guest_removed", make_uuid("instance", number), "gone"
+        )
+    await agents.notices.save("host-1")
     await agents.desk.follower.catch_up()
     agents.restart()
-    agents.notes.mended("host-1", "guest_removed", make_uuid("instance", 99), "gone")
-    await agents.notes.save("host-1")
+    agents.notices.record_repair("host-1", "guest_removed", make_uuid("instance", 99), "gone")
+    await agents.notices.save("host-1")
     mended = (await agents.service()).audit.mended
     assert len(mended) == NOTICES_MAX
     assert mended[0].key == make_uuid("instance", 99)
@@ -252,9 +254,9 @@ async def test_few_notes_are_kept_of_one_host(agents: Agents) -> None:
 
 async def test_what_is_seen_no_more_is_forgotten(agents: Agents) -> None:
     """At the second look without it; it keeps its date over a restart until then."""
-    uuid, notes = make_uuid("instance", 1), agents.notes
+    uuid, notes = make_uuid("instance", 1), agents.notices
     notes.begin("host-1")
-    notes.see("host-1", "orphan_guest", uuid, "a guest is here")
+    notes.record_finding("host-1", "orphan_guest", uuid, "a guest is here")
     await notes.save("host-1")
     await agents.desk.follower.catch_up()
     first = (await agents.service()).audit.found
@@ -262,9 +264,9 @@ async def test_what_is_seen_no_more_is_forgotten(agents: Agents) -> None:
     assert (told.code, told.key, told.host) == ("orphan_guest", uuid, "host-1")
     await agents.desk.clock.sleep(600)
     agents.restart()
-    notes = agents.notes
+    notes = agents.notices
     notes.begin("host-1")
-    notes.see("host-1", "orphan_guest", uuid, "a guest is here")
+    notes.record_finding("host-1", "orphan_guest", uuid, "a guest is here")
     await notes.save("host-1")
     assert (await agents.service()).audit.found == first
     for _ in range(2):
@@ -278,14 +280,14 @@ async def test_what_is_seen_no_more_is_forgotten(agents: Agents) -> None:
 
 async def test_a_note_overwrites_nothing_that_an_operator_has_said(agents: Agents) -> None:
     """Both change the record of the service."""
-    agents.notes.mended("host-1", "guest_removed", make_uuid("instance", 1), "gone")
+    agents.notices.record_repair("host-1", "guest_removed", make_uuid("instance", 1), "gone")
 
     async def disable(_: object) -> None:
         agents.desk.ledger.before_commit = None
         await agents.desk.hosts.set_service("host-1", disabled=True, disabled_reason="repair")
 
     agents.desk.ledger.before_commit = disable
-    await agents.notes.save("host-1")
+    await agents.notices.save("host-1")
     service = await agents.service()
     assert (service.disabled_reason, len(service.audit.mended)) == ("repair", 1)
 

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from berth.adapters.virt.fake import DriverFaults, FakeHost
-from berth.agent.executor import HostContext
-from berth.agent.executor.instrumented_executor import MeasuredWork
+from berth.agent.executor import HostContext, HostExecutor
 from berth.domain.compute import lifecycle
 from berth.domain.compute.instance import Status
 from berth.ports.measures import FAILED_BUILDS, TASK_SECONDS, TASKS
 from berth.ports.telemetry import Measure
+from berth.services.telemetry.observers import MetricsObserver
 from tests.unit.lifecycle.town import Town, caller, open_town
 
 
@@ -32,8 +32,8 @@ def observe(town: Town) -> Counts:
     counts = Counts()
     agents = town.pool._agents
     for name, agent in agents.items():
-        bench = HostContext(name, town.ledger, agent.driver, town.desk.clock)
-        agents[name] = replace(agent, work=MeasuredWork(bench, counts))
+        context = HostContext(name, town.ledger, agent.driver, town.desk.clock)
+        agents[name] = replace(agent, executor=HostExecutor(context, MetricsObserver(counts)))
     return counts
 
 

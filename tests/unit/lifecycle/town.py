@@ -61,17 +61,19 @@ class Town:
         for name, fake in fakes.items():
             driver = FakeDriver(fake, self.desk.clock, self.machines[name], self.network)
             self.drivers[name] = driver
-            bench = HostContext(name, self.ledger, driver, self.desk.clock, offloads=self.offloads)
-            agents[name] = Agent(name, driver, HostExecutor(bench))
+            context = HostContext(
+                name, self.ledger, driver, self.desk.clock, offloads=self.offloads
+            )
+            agents[name] = Agent(name, driver, HostExecutor(context))
         desk = self.desk
-        self.notes = HostNotices(
+        self.notices = HostNotices(
             ledger=self.ledger,
             replica=desk.replica,
             clock=desk.clock,
             telemetry=desk.told,
             metrics=NoMetrics(),
         )
-        pool = AgentPool(agents, desk.hosts, desk.clock, desk.told, notes=self.notes)
+        pool = AgentPool(agents, desk.hosts, desk.clock, desk.told, notices=self.notices)
         self.desk.follower.subscribe(pool)
         return pool
 

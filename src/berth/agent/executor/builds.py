@@ -18,13 +18,13 @@ from berth.services.servers.moves import ended, going_on
 from berth.services.servers.teardown import deletion, departure
 
 
-async def build(bench: HostContext, instance: Instance) -> TaskResult:
+async def build(context: HostContext, instance: Instance) -> TaskResult:
     """Start a new guest; a build that fails is tried elsewhere."""
     try:
-        await bench.driver.spawn(instance)
+        await context.driver.spawn(instance)
     except BuildError as error:
-        return await _failed(bench, instance, error)
-    now_s = bench.clock.now_s()
+        return await _failed(context, instance, error)
+    now_s = context.clock.now_s()
     built = fast_replace(
         instance,
         status=Status.ACTIVE,
@@ -36,9 +36,9 @@ async def build(bench: HostContext, instance: Instance) -> TaskResult:
     return TaskResult((Put(built),), has_failed=False)
 
 
-async def _failed(bench: HostContext, instance: Instance, error: BuildError) -> TaskResult:
+async def _failed(context: HostContext, instance: Instance, error: BuildError) -> TaskResult:
     """Free the room, and have another host tried while attempts are left."""
-    now_s = bench.clock.now_s()
+    now_s = context.clock.now_s()
     here = (instance.host or "", instance.node or "")
     retried = (*instance.retried, here)
     tried = "the host that was asked for" if instance.forced else _count(len(retried))
@@ -48,17 +48,17 @@ async def _failed(bench: HostContext, instance: Instance, error: BuildError) -> 
         node=None,
         assignment=None,
         retried=retried,
-        fault=bench.fault(f"The build failed on {tried}.", error, instance.fault),
+        fault=context.fault(f"The build failed on {tried}.", error, instance.fault),
         updated_at_s=now_s,
     )
     units: list[Unit] = []
     freed, cause = Free(instance.uuid), cause_of(error)
-    if instance.forced or len(retried) >= bench.attempts_max:
+    if instance.forced or len(retried) >= context.attempts_max:
         units.append((freed, Put(replace(homeless, status=Status.ERROR, task=None))))
     else:
         request = _retry_of(homeless)
-        if bench.alternates is not None and cause is not FailureCause.GUEST:
-            found = await bench.alternates.of(request, instance.assignment)
+        if context.alternates is not None and cause is not FailureCause.GUEST:
+            found = await context.alternates.of(request, instance.assignment)
             units += [(freed, *_go_on(homeless, request, one)) for one in found]
         waiting = Put(replace(homeless, task=Task.SCHEDULING))
         units.append((freed, waiting, Add(PendingRequest(request, accepted_at_s=now_s))))
@@ -96,64 +96,64 @@ def _retry_of(instance: Instance) -> Request:
     )
 
 
-async def rebuild(bench: HostContext, instance: Instance) -> TaskResult:
+async def rebuild(context: HostContext, instance: Instance) -> TaskResult:
     """Make the guest anew of the instance's image, where it is."""
-    began_s, name = bench.clock.now_s(), "compute_rebuild_instance"
+    began_s, name = context.clock.now_s(), "compute_rebuild_instance"
     try:
-        await bench.driver.destroy(instance.uuid)
-        await bench.driver.spawn(instance)
+        await context.driver.destroy(instance.uuid)
+        await context.driver.spawn(instance)
         if instance.status is Status.SHUTOFF:
-            await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
+            await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
     except (BuildError, DriverError) as error:
         text = "The instance could not be rebuilt."
-        event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
+        event, now_s = context.event(name, began_s, error), context.clock.now_s()
         broken = ended(
             instance,
             now_s,
             message=text,
             event=event,
             status=Status.ERROR,
-            fault=bench.fault(text, error),
+            fault=context.fault(text, error),
         )
         return TaskResult(tuple(broken))
-    now_s = bench.clock.now_s()
+    now_s = context.clock.now_s()
     status = Status.SHUTOFF if instance.status is Status.SHUTOFF else Status.ACTIVE
-    event = bench.event(name, began_s)
-    first = await preserve_creation(bench, instance)
+    event = context.event(name, began_s)
+    first = await preserve_creation(context, instance)
     done = ended(instance, now_s, event=event, status=status, fault=None, launched_at_s=now_s)
     return TaskResult((*first, *done))
 
 
-async def shelve(bench: HostContext, instance: Instance) -> TaskResult:
+async def shelve(context: HostContext, instance: Instance) -> TaskResult:
     """Stop the guest; where that is wanted, its host is left at once."""
-    began_s, name = bench.clock.now_s(), "compute_shelve_instance"
+    began_s, name = context.clock.now_s(), "compute_shelve_instance"
     try:
-        await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
+        await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
     except DriverError as error:
-        return _stays(bench, instance, "The instance could not be shelved.", name, began_s, error)
-    if bench.offloads:
+        return _stays(context, instance, "The instance could not be shelved.", name, began_s, error)
+    if context.offloads:
         try:
-            return await _stored(bench, instance, name, began_s)
+            return await _stored(context, instance, name, began_s)
         except DriverError:
             pass  # it is shelved all the same, and keeps its host
-    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+    event, now_s = context.event(name, began_s), context.clock.now_s()
     return TaskResult(tuple(ended(instance, now_s, event=event, status=Status.SHELVED, fault=None)))
 
 
-async def offload(bench: HostContext, instance: Instance) -> TaskResult:
+async def offload(context: HostContext, instance: Instance) -> TaskResult:
     """Store the disks of a shelved guest and leave the host."""
-    began_s, name = bench.clock.now_s(), "compute_shelve_offload_instance"
+    began_s, name = context.clock.now_s(), "compute_shelve_offload_instance"
     try:
         if instance.disks is None:
-            return await _stored(bench, instance, name, began_s)
-        if any(guest.instance_uuid == instance.uuid for guest in await bench.driver.guests()):
+            return await _stored(context, instance, name, began_s)
+        if any(guest.instance_uuid == instance.uuid for guest in await context.driver.guests()):
             # What is stored may be of an earlier time; the very same is not copied again.
-            await bench.driver.store_disks(instance.uuid)
-        await bench.driver.destroy(instance.uuid)
+            await context.driver.store_disks(instance.uuid)
+        await context.driver.destroy(instance.uuid)
     except DriverError as error:
         text = "The shelved instance could not leave its host."
-        return _stays(bench, instance, text, name, began_s, error)
-    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+        return _stays(context, instance, text, name, began_s, error)
+    event, now_s = context.event(name, began_s), context.clock.now_s()
     done = ended(
         instance,
         now_s,
@@ -167,29 +167,31 @@ async def offload(bench: HostContext, instance: Instance) -> TaskResult:
     return TaskResult((Free(instance.uuid), *done))
 
 
-async def _stored(bench: HostContext, instance: Instance, name: str, began_s: float) -> TaskResult:
+async def _stored(
+    context: HostContext, instance: Instance, name: str, began_s: float
+) -> TaskResult:
     """Store the disks; the guest goes only when the ledger knows where they are."""
-    disks = await bench.driver.store_disks(instance.uuid)
-    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+    disks = await context.driver.store_disks(instance.uuid)
+    event, now_s = context.event(name, began_s), context.clock.now_s()
     task = Task.SHELVING_OFFLOADING
     step = going_on(instance, now_s, event=event, status=Status.SHELVED, task=task, disks=disks)
     return TaskResult(tuple(step), stored=disks)
 
 
-async def unshelve(bench: HostContext, instance: Instance) -> TaskResult:
+async def unshelve(context: HostContext, instance: Instance) -> TaskResult:
     """Start a shelved guest, with its disks if they were stored; `drop_disks` comes after it."""
-    began_s, name = bench.clock.now_s(), "compute_unshelve_instance"
+    began_s, name = context.clock.now_s(), "compute_unshelve_instance"
     try:
         if instance.disks is not None:
-            await bench.driver.fetch_disks(instance, instance.disks)
-        await bench.driver.spawn(instance)
+            await context.driver.fetch_disks(instance, instance.disks)
+        await context.driver.spawn(instance)
     except (BuildError, DriverError) as error:
         text = "The instance could not be started where it was to be unshelved."
-        event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
-        fault = bench.fault(text, error)
+        event, now_s = context.event(name, began_s, error), context.clock.now_s()
+        fault = context.fault(text, error)
         if instance.status is Status.SHELVED:
             return TaskResult(tuple(ended(instance, now_s, message=text, event=event, fault=fault)))
-        await bench.driver.destroy(instance.uuid)
+        await context.driver.destroy(instance.uuid)
         homeless = ended(
             instance,
             now_s,
@@ -203,8 +205,8 @@ async def unshelve(bench: HostContext, instance: Instance) -> TaskResult:
         cause = cause_of(error) or FailureCause.DRIVER
         unit = (Free(instance.uuid), *homeless)
         return TaskResult(unit, has_failed=cause.blames_host or None, cause=cause)
-    event, now_s = bench.event(name, began_s), bench.clock.now_s()
-    first = await preserve_creation(bench, instance)
+    event, now_s = context.event(name, began_s), context.clock.now_s()
+    first = await preserve_creation(context, instance)
     done = ended(
         instance, now_s, event=event, status=Status.ACTIVE, fault=None, launched_at_s=now_s
     )
@@ -217,49 +219,51 @@ def has_disks_to_drop(instance: Instance) -> bool:
     return is_active and instance.disks is not None
 
 
-async def drop_disks(bench: HostContext, instance: Instance) -> TaskResult | None:
+async def drop_disks(context: HostContext, instance: Instance) -> TaskResult | None:
     """Delete the stored disks of an instance that has them on its host by now.
 
     Raises:
         DriverError: the guest could not be started with them, or they could not be deleted.
     """
-    if instance.disks is None or DriverFeature.DISKS not in bench.driver.verbs:
+    if instance.disks is None or DriverFeature.DISKS not in context.driver.verbs:
         return None
     try:
-        await bench.driver.fetch_disks(instance, instance.disks)
-        await bench.driver.spawn(instance)
+        await context.driver.fetch_disks(instance, instance.disks)
+        await context.driver.spawn(instance)
     except BuildError as error:
         raise DriverError(str(error)) from error  # the instance is built, and this is tried again
-    await bench.driver.drop_stored(instance.disks)
-    return TaskResult((Put(fast_replace(instance, disks=None, updated_at_s=bench.clock.now_s())),))
+    await context.driver.drop_stored(instance.disks)
+    return TaskResult(
+        (Put(fast_replace(instance, disks=None, updated_at_s=context.clock.now_s())),)
+    )
 
 
 def _stays(
-    bench: HostContext, instance: Instance, text: str, name: str, began_s: float, error: Exception
+    context: HostContext, instance: Instance, text: str, name: str, began_s: float, error: Exception
 ) -> TaskResult:
     """Leave an instance as it was, and say why."""
-    event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
-    fault = bench.fault(text, error)
+    event, now_s = context.event(name, began_s, error), context.clock.now_s()
+    fault = context.fault(text, error)
     return TaskResult(tuple(ended(instance, now_s, message=text, event=event, fault=fault)))
 
 
 async def destroy(
-    bench: HostContext, instance: Instance, migration: Migration | None
+    context: HostContext, instance: Instance, migration: Migration | None
 ) -> TaskResult:
     """Destroy the guest of an instance that is deleted, wherever it is on its way, and its disks.
 
     The guest of one that is on no host is nowhere, so any agent may do that.
     """
-    await bench.driver.destroy(instance.uuid)
-    now_s = bench.clock.now_s()
+    await context.driver.destroy(instance.uuid)
+    now_s = context.clock.now_s()
     if instance.disks is not None:
-        if DriverFeature.DISKS not in bench.driver.verbs:
+        if DriverFeature.DISKS not in context.driver.verbs:
             return TaskResult(departure(instance, now_s))
-        await bench.driver.drop_stored(instance.disks)
+        await context.driver.drop_stored(instance.disks)
     return TaskResult(deletion(instance, migration, now_s))
 
 
-async def preserve_creation(bench: HostContext, instance: Instance) -> Unit:
+async def preserve_creation(context: HostContext, instance: Instance) -> Unit:
     """Return what keeps the creation of an instance that is about to be launched anew.
 
     The creation stands in the instance's own record, and ended when that was launched first. So
@@ -270,6 +274,6 @@ async def preserve_creation(bench: HostContext, instance: Instance) -> Unit:
     """
     if instance.launched_at_s is None:
         return ()
-    if is_kept(instance, await bench.ledger.actions(instance.uuid)):
+    if is_kept(instance, await context.ledger.actions(instance.uuid)):
         return ()
     return (Put(creation_of(instance)),)

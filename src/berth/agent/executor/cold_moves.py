@@ -33,66 +33,68 @@ def is_in_place(migration: Migration) -> bool:
     return migration.source.host == migration.destination.host
 
 
-async def leave_source(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
+async def leave_source(
+    context: HostContext, instance: Instance, migration: Migration
+) -> TaskResult:
     """Stop the guest where it is, and offer its disks to the other host."""
-    began_s, address = bench.clock.now_s(), ""
+    began_s, address = context.clock.now_s(), ""
     try:
-        await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
+        await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
         if not is_in_place(migration):
-            address = await bench.driver.offer_disks(instance.uuid)
+            address = await context.driver.offer_disks(instance.uuid)
     except DriverError as error:
-        return _go_back(bench, instance, migration, "compute_resize_instance", began_s, error)
-    event, now_s = bench.event("compute_resize_instance", began_s), bench.clock.now_s()
+        return _go_back(context, instance, migration, "compute_resize_instance", began_s, error)
+    event, now_s = context.event("compute_resize_instance", began_s), context.clock.now_s()
     left = replace(migration, stage=Stage.ARRIVING, address=address, updated_at_s=now_s)
     step = going_on(instance, now_s, event=event, task=Task.RESIZE_MIGRATED)
     return TaskResult((*step, Put(left)))
 
 
 async def build_at_destination(
-    bench: HostContext, instance: Instance, migration: Migration
+    context: HostContext, instance: Instance, migration: Migration
 ) -> TaskResult:
     """Make the guest here, of the disks that the other host offers."""
-    began_s, name = bench.clock.now_s(), "compute_finish_resize"
+    began_s, name = context.clock.now_s(), "compute_finish_resize"
     moved = placed_at(instance, migration.destination)
     try:
         if not is_in_place(migration):
-            await bench.driver.fetch_disks(moved, migration.address)
-        await bench.driver.resize(moved)
+            await context.driver.fetch_disks(moved, migration.address)
+        await context.driver.resize(moved)
         if migration.was is Status.ACTIVE:
-            await bench.driver.spawn(moved)
+            await context.driver.spawn(moved)
     except (BuildError, DriverError) as error:
         if not is_in_place(migration):
-            await bench.driver.destroy(instance.uuid)
-        result = _go_back(bench, instance, migration, name, began_s, error)
+            await context.driver.destroy(instance.uuid)
+        result = _go_back(context, instance, migration, name, began_s, error)
         return result._replace(has_failed=_blames_host(error), cause=cause_of(error))
-    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+    event, now_s = context.event(name, began_s), context.clock.now_s()
     arrived = replace(migration, stage=Stage.ARRIVED, updated_at_s=now_s)
-    first = await preserve_creation(bench, instance)
+    first = await preserve_creation(context, instance)
     done = ended(moved, now_s, event=event, status=Status.RESIZED, fault=None, launched_at_s=now_s)
     return TaskResult((*first, *done, Put(arrived)), has_failed=False)
 
 
-async def evacuate(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
+async def evacuate(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Make the guest anew here, since its host is down."""
-    began_s, name = bench.clock.now_s(), "compute_rebuild_instance"
+    began_s, name = context.clock.now_s(), "compute_rebuild_instance"
     moved = placed_at(instance, migration.destination)
     try:
-        await bench.driver.spawn(moved)
+        await context.driver.spawn(moved)
         if migration.was is Status.SHUTOFF:
-            await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
+            await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
     except (BuildError, DriverError) as error:
-        await bench.driver.destroy(instance.uuid)
-        event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
-        fault = bench.fault("The instance could not be made anew.", error)
+        await context.driver.destroy(instance.uuid)
+        event, now_s = context.event(name, began_s, error), context.clock.now_s()
+        fault = context.fault("The instance could not be made anew.", error)
         failed = replace(migration, stage=Stage.FAILED, fault=fault, updated_at_s=now_s)
         back = taken_back(migration, instance)
-        further = retry_or_end(bench, instance, failed, event)
+        further = retry_or_end(context, instance, failed, event)
         unit = (*back, Put(failed), *further)
         return TaskResult(unit, has_failed=_blames_host(error), cause=cause_of(error))
-    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+    event, now_s = context.event(name, began_s), context.clock.now_s()
     left = replace(migration, stage=Stage.LEFT_BEHIND, updated_at_s=now_s)
     status = Status.SHUTOFF if migration.was is Status.SHUTOFF else Status.ACTIVE
-    first = await preserve_creation(bench, instance)
+    first = await preserve_creation(context, instance)
     done = ended(
         moved,
         now_s,
@@ -105,53 +107,53 @@ async def evacuate(bench: HostContext, instance: Instance, migration: Migration)
     return TaskResult((*first, *done, Put(left)), has_failed=False)
 
 
-async def confirm(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
+async def confirm(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Forget the guest that was left."""
-    began_s, name = bench.clock.now_s(), "compute_confirm_resize"
+    began_s, name = context.clock.now_s(), "compute_confirm_resize"
     if not is_in_place(migration):
-        await bench.driver.destroy(instance.uuid)
-    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+        await context.driver.destroy(instance.uuid)
+    event, now_s = context.event(name, began_s), context.clock.now_s()
     confirmed = replace(migration, stage=Stage.CONFIRMED, updated_at_s=now_s)
     done = ended(instance, now_s, event=event, status=migration.was, migration_uuid=None)
     return TaskResult((Free(migration.uuid), *done, Put(confirmed)))
 
 
-async def revert(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
+async def revert(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Forget the guest here, since its owner wants it back where it was."""
-    began_s, name = bench.clock.now_s(), "compute_revert_resize"
+    began_s, name = context.clock.now_s(), "compute_revert_resize"
     try:
         if is_in_place(migration):
-            await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
+            await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
         else:
-            await bench.driver.destroy(instance.uuid)
+            await context.driver.destroy(instance.uuid)
     except DriverError as error:
-        event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
+        event, now_s = context.event(name, began_s, error), context.clock.now_s()
         text = "The resize could not be reverted."
         arrived = replace(migration, stage=Stage.ARRIVED, updated_at_s=now_s)
-        fault = bench.fault(text, error)
+        fault = context.fault(text, error)
         return TaskResult(
             (*ended(instance, now_s, message=text, event=event, fault=fault), Put(arrived))
         )
-    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+    event, now_s = context.event(name, began_s), context.clock.now_s()
     restoring = replace(migration, stage=Stage.RESTORING, updated_at_s=now_s)
     back = going_on(placed_at(instance, migration.source), now_s, event=event)
     return TaskResult((*taken_back(migration, instance), *back, Put(restoring)))
 
 
-async def restore(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
+async def restore(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Start the guest again where it was before a move that failed or was reverted."""
-    began_s, name = bench.clock.now_s(), "compute_finish_revert_resize"
+    began_s, name = context.clock.now_s(), "compute_finish_revert_resize"
     error: Exception | None = None
     try:
         if is_in_place(migration):
-            await bench.driver.resize(instance)
+            await context.driver.resize(instance)
         if migration.was is Status.ACTIVE:
-            await bench.driver.spawn(instance)
+            await context.driver.spawn(instance)
         else:
-            await _take_back_disks(bench, instance)
+            await _take_back_disks(context, instance)
     except (BuildError, DriverError) as raised:
         error = raised
-    event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
+    event, now_s = context.event(name, began_s, error), context.clock.now_s()
     fault = migration.fault
     stage = Stage.REVERTED if fault is None else Stage.FAILED
     over = replace(migration, stage=stage, updated_at_s=now_s)
@@ -164,11 +166,11 @@ async def restore(bench: HostContext, instance: Instance, migration: Migration) 
             event=event,
             status=Status.ERROR,
             migration_uuid=None,
-            fault=bench.fault(text, error),
+            fault=context.fault(text, error),
         )
         return TaskResult((*broken, Put(over)))
     if fault is None:
-        first = await preserve_creation(bench, instance)
+        first = await preserve_creation(context, instance)
         done = ended(
             instance,
             now_s,
@@ -178,20 +180,20 @@ async def restore(bench: HostContext, instance: Instance, migration: Migration) 
             launched_at_s=now_s,
         )
         return TaskResult((*first, *done, Put(over)))
-    units = [*await moves_to_alternates(bench, instance, over, event)]
-    units.append(tuple(retry_or_end(bench, instance, over, event)))
+    units = [*await moves_to_alternates(context, instance, over, event)]
+    units.append(tuple(retry_or_end(context, instance, over, event)))
     first, *others = ((Put(over), *unit) for unit in units)
     return TaskResult(first, otherwise=tuple(others))
 
 
-async def _take_back_disks(bench: HostContext, instance: Instance) -> None:
+async def _take_back_disks(context: HostContext, instance: Instance) -> None:
     """Have nobody read the disks of a guest that stays off, as far as that can be had now."""
     with suppress(DriverError):
-        await bench.driver.stop(instance.uuid, grace_s=0.0)
+        await context.driver.stop(instance.uuid, grace_s=0.0)
 
 
 def _go_back(
-    bench: HostContext,
+    context: HostContext,
     instance: Instance,
     migration: Migration,
     name: str,
@@ -199,11 +201,11 @@ def _go_back(
     error: Exception,
 ) -> TaskResult:
     """Give up the other host, and have the guest started again where it was."""
-    event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
+    event, now_s = context.event(name, began_s, error), context.clock.now_s()
     restoring = replace(
         migration,
         stage=Stage.RESTORING,
-        fault=bench.fault(_BROKEN, error),
+        fault=context.fault(_BROKEN, error),
         updated_at_s=now_s,
     )
     step: list[Write] = going_on(instance, now_s, event=event, task=Task.RESIZE_REVERTING)

@@ -26,10 +26,10 @@ class HostFinding(NamedTuple):
 
     code: str
     text: str
-    is_mended: bool = True
+    is_repaired: bool = True
 
 
-async def clear_leftover(bench: HostContext, leftover: OrphanFiles) -> HostFinding | None:
+async def clear_leftover(context: HostContext, leftover: OrphanFiles) -> HostFinding | None:
     """Delete what was left on a host when nobody can want it any more.
 
     Nothing else may be done with the instance here meanwhile.
@@ -41,48 +41,48 @@ async def clear_leftover(bench: HostContext, leftover: OrphanFiles) -> HostFindi
         DriverError: it could not be deleted.
         UnavailableError: the ledger cannot be reached.
     """
-    if not any(one == leftover for one in await bench.driver.leftovers()):
+    if not any(one == leftover for one in await context.driver.leftovers()):
         return None  # somebody has been at it since
     # Last, since whoever stores disks says so in the ledger first, on whichever host.
-    instance = await bench.ledger.get(Instance, leftover.instance_uuid)
-    now_s = bench.clock.now_s()
+    instance = await context.ledger.get(Instance, leftover.instance_uuid)
+    now_s = context.clock.now_s()
     if instance is not None and now_s - instance.updated_at_s <= LEFTOVER_AGE_S:
         return None
     if leftover.address:
-        return await _clear_stored(bench, leftover, instance)
-    return await _clear_files(bench, leftover, instance)
+        return await _clear_stored(context, leftover, instance)
+    return await _clear_files(context, leftover, instance)
 
 
 async def _clear_stored(
-    bench: HostContext, leftover: OrphanFiles, instance: Instance | None
+    context: HostContext, leftover: OrphanFiles, instance: Instance | None
 ) -> HostFinding | None:
     what = _written("the disks", leftover)
     if instance is None:
         text = f"{what} are stored at {leftover.address}, and no such instance is known"
-        return HostFinding(DISKS, text, is_mended=False)
+        return HostFinding(DISKS, text, is_repaired=False)
     is_wanted = instance.disks is not None or instance.task in _STORING
     if is_wanted and instance.status is not Status.DELETED:
         return None
-    await bench.driver.drop_stored(leftover.address)
+    await context.driver.drop_stored(leftover.address)
     return HostFinding(DISKS, f"{what} were stored, and nobody wants them; they were deleted")
 
 
 async def _clear_files(
-    bench: HostContext, leftover: OrphanFiles, instance: Instance | None
+    context: HostContext, leftover: OrphanFiles, instance: Instance | None
 ) -> HostFinding | None:
     what = _written("files", leftover)
     if instance is None:
         text = f"{what} are here, and no such instance is known"
-        return HostFinding(FILES, text, is_mended=False)
+        return HostFinding(FILES, text, is_repaired=False)
     if instance.status is not Status.DELETED:
-        if instance.host == bench.host:
+        if instance.host == context.host:
             text = f"{what} are here, and what says that it is a guest is lost"
-            return HostFinding(FILES, text, is_mended=False)
+            return HostFinding(FILES, text, is_repaired=False)
         move = instance.migration_uuid
-        migration = None if move is None else await bench.ledger.get(Migration, move)
-        if instance.task is not None or (migration and migration.concerns(bench.host)):
+        migration = None if move is None else await context.ledger.get(Migration, move)
+        if instance.task is not None or (migration and migration.concerns(context.host)):
             return None
-    await bench.driver.destroy(instance.uuid)
+    await context.driver.destroy(instance.uuid)
     where = "deleted" if instance.status is Status.DELETED else f"on {instance.host}"
     return HostFinding(FILES, f"{what} were here, and it is {where}; they were deleted")
 

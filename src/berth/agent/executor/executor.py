@@ -13,14 +13,15 @@ from berth.agent.executor.restarts import RestartRule, stop_restarting
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.lifecycle import EVACUATE, HOST_TASKS
 from berth.domain.compute.migration import Migration, MoveKind, Stage
-from berth.domain.errors import DriverError
-from berth.domain.ledger.write import Committed, Unit
+from berth.domain.errors import BerthError, DriverError
+from berth.domain.ledger.write import Committed, Put, Unit
+from berth.ports.observer import NO_OBSERVER, Observer
 from berth.services.placement.failed_builds import FailedBuilds
 
-_Stage = Callable[[HostContext, Instance, Migration], Awaitable[TaskResult]]
-_Task = Callable[[HostContext, Instance], Awaitable[TaskResult]]
+_StageHandler = Callable[[HostContext, Instance, Migration], Awaitable[TaskResult]]
+_TaskHandler = Callable[[HostContext, Instance], Awaitable[TaskResult]]
 
-_STAGES: Final[Mapping[Stage, _Stage]] = {
+_STAGE_HANDLERS: Final[Mapping[Stage, _StageHandler]] = {
     Stage.LEAVING: cold_moves.leave_source,
     Stage.ARRIVING: cold_moves.build_at_destination,
     Stage.CONFIRMING: cold_moves.confirm,
@@ -31,7 +32,7 @@ _STAGES: Final[Mapping[Stage, _Stage]] = {
     Stage.LANDING: live_moves.check_arrival,
     Stage.WITHDRAWING: live_moves.withdraw,
 }
-_TASKS: Final[Mapping[Task, _Task]] = {
+_TASK_HANDLERS: Final[Mapping[Task, _TaskHandler]] = {
     Task.SPAWNING: builds.build,
     Task.REBUILDING: builds.rebuild,
     Task.SHELVING: builds.shelve,
@@ -39,10 +40,12 @@ _TASKS: Final[Mapping[Task, _Task]] = {
     Task.UNSHELVING: builds.unshelve,
 }
 
-_STORING: Final = frozenset({Task.SHELVING, Task.SHELVING_OFFLOADING})
-_LEFT_OVER: Final = frozenset({Stage.LEFT_BEHIND, Stage.ABANDONED})
+_STORING_TASKS: Final = frozenset({Task.SHELVING, Task.SHELVING_OFFLOADING})
+_NS_PER_S: Final = 1_000_000_000
+_NO_TASK: Final = "starting"
+_LEFTOVER_STAGES: Final = frozenset({Stage.LEFT_BEHIND, Stage.ABANDONED})
 
-CARRIED_OUT: Final = frozenset({*_TASKS, *POWER_TASKS, Task.DELETING})
+CARRIED_OUT: Final = frozenset({*_TASK_HANDLERS, *POWER_TASKS, Task.DELETING})
 """Tasks that have a handler here; a test holds them equal to `HOST_TASKS`."""
 
 
@@ -85,14 +88,15 @@ def _is_evacuated(instance: Instance) -> bool:
 class HostExecutor:
     """Carries out tasks on one host through its driver."""
 
-    def __init__(self, bench: HostContext) -> None:
-        self._bench = bench
-        self._failed_builds = FailedBuilds(bench.ledger, bench.clock, bench.half_life_s)
+    def __init__(self, context: HostContext, observer: Observer = NO_OBSERVER) -> None:
+        self._context = context
+        self._observer = observer
+        self._failed_builds = FailedBuilds(context.ledger, context.clock, context.half_life_s)
 
     @property
     def host(self) -> str:
         """The host."""
-        return self._bench.host
+        return self._context.host
 
     async def carry_out(self, instance: Instance, *, in_doubt: bool = False) -> int:
         """Do what is to be done here with an instance, until it is done and recorded.
@@ -112,7 +116,11 @@ class HostExecutor:
             BuildError: an active instance cannot be made to run.
             UnavailableError: the ledger cannot be reached; the task is still there.
         """
-        bench, host = self._bench, self._bench.host
+        with self._observer.task(self.host, instance):
+            return await self._carry_out(instance, in_doubt=in_doubt)
+
+    async def _carry_out(self, instance: Instance, *, in_doubt: bool) -> int:
+        context, host = self._context, self._context.host
         latest = await self._read(instance.uuid) if in_doubt else instance
         migration: Migration | None = None
         move = instance.migration_uuid
@@ -124,7 +132,7 @@ class HostExecutor:
             migration = await self._migration(latest)
             if not _concerns(host, latest, migration):
                 break
-            result = await self._work_on(latest, migration)
+            result = await self._observed_step(latest, migration)
             if result is None:
                 break
             if await self._commit(result.units):
@@ -133,37 +141,37 @@ class HostExecutor:
             latest = await self._read(instance.uuid)
             await self._drop_in_vain(result, latest)
         if latest is None or not _belongs(host, latest, migration):
-            await bench.driver.destroy(instance.uuid)
+            await context.driver.destroy(instance.uuid)
         return instance.revision if latest is None else latest.revision
 
-    async def clear_away(self, migration: Migration) -> None:
+    async def clean_up_after_move(self, migration: Migration) -> None:
         """Destroy what a move has left here of an instance that is elsewhere, or deleted.
 
         Raises:
             UnavailableError: the ledger cannot be reached; the stage is still there.
         """
-        latest = await self._bench.ledger.get(Migration, migration.uuid)
-        if latest is None or not has_leftover(self._bench.host, latest):
+        latest = await self._context.ledger.get(Migration, migration.uuid)
+        if latest is None or not has_leftover(self._context.host, latest):
             return
-        result = await live_moves.clear_leftover_guest(self._bench, latest)
-        await self._bench.ledger.commit([result.unit])
+        result = await live_moves.clear_leftover_guest(self._context, latest)
+        await self._context.ledger.commit([result.unit])
 
     async def reconcile(self, instances: Sequence[Instance] | None = None) -> HostComparison:
         """Compare the host with the ledger; see `reconciling.reconcile`."""
         await self._failed_builds.fade(self.host)
-        return await reconcile(self._bench, instances)
+        return await reconcile(self._context, instances)
 
-    async def repair(self, oddity: HostAnomaly) -> HostFinding | None:
+    async def repair(self, anomaly: HostAnomaly) -> HostFinding | None:
         """Mend what was odd about a guest; see `reconciling.mend`."""
-        return await repair(self._bench, oddity)
+        return await repair(self._context, anomaly)
 
     async def stop_restarting(self, instance: Instance, rule: RestartRule) -> HostFinding | None:
         """Start the guest of an instance no more; see `restarting.give_up`."""
-        return await stop_restarting(self._bench, instance, rule)
+        return await stop_restarting(self._context, instance, rule)
 
-    async def cancel(self, instance_uuid: str) -> None:
+    async def cancel_move(self, instance_uuid: str) -> None:
         """Have a live move that is going on from here fail."""
-        await self._bench.driver.cancel_hand_over(instance_uuid)
+        await self._context.driver.cancel_hand_over(instance_uuid)
 
     async def _commit(self, units: Sequence[Unit]) -> bool:
         """Commit the first unit that the ledger takes; tell whether it took any.
@@ -171,7 +179,7 @@ class HostExecutor:
         One that is refused for what its instance is by now is as good as all of them refused.
         """
         for unit in units:
-            (outcome,) = await self._bench.ledger.commit([unit])
+            (outcome,) = await self._context.ledger.commit([unit])
             if isinstance(outcome, Committed):
                 return not outcome.repeated
             if not outcome.shortages and not outcome.stale:
@@ -191,42 +199,79 @@ class HostExecutor:
         stored = result.stored
         if stored is None or (latest is not None and stored == latest.disks):
             return
-        if latest is None or latest.task not in _STORING:
+        if latest is None or latest.task not in _STORING_TASKS:
             with suppress(DriverError):
-                await self._bench.driver.drop_stored(stored)
+                await self._context.driver.drop_stored(stored)
 
     async def _move_on(self, instance: Instance, migration: Migration | None) -> TaskResult | None:
         if migration is None or migration.turn is None:
             return None
         if migration.kind is MoveKind.EVACUATION and migration.stage is Stage.ARRIVING:
-            return await cold_moves.evacuate(self._bench, instance, migration)
-        step = _STAGES.get(migration.stage)
+            return await cold_moves.evacuate(self._context, instance, migration)
+        step = _STAGE_HANDLERS.get(migration.stage)
         # One that was given up since the instance was read is cleared away in its own turn.
-        return None if step is None else await step(self._bench, instance, migration)
+        return None if step is None else await step(self._context, instance, migration)
 
     async def _read(self, uuid: str) -> Instance | None:
-        return await self._bench.ledger.get(Instance, uuid)
+        return await self._context.ledger.get(Instance, uuid)
 
     async def _migration(self, instance: Instance) -> Migration | None:
         if instance.migration_uuid is None:
             return None
-        return await self._bench.ledger.get(Migration, instance.migration_uuid)
+        return await self._context.ledger.get(Migration, instance.migration_uuid)
 
-    async def _work_on(self, instance: Instance, migration: Migration | None) -> TaskResult | None:
-        bench, task = self._bench, instance.task
-        if not has_turn(bench.host, instance, migration):
-            if instance.host == bench.host and _should_run(instance, migration):
-                await bench.driver.spawn(instance)
+    async def _observed_step(
+        self, instance: Instance, migration: Migration | None
+    ) -> TaskResult | None:
+        step, began_ns = _step_name(instance, migration), self._context.clock.ticks_ns()
+        try:
+            result = await self._step(instance, migration)
+        except BerthError:
+            self._observer.task_ended(step, "error", self._seconds_since(began_ns))
+            raise
+        if result is not None:
+            outcome = "failed" if _has_failed(result, instance) else "done"
+            self._observer.task_ended(step, outcome, self._seconds_since(began_ns))
+            if result.cause is not None:
+                self._observer.build_failed(result.cause)
+        return result
+
+    def _seconds_since(self, began_ns: int) -> float:
+        return (self._context.clock.ticks_ns() - began_ns) / _NS_PER_S
+
+    async def _step(self, instance: Instance, migration: Migration | None) -> TaskResult | None:
+        context, task = self._context, instance.task
+        if not has_turn(context.host, instance, migration):
+            if instance.host == context.host and _should_run(instance, migration):
+                await context.driver.spawn(instance)
             return None
         if task is Task.DELETING:
-            return await builds.destroy(bench, instance, migration)
+            return await builds.destroy(context, instance, migration)
         if migration is not None and migration.turn is not None:
             return await self._move_on(instance, migration)
         if task is None:
-            return await builds.drop_disks(bench, instance)
+            return await builds.drop_disks(context, instance)
         if task in POWER_TASKS:
-            return await change_power(bench, instance, task)
-        return await _TASKS[task](bench, instance)
+            return await change_power(context, instance, task)
+        return await _TASK_HANDLERS[task](context, instance)
+
+
+def _step_name(instance: Instance, migration: Migration | None) -> str:
+    """Return the stage of the move under way, or else the instance's task."""
+    if migration is not None and migration.turn is not None:
+        return migration.stage
+    return instance.task or _NO_TASK
+
+
+def _has_failed(result: TaskResult, before: Instance) -> bool:
+    """Return whether the result records a fault that the instance did not have before."""
+    if result.has_failed is not None:
+        return result.has_failed
+    written = [write.record for write in result.unit if isinstance(write, Put)]
+    return any(
+        isinstance(one, Instance) and one.fault is not None and one.fault != before.fault
+        for one in written
+    )
 
 
 def _should_run(instance: Instance, migration: Migration | None) -> bool:
@@ -239,7 +284,7 @@ def _should_run(instance: Instance, migration: Migration | None) -> bool:
 
 def has_leftover(host: str, migration: Migration) -> bool:
     """Tell whether a move has left something on a host that is to be cleared away."""
-    return migration.stage in _LEFT_OVER and migration.turn == host
+    return migration.stage in _LEFTOVER_STAGES and migration.turn == host
 
 
 def _concerns(host: str, instance: Instance, migration: Migration | None) -> bool:

@@ -21,24 +21,24 @@ _LANDING_TRIES = 10
 _LANDING_S = 1.0
 
 
-async def prepare(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
+async def prepare(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Make a guest here that waits for the running one."""
-    began_s, name = bench.clock.now_s(), "compute_pre_live_migration"
+    began_s, name = context.clock.now_s(), "compute_pre_live_migration"
     try:
-        address = await bench.driver.take_in(placed_at(instance, migration.destination))
+        address = await context.driver.take_in(placed_at(instance, migration.destination))
     except (BuildError, DriverError) as error:
-        event, now_s = bench.event(name, began_s, error), bench.clock.now_s()
+        event, now_s = context.event(name, began_s, error), context.clock.now_s()
         stage = Stage.CANCELLED if migration.cancelled else Stage.FAILED
-        fault = bench.fault(_FAILED, error)
+        fault = context.fault(_FAILED, error)
         failed = replace(migration, stage=stage, fault=fault, updated_at_s=now_s)
-        further = retry_or_end(bench, instance, failed, event)
+        further = retry_or_end(context, instance, failed, event)
         return TaskResult((*taken_back(migration, instance), Put(failed), *further))
-    event, now_s = bench.event(name, began_s), bench.clock.now_s()
+    event, now_s = context.event(name, began_s), context.clock.now_s()
     moving = replace(migration, stage=Stage.MOVING, address=address, updated_at_s=now_s)
     return TaskResult((*going_on(instance, now_s, event=event), Put(moving)))
 
 
-async def hand_over(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
+async def hand_over(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Move the running guest to the host that waits for it.
 
     When it is not here any more, an earlier try may have handed it over and could not say so, or
@@ -49,38 +49,40 @@ async def hand_over(bench: HostContext, instance: Instance, migration: Migration
             which must not clear it away; so it is asked again.
         UnavailableError: the same, while it was handed over.
     """
-    began_s, uuid = bench.clock.now_s(), migration.instance_uuid
-    if all(guest.instance_uuid != uuid for guest in await bench.driver.guests()):
-        now_s = bench.clock.now_s()
+    began_s, uuid = context.clock.now_s(), migration.instance_uuid
+    if all(guest.instance_uuid != uuid for guest in await context.driver.guests()):
+        now_s = context.clock.now_s()
         landing = replace(migration, stage=Stage.LANDING, updated_at_s=now_s)
         return TaskResult((*going_on(instance, now_s), Put(landing)))
     try:
         if migration.cancelled:
             raise MigrationError("it was cancelled before it began")
-        await bench.driver.hand_over(uuid, migration.address)
+        await context.driver.hand_over(uuid, migration.address)
     except DriverError as error:
-        event, now_s = bench.event(_NAME, began_s, error), bench.clock.now_s()
-        fault = bench.fault(_FAILED, error)
+        event, now_s = context.event(_NAME, began_s, error), context.clock.now_s()
+        fault = context.fault(_FAILED, error)
         back = replace(migration, stage=Stage.WITHDRAWING, fault=fault, updated_at_s=now_s)
         return TaskResult((*going_on(instance, now_s, event=event), Put(back)))
-    return _arrived(bench, instance, migration, bench.event(_NAME, began_s))
+    return _arrived(context, instance, migration, context.event(_NAME, began_s))
 
 
-async def check_arrival(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
+async def check_arrival(
+    context: HostContext, instance: Instance, migration: Migration
+) -> TaskResult:
     """Say whether a guest is here that has left its host; without it there is none any more.
 
     One of which the host has no record may be it, and is left to people.
     """
-    began_s = bench.clock.now_s()
-    guest = await _landed(bench, instance.uuid)
+    began_s = context.clock.now_s()
+    guest = await _landed(context, instance.uuid)
     if guest is not None and not guest.is_orphan and not guest.waits:
-        return _arrived(bench, instance, migration, bench.event(_NAME, began_s))
+        return _arrived(context, instance, migration, context.event(_NAME, began_s))
     if guest is None or not guest.is_orphan:
-        await bench.driver.destroy(instance.uuid)
+        await context.driver.destroy(instance.uuid)
     gone = "its host has it no more, or is down"
     error = MigrationError(f"no guest {instance.uuid} has arrived, and {gone}")
-    event, now_s = bench.event(_NAME, began_s, error), bench.clock.now_s()
-    fault = bench.fault(_LOST, error)
+    event, now_s = context.event(_NAME, began_s, error), context.clock.now_s()
+    fault = context.fault(_LOST, error)
     lost = replace(migration, stage=Stage.FAILED, fault=fault, updated_at_s=now_s)
     broken = ended(
         instance,
@@ -94,22 +96,22 @@ async def check_arrival(bench: HostContext, instance: Instance, migration: Migra
     return TaskResult((*taken_back(migration, instance), *broken, Put(lost)))
 
 
-async def _landed(bench: HostContext, uuid: str) -> Guest | None:
+async def _landed(context: HostContext, uuid: str) -> Guest | None:
     """Return the guest that is here, if there is one; what arrives now is waited for."""
     guest: Guest | None = None
     for _ in range(_LANDING_TRIES):
-        guests = {guest.instance_uuid: guest for guest in await bench.driver.guests()}
+        guests = {guest.instance_uuid: guest for guest in await context.driver.guests()}
         guest = guests.get(uuid)
         if guest is None or guest.is_orphan or not guest.waits:
             return guest
-        await bench.clock.sleep(_LANDING_S)
+        await context.clock.sleep(_LANDING_S)
     return guest
 
 
 def _arrived(
-    bench: HostContext, instance: Instance, migration: Migration, event: ActionEvent
+    context: HostContext, instance: Instance, migration: Migration, event: ActionEvent
 ) -> TaskResult:
-    now_s = bench.clock.now_s()
+    now_s = context.clock.now_s()
     over = replace(migration, stage=Stage.COMPLETED, updated_at_s=now_s)
     done = ended(
         placed_at(instance, migration.destination),
@@ -121,19 +123,19 @@ def _arrived(
     return TaskResult((Free(migration.uuid), *done, Put(over)))
 
 
-async def withdraw(bench: HostContext, instance: Instance, migration: Migration) -> TaskResult:
+async def withdraw(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Clear away what waited here for a guest that does not come."""
-    await bench.driver.destroy(instance.uuid)
-    now_s = bench.clock.now_s()
+    await context.driver.destroy(instance.uuid)
+    now_s = context.clock.now_s()
     stage = Stage.CANCELLED if migration.cancelled else Stage.FAILED
     over = replace(migration, stage=stage, updated_at_s=now_s)
-    further = retry_or_end(bench, instance, over, None)
+    further = retry_or_end(context, instance, over, None)
     return TaskResult((*taken_back(migration, instance), Put(over), *further))
 
 
-async def clear_leftover_guest(bench: HostContext, migration: Migration) -> TaskResult:
+async def clear_leftover_guest(context: HostContext, migration: Migration) -> TaskResult:
     """Destroy what is left here of a guest that is elsewhere, or deleted, by now."""
-    await bench.driver.destroy(migration.instance_uuid)
+    await context.driver.destroy(migration.instance_uuid)
     stage = Stage.COMPLETED if migration.stage is Stage.LEFT_BEHIND else Stage.FAILED
-    over = replace(migration, stage=stage, updated_at_s=bench.clock.now_s())
+    over = replace(migration, stage=stage, updated_at_s=context.clock.now_s())
     return TaskResult((Free(migration.uuid), Put(over)))

@@ -28,20 +28,20 @@ _WITH_ALTERNATES: Final = frozenset({MoveKind.RESIZE, MoveKind.COLD})
 
 
 async def moves_to_alternates(
-    bench: HostContext, instance: Instance, failed: Migration, event: ActionEvent | None
+    context: HostContext, instance: Instance, failed: Migration, event: ActionEvent | None
 ) -> Sequence[Unit]:
     """Return what begins the next move to each of the alternates, in order; see `retry_or_end`.
 
     None when a scheduler has to choose, or no further host is tried.
     """
-    if bench.alternates is None or failed.kind not in _WITH_ALTERNATES:
+    if context.alternates is None or failed.kind not in _WITH_ALTERNATES:
         return ()
-    if _is_last(bench, failed):
+    if _is_last(context, failed):
         return ()
-    decided = await bench.ledger.get(Decision, instance.decision_id or "")
+    decided = await context.ledger.get(Decision, instance.decision_id or "")
     if decided is None:
         return ()
-    now_s = bench.clock.now_s()
+    now_s = context.clock.now_s()
     request = _next_request(instance, failed)
     fault = _told(instance, failed)
     here = fast_replace(instance, status=failed.was, migration_uuid=None, fault=fault)
@@ -51,7 +51,7 @@ async def moves_to_alternates(
         here = replace(here, action=action)
         told.append(Put(action))
     units: list[Unit] = []
-    for one in await bench.alternates.of(request, failed.destination.assignment):
+    for one in await context.alternates.of(request, failed.destination.assignment):
         placement = replace(one.placement, alternates=instance.alternates)
         # It is still the decision that named the alternates.
         decision = replace(
@@ -60,16 +60,16 @@ async def moves_to_alternates(
             amounts=one.allocation.amounts,
             decided_at_s=now_s,
         )
-        number = await bench.ledger.next_id(Kind.MIGRATION)
+        number = await context.ledger.next_id(Kind.MIGRATION)
         start = start_of_move(request, here, decision, number)
         units.append((*start, *told, *one.guards))
     return units
 
 
-def _is_last(bench: HostContext, failed: Migration) -> bool:
+def _is_last(context: HostContext, failed: Migration) -> bool:
     """Tell whether no further host is tried after a move that failed."""
     tried = len(failed.retried) + 1
-    return failed.cancelled or failed.forced or tried >= bench.attempts_max
+    return failed.cancelled or failed.forced or tried >= context.attempts_max
 
 
 def _next_request(instance: Instance, failed: Migration) -> Request:
@@ -87,19 +87,19 @@ def _next_request(instance: Instance, failed: Migration) -> Request:
 
 
 def retry_or_end(
-    bench: HostContext, instance: Instance, failed: Migration, event: ActionEvent | None
+    context: HostContext, instance: Instance, failed: Migration, event: ActionEvent | None
 ) -> list[Write]:
     """Return what asks for another host, or else ends the action.
 
     Args:
-        bench: of the host that has it from the other side again.
+        context: of the host that has it from the other side again.
         instance: where it was before the move.
         failed: the move, with its fault.
         event: the last step of it.
     """
-    now_s = bench.clock.now_s()
+    now_s = context.clock.now_s()
     fault = _told(instance, failed)
-    if _is_last(bench, failed):
+    if _is_last(context, failed):
         message = "The move was cancelled." if failed.cancelled or fault is None else fault.message
         return ended(
             instance,

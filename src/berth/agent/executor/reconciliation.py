@@ -48,7 +48,7 @@ class HostAnomaly(NamedTuple):
     leftover: OrphanFiles | None = None
 
     @property
-    def place(self) -> str:
+    def aspect(self) -> str:
         """Tells apart what may be odd about one instance on one host at the same time."""
         return "" if self.leftover is None else f"files {self.leftover.address}"
 
@@ -59,51 +59,51 @@ class HostComparison:
 
     Attributes:
         missing: instances that should run and have no guest, or one that has crashed.
-        odd: what else is not as the ledger says, or may not be; guests too that the driver has no
-            record of.
+        anomalies: other differences from the ledger, real or possible, including guests that the
+            driver has no record of.
     """
 
     missing: list[Instance] = field(default_factory=list[Instance])
-    odd: list[HostAnomaly] = field(default_factory=list[HostAnomaly])
+    anomalies: list[HostAnomaly] = field(default_factory=list[HostAnomaly])
 
 
 async def reconcile(
-    bench: HostContext, instances: Sequence[Instance] | None = None
+    context: HostContext, instances: Sequence[Instance] | None = None
 ) -> HostComparison:
     """Compare a host with the ledger.
 
     Args:
-        bench: of the host.
+        context: of the host.
         instances: that the ledger has on the host; read when None.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
     if instances is None:
-        query = InstanceQuery(host=bench.host, limit=_ALL)
-        instances = await bench.ledger.instances(query)
+        query = InstanceQuery(host=context.host, limit=_ALL)
+        instances = await context.ledger.instances(query)
     findings = HostComparison()
     powers: dict[str, Power | None] = dict.fromkeys(one.uuid for one in instances)
-    for guest in await bench.driver.guests():
+    for guest in await context.driver.guests():
         if guest.is_orphan:
-            findings.odd.append(HostAnomaly(guest.instance_uuid, guest.power))
+            findings.anomalies.append(HostAnomaly(guest.instance_uuid, guest.power))
         else:
             powers[guest.instance_uuid] = guest.power
     here = {one.uuid: one for one in instances}
     for uuid, power in powers.items():
         instance = here.get(uuid)
         if instance is None or _differs(instance, power):
-            findings.odd.append(HostAnomaly(uuid, power))
+            findings.anomalies.append(HostAnomaly(uuid, power))
         elif _should_run(instance) and power in _GONE:
             findings.missing.append(instance)
-    now_s = bench.clock.now_s()
-    for one in await bench.driver.leftovers():
+    now_s = context.clock.now_s()
+    for one in await context.driver.leftovers():
         if now_s - one.since_s > LEFTOVER_AGE_S:
-            findings.odd.append(HostAnomaly(one.instance_uuid, None, one))
+            findings.anomalies.append(HostAnomaly(one.instance_uuid, None, one))
     return findings
 
 
-async def repair(bench: HostContext, oddity: HostAnomaly) -> HostFinding | None:
+async def repair(context: HostContext, anomaly: HostAnomaly) -> HostFinding | None:
     """Look at an instance again and mend what is wrong with it on a host.
 
     Nothing else may be done with the instance here meanwhile.
@@ -115,24 +115,24 @@ async def repair(bench: HostContext, oddity: HostAnomaly) -> HostFinding | None:
         DriverError: it could not be mended.
         UnavailableError: the ledger cannot be reached.
     """
-    if oddity.leftover is not None:
-        return await clear_leftover(bench, oddity.leftover)
-    uuid = oddity.instance_uuid
+    if anomaly.leftover is not None:
+        return await clear_leftover(context, anomaly.leftover)
+    uuid = anomaly.instance_uuid
     # It may have gone since, and with it what was odd.
-    guests = {guest.instance_uuid: guest for guest in await bench.driver.guests()}
+    guests = {guest.instance_uuid: guest for guest in await context.driver.guests()}
     guest = guests.get(uuid)
     if guest is not None and guest.is_orphan:
         return _orphan(uuid)
-    instance = await bench.ledger.get(Instance, uuid)
+    instance = await context.ledger.get(Instance, uuid)
     if instance is None:
         return None if guest is None else _orphan(uuid)
-    if instance.host == bench.host and instance.status is not Status.DELETED:
-        return await _mend_here(bench, instance, None if guest is None else guest.power)
+    if instance.host == context.host and instance.status is not Status.DELETED:
+        return await _repair_here(context, instance, None if guest is None else guest.power)
     move = instance.migration_uuid
-    migration = None if move is None else await bench.ledger.get(Migration, move)
-    if guest is None or (migration is not None and migration.concerns(bench.host)):
+    migration = None if move is None else await context.ledger.get(Migration, move)
+    if guest is None or (migration is not None and migration.concerns(context.host)):
         return None
-    await bench.driver.destroy(uuid)
+    await context.driver.destroy(uuid)
     where = "deleted" if instance.status is Status.DELETED else f"on {instance.host or 'no host'}"
     return HostFinding(
         REMOVED, f"a guest of instance {uuid} was here, and it is {where}; destroyed"
@@ -140,22 +140,22 @@ async def repair(bench: HostContext, oddity: HostAnomaly) -> HostFinding | None:
 
 
 def _orphan(uuid: str) -> HostFinding:
-    return HostFinding(ORPHAN, f"a guest {uuid} is here that nobody knows", is_mended=False)
+    return HostFinding(ORPHAN, f"a guest {uuid} is here that nobody knows", is_repaired=False)
 
 
-async def _mend_here(
-    bench: HostContext, instance: Instance, power: Power | None
+async def _repair_here(
+    context: HostContext, instance: Instance, power: Power | None
 ) -> HostFinding | None:
     if not _differs(instance, power):
         return None
     if instance.status is Status.SHUTOFF:
-        await bench.driver.stop(instance.uuid, grace_s=bench.stop_grace_s)
+        await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
         return HostFinding(
             REMOVED, f"the guest of instance {instance.uuid} ran; stopped, as it is off"
         )
     status, text = _CHANGED.get(power, _ENDED)
-    now = replace(instance, status=status, updated_at_s=bench.clock.now_s())
-    (outcome,) = await bench.ledger.commit([(Put(now),)])
+    now = replace(instance, status=status, updated_at_s=context.clock.now_s())
+    (outcome,) = await context.ledger.commit([(Put(now),)])
     # Refused when the instance has changed: then somebody looks after it.
     if not isinstance(outcome, Committed):
         return None
@@ -169,7 +169,7 @@ def _should_run(instance: Instance) -> bool:
 def _differs(instance: Instance, power: Power | None) -> bool:
     """Tell whether an instance that nothing is done with and its guest say different things.
 
-    One that crashed, and should run, is no oddity: it is started again.
+    One that crashed, and should run, is no anomaly: it is started again.
     """
     if instance.task is not None or instance.migration_uuid is not None:
         return False

@@ -56,7 +56,7 @@ class Restarts:
 
 
 async def stop_restarting(
-    bench: HostContext, instance: Instance, rule: RestartRule
+    context: HostContext, instance: Instance, rule: RestartRule
 ) -> HostFinding | None:
     """Leave an instance in ERROR whose guest does not go on running; its disks stay.
 
@@ -71,9 +71,9 @@ async def stop_restarting(
         return None  # it is to be confirmed or reverted, which it could not be in ERROR
     told = f"{rule.restarts_max} times within {rule.window_s:,.0f} s"
     text = f"The guest crashed, and had been started again {told} before. A hard reboot starts it."
-    fault = Fault(_SERVER_ERROR, text, bench.clock.now_s(), bench.host)
-    broken = replace(instance, status=Status.ERROR, fault=fault, updated_at_s=bench.clock.now_s())
-    (outcome,) = await bench.ledger.commit([(Put(broken),)])
+    fault = Fault(_SERVER_ERROR, text, context.clock.now_s(), context.host)
+    broken = replace(instance, status=Status.ERROR, fault=fault, updated_at_s=context.clock.now_s())
+    (outcome,) = await context.ledger.commit([(Put(broken),)])
     # Refused when the instance has changed: then somebody looks after it.
     if not isinstance(outcome, Committed):
         return None

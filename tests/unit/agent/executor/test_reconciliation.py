@@ -45,37 +45,37 @@ async def test_a_guest_that_nobody_knows_is_told_of(rig: Rig) -> None:
     """And left alone, with a record of the driver's or without one."""
     for is_orphan in (False, True):
         rig.machine.guests[VM.uuid].is_orphan = is_orphan
-        (oddity,) = (await reconcile(rig.bench)).odd
-        found = await repair(rig.bench, oddity)
+        (anomaly,) = (await reconcile(rig.bench)).anomalies
+        found = await repair(rig.bench, anomaly)
         assert found is not None
-        assert (found.code, found.is_mended) == (ORPHAN, False)
+        assert (found.code, found.is_repaired) == (ORPHAN, False)
         assert VM.uuid in rig.machine.guests
 
 
 async def test_a_guest_that_has_gone_meanwhile_is_not_told_of(rig: Rig) -> None:
     """As when it was just being destroyed at the first look."""
-    (oddity,) = (await reconcile(rig.bench)).odd
+    (anomaly,) = (await reconcile(rig.bench)).anomalies
     await rig.bench.driver.destroy(VM.uuid)
-    assert await repair(rig.bench, oddity) is None
+    assert await repair(rig.bench, anomaly) is None
 
 
 async def test_a_guest_of_a_deleted_instance_is_destroyed(rig: Rig) -> None:
     """Once, and nothing is told of it when it has gone by itself."""
     await rig.write(replace(VM, status=Status.DELETED))
-    (oddity,) = (await reconcile(rig.bench)).odd
-    found = await repair(rig.bench, oddity)
+    (anomaly,) = (await reconcile(rig.bench)).anomalies
+    found = await repair(rig.bench, anomaly)
     assert found is not None
-    assert (found.code, found.is_mended) == (REMOVED, True)
+    assert (found.code, found.is_repaired) == (REMOVED, True)
     assert not rig.machine.guests
-    assert await repair(rig.bench, oddity) is None
+    assert await repair(rig.bench, anomaly) is None
 
 
 async def test_a_guest_that_should_be_off_is_stopped_if_it_still_runs(rig: Rig) -> None:
     """One that somebody has stopped meanwhile is as it should be."""
     await rig.write(replace(VM, status=Status.SHUTOFF))
-    (oddity,) = (await reconcile(rig.bench)).odd
-    found = await repair(rig.bench, oddity)
+    (anomaly,) = (await reconcile(rig.bench)).anomalies
+    found = await repair(rig.bench, anomaly)
     assert found is not None
     assert found.code == REMOVED
-    assert await repair(rig.bench, oddity) is None
-    assert not (await reconcile(rig.bench)).odd
+    assert await repair(rig.bench, anomaly) is None
+    assert not (await reconcile(rig.bench)).anomalies
