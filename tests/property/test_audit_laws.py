@@ -13,12 +13,12 @@ from berth.domain.compute.instance_action import Caller
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.domain.ledger.discrepancy import AuditAges, AuditReport, DiscrepancyCode
 from berth.domain.ledger.write import Free
-from berth.lab.kernel import run_virtually
 from berth.ports.ledger import InstanceQuery
 from berth.services.auditing import Auditing
 from berth.services.servers.moves import Target
 from berth.services.servers.operations import Operations
 from berth.testing.builders import make_request, make_uuid
+from berth.testing.virtual_time import run_virtually
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 from tests.unit.services.wiring import order_of, running
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from berth.lab.kernel import run_virtually
 from berth.services.tracking.messages import FORMAT
+from berth.testing.virtual_time import run_virtually
 from tests.property.tracked_world import QUIET_S, World, open_world
 from tests.unit.services.wiring import running
 

@@ -13,7 +13,6 @@ from berth.domain.compute.migration import Migration, Place, Stage
 from berth.domain.compute.request import Request
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Put
-from berth.lab.kernel import VirtualClock
 from berth.ports.bus import Bus, Command
 from berth.ports.ledger import InstanceQuery
 from berth.services.decisions.decisions import Deciding
@@ -24,6 +23,7 @@ from berth.services.tracking.messages import DELETE, FORMAT, SYNC, UPDATE, Messa
 from berth.services.tracking.reloading import read_list
 from berth.testing.builders import make_flavor, make_instance, make_migration, make_request
 from berth.testing.faulty_bus import Faults, FaultyBus
+from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.wiring import Desk, Fleet, Told, open_desk, order_of
 
 SYNC_S = 30.0

@@ -13,7 +13,6 @@ from berth.agent.executor.alternates import Alternates
 from berth.agent.pool import Agent, AgentPool, Pace
 from berth.app.run import supervise
 from berth.domain.errors import UnavailableError
-from berth.lab.kernel import VirtualClock
 from berth.services.decisions.decisions import Deciding
 from berth.services.fleet.allocation_ratios import Ratios
 from berth.services.fleet.hosts import Hosts
@@ -24,6 +23,7 @@ from berth.services.replica.replica import Replica
 from berth.services.requests.commands import PLACE
 from berth.services.servers.instances import Instances
 from berth.services.servers.operations import Operations
+from berth.testing.virtual_time import VirtualClock
 from tests.simulation.brokers import Brokered
 from tests.simulation.faults import Flaw, Line
 from tests.simulation.machines import Machine

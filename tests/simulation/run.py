@@ -8,7 +8,7 @@ from random import Random
 from berth.adapters.ledger import MemoryLedger, Retention
 from berth.domain.compute.migration import Stage
 from berth.domain.ledger.write import Put
-from berth.lab.kernel import VirtualClock, VirtualLoop
+from berth.testing.virtual_time import VirtualClock, VirtualLoop
 from tests.simulation.actors import be_client, be_fate, be_operator, be_sky
 from tests.simulation.books import Books, BrokenLawError
 from tests.simulation.end import check_end

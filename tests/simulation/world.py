@@ -14,8 +14,8 @@ from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import UnavailableError
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.lab.kernel import VirtualClock
 from berth.services.servers.instances import Order
+from berth.testing.virtual_time import VirtualClock
 from tests.simulation.books import Books, BrokenLawError
 from tests.simulation.brokers import Brokered
 from tests.simulation.faults import Away, Flaw, Line, Weather

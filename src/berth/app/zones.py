@@ -23,24 +23,24 @@ from berth.services.servers.instances import Instances
 from berth.services.zoning.children.capabilities import CapabilityReport
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
 from berth.services.zoning.children.zones import Zones
+from berth.services.zoning.delegation.command_handlers import ZoneCommandHandlers
 from berth.services.zoning.delegation.delegation import Delegator
-from berth.services.zoning.delegation.plan_building import OfferBuilder
-from berth.services.zoning.delegation.recount import UsageRecount
+from berth.services.zoning.delegation.offer_building import OfferBuilder
 from berth.services.zoning.delegation.release import ReleaseHandler
 from berth.services.zoning.delegation.remote_usage import RemoteUsage
 from berth.services.zoning.delegation.sagas import SagaStore
 from berth.services.zoning.delegation.tree_placement import TreePlacement, TreeSettings
+from berth.services.zoning.delegation.usage_recount import UsageRecount
 from berth.services.zoning.delegation.withdrawal import WithdrawalWorker
-from berth.services.zoning.delegation.zone_serving import ZoneCommandHandlers
 from berth.services.zoning.messages.assertions import AssertionVerifier, AssertionWriter
 from berth.services.zoning.messages.child_client import ChildClient
 from berth.services.zoning.messages.loop_tokens import LoopTokens
+from berth.services.zoning.offers.child_releases import ChildReleases
 from berth.services.zoning.offers.group_homes import GroupHomes
 from berth.services.zoning.offers.held_offers import HeldOffers
-from berth.services.zoning.offers.holders import HoldRouter, OfferReleaser
+from berth.services.zoning.offers.hold_routing import HoldRouter, OfferReleaser
+from berth.services.zoning.offers.host_offers import HostOfferMaker, incomparable_reason
 from berth.services.zoning.offers.offer_seals import OfferSeals
-from berth.services.zoning.offers.offering import HostOfferMaker, incomparable_reason
-from berth.services.zoning.offers.releases_below import ChildReleases
 from berth.services.zoning.offers.selection import OfferSelector
 
 _KEY_FILE = "zone-keys"

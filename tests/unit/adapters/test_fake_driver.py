@@ -8,9 +8,9 @@ from berth.domain.errors import DriverError, MigrationError
 from berth.domain.hardware.numa import NumaCell
 from berth.domain.hardware.pci import PciPool
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.lab.kernel import VirtualClock, run_virtually
 from berth.ports.virt import DriverFeature, HostReport, Power
 from berth.testing.builders import make_instance
+from berth.testing.virtual_time import VirtualClock, run_virtually
 
 
 def report_of(fake: FakeHost) -> HostReport:

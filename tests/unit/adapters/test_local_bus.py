@@ -8,10 +8,10 @@ from berth.adapters.bus.local import LocalBus, _wait_for
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import UnavailableError
-from berth.lab.kernel import VirtualLoop, run_virtually
 from berth.ports.bus import Command
 from berth.services.requests.commands import PLACE, PlaceOrder
 from berth.testing.builders import make_decision, make_instance, make_request
+from berth.testing.virtual_time import VirtualLoop, run_virtually
 from tests.unit.services.wiring import Told
 
 ECHO: Command[Instance, Instance] = Command("unit", "echo", Instance, Instance)

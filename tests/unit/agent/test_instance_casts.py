@@ -12,7 +12,6 @@ from berth.agent.instance_casts import InstanceCaster
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.change import Change, Snapshot
-from berth.lab.kernel import VirtualClock
 from berth.services.tracking.lists import digest_of
 from berth.services.tracking.messages import (
     InstancesDeleted,
@@ -22,6 +21,7 @@ from berth.services.tracking.messages import (
 )
 from berth.tables.host.feed import resident_of
 from berth.testing.builders import make_flavor, make_instance, make_migration, make_uuid
+from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.wiring import Told, running
 
 HOST = "host-1"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from berth.lab.kernel import VirtualLoop
+from berth.testing.virtual_time import VirtualLoop
 
 
 def pytest_asyncio_loop_factories(

@@ -8,12 +8,12 @@ from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory, StandardNames
 from berth.domain.ledger.write import ConsumerUpdate
-from berth.lab.kernel import VirtualClock
 from berth.services.providers.reallocation import Reallocating
 from berth.services.providers.reshape import Reshaping
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.testing.builders import make_uuid
+from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.wiring import TappedLedger
 
 STANDARD = StandardNames((VCPU, MEMORY_MB, DISK_GB), ("COMPUTE_NODE",))

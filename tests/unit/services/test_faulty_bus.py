@@ -6,12 +6,12 @@ from random import Random
 import pytest
 
 from berth.domain.compute.instance import Instance, Status
-from berth.lab.kernel import run_virtually
 from berth.ports.bus import Bus
 from berth.services.requests.commands import PLACE
 from berth.services.servers.instances import Accepted, Instances, Order
 from berth.testing.bus_conformance.letters import ASK, Keeping, Letter
 from berth.testing.faulty_bus import Faults, FaultyBus
+from berth.testing.virtual_time import run_virtually
 from tests.unit.services.wiring import Desk, Fleet, open_desk, running
 
 

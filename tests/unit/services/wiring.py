@@ -17,7 +17,6 @@ from berth.domain.errors import UnavailableError
 from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.record import Record
 from berth.domain.ledger.write import Committed, Outcome, Put, Unit, Write
-from berth.lab.kernel import VirtualClock
 from berth.scheduling.evaluation.policy import Policy
 from berth.services.decisions.decisions import Deciding
 from berth.services.fleet.aggregates import Aggregates
@@ -32,6 +31,7 @@ from berth.services.servers.flavors import Flavors
 from berth.services.servers.instances import Instances
 from berth.services.servers.server_groups import ServerGroups
 from berth.testing.builders import make_flavor, make_fleet, make_uuid
+from berth.testing.virtual_time import VirtualClock
 
 POLICY = load_policy(Path("nova"))  # it spreads, so tests can tell where instances go
 KEPT = Retention()

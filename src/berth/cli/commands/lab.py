@@ -68,8 +68,8 @@ def replay(
     if (trace is None) == (workload is None):
         raise click.UsageError("give one of --trace and --workload")
     from berth.cli.demo import demo_run  # noqa: PLC0415 - keeps `berth --help` fast
-    from berth.lab.replaying import ReplayOptions  # noqa: PLC0415 - as above
     from berth.lab.service_client import Connection  # noqa: PLC0415 - as above
+    from berth.lab.workload_replay import ReplayOptions  # noqa: PLC0415 - as above
 
     options = ReplayOptions(concurrency=concurrency, key=key, limit=limit)
     what = demo_run.read_workload(trace, variant, workload)

@@ -24,10 +24,10 @@ from berth.domain.inventory.resources import Inventory
 from berth.lab.generator import GeneratorSettings, generate
 from berth.lab.loopback import free_port
 from berth.lab.openb import read_openb
-from berth.lab.replaying import DEVICE_PREFIX, ReplayOptions, replay
 from berth.lab.report import ReplayReport
 from berth.lab.service_client import Connection
 from berth.lab.workload import Workload
+from berth.lab.workload_replay import DEVICE_PREFIX, ReplayOptions, replay
 from berth.ports.virt import ChildReport
 
 _START_S = 90.0

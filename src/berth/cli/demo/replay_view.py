@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from berth.lab import replaying
+from berth.lab import workload_replay
 from berth.lab.report import ReplayReport
 
 _REFUSALS_SHOWN = 3
@@ -23,7 +23,7 @@ _FONT_FACE = re.compile(r"@font-face \{[^}]*\}")
 @contextmanager
 def progress_bar(
     console: Console, total: int, *, doing: str = "replaying", of: str = "requests"
-) -> Generator[replaying.Progress]:
+) -> Generator[workload_replay.Progress]:
     """Show a progress bar while the body runs; yields what the replay is to call.
 
     Args:
@@ -51,7 +51,7 @@ def progress_bar(
         yield show
 
 
-def _lines(console: Console, total: int, of: str) -> replaying.Progress:
+def _lines(console: Console, total: int, of: str) -> workload_replay.Progress:
     step = max(total // 10, 1)
     told = 0
 

@@ -19,8 +19,8 @@ from berth.services.providers.guarded_saves import save_guarded
 from berth.services.replica.replica import Replica
 from berth.services.requests.commands import PlaceOrder, Places
 from berth.services.servers.moves import AWAITING, ended
-from berth.services.zoning.delegation.remote_leftovers import withdrawals
 from berth.services.zoning.delegation.sagas import saga_guard
+from berth.services.zoning.delegation.unwanted_instances import withdrawals
 
 _PAUSE_FIRST_S = 0.5
 _PAUSE_MAX_S = 8.0

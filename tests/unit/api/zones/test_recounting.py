@@ -9,7 +9,7 @@ from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.ledger.write import Free, Put
 from berth.domain.zones.zone import RemoteInstance
 from berth.ports.zones import ForwardedResponse
-from berth.services.zoning.delegation.recount import UsageRecount
+from berth.services.zoning.delegation.usage_recount import UsageRecount
 from berth.testing.builders import make_flavor
 from tests.unit.api.zones.resizing import BIG, SMALL, act, counted, resize
 from tests.unit.api.zones.tree import Net, ZoneStack

@@ -31,7 +31,7 @@ from berth.services.zoning.messages.child_client import ChildClient
 from berth.services.zoning.messages.loop_tokens import LoopTokens
 from tests.unit.api.cloud import Answer, FakeClock, Stack
 from tests.unit.services.wiring import Desk
-from tests.unit.services.zoning.houses import FixedKeys, House, NearZones
+from tests.unit.services.zoning.zone_harness import FixedKeys, House, NearZones
 
 TENANT = ("p", "u")
 """The project and user of whom most tests ask."""

@@ -14,9 +14,9 @@ from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Task
 from berth.domain.errors import DriverError
 from berth.domain.ledger.write import Put, Unit
-from berth.lab.kernel import STARTED_AT_S
 from berth.services.placement.failed_builds import FailedBuilds
 from berth.testing.builders import make_instance, make_take, make_uuid
+from berth.testing.virtual_time import STARTED_AT_S
 from tests.unit.services.wiring import Desk, open_desk
 
 HOST = "host-1"

@@ -8,10 +8,10 @@ import pytest
 
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import VCPU, Inventory
-from berth.lab.kernel import VirtualClock
 from berth.services.providers.inventories import Inventories
 from berth.services.providers.provider_writes import Revising
 from berth.services.providers.resource_providers import Providers
+from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.placement_desk import PlacementDesk
 from tests.unit.services.wiring import CountedIds, TappedLedger
 

@@ -9,9 +9,9 @@ from berth.adapters.ledger import MemoryLedger, Retention
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.write import Put
-from berth.lab.kernel import VirtualClock
 from berth.services.replica.follower import Follower
 from berth.testing.builders import make_flavor
+from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.wiring import running
 
 

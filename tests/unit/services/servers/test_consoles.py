@@ -7,10 +7,10 @@ import pytest
 from berth.adapters.bus.local import LocalBus
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.domain.errors import DriverError, InstanceStateError, UnavailableError
-from berth.lab.kernel import VirtualClock
 from berth.ports.virt import DriverFeature
 from berth.services.servers.consoles import read_console, serve_console
 from berth.testing.builders import make_instance
+from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.wiring import Told
 
 VM = make_instance(1, host="host-1")

@@ -8,12 +8,12 @@ from berth.adapters.bus.message_codec import NotificationBody
 from berth.cli.commands.schemas import notification_schema
 from berth.domain.compute.decision import Decision
 from berth.domain.errors import ConflictError
-from berth.lab.kernel import run_virtually
 from berth.ports.bus import Priority
 from berth.services.requests.commands import PlaceOrder
 from berth.services.telemetry.change_notifications import AnnouncedPlacing
 from berth.services.telemetry.notification_payloads import Payload, RefusedData, SelectedData
 from berth.testing.builders import make_request
+from berth.testing.virtual_time import run_virtually
 from tests.unit.services.notices import Notice, Notices
 from tests.unit.services.wiring import Fleet, open_desk, order_of
 

@@ -11,15 +11,15 @@ from berth.domain.compute.lifecycle import STATUSES_SHOWN
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, Put
-from berth.lab.kernel import run_virtually
 from berth.ports.measures import GAUGES
 from berth.services.replica.follower import Follower
 from berth.services.telemetry.health import Broker, Fleet, Vitals
 from berth.services.tracking import InstanceTracker, View
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
 from berth.testing.builders import make_instance, make_request
+from berth.testing.virtual_time import run_virtually
 from tests.unit.services.wiring import Desk, open_desk, order_of
-from tests.unit.services.zoning.houses import House, NearZones
+from tests.unit.services.zoning.zone_harness import House, NearZones
 
 
 class Away(MemoryLedger):

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from berth.domain.compute.decision import FilterCount, Refusal, RefusalCode, Verdict
 from berth.domain.compute.request import Request
-from berth.lab.kernel import run_virtually
 from berth.ports.measures import CLAIMS, DECISION_SECONDS, DECISIONS, HEARTBEATS, REFUSALS, RETRIES
 from berth.ports.observer import Observer
 from berth.ports.telemetry import Measure, Metrics, Span, Tracer
@@ -21,6 +20,7 @@ from berth.services.telemetry.observers import (
     emptying_filter,
 )
 from berth.testing.builders import make_flavor, make_request
+from berth.testing.virtual_time import run_virtually
 from tests.unit.services.wiring import CountedIds, Desk, Fleet, open_desk, open_second, order_of
 
 

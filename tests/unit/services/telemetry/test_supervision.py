@@ -5,7 +5,7 @@ from itertools import pairwise
 from random import Random
 
 from berth.app.run import supervise
-from berth.lab.kernel import VirtualClock
+from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.wiring import Told
 
 

@@ -13,7 +13,7 @@ from berth.domain.ledger.write import Remove
 from berth.domain.zones.zone import RemoteInstance
 from berth.services.requests.commands import PLACE, PlaceOrder
 from berth.services.servers.instances import Accepted, Order
-from tests.unit.services.zoning.houses import House, open_tree
+from tests.unit.services.zoning.zone_harness import House, open_tree
 
 ORDER = Order("req-1", "web", "1", "p", "u", count=3, may_repeat=True)
 

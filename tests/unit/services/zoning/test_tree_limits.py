@@ -10,7 +10,7 @@ from berth.domain.ledger.write import QuotaCheck
 from berth.services.requests.commands import PlaceOrder
 from tests.unit.services.wiring import order_of
 from tests.unit.services.zoning.delegation.test_tree_placement import live
-from tests.unit.services.zoning.houses import House, open_tree, request_of
+from tests.unit.services.zoning.zone_harness import House, open_tree, request_of
 
 
 def order(count: int, number: int, *, limit: int) -> PlaceOrder:

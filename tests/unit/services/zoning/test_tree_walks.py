@@ -35,7 +35,7 @@ from berth.services.servers.teardown import deletion
 from berth.services.zoning.delegation.sagas import SagaStore
 from berth.testing.builders import make_flavor, make_uuid
 from tests.unit.services.wiring import open_second, order_of
-from tests.unit.services.zoning.houses import House, NearZones, open_house
+from tests.unit.services.zoning.zone_harness import House, NearZones, open_house
 
 T = TypeVar("T")
 

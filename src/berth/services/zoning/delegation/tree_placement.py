@@ -23,7 +23,7 @@ from berth.services.replica.replica import Replica
 from berth.services.requests.commands import PlaceOrder, Places
 from berth.services.zoning.delegation.completion import SagaCompletion
 from berth.services.zoning.delegation.delegation import Delegation, Delegator
-from berth.services.zoning.delegation.plan_building import OfferBuilder
+from berth.services.zoning.delegation.offer_building import OfferBuilder
 from berth.services.zoning.delegation.release import InstanceDeleter
 from berth.services.zoning.delegation.sagas import Saga, SagaStore
 from berth.services.zoning.offers.group_homes import GroupHomes, home_at, home_of, is_together

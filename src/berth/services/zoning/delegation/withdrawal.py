@@ -17,7 +17,7 @@ from berth.ports.ledger import Ledger
 from berth.ports.measures import ZONE_INSTANCES_UNWANTED
 from berth.ports.telemetry import Reading, Telemetry
 from berth.services.zoning.delegation.delegation import Delegator
-from berth.services.zoning.delegation.remote_leftovers import UnwantedInstanceFinder
+from berth.services.zoning.delegation.unwanted_instances import UnwantedInstanceFinder
 
 _PAUSE_S = 5.0
 _PAUSE_MAX_S = 60.0

@@ -17,11 +17,11 @@ from berth.ports.zones import ChildZones
 from berth.scheduling.plan.offer_merge import Taken, adjusted, merge, merge_from_one
 from berth.services.zoning.children.host_names_in_requests import host_naming_field
 from berth.services.zoning.messages.loop_tokens import LoopTokens
-from berth.services.zoning.offers.given_offers import SelectRecord, SelectRecords
+from berth.services.zoning.offers.child_releases import ChildReleases
 from berth.services.zoning.offers.group_homes import GroupHomes, home_of, is_together
+from berth.services.zoning.offers.host_offers import HostOffers
 from berth.services.zoning.offers.offer_seals import OfferSeals, child_blob_bytes, request_digest
-from berth.services.zoning.offers.offering import HostOffers
-from berth.services.zoning.offers.releases_below import ChildReleases
+from berth.services.zoning.offers.select_records import SelectRecord, SelectRecords
 
 _OWN_S = 0.005
 """What a zone keeps for itself of the time that it has: to merge, to seal and to answer."""

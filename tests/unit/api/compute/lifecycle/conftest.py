@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 import pytest
 
 from berth.adapters.virt.fake import DriverFaults
-from berth.lab.kernel import VirtualLoop
+from berth.testing.virtual_time import VirtualLoop
 from tests.unit.api.compute.lifecycle.staffed import Staffed, open_staffed
 
 MakeStaffed = Callable[..., Awaitable[Staffed]]

@@ -9,8 +9,8 @@ from berth.agent.pool import Agent, AgentPool
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance
 from berth.domain.ledger.write import Put
-from berth.lab.kernel import VirtualClock
 from berth.services.placement.pending_requests import PendingRequests
+from berth.testing.virtual_time import VirtualClock
 from tests.unit.api.cloud import Answer, FakeClock, Json, Stack
 from tests.unit.services.wiring import running
 

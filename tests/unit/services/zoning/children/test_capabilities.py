@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from berth.domain.errors import InvalidInputError
-from berth.lab.kernel import VirtualClock
 from berth.services.replica.replica import Replica
 from berth.services.zoning.children.capabilities import CapabilityReport
 from berth.testing.fleets import NOW_S, Box, sized, snapshot_of
+from berth.testing.virtual_time import VirtualClock
 
 BOXES = (
     Box("a", inventories=sized(8), stats={"load": "0.5"}, metrics={"heat": 20.0}),

@@ -8,7 +8,7 @@ import pytest
 from berth.domain.compute.request import Request
 from berth.scheduling.rules.attributes import HOST_ATTRIBUTES
 from berth.services.zoning.children.host_names_in_requests import host_naming_field
-from tests.unit.services.zoning.houses import NearZones, open_house, request_of
+from tests.unit.services.zoning.zone_harness import NearZones, open_house, request_of
 
 
 def asking(

@@ -10,8 +10,8 @@ from berth.domain.errors import UnavailableError
 from berth.domain.ledger.change import Change, RecordRemoved, Snapshot
 from berth.domain.ledger.record import Kind
 from berth.domain.zones.zone import Zone, ZoneInfo
-from berth.lab.kernel import VirtualClock
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
+from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.wiring import Told, running
 
 WEST, EAST = Zone(1, "west", "http://west"), Zone(2, "east", "http://east")

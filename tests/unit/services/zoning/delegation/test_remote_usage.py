@@ -11,9 +11,9 @@ from berth.adapters.ledger import MemoryLedger
 from berth.domain.errors import ConflictError, UnavailableError
 from berth.domain.ledger.write import Put
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
-from berth.lab.kernel import VirtualClock
 from berth.services.zoning.delegation.remote_usage import PendingResize, RemoteUsage
 from berth.testing.builders import make_flavor
+from berth.testing.virtual_time import VirtualClock
 
 Size = tuple[int, int]
 

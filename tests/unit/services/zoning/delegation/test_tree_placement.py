@@ -18,7 +18,7 @@ from berth.domain.zones.zone_orders import BuildOrder, BuildOutcome, ReleaseOrde
 from berth.services.requests.commands import PlaceOrder
 from berth.services.zoning.delegation.sagas import SagaStore
 from tests.unit.services.wiring import order_of
-from tests.unit.services.zoning.houses import House, open_tree, request_of, withdrawal
+from tests.unit.services.zoning.zone_harness import House, open_tree, request_of, withdrawal
 
 PLACES = 30
 

@@ -8,7 +8,7 @@ from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Put
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from tests.unit.services.wiring import order_of, running
-from tests.unit.services.zoning.houses import House, open_tree, request_of
+from tests.unit.services.zoning.zone_harness import House, open_tree, request_of
 
 COUNT = 12
 LONG_S = 200.0

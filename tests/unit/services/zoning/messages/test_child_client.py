@@ -29,7 +29,7 @@ from berth.services.zoning.messages.zone_messages import (
     ReleaseMessage,
     SelectMessage,
 )
-from tests.unit.services.zoning.houses import build_order, request_of
+from tests.unit.services.zoning.zone_harness import build_order, request_of
 
 NOW_S = 1_000.0
 WEST = Zone(7, "west", "http://west.example")

@@ -31,7 +31,7 @@ from berth.services.zoning.messages.zone_messages import (
     SelectMessage,
 )
 from berth.services.zoning.offers.offer_seals import request_digest
-from tests.unit.services.zoning.houses import items_of, request_of
+from tests.unit.services.zoning.zone_harness import items_of, request_of
 
 NOW_S = 1000.0
 GROUP = ServerGroup("g", "name", GroupPolicy.ANTI_AFFINITY, "p", "u", 2, zone_id=3)

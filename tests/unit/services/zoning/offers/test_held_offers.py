@@ -5,10 +5,10 @@ import numpy as np
 from berth.domain.compute.decision import Placement, ScoredHost
 from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from berth.domain.zones.offer import OfferKey
-from berth.lab.kernel import VirtualClock
 from berth.services.replica.replica import Replica
 from berth.services.zoning.offers.held_offers import HeldOffers, steady_s
 from berth.testing.fleets import Box, asking, sized, snapshot_of, uuid_of
+from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.wiring import running
 
 AMOUNTS = {VCPU: 1, MEMORY_MB: 1024}

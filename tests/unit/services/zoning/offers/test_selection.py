@@ -10,10 +10,10 @@ from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.zones.offer import BLOB_BYTES_MIN, ChildTerms, HostTerms
 from berth.domain.zones.zone import Zone
 from berth.domain.zones.zone_orders import OFFER_BYTES, Offers, SelectOrder, UnusedOffers
-from berth.lab.kernel import VirtualClock
 from berth.services.zoning.offers.offer_seals import LAYER_BYTES
 from berth.services.zoning.offers.selection import Selection
-from tests.unit.services.zoning.houses import (
+from berth.testing.virtual_time import VirtualClock
+from tests.unit.services.zoning.zone_harness import (
     HOLD_S,
     House,
     NearZones,

@@ -22,7 +22,6 @@ from berth.domain.zones.zone_orders import (
     SelectOrder,
     Withdrawal,
 )
-from berth.lab.kernel import VirtualClock
 from berth.ports.bus import Bus
 from berth.ports.zones import NotAskedError
 from berth.scheduling.evaluation.policy import Policy
@@ -30,22 +29,23 @@ from berth.scheduling.rules.rule import Normalisation
 from berth.services.crypto.sealing import KEY_BYTES, Sealer
 from berth.services.decisions.decisions import Deciding
 from berth.services.placement.placement import Placing
+from berth.services.zoning.delegation.command_handlers import ZoneCommandHandlers
 from berth.services.zoning.delegation.delegation import Delegator
-from berth.services.zoning.delegation.plan_building import OfferBuilder
+from berth.services.zoning.delegation.offer_building import OfferBuilder
 from berth.services.zoning.delegation.release import ReleaseHandler
 from berth.services.zoning.delegation.sagas import SagaStore
 from berth.services.zoning.delegation.tree_placement import TreePlacement, TreeSettings
 from berth.services.zoning.delegation.withdrawal import WithdrawalWorker
-from berth.services.zoning.delegation.zone_serving import ZoneCommandHandlers
 from berth.services.zoning.messages.loop_tokens import LoopTokens
+from berth.services.zoning.offers.child_releases import ChildReleases
 from berth.services.zoning.offers.group_homes import GroupHomes
 from berth.services.zoning.offers.held_offers import HeldOffers
-from berth.services.zoning.offers.holders import HoldRouter, OfferReleaser
+from berth.services.zoning.offers.hold_routing import HoldRouter, OfferReleaser
+from berth.services.zoning.offers.host_offers import HostOfferMaker
 from berth.services.zoning.offers.offer_seals import OfferSeals
-from berth.services.zoning.offers.offering import HostOfferMaker
-from berth.services.zoning.offers.releases_below import ChildReleases
 from berth.services.zoning.offers.selection import OfferSelector
 from berth.testing.builders import make_flavor
+from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.wiring import POLICY, Desk, Fleet, open_desk
 
 HOLD_S = 10.0

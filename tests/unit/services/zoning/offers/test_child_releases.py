@@ -14,8 +14,8 @@ from berth.domain.zones.zone_orders import (
     SelectOrder,
 )
 from berth.domain.zones.zone_orders import UnusedOffers as Unused
-from berth.lab.kernel import VirtualClock
-from berth.services.zoning.offers.releases_below import ChildReleases
+from berth.services.zoning.offers.child_releases import ChildReleases
+from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.wiring import Told
 
 EAST, WEST = Zone(1, "east", "http://east"), Zone(2, "west", "http://west")

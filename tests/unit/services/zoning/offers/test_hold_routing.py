@@ -21,7 +21,7 @@ from berth.services.zoning.messages.zone_commands import (
     HeldBuildOrder,
 )
 from tests.unit.services.wiring import Fleet, Told, open_desk, open_second
-from tests.unit.services.zoning.houses import House, NearZones, build_order, request_of
+from tests.unit.services.zoning.zone_harness import House, NearZones, build_order, request_of
 
 FIRST, SECOND = b"first___", b"second__"
 TIMEOUT_S = 5.0

@@ -7,7 +7,7 @@ import pytest
 from berth.config.policy_file import load_policy, parse_policy
 from berth.config.ready_policies import READY
 from berth.scheduling.rules.rule import Normalisation
-from berth.services.zoning.offers.offering import incomparable_reason
+from berth.services.zoning.offers.host_offers import incomparable_reason
 
 _HEAD = 'name = "p"\nnormalisation = "nova"\n'
 _FILTERS = '[[filters]]\nname = "ResourcesFilter"\n'

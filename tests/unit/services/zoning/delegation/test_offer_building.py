@@ -15,7 +15,7 @@ from berth.domain.ledger.write import Put
 from berth.domain.zones.offer import LapsedHoldAction, OfferKey, OfferRefusalReason
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.domain.zones.zone_orders import BuildOrder, BuildOutcome
-from tests.unit.services.zoning.houses import (
+from tests.unit.services.zoning.zone_harness import (
     House,
     NearZones,
     build_order,

@@ -15,9 +15,9 @@ from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.measures import ZONE_INSTANCES_UNWANTED
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.requests.commands import PlaceOrder, Places
-from berth.services.zoning.delegation.remote_leftovers import UnwantedInstanceFinder
+from berth.services.zoning.delegation.unwanted_instances import UnwantedInstanceFinder
 from tests.unit.services.wiring import order_of, running
-from tests.unit.services.zoning.houses import House, open_tree, request_of
+from tests.unit.services.zoning.zone_harness import House, open_tree, request_of
 
 COUNT = 3
 LEASE_S = 31.0

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from berth.lab.kernel import STARTED_AT_S, StandstillError, VirtualClock, run_virtually
+from berth.testing.virtual_time import STARTED_AT_S, StandstillError, VirtualClock, run_virtually
 
 
 def test_a_year_passes_at_once() -> None:

@@ -2,7 +2,7 @@
 
 from berth.domain.zones.zone_orders import BuildOrder, Offers, ReleaseOrder, SelectOrder
 from berth.ports.bus import Bus
-from berth.services.zoning.delegation.plan_building import OfferBuilder
+from berth.services.zoning.delegation.offer_building import OfferBuilder
 from berth.services.zoning.delegation.release import ReleaseHandler
 from berth.services.zoning.messages.zone_commands import (
     BUILD,
@@ -18,7 +18,7 @@ from berth.services.zoning.messages.zone_commands import (
     ReleaseReply,
     scheduler_name,
 )
-from berth.services.zoning.offers.holders import OfferReleaser
+from berth.services.zoning.offers.hold_routing import OfferReleaser
 from berth.services.zoning.offers.selection import OfferSelector
 
 

@@ -8,9 +8,9 @@ from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Put
 from berth.domain.zones.zone import RemoteInstance, Zone
 from berth.domain.zones.zone_orders import RemoteServer
-from berth.services.zoning.delegation.recount import PAUSE_S, UsageRecount
+from berth.services.zoning.delegation.usage_recount import PAUSE_S, UsageRecount
 from tests.unit.services.wiring import order_of, running
-from tests.unit.services.zoning.houses import House, open_tree, request_of
+from tests.unit.services.zoning.zone_harness import House, open_tree, request_of
 
 SIZE = 1, 1024
 """Of the servers that `request_of` asks for."""
@@ -81,7 +81,7 @@ async def test_a_child_is_asked_at_the_look_after() -> None:
 
 async def test_many_are_asked_for_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that those that stay open keep nobody else from their turn."""
-    monkeypatch.setattr("berth.services.zoning.delegation.recount._ASKED_MAX", 2)
+    monkeypatch.setattr("berth.services.zoning.delegation.usage_recount._ASKED_MAX", 2)
     root, here = await placed(5)
     asked: list[str] = []
 

@@ -7,7 +7,7 @@ import pytest
 
 from berth.config.policy_file import load_policy
 from berth.config.ready_policies import READY
-from berth.lab.filling import Filling
+from berth.lab.fleet_filling import Filling
 from berth.lab.generator import GeneratorSettings, generate
 from berth.lab.workload import Arrival, DepartureEvent, FlavorSpec, FleetHost, events
 from berth.scheduling.drivers import filter_scheduler
