@@ -14,9 +14,9 @@ from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import add_amounts
 from berth.domain.ledger.write import Committed, ConsumerUpdate, Put, Reallocate
-from berth.scheduling.candidates import arranging
-from berth.scheduling.candidates.explaining import explain
-from berth.scheduling.candidates.finding import Candidates, find_candidates
+from berth.scheduling.candidates import arrangement_search
+from berth.scheduling.candidates.candidate_search import Candidates, find_candidates
+from berth.scheduling.candidates.explain import explain
 from berth.scheduling.candidates.masks import ConstraintKind
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.provider.providers import ProviderTable
@@ -116,8 +116,8 @@ def test_looking_ahead_takes_no_candidate_away(seed: int) -> None:
         query = tangled_query(random, forest)
     if can_all_be_tried(forest, query):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(arranging, "LOOKS_AT_FIRST", 10**6)
-            patch.setattr(arranging, "PATIENCE", (1, 3))
+            patch.setattr(arrangement_search, "LOOKS_AT_FIRST", 10**6)
+            patch.setattr(arrangement_search, "PATIENCE", (1, 3))
             check_all(random, forest, query)
 
 

@@ -11,12 +11,12 @@ from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.needs import Needs
 from berth.domain.hardware.assignment import Assignment, taken
 from berth.domain.inventory.provider import Provider
-from berth.scheduling.granular.ask import tree_request_of
 from berth.scheduling.granular.bounds import bounds_of
-from berth.scheduling.granular.explaining import changes, why_not
-from berth.scheduling.granular.giving import assign, fits_groups, provider_views
-from berth.scheduling.granular.providers import ProviderArrays
+from berth.scheduling.granular.explain import changes, why_not
+from berth.scheduling.granular.group_fit import assign, fits_groups, provider_views
+from berth.scheduling.granular.provider_arrays import ProviderArrays
 from berth.scheduling.granular.search import STEPS_MAX, search
+from berth.scheduling.granular.tree_request import tree_request_of
 from berth.scheduling.rules.rule import Query
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, snapshot_of

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from berth.adapters.ledger.engine.apply import apply_unit, apply_units
 from berth.adapters.ledger.engine.working_set import WorkingSet
+from berth.domain.fast_replace import fast_replace
 from berth.domain.inventory.allocation import Allocation, Claim
 from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from berth.domain.ledger.write import Committed, Free, Put, Rejected, Take, Unit, Write
-from berth.domain.revising import fast_replace
 from berth.testing.builders import (
     make_decision,
     make_fleet,

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from berth.api.placement.candidate_query import candidate_query
 from berth.api.placement.handlers import allocation_candidates as handler
 from berth.api.placement.views import candidates as view
-from berth.scheduling.candidates.finding import Candidates, find_candidates
+from berth.scheduling.candidates.candidate_search import Candidates, find_candidates
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
 from berth.tables.provider.providers import ProviderTable
 

@@ -7,8 +7,8 @@ from berth.agent.executor.disk_leftovers import DISKS, FILES, LEFTOVER_AGE_S
 from berth.domain.compute import lifecycle
 from berth.domain.compute.host import HostAudit, Service
 from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.write import Free, Put
-from berth.domain.revising import fast_replace
 from berth.testing.builders import make_uuid
 from tests.unit.lifecycle.town import DOWN_S, Town, caller, open_town
 

@@ -9,10 +9,10 @@ from berth.domain.compute.instance import Instance, Status, Task, creation_of, i
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.request import Operation, Request
 from berth.domain.errors import DriverError
+from berth.domain.fast_replace import fast_replace
 from berth.domain.inventory.allocation import Claim
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, Free, Put, Take, Unit
-from berth.domain.revising import fast_replace
 from berth.ports.virt import DriverFeature
 from berth.services.servers.moves import ended, going_on
 from berth.services.servers.teardown import deletion, departure

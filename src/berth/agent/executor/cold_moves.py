@@ -10,8 +10,8 @@ from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration, Place, Stage
 from berth.domain.errors import DriverError
+from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.write import Free, Put, Write
-from berth.domain.revising import fast_replace
 from berth.services.servers.moves import ended, going_on, taken_back
 
 _BROKEN = "The move failed, and the instance is where it was."

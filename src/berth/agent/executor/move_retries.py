@@ -10,9 +10,9 @@ from berth.domain.compute.instance import Fault, Instance, Task
 from berth.domain.compute.instance_action import ActionEvent
 from berth.domain.compute.migration import Migration, MoveKind
 from berth.domain.compute.request import Request
+from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.domain.ledger.write import Add, Put, Unit, Write
-from berth.domain.revising import fast_replace
 from berth.services.servers.moves import (
     AWAITING,
     OPERATIONS,

@@ -14,8 +14,8 @@ import numpy as np
 
 from berth.domain.compute.decision import Relaxation
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.scheduling.granular.giving import assign
-from berth.scheduling.hardware.spreading import fits, most, why_not
+from berth.scheduling.granular.group_fit import assign
+from berth.scheduling.hardware.unsuffixed_fit import fits, most, why_not
 from berth.scheduling.rules.rule import Filter, Limit, Query, Reads, count_hosts, example_names
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.columnar.class_columns import Ints

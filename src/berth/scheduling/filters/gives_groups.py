@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from berth.domain.compute.decision import Relaxation
 from berth.domain.compute.needs import Needs
-from berth.scheduling.granular.explaining import changes, why_not
-from berth.scheduling.granular.giving import assign, fits_groups
+from berth.scheduling.granular.explain import changes, why_not
+from berth.scheduling.granular.group_fit import assign, fits_groups
 from berth.scheduling.rules.rule import Filter, Query, Reads, count_hosts, example_names
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable

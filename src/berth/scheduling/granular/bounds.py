@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from berth.scheduling.granular.ask import GroupKind, TreeRequest
-from berth.scheduling.granular.providers import ProviderArrays, asked_of
+from berth.scheduling.granular.provider_arrays import ProviderArrays, asked_of
+from berth.scheduling.granular.tree_request import GroupKind, TreeRequest
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.columnar.class_columns import Ints
 

@@ -7,8 +7,8 @@ it works out here the search finds it too.
 
 import numpy as np
 
-from berth.scheduling.granular.ask import GroupKind, TreeRequest
-from berth.scheduling.granular.providers import ProviderArrays
+from berth.scheduling.granular.provider_arrays import ProviderArrays
+from berth.scheduling.granular.tree_request import GroupKind, TreeRequest
 from berth.scheduling.rules.rule import Scores
 from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.columnar.class_columns import Ints

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from berth.scheduling.granular.ask import GroupKind, TreeRequest, Wants
+from berth.scheduling.granular.tree_request import GroupKind, TreeRequest, Wants
 
 STEPS_MAX: Final = 2_000
 """Ways to place one more group that are tried on one tree before the search gives up."""

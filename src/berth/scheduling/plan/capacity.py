@@ -8,8 +8,8 @@ from berth.domain.compute.needs import Needs
 from berth.domain.compute.request import Request
 from berth.scheduling.evaluation.filter_chain import Chain
 from berth.scheduling.evaluation.policy import Policy
-from berth.scheduling.granular.ask import tree_request_of
-from berth.scheduling.granular.giving import counts_of
+from berth.scheduling.granular.group_fit import counts_of
+from berth.scheduling.granular.tree_request import tree_request_of
 from berth.scheduling.rules.reduction import reduce_hosts
 from berth.scheduling.rules.rule import Query
 from berth.tables.columnar.bitsets import Rows

@@ -22,11 +22,11 @@ from berth.domain.compute.instance import Fault, Instance, Status, Task
 from berth.domain.compute.request import Operation, Request
 from berth.domain.compute.server_group import GroupPolicy
 from berth.domain.errors import ConflictError, UnavailableError
+from berth.domain.fast_replace import fast_replace
 from berth.domain.hardware.assignment import taken
 from berth.domain.inventory.allocation import Allocation, Claim
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Committed, Guard, Outcome, Put, Remove, Take, Write
-from berth.domain.revising import fast_replace
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.observer import NO_OBSERVER, Observer

@@ -16,11 +16,11 @@ from berth.domain.compute.instance_action import ActionEvent
 from berth.domain.compute.migration import CONSUMER_TYPE, Migration, MoveKind, Place, Stage
 from berth.domain.compute.request import Destination, Operation, Request
 from berth.domain.errors import InvalidInputError
+from berth.domain.fast_replace import fast_replace
 from berth.domain.hardware.assignment import taken
 from berth.domain.inventory.allocation import INSTANCE_TYPE, Allocation, Claim, Consumer
 from berth.domain.ledger.write import Add, Free, Put, Take, TransferAllocations, Write
 from berth.domain.named_uuid import named_uuid
-from berth.domain.revising import fast_replace
 from berth.scheduling.rules.rule import resident_of
 from berth.services.replica.replica import Hold
 from berth.tables.host.hosts import HostTable

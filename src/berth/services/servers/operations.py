@@ -22,9 +22,9 @@ from berth.domain.errors import (
     InvalidInputError,
     NotFoundError,
 )
+from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, Committed, Free, Put, Write
-from berth.domain.revising import fast_replace
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.replica.replica import Replica

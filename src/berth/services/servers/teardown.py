@@ -10,8 +10,8 @@ from typing import Final
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.errors import ConflictError
+from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.write import Free, Put, TransferAllocations, Unit, Write
-from berth.domain.revising import fast_replace
 from berth.services.servers.moves import holder_of_move, taken_back
 
 _DELETED: Final = "The instance was deleted."

@@ -7,9 +7,9 @@ import pytest
 from berth.adapters.ledger.engine.codec import decode_event, decode_json, encode, encode_event
 from berth.domain.compute.decision import Placement, ScoredHost
 from berth.domain.errors import LedgerError
+from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.change import HostsAlive, RecordRemoved, Usage
 from berth.domain.ledger.record import Kind
-from berth.domain.revising import fast_replace
 from berth.testing.builders import make_decision, make_instance
 
 

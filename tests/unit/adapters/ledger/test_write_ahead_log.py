@@ -24,6 +24,7 @@ from berth.adapters.ledger.wal.write_ahead_log import (
 )
 from berth.domain.compute.migration import Stage
 from berth.domain.errors import LedgerError
+from berth.domain.fast_replace import fast_replace
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import (
@@ -36,7 +37,6 @@ from berth.domain.ledger.write import (
     TransferAllocations,
     Unit,
 )
-from berth.domain.revising import fast_replace
 from berth.testing.builders import (
     make_action,
     make_decision,

@@ -5,7 +5,7 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
-from berth.scheduling.candidates.finding import find_candidates
+from berth.scheduling.candidates.candidate_search import find_candidates
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
 from berth.tables.provider.providers import ProviderTable
 

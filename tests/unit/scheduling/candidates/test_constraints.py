@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from berth.scheduling.candidates.constraint_builder import TreeColumns, later_bits, subtree_of
 from berth.scheduling.candidates.constraints import (
     Constraint,
     NonSharingRequired,
@@ -10,7 +11,6 @@ from berth.scheduling.candidates.constraints import (
     TraitCoverage,
 )
 from berth.scheduling.candidates.lookahead import OpenRows
-from berth.scheduling.candidates.rules import TreeColumns, later_bits, subtree_of
 
 FOREST = TreeColumns(
     np.array([-1, 0, 0, 1, -1, 4, -1, -1], dtype=np.int32),

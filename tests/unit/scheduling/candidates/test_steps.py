@@ -4,9 +4,9 @@ import pytest
 
 from berth.domain.errors import InvalidInputError
 from berth.scheduling.candidates import steps as limits
-from berth.scheduling.candidates.arranging import Steps, TooManyWaysError
-from berth.scheduling.candidates.explaining import explain
-from berth.scheduling.candidates.finding import find_candidates
+from berth.scheduling.candidates.arrangement_search import Steps, TooManyWaysError
+from berth.scheduling.candidates.candidate_search import find_candidates
+from berth.scheduling.candidates.explain import explain
 from tests.unit.scheduling.candidates.providers import asking, forest, group, provider
 
 

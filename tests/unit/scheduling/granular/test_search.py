@@ -6,7 +6,6 @@ import pytest
 
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.needs import needs_of
-from berth.scheduling.granular.ask import TreeRequest, tree_request_of
 from berth.scheduling.granular.search import (
     STEPS_MAX,
     ClassCapacity,
@@ -14,6 +13,7 @@ from berth.scheduling.granular.search import (
     ProviderView,
     search,
 )
+from berth.scheduling.granular.tree_request import TreeRequest, tree_request_of
 
 NONE = "none"
 ISOLATE = "isolate"

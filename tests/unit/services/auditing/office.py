@@ -2,9 +2,9 @@
 
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status
+from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.discrepancy import AuditAges, AuditReport, Discrepancy, DiscrepancyCode
 from berth.domain.ledger.write import Heartbeats, Put
-from berth.domain.revising import fast_replace
 from berth.ports.ledger import Ledger
 from berth.services.auditing import Auditing
 from berth.testing.builders import make_request

@@ -4,9 +4,9 @@ import pytest
 
 from berth.domain.compute.instance import Status, Task
 from berth.domain.compute.migration import Stage
+from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.discrepancy import DiscrepancyCode
 from berth.domain.ledger.write import Put, Reallocate, TransferAllocations
-from berth.domain.revising import fast_replace
 from berth.testing.builders import (
     make_instance,
     make_migration,

@@ -6,10 +6,10 @@ import pytest
 
 from berth.domain.compute.instance import Fault, Instance, Status, Task
 from berth.domain.compute.migration import Migration, MoveKind, Place, Stage
+from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.discrepancy import DiscrepancyCode
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.domain.ledger.write import Free, Put, Remove, TransferAllocations
-from berth.domain.revising import fast_replace
 from berth.testing.builders import (
     make_flavor,
     make_migration,

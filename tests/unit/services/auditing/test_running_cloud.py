@@ -3,10 +3,10 @@
 import pytest
 
 from berth.domain.compute.instance import Status
+from berth.domain.fast_replace import fast_replace
 from berth.domain.inventory.allocation import Allocation, ConsumerAllocations
 from berth.domain.ledger.change import Snapshot
 from berth.domain.ledger.write import Free, Put, Take
-from berth.domain.revising import fast_replace
 from berth.services.auditing import auditing
 from berth.testing.builders import make_claim, make_request, make_take
 from tests.unit.services.auditing.office import FULL, Office, open_office

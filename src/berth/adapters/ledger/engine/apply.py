@@ -28,6 +28,7 @@ from berth.adapters.ledger.engine.working_set import (
     shared_guard_key,
 )
 from berth.domain.compute.instance import Instance
+from berth.domain.fast_replace import fast_replace
 from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
@@ -52,7 +53,6 @@ from berth.domain.ledger.write import (
     Unit,
     Write,
 )
-from berth.domain.revising import fast_replace
 from berth.domain.zones.zone import RemoteInstance
 
 

@@ -8,10 +8,10 @@ from berth.adapters.ledger.engine.working_set import (
     UnitTransaction,
     WorkingSet,
 )
+from berth.domain.fast_replace import fast_replace
 from berth.domain.inventory.allocation import INSTANCE_TYPE, Allocation, Shortage, ShortageRule
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Free, Rejected, RejectionCause, Take, TransferAllocations
-from berth.domain.revising import fast_replace
 
 
 def take(tx: UnitTransaction, write: Take) -> Rejected | None:

@@ -8,10 +8,10 @@ from typing import Final
 
 from berth.adapters.ledger.engine.claims import drop_consumer, release, shortages_of
 from berth.adapters.ledger.engine.working_set import UnitTransaction, WorkingSet
+from berth.domain.fast_replace import fast_replace
 from berth.domain.inventory.allocation import INSTANCE_TYPE, Allocation
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import ConsumerUpdate, Reallocate, Rejected, RejectionCause
-from berth.domain.revising import fast_replace
 
 DERIVED_GENERATION: Final = 1
 """Generation of a consumer that holds something and has no record."""

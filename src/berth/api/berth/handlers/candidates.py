@@ -8,7 +8,7 @@ from berth.api.placement.reading import check_query, query_of
 from berth.api.placement.schemas.queries import LIST_CANDIDATES
 from berth.api.placement.versions import MINOR_MAX
 from berth.api.routing import Answer, Call
-from berth.scheduling.candidates.explaining import Explanation, Remaining, explain
+from berth.scheduling.candidates.explain import Explanation, Remaining, explain
 
 _NEWEST = LIST_CANDIDATES[-1][1]
 

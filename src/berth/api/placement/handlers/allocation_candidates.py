@@ -6,7 +6,7 @@ from berth.api.placement.actions import Ask, Reply
 from berth.api.placement.candidate_query import candidate_query
 from berth.api.placement.errors import PlacementError
 from berth.api.placement.finding import newest_of
-from berth.scheduling.candidates.finding import find_candidates
+from berth.scheduling.candidates.candidate_search import find_candidates
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.vocabulary import Vocabulary
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from berth.api.codec import encode
 from berth.domain.inventory.provider import Provider
-from berth.scheduling.candidates.finding import Amounts, Candidates, CompositeCandidate
+from berth.scheduling.candidates.candidate_search import Amounts, Candidates, CompositeCandidate
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.columnar.column_set import grown

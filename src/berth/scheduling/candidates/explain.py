@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.scheduling.candidates.anchors import Reach, anchors_of
-from berth.scheduling.candidates.finding import AnchorArrangements
+from berth.scheduling.candidates.candidate_search import AnchorArrangements
 from berth.scheduling.candidates.masks import (
     ConstraintKind,
     GroupMask,

@@ -3,10 +3,15 @@
 from collections.abc import Sequence
 from itertools import product
 
-from berth.scheduling.candidates.arranging import Arrangement, RowsBySlot, Steps, arrangements
+from berth.scheduling.candidates.arrangement_search import (
+    Arrangement,
+    RowsBySlot,
+    Steps,
+    arrangements,
+)
+from berth.scheduling.candidates.capacity import CapacityConstraint
 from berth.scheduling.candidates.constraints import Constraint
 from berth.scheduling.candidates.lookahead import OpenRows
-from berth.scheduling.candidates.room import CapacityConstraint
 
 THREE = [[1, 2, 3], [2, 3], [1, 2, 3]]
 

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.scheduling.candidates.anchors import contested
-from berth.scheduling.candidates.arranging import RowsBySlot
+from berth.scheduling.candidates.arrangement_search import RowsBySlot
+from berth.scheduling.candidates.capacity import CapacityConstraint
 from berth.scheduling.candidates.constraints import (
     Constraint,
     NonSharingRequired,
@@ -18,7 +19,6 @@ from berth.scheduling.candidates.constraints import (
 from berth.scheduling.candidates.lookahead import union
 from berth.scheduling.candidates.masks import QueryMasks, Slot
 from berth.scheduling.candidates.query import CandidateQuery
-from berth.scheduling.candidates.room import CapacityConstraint
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.provider.providers import ProviderTable
 

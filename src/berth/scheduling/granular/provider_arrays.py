@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from berth.scheduling.granular.ask import GroupKind, TreeRequest
+from berth.scheduling.granular.tree_request import GroupKind, TreeRequest
 from berth.tables.columnar.bitsets import Mask, Selection, count_of
 from berth.tables.columnar.class_columns import ClassColumns, Ints
 from berth.tables.host.hosts import HostTable

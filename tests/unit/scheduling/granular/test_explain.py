@@ -7,7 +7,7 @@ import pytest
 
 from berth.domain.compute.needs import Needs
 from berth.domain.inventory.resources import Inventory
-from berth.scheduling.granular.explaining import changes, why_not
+from berth.scheduling.granular.explain import changes, why_not
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, asking, snapshot_of
 from berth.testing.trees import GPU_MILLI, Child, gpus

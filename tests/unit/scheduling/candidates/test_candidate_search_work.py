@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.scheduling.candidates.finding import find_candidates
+from berth.scheduling.candidates.candidate_search import find_candidates
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.provider.providers import ProviderTable
 from berth.tables.provider.sharing import SHARES

@@ -8,8 +8,8 @@ import pytest
 from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.assignment import Assignment
 from berth.domain.inventory.resources import VCPU, Inventory
-from berth.scheduling.granular import giving
-from berth.scheduling.granular.giving import assign, fits_groups
+from berth.scheduling.granular import group_fit
+from berth.scheduling.granular.group_fit import assign, fits_groups
 from berth.scheduling.rules.rule import Query
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
@@ -134,7 +134,7 @@ def test_asks_are_kept_for_the_same_needs_only(
     hosts: HostTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many there are, each gets its own answer."""
-    monkeypatch.setattr(giving, "_KEPT_MAX", 7)
+    monkeypatch.setattr(group_fit, "_KEPT_MAX", 7)
     kept = [query(shares(amount)) for amount in range(690, 710)]
     row = np.array([1])
     for one in (*kept, *kept[:5]):

@@ -1,7 +1,7 @@
 """What is left of providers that several groups use."""
 
+from berth.scheduling.candidates.capacity import CapacityConstraint
 from berth.scheduling.candidates.lookahead import OpenRows
-from berth.scheduling.candidates.room import CapacityConstraint
 
 
 def room_for(costs: list[int], sizes: dict[int, int]) -> CapacityConstraint:

@@ -2,7 +2,7 @@
 
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.needs import needs_of
-from berth.scheduling.granular.ask import TreeRequest, tree_request_of
+from berth.scheduling.granular.tree_request import TreeRequest, tree_request_of
 
 
 def ask(**specs: str) -> TreeRequest:

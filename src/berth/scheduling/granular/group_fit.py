@@ -9,10 +9,9 @@ from berth.domain.compute.needs import Needs
 from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.assignment import Assignment
 from berth.domain.inventory.resources import add_amounts
-from berth.scheduling.granular.ask import TreeRequest, Wants, tree_request_of
 from berth.scheduling.granular.bounds import bounds_of
 from berth.scheduling.granular.packing import packs
-from berth.scheduling.granular.providers import ProviderArrays
+from berth.scheduling.granular.provider_arrays import ProviderArrays
 from berth.scheduling.granular.search import (
     ROOT,
     ClassCapacity,
@@ -20,6 +19,7 @@ from berth.scheduling.granular.search import (
     ProviderView,
     search,
 )
+from berth.scheduling.granular.tree_request import TreeRequest, Wants, tree_request_of
 from berth.scheduling.rules.rule import Query
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columnar.class_columns import ClassColumns

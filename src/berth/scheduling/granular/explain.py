@@ -7,9 +7,9 @@ import numpy as np
 
 from berth.domain.compute.needs import Needs
 from berth.domain.inventory.resource_group import ResourceGroup
-from berth.scheduling.granular.ask import GroupKind, TreeRequest, tree_request_of
-from berth.scheduling.granular.giving import fits_groups, provider_views
+from berth.scheduling.granular.group_fit import fits_groups, provider_views
 from berth.scheduling.granular.search import ProviderView
+from berth.scheduling.granular.tree_request import GroupKind, TreeRequest, tree_request_of
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from berth.scheduling.candidates.choices import SlotChoices
 from berth.scheduling.candidates.masks import masks_of
+from berth.scheduling.candidates.slot_choices import SlotChoices
 from berth.tables.provider.sharing import SHARES
 from tests.unit.scheduling.candidates.providers import asking, forest, group, provider, uuid_of
 

@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from berth.scheduling.candidates.anchors import Anchors, anchors_of
-from berth.scheduling.candidates.arranging import Arrangement, Steps, arrangements
-from berth.scheduling.candidates.choices import SlotChoices
+from berth.scheduling.candidates.arrangement_search import Arrangement, Steps, arrangements
+from berth.scheduling.candidates.constraint_builder import ConstraintBuilder
 from berth.scheduling.candidates.masks import QueryMasks, Slot, masks_of
 from berth.scheduling.candidates.query import CandidateQuery
-from berth.scheduling.candidates.rules import ConstraintBuilder
+from berth.scheduling.candidates.slot_choices import SlotChoices
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.provider.providers import ProviderTable
 

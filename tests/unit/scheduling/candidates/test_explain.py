@@ -1,7 +1,7 @@
 """What each constraint of a query leaves of the fleet."""
 
 from berth.domain.inventory.resources import Inventory
-from berth.scheduling.candidates.explaining import ExplainStep, Remaining, explain
+from berth.scheduling.candidates.explain import ExplainStep, Remaining, explain
 from berth.scheduling.candidates.masks import ConstraintKind
 from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.provider.providers import ProviderTable

@@ -1,8 +1,8 @@
 """Counting: how many instances the providers of a host could give to."""
 
 from berth.domain.inventory.resources import Inventory
-from berth.scheduling.granular.ask import tree_request_of
-from berth.scheduling.granular.giving import COUNT_MAX, counts_of
+from berth.scheduling.granular.group_fit import COUNT_MAX, counts_of
+from berth.scheduling.granular.tree_request import tree_request_of
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, asking, sized, snapshot_of
 from berth.testing.trees import GPU_MILLI, Child, gpus

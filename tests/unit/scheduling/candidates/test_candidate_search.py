@@ -3,7 +3,7 @@
 import pytest
 
 from berth.domain.inventory.resources import Inventory
-from berth.scheduling.candidates.finding import find_candidates
+from berth.scheduling.candidates.candidate_search import find_candidates
 from berth.tables.provider.sharing import SHARES
 from tests.unit.scheduling.candidates.providers import (
     asking,

@@ -6,7 +6,7 @@ import pytest
 
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.instance import Instance, Status, Task
-from berth.domain.revising import fast_replace
+from berth.domain.fast_replace import fast_replace
 from berth.testing.builders import make_flavor, make_instance
 
 
