@@ -60,7 +60,7 @@ def lay_wires(
     except ModuleNotFoundError as error:
         reason = f"needs {error.name}, which is not here; pip install berth[rabbitmq]"
         raise InvalidInputError("bus.url", reason) from error
-    broker = rabbitmq.Broker(
+    broker = rabbitmq.RabbitBroker(
         url=settings.url,
         ca_file=settings.ca_file,
         prefix=settings.prefix,
@@ -72,12 +72,12 @@ def lay_wires(
     except OSError as error:
         reason = f"holds no certificates that can be read ({error.strerror or error})"
         raise InvalidInputError("bus.ca_file", reason) from error
-    line = rabbitmq.Line(broker, telemetry, SystemRandom())
+    line = rabbitmq.BrokerConnection(broker, telemetry, SystemRandom())
     bus = rabbitmq.RabbitBus(line, RandomIds().uuid()) if calls else None
     publisher = f"{part}.{socket.gethostname()}.{os.getpid()}"
     notifier = rabbitmq.RabbitNotifier(line, publisher) if notifies else None
 
-    common = rabbitmq.OneTeller(notifier, line) if notifier is not None else None
+    common = rabbitmq.LeaderNotifier(notifier, line) if notifier is not None else None
 
     async def finish() -> None:
         if bus is not None:

@@ -33,6 +33,9 @@ from berth.ports.telemetry import Telemetry
 Loop = tuple[str, Callable[[], Awaitable[None]]]
 
 _KEY_BYTES = 32
+_BACKOFF_FIRST_S = 0.1
+_BACKOFF_MAX_S = 10.0
+_CALM_S = 30.0
 
 
 def run_process(log: LogSettings, main: Callable[[], Awaitable[None]]) -> None:
@@ -152,15 +155,6 @@ async def serve_at(listen: Address, app: ASGIApp) -> None:
         address = Address(listen.host, listener.getsockname()[1])
         sys.stderr.write(f"Berth listens on http://{address}\n")
         await serve_http(app, listener)
-
-
-_BACKOFF_FIRST_S = 0.1
-
-
-_BACKOFF_MAX_S = 10.0
-
-
-_CALM_S = 30.0
 
 
 async def supervise(

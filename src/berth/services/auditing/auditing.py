@@ -52,6 +52,17 @@ _LOOKS: Final[Mapping[Kind, _Look]] = {
     Kind.SERVER_GROUP: look_at_group,
     Kind.PROVIDER: look_at_provider,
 }
+_ADVICE: Final[Mapping[DiscrepancyCode, str]] = {
+    DiscrepancyCode.ORPHAN_GUEST: (
+        "look what it is on {host}; Berth leaves it alone, and counts nothing for it"
+    ),
+    DiscrepancyCode.ORPHAN_FILES: (
+        "look at the folder on {host}; move it away, or delete it if nobody wants it"
+    ),
+    DiscrepancyCode.ORPHAN_DISKS: (
+        "look at the folder where disks are stored; delete it if nobody wants it"
+    ),
+}
 
 
 def _anything(_: Discrepancy) -> bool:
@@ -250,19 +261,6 @@ def _lost(found: Iterable[Discrepancy]) -> dict[str, int]:
         for name, amount in one.lost.items():
             total[name] = total.get(name, 0) + amount
     return total
-
-
-_ADVICE: Final[Mapping[DiscrepancyCode, str]] = {
-    DiscrepancyCode.ORPHAN_GUEST: (
-        "look what it is on {host}; Berth leaves it alone, and counts nothing for it"
-    ),
-    DiscrepancyCode.ORPHAN_FILES: (
-        "look at the folder on {host}; move it away, or delete it if nobody wants it"
-    ),
-    DiscrepancyCode.ORPHAN_DISKS: (
-        "look at the folder where disks are stored; delete it if nobody wants it"
-    ),
-}
 
 
 def told_by_agents(books: Books, host: str | None) -> Iterator[Discrepancy]:

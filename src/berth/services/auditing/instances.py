@@ -27,6 +27,17 @@ from berth.services.auditing.books import (
 _CLAIMS = "`berth audit --fix` claims it if there is room; else move instances away"
 _BUSY = "wait until its task is done; then `berth audit --fix` claims it"
 _RESET = "reset its state (`berth server reset-state`), or delete it"
+_ON_ITS_WAY: Final = frozenset(
+    {
+        Stage.LEAVING,
+        Stage.ARRIVING,
+        Stage.PREPARING,
+        Stage.MOVING,
+        Stage.LANDING,
+        Stage.WITHDRAWING,
+    }
+)
+"""Stages in which an instance holds what it is to have at the destination, and is not there yet."""
 
 
 def suspect_instance(books: Books, instance: Instance) -> Iterator[Discrepancy]:
@@ -182,19 +193,6 @@ def turn_of(instance: Instance, migration: Migration | None) -> str | None:
     action = instance.action
     is_evacuated = action is not None and action.name == EVACUATE.action
     return instance.host if instance.task in HOST_TASKS and not is_evacuated else None
-
-
-_ON_ITS_WAY: Final = frozenset(
-    {
-        Stage.LEAVING,
-        Stage.ARRIVING,
-        Stage.PREPARING,
-        Stage.MOVING,
-        Stage.LANDING,
-        Stage.WITHDRAWING,
-    }
-)
-"""Stages in which an instance holds what it is to have at the destination, and is not there yet."""
 
 
 def place_of(instance: Instance, migration: Migration | None) -> Place:

@@ -10,6 +10,11 @@ import hashlib
 from typing import Final
 
 _SHRINKS: Final = 31 / 32
+_FIRST_S: Final = 0.02
+_MOST_S: Final = 0.2
+_LEAST_S: Final = 0.002
+_BACKOFF_SHRINKS: Final = 0.98
+_STEPS: Final = 2**32
 
 
 class Rivalry:
@@ -39,21 +44,6 @@ class Rivalry:
             self._among = max(self._among * _SHRINKS, 1.0)
 
 
-_FIRST_S: Final = 0.02
-
-
-_MOST_S: Final = 0.2
-
-
-_LEAST_S: Final = 0.002
-
-
-_SHRINKS: Final = 0.98
-
-
-_STEPS: Final = 2**32
-
-
 class Turns:
     """How long a scheduler waits before it takes up a request.
 
@@ -78,5 +68,5 @@ class Turns:
 
     def note_own(self) -> None:
         """A request was taken up by nobody else: give way a little less."""
-        shorter_s = self._spread_s * _SHRINKS
+        shorter_s = self._spread_s * _BACKOFF_SHRINKS
         self._spread_s = shorter_s if shorter_s >= _LEAST_S else 0.0

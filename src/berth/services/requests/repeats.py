@@ -16,6 +16,7 @@ from berth.ports.ledger import Ledger
 from berth.services.requests.commands import request_id_of_one
 
 _FIRST: Final = 0
+_AGE = attrgetter("created_at_s", "instance_uuid")
 
 
 async def may_be_repeat(ledger: Ledger, request_id: str, *, one_by_one: bool) -> bool:
@@ -77,9 +78,6 @@ async def sent_below(
 def _is_over_tree(decision: Decision, project_id: str) -> bool:
     is_placed = decision.driver == ZONE_AWARE_DRIVER and decision.verdict is Verdict.PLACED
     return is_placed and decision.project_id == project_id
-
-
-_AGE = attrgetter("created_at_s", "instance_uuid")
 
 
 async def members_below(ledger: Ledger, group_uuid: str, project_id: str) -> list[RemoteInstance]:

@@ -23,6 +23,7 @@ from berth.services.telemetry.notification_payloads import (
 )
 
 _Seen = tuple[Status, Task | None, str | None]
+_EVENT = "scheduler.select_destinations"
 
 
 class ChangeNotifications:
@@ -138,9 +139,6 @@ def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
         yield "delete.start"
     if is_gone:
         yield "delete.end"
-
-
-_EVENT = "scheduler.select_destinations"
 
 
 class AnnouncedPlacing:

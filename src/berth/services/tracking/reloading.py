@@ -21,6 +21,7 @@ from berth.tables.host.occupants import Resident
 from berth.tables.host.orphans import LocatedResident
 
 _TRIES: Final = 8
+_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +137,6 @@ async def hosts_that_differ(view: View, group_uuid: str) -> set[str]:
             if is_member and uuid not in members and not view.replica.is_seated(uuid):
                 found.add(hosts.name(row))
     return found
-
-
-_PAGE = 1000
 
 
 async def read_list(ledger: Ledger, host: str) -> list[LocatedResident]:
