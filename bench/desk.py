@@ -11,7 +11,7 @@ from berth.domain.compute.request import Request
 from berth.domain.ledger.change import Snapshot
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.rules.rule import resident_of
-from berth.services.decisions.decisions import Deciding
+from berth.services.decisions.decisions import DecisionService
 from berth.services.replica.replica import Hold, Replica
 
 
@@ -32,7 +32,7 @@ class Desk:
     def __init__(self, state: Snapshot, policy: Policy, *, held_max: int = 100) -> None:
         self.replica = Replica()
         _, self.load = timed(lambda: self.replica.load(state))
-        self._deciding = Deciding(self.replica, Fixed(policy), Standstill())
+        self._deciding = DecisionService(self.replica, Fixed(policy), Standstill())
         self._held: list[str] = []
         self._held_max = held_max
         self._rng = Random(0)

@@ -32,8 +32,8 @@ from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.write import Committed, Put, Take, Unit
 from berth.ports.ledger import Ledger
 from berth.scheduling.evaluation.policy import Policy
-from berth.services.decisions.decisions import Deciding
-from berth.services.placement.placement import Placing
+from berth.services.decisions.decisions import DecisionService
+from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
 from berth.services.requests.commands import PlaceOrder
@@ -73,7 +73,7 @@ class Desk:
     """A scheduler process in short: the ledger and the placing service before it."""
 
     ledger: Ledger
-    placing: Placing
+    placing: PlacementService
 
 
 def measure_library(policy: Policy, cases: LibraryCases) -> LibraryTimes:
@@ -140,8 +140,8 @@ async def _desk(path: Path, policy: Policy, hosts: int) -> AsyncIterator[Desk]:
         await follower.start()
         spare_the_collector()  # as every process of Berth does
         following = asyncio.create_task(follower.run())
-        deciding = Deciding(replica, Fixed(policy), clock)
-        placing = Placing(
+        deciding = DecisionService(replica, Fixed(policy), clock)
+        placing = PlacementService(
             ledger=ledger, follower=follower, replica=replica, deciding=deciding, clock=clock
         )
         yield Desk(ledger, placing)

@@ -21,7 +21,7 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.change import Snapshot
 from berth.scheduling.evaluation.policy import Policy
-from berth.services.decisions.decisions import Deciding
+from berth.services.decisions.decisions import DecisionService
 from berth.services.replica.replica import Replica
 
 
@@ -123,7 +123,7 @@ def _loaded(text: bytes) -> tuple[Replica, int]:
 
 def _cached_class(replica: Replica, policy: Policy, kinds: int) -> float:
     """Return the bytes of one more kind that is kept: what its first two sights leave behind."""
-    deciding = Deciding(replica, Fixed(policy), Standstill())
+    deciding = DecisionService(replica, Fixed(policy), Standstill())
 
     def see(index: int) -> None:
         deciding.decide(replace(request(f"kind-{index}"), flavor=unseen_flavor(index)))

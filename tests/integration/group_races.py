@@ -25,14 +25,14 @@ from berth.domain.ledger.change import Change
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Free, Heartbeats, Put, Take
 from berth.ports.ledger import InstanceQuery, Ledger
-from berth.services.decisions.decisions import Deciding
+from berth.services.decisions.decisions import DecisionService
 from berth.services.placement.pending_requests import PendingRequests
-from berth.services.placement.placement import Placing
+from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
 from berth.services.requests.commands import PLACE
-from berth.services.servers.instances import Instances, Order
-from berth.services.servers.moves import Target
+from berth.services.servers.instances import CreateOrder, Instances
+from berth.services.servers.moves import MoveTarget
 from berth.services.servers.operations import Operations
 from berth.testing.builders import make_flavor, make_fleet, make_uuid
 from tests.unit.services.wiring import Told
@@ -84,8 +84,8 @@ class Process:
         self.follower = LateFollower(ledger, clock, [self.replica])
         self.follower.dice = dice
         bus = LocalBus(told, now_s=clock.now_s)
-        deciding = Deciding(self.replica, PolicySource(None), clock)
-        self.placing = Placing(
+        deciding = DecisionService(self.replica, PolicySource(None), clock)
+        self.placing = PlacementService(
             ledger=ledger,
             follower=self.follower,
             replica=self.replica,
@@ -173,7 +173,7 @@ class Race:
         """Order members of a group, some on a host that is forced."""
         group, number = self.dice.choice(GROUPS), next(self._numbers)
         forced = self.dice.random() < 0.15
-        order = Order(
+        order = CreateOrder(
             request_id=f"req-{number:06}",
             name="vm",
             flavor_id=SMALL.flavor_id,
@@ -204,7 +204,7 @@ class Race:
     async def _operate(self, process: Process) -> None:
         """Ask for something to be done with an instance."""
         instance = await self._any()
-        uuid, target = instance.uuid, Target()
+        uuid, target = instance.uuid, MoveTarget()
         caller = Caller(f"req-{next(self._numbers):06}", "project-1", "user-1", is_admin=True)
         ask = process.operations
         if instance.status is Status.RESIZED:
@@ -219,7 +219,7 @@ class Race:
             elif deed == "migrate":
                 await ask.migrate(uuid, target, caller)
             elif deed == "live":
-                forced = Target(f"host-{self.dice.randint(1, HOSTS)}", forced=True)
+                forced = MoveTarget(f"host-{self.dice.randint(1, HOSTS)}", forced=True)
                 await ask.live_migrate(uuid, self.dice.choice((target, forced)), caller)
             elif deed == "shelve":
                 await ask.begin(uuid, lifecycle.SHELVE, caller)

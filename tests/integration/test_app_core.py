@@ -13,7 +13,7 @@ from berth.domain.compute.decision import Decision
 from berth.domain.compute.request import Request
 from berth.domain.ledger.write import Outcome, Put, Rejected, Unit
 from berth.domain.zones.zone_orders import SelectOrder
-from berth.services.requests.commands import PLACE, PlaceOrder, Places
+from berth.services.requests.commands import PLACE, PlaceOrder, Placer
 from tests.integration.test_app_zones import TIMEOUT_S, instance_of, request_of, zone_up
 
 
@@ -40,7 +40,7 @@ async def test_a_lost_claim_widens_the_choice_of_dry_runs_and_offers(
         another = Request("req-2", request_of(2).instance_uuids[1:], request_of(2).flavor)
         dry_run = _api_parts(core, provider_replica(core.follower)).deciding.try_out(another)
         assert dry_run.chosen_among == 3
-        idle = cast("Places", None)
+        idle = cast("Placer", None)
         scheduler = ZoneScheduler(core, zone, name="another", local=idle, claims=idle)
         offers = await scheduler._selecting._local.offer(SelectOrder(another, "root", 1e12))
         assert offers.decision.chosen_among == 3

@@ -9,7 +9,7 @@ import pytest
 from berth.adapters.bus.local import LocalBus
 from berth.adapters.bus.rabbitmq import RabbitBus
 from berth.adapters.system import LogTelemetry
-from berth.app.messaging import Wires, lay_wires
+from berth.app.messaging import Messaging, connect
 from berth.config.bus_settings import BusSettings
 from berth.domain.errors import InvalidInputError
 
@@ -24,9 +24,9 @@ sys.exit(main())
 """
 
 
-def wires_of(settings: BusSettings, *, calls: bool = True, notifies: bool = True) -> Wires:
+def wires_of(settings: BusSettings, *, calls: bool = True, notifies: bool = True) -> Messaging:
     """Return the wires of a part."""
-    return lay_wires(settings, "part", LogTelemetry("part"), calls=calls, notifies=notifies)
+    return connect(settings, "part", LogTelemetry("part"), calls=calls, notifies=notifies)
 
 
 async def test_without_a_broker_the_bus_ends_with_the_process() -> None:

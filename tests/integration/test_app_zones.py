@@ -14,7 +14,7 @@ from berth.app.core import Core, common_loops, open_core
 from berth.app.run import running
 from berth.app.scheduler import scheduler_loops
 from berth.app.virt import open_drivers
-from berth.app.zones import OpenZone, key_file_of, open_zone, zone_loops, zone_parts
+from berth.app.zones import ZoneContext, key_file_of, open_zone, zone_loops, zone_parts
 from berth.config.settings import read_settings
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.instance import Instance
@@ -37,7 +37,7 @@ TIMEOUT_S = 10.0
 
 
 @asynccontextmanager
-async def zone_up(folder: Path, **zones: object) -> AsyncGenerator[tuple[Core, OpenZone | None]]:
+async def zone_up(folder: Path, **zones: object) -> AsyncGenerator[tuple[Core, ZoneContext | None]]:
     """Run what `berth up` runs, without its API, with one host of four VCPUs."""
     options: dict[str, object] = {
         "ledger.data_dir": str(folder),

@@ -23,7 +23,7 @@ from berth.domain.ledger.write import (
     Write,
 )
 from berth.ports.ledger import Ledger
-from berth.services.auditing import Auditing
+from berth.services.auditing import AuditService
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
 from berth.testing.builders import (
@@ -73,7 +73,7 @@ async def audit(ledger: Ledger, *, mends: bool, host: str | None = None) -> Audi
     seen = dict.fromkeys([make_instance(4).uuid], 1.0)
     clock, replica = SystemClock(), Replica()
     await Follower(ledger, clock, [replica]).start()
-    auditing = Auditing(
+    auditing = AuditService(
         ledger=ledger,
         replica=replica,
         clock=clock,

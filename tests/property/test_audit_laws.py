@@ -14,8 +14,8 @@ from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.domain.ledger.discrepancy import AuditAges, AuditReport, DiscrepancyCode
 from berth.domain.ledger.write import Free
 from berth.ports.ledger import InstanceQuery
-from berth.services.auditing import Auditing
-from berth.services.servers.moves import Target
+from berth.services.auditing import AuditService
+from berth.services.servers.moves import MoveTarget
 from berth.services.servers.operations import Operations
 from berth.testing.builders import make_request, make_uuid
 from berth.testing.virtual_time import run_virtually
@@ -42,13 +42,13 @@ _BEGUN = {
 Ask = Callable[[Operations, str, Caller], Awaitable[object]]
 _ASKED: Mapping[str, Ask] = {
     "resize": lambda operations, uuid, by: operations.resize(uuid, BIG, by),
-    "migrate": lambda operations, uuid, by: operations.migrate(uuid, Target(), by),
-    "live_migrate": lambda operations, uuid, by: operations.live_migrate(uuid, Target(), by),
+    "migrate": lambda operations, uuid, by: operations.migrate(uuid, MoveTarget(), by),
+    "live_migrate": lambda operations, uuid, by: operations.live_migrate(uuid, MoveTarget(), by),
     "confirm": lambda operations, uuid, by: operations.confirm(
         uuid, by, service_down_time_s=DOWN_S
     ),
     "revert": lambda operations, uuid, by: operations.revert(uuid, by, service_down_time_s=DOWN_S),
-    "unshelve": lambda operations, uuid, by: operations.unshelve(uuid, Target(), by),
+    "unshelve": lambda operations, uuid, by: operations.unshelve(uuid, MoveTarget(), by),
     "reset": lambda operations, uuid, by: operations.reset_state(uuid, Status.ACTIVE, by),
 }
 Step = tuple[str, int, float]
@@ -102,7 +102,7 @@ async def create(town: Town, number: int) -> None:
         await town.desk.placing.place(order_of(make_request(number)))
 
 
-async def live(town: Town, steps: list[Step], auditing: Auditing) -> None:
+async def live(town: Town, steps: list[Step], auditing: AuditService) -> None:
     """Let a town live through a history, with audits after each step."""
     loops = (town.desk.follower.run, town.desk.pending.run, town.pool.run)
     async with running(*loops):
@@ -117,15 +117,15 @@ async def live(town: Town, steps: list[Step], auditing: Auditing) -> None:
         await asyncio.sleep(300.0)
 
 
-async def audit(auditing: Auditing, *, mends: bool = False) -> AuditReport:
+async def audit(auditing: AuditService, *, mends: bool = False) -> AuditReport:
     """Audit without any grace for what has just begun."""
     ages = AuditAges(grace_s=0.0)
     return await auditing.audit(ages, service_down_time_s=DOWN_S, mends=mends)
 
 
-def auditing_of(town: Town) -> Auditing:
+def auditing_of(town: Town) -> AuditService:
     """Return who audits a town."""
-    return Auditing(
+    return AuditService(
         ledger=town.ledger,
         replica=town.desk.replica,
         clock=town.desk.clock,

@@ -20,9 +20,9 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory, ResourceClass, StandardNames, Trait
 from berth.domain.ledger.write import Committed, Outcome, Take, Unit
 from berth.services.providers.inventories import Associations, Inventories
-from berth.services.providers.provider_writes import RefusedError, Revising
+from berth.services.providers.provider_writes import ProviderRefusedError, ProviderRevisions
 from berth.services.providers.resource_names import ResourceNames
-from berth.services.providers.resource_providers import Providers
+from berth.services.providers.resource_providers import ResourceProviders
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 from tests.property import reference_providers
@@ -67,9 +67,9 @@ class Process:
             "replica": self.replica,
             "clock": clock,
         }
-        revising = Revising(**parts)
+        revising = ProviderRevisions(**parts)
         self.ledger = ledger
-        self.providers = Providers(ids=CountedIds(), **parts)
+        self.providers = ResourceProviders(ids=CountedIds(), **parts)
         self.inventories = Inventories(revising, self.replica)
         self.associations = Associations(revising, self.replica)
         self.names = ResourceNames(**parts)
@@ -80,7 +80,7 @@ class Process:
         name, given = deed
         try:
             found = await getattr(self, f"_{name}")(**given)
-        except RefusedError as error:
+        except ProviderRefusedError as error:
             return error.why.name
         return found.generation if isinstance(found, Provider) else found
 

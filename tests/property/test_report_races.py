@@ -17,7 +17,7 @@ from berth.domain.errors import BerthError
 from berth.domain.inventory.provider import Provider, child_uuid
 from berth.domain.inventory.resources import VCPU, Inventory
 from berth.ports.virt import ChildReport, HostReport
-from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
 from berth.services.replica.replica import Replica
 from berth.testing.builders import make_host, make_provider, make_uuid
@@ -44,7 +44,7 @@ class Agents(Process):
             ledger=ledger,
             follower=self.follower,
             replica=self.fleet,
-            ratios=Ratios(ledger=ledger, replica=self.fleet),
+            ratios=AllocationRatios(ledger=ledger, replica=self.fleet),
             clock=clock,
             ids=CountedIds(),
         )

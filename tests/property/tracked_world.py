@@ -15,10 +15,10 @@ from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Put
 from berth.ports.bus import Bus, Command
 from berth.ports.ledger import InstanceQuery
-from berth.services.decisions.decisions import Deciding
+from berth.services.decisions.decisions import DecisionService
 from berth.services.replica.follower import Follower
 from berth.services.tracking import InstanceTracker, TrackingPace, View
-from berth.services.tracking.lists import digest_of
+from berth.services.tracking.lists import list_digest
 from berth.services.tracking.messages import DELETE, FORMAT, SYNC, UPDATE, Message
 from berth.services.tracking.reloading import read_list
 from berth.testing.builders import make_flavor, make_instance, make_migration, make_request
@@ -82,7 +82,7 @@ class AgentProcess:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
-class AuditedDeciding(Deciding):
+class AuditedDeciding(DecisionService):
     """Decides, after an auditor has looked at what the decision is to rest on.
 
     Attributes:
@@ -162,7 +162,7 @@ class World:
 
     async def digest(self, name: str) -> bytes:
         """Return the digest of a list as the ledger has it."""
-        return digest_of(one.resident for one in await read_list(self.desk.ledger, name))
+        return list_digest(one.resident for one in await read_list(self.desk.ledger, name))
 
     async def instances(self) -> list[Instance]:
         """Return the instances that are on hosts."""
@@ -274,7 +274,7 @@ class World:
                 told = view.version
             since = self.tracker._hearings[name].version if name in view.beside.hosts else told
             here = view.beside.told_on(view.hosts, name, since)
-            assert digest_of(here.values()) in self._lists_since(name, told), name
+            assert list_digest(here.values()) in self._lists_since(name, told), name
 
     spoilt = False
 

@@ -14,7 +14,7 @@ from berth.domain.errors import (
     NotFoundError,
     UnavailableError,
 )
-from berth.services.servers.instances import Accepted, Order
+from berth.services.servers.instances import AcceptedCreate, CreateOrder
 from tests.simulation.books import BrokenLawError
 from tests.simulation.faults import Away
 from tests.simulation.processes import Process, SeededIds
@@ -46,12 +46,12 @@ async def be_client(world: World, number: int) -> None:
                 await delete(world, uuid)
 
 
-def draw_order(rng: Random, request_id: str, project_id: str) -> Order:
+def draw_order(rng: Random, request_id: str, project_id: str) -> CreateOrder:
     """Draw an order."""
     (flavor,) = rng.choices(FLAVORS, weights=(6, 4, 2, 1))
     zone = f"nova:host-{rng.randrange(4)}" if rng.random() < 0.1 else None
     hints = {"group": (rng.choice(GROUPS).uuid,)} if rng.random() < 0.3 else {}
-    return Order(
+    return CreateOrder(
         request_id=request_id,
         name="vm",
         flavor_id=flavor.flavor_id,
@@ -63,10 +63,10 @@ def draw_order(rng: Random, request_id: str, project_id: str) -> Order:
     )
 
 
-async def place(world: World, order: Order) -> list[str]:
+async def place(world: World, order: CreateOrder) -> list[str]:
     """Place an order, and return the uuids of its instances."""
 
-    async def create(process: Process, is_repeat: bool) -> Accepted:
+    async def create(process: Process, is_repeat: bool) -> AcceptedCreate:
         once_more = replace(order, may_repeat=is_repeat and world.rng.random() < 0.5)
         return await process.instances.create(once_more)
 

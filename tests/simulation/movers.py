@@ -9,7 +9,7 @@ from berth.domain.compute.instance import Status
 from berth.domain.compute.instance_action import Caller
 from berth.domain.compute.migration import MoveKind
 from berth.domain.errors import BerthError, ConflictError, UnavailableError
-from berth.services.servers.moves import Target
+from berth.services.servers.moves import MoveTarget
 from tests.simulation.books import Books
 from tests.simulation.owners import Ask, act
 from tests.simulation.processes import Process
@@ -18,10 +18,10 @@ from tests.simulation.world import World
 _DOWN_S: Final = 60.0
 
 
-def _target(world: World, rng: Random) -> Target:
+def _target(world: World, rng: Random) -> MoveTarget:
     if rng.random() < 0.6:
-        return Target()
-    return Target(host=rng.choice(sorted(world.fleet.machines)), forced=rng.random() < 0.2)
+        return MoveTarget()
+    return MoveTarget(host=rng.choice(sorted(world.fleet.machines)), forced=rng.random() < 0.2)
 
 
 def _live(books: Books, status: Status | None = None) -> list[str]:

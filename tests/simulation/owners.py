@@ -11,7 +11,7 @@ from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance_action import Caller
 from berth.domain.compute.lifecycle import Transition
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
-from berth.services.servers.moves import Target
+from berth.services.servers.moves import MoveTarget
 from tests.simulation.actors import delete, draw_order, place
 from tests.simulation.processes import Process, SeededIds
 from tests.simulation.world import FLAVORS, World
@@ -64,7 +64,7 @@ def _resize(uuid: str, number: int) -> Ask:
 
 
 def _unshelve(uuid: str) -> Ask:
-    return lambda process, caller: process.operations.unshelve(uuid, Target(), caller)
+    return lambda process, caller: process.operations.unshelve(uuid, MoveTarget(), caller)
 
 
 def _settle(uuid: str, *, confirms: bool) -> Ask:

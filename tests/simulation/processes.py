@@ -13,11 +13,11 @@ from berth.agent.executor.alternates import Alternates
 from berth.agent.pool import Agent, AgentPool, Pace
 from berth.app.run import supervise
 from berth.domain.errors import UnavailableError
-from berth.services.decisions.decisions import Deciding
-from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.decisions.decisions import DecisionService
+from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
 from berth.services.placement.pending_requests import PendingRequests
-from berth.services.placement.placement import Placing
+from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
 from berth.services.requests.commands import PLACE
@@ -112,16 +112,16 @@ class Process:
             ledger=line,
             follower=self.follower,
             replica=self.replica,
-            ratios=Ratios(ledger=line, replica=self.replica),
+            ratios=AllocationRatios(ledger=line, replica=self.replica),
             clock=self.clock,
             ids=SeededIds(rng),
         )
         self.instances = self._instances()
-        self.placing = Placing(
+        self.placing = PlacementService(
             ledger=line,
             follower=self.follower,
             replica=self.replica,
-            deciding=Deciding(self.replica, flaw, self.clock),
+            deciding=DecisionService(self.replica, flaw, self.clock),
             clock=self.clock,
         )
         self.pending = PendingRequests(

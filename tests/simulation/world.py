@@ -14,7 +14,7 @@ from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import UnavailableError
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.services.servers.instances import Order
+from berth.services.servers.instances import CreateOrder
 from berth.testing.virtual_time import VirtualClock
 from tests.simulation.books import Books, BrokenLawError
 from tests.simulation.brokers import Brokered
@@ -82,7 +82,7 @@ class World:
     journal: Journal = field(default_factory=Journal)
     clock: VirtualClock = field(default_factory=VirtualClock)
     processes: dict[str, Process] = field(default_factory=dict[str, Process])
-    accepted: dict[str, Order] = field(default_factory=dict[str, Order])
+    accepted: dict[str, CreateOrder] = field(default_factory=dict[str, CreateOrder])
     deleted: set[str] = field(default_factory=set[str])
     asked: set[str] = field(default_factory=set[str])
     """Keys of actions that were accepted."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from berth.domain.compute.host import Host
 from berth.domain.inventory.resources import Inventory
 from berth.ports.virt import HostReport
-from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
 from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
@@ -22,7 +22,7 @@ class HostReports:
     A host that was removed while its agent runs stays away until the agent is started again.
     """
 
-    def __init__(self, hosts: Hosts, replica: Replica, ratios: Ratios) -> None:
+    def __init__(self, hosts: Hosts, replica: Replica, ratios: AllocationRatios) -> None:
         self._hosts = hosts
         self._replica = replica
         self._ratios = ratios

@@ -21,16 +21,16 @@ from berth.domain.ledger.record import Kind
 from berth.ports.bus import Bus
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
-from berth.services.tracking.lists import HostList, Told, size_of
+from berth.services.tracking.lists import HostList, ReportedInstance, encoded_size
 from berth.services.tracking.messages import (
     DELETE,
     FORMAT,
     SYNC,
     UPDATE,
-    Head,
     InstancesDeleted,
     InstancesSynced,
     InstancesUpdated,
+    MessageHead,
 )
 from berth.tables.host.feed import located_resident
 from berth.tables.host.orphans import LocatedResident
@@ -176,7 +176,7 @@ class InstanceCaster:
             self._note_change(before, uuid)
         if located is not None and located.name in self._desks:
             self._where[uuid] = located.name
-            if self._desks[located.name].list.put(Told(located.resident, located.node)):
+            if self._desks[located.name].list.put(ReportedInstance(located.resident, located.node)):
                 self._note_change(located.name, uuid)
 
     def _note_change(self, host: str, uuid: str) -> None:
@@ -201,7 +201,7 @@ class InstanceCaster:
         desk.changed.clear()
         del self._due[host]
         try:
-            if sum(map(size_of, told)) + len(gone) * _UUID_BYTES > _BYTES_MAX:
+            if sum(map(encoded_size, told)) + len(gone) * _UUID_BYTES > _BYTES_MAX:
                 await self._sync(host)
             elif told or in_full:
                 update = InstancesUpdated(self._head(host, desk), told, gone, is_full=in_full)
@@ -220,9 +220,9 @@ class InstanceCaster:
         synced = InstancesSynced(self._head(host, desk), desk.list.uuids if fits else None)
         await self._bus.fanout(SYNC, synced)
 
-    def _head(self, host: str, desk: _Desk) -> Head:
+    def _head(self, host: str, desk: _Desk) -> MessageHead:
         desk.sequence += 1
-        return Head(
+        return MessageHead(
             format=FORMAT,
             host=host,
             session=self._session,

@@ -24,7 +24,7 @@ from berth.ports.ledger import Ledger
 from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS
 from berth.ports.telemetry import Metrics, Telemetry
 from berth.ports.virt import VirtDriver
-from berth.services.auditing import Auditing
+from berth.services.auditing import AuditService
 from berth.services.replica.replica import Replica
 
 _AGES: Final = AuditAges()
@@ -89,7 +89,7 @@ class SelfAudit:
         self._metrics = metrics
         self._down_time_s = service_down_time_s
         self._last_audits: dict[str, _LastAudit] = {}
-        self._auditing = Auditing(
+        self._auditing = AuditService(
             ledger=ledger,
             replica=replica,
             clock=clock,

@@ -16,7 +16,7 @@ from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry, Tracer
 from berth.scheduling.evaluation.policy import Policy
-from berth.services.decisions.decisions import Deciding
+from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.aggregates import Aggregates
 from berth.services.fleet.hosts import Hosts
 from berth.services.replica.follower import Follower
@@ -69,7 +69,7 @@ class ApiParts:
     server_groups: ServerGroups
     quotas: Quotas
     hosts: Hosts
-    deciding: Deciding
+    deciding: DecisionService
     follower: Follower
     replica: Replica
     ledger: Ledger

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from berth.adapters.ledger import open_ledger
 from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
-from berth.app.messaging import Wires, lay_wires
+from berth.app.messaging import Messaging, connect
 from berth.app.observability import Observation, observe
 from berth.app.run import Loop, ledger_url_of, make_data_dir, running
 from berth.config.observing_settings import HealthSettings
@@ -18,12 +18,12 @@ from berth.config.settings import Settings
 from berth.domain.errors import InvalidInputError
 from berth.ports.ledger import Ledger
 from berth.scheduling.plan.instance_rules import refuse_untracked
-from berth.services.decisions.decisions import Deciding
-from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.decisions.decisions import DecisionService
+from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
-from berth.services.telemetry.health import Broker, Fleet, Vitals
+from berth.services.telemetry.health import BrokerHealth, HostTableHealth, ProcessHealth
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class Core:
     replica: Replica
     follower: Follower
     policies: PolicySource
-    wires: Wires
+    wires: Messaging
     clock: SystemClock
     ids: RandomIds
     telemetry: LogTelemetry
     observation: Observation
-    vitals: Vitals
-    deciding: Deciding
-    ratios: Ratios
+    vitals: ProcessHealth
+    deciding: DecisionService
+    ratios: AllocationRatios
     hosts: Hosts
 
 
@@ -79,8 +79,10 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
     )
     replica, ids = Replica(), RandomIds()
     follower = Follower(ledger, clock, [replica])
-    ratios = Ratios(ledger=ledger, replica=replica, settings=ratio_settings_of(settings.agent))
-    wires = lay_wires(
+    ratios = AllocationRatios(
+        ledger=ledger, replica=replica, settings=ratio_settings_of(settings.agent)
+    )
+    wires = connect(
         settings.bus,
         part,
         telemetry,
@@ -99,15 +101,17 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
             ids=ids,
             telemetry=telemetry,
             observation=observation,
-            vitals=Vitals(
+            vitals=ProcessHealth(
                 ledger=ledger,
                 follower=follower,
                 clock=clock,
-                fleet=Fleet(replica, policies, lambda: policies.policy.service_down_time_s),
+                fleet=HostTableHealth(
+                    replica, policies, lambda: policies.policy.service_down_time_s
+                ),
                 lag_s_max=settings.health.lag_s_max,
                 broker=_broker_of(wires, settings.health, part),
             ),
-            deciding=Deciding(replica, policies, clock, observation.observer),
+            deciding=DecisionService(replica, policies, clock, observation.observer),
             ratios=ratios,
             hosts=Hosts(
                 ledger=ledger,
@@ -124,12 +128,12 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
         await asyncio.to_thread(observation.finish)
 
 
-def _broker_of(wires: Wires, health: HealthSettings, part: str) -> Broker | None:
+def _broker_of(wires: Messaging, health: HealthSettings, part: str) -> BrokerHealth | None:
     """Return the broker of a process; who takes orders is ready without it."""
     if wires.is_up is None:
         return None
     needs = health.needs_broker
-    return Broker(wires.is_up, part in {"scheduler", "agent"} if needs is None else needs)
+    return BrokerHealth(wires.is_up, part in {"scheduler", "agent"} if needs is None else needs)
 
 
 def _check_zone(settings: Settings, policies: PolicySource) -> None:

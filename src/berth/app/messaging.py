@@ -19,7 +19,7 @@ async def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Wires:
+class Messaging:
     """The bus of a process, who tells notifications, and what has to run for that.
 
     `notifier` tells what this process does, `common_notifier` what all who follow the feed know.
@@ -35,9 +35,9 @@ class Wires:
     is_up: Callable[[], bool] | None = None
 
 
-def lay_wires(
+def connect(
     settings: BusSettings, part: str, telemetry: LogTelemetry, *, calls: bool, notifies: bool
-) -> Wires:
+) -> Messaging:
     """Return the wires of a process; without a broker those that end with it.
 
     Args:
@@ -54,7 +54,7 @@ def lay_wires(
     notifies = notifies and settings.notifications
     local = LocalBus(telemetry, encodes=False)
     if settings.url is None or not (calls or notifies):
-        return Wires(local)
+        return Messaging(local)
     try:
         from berth.adapters.bus import rabbitmq  # noqa: PLC0415 - an extra that few need
     except ModuleNotFoundError as error:
@@ -85,4 +85,6 @@ def lay_wires(
         if notifier is not None:
             await notifier.finish()
 
-    return Wires(bus or local, notifier, common, (("bus", line.run),), finish, lambda: line.is_up)
+    return Messaging(
+        bus or local, notifier, common, (("bus", line.run),), finish, lambda: line.is_up
+    )

@@ -18,7 +18,7 @@ from berth.domain.errors import InvalidInputError
 from berth.ports.measures import COMMIT_SECONDS, COMMIT_UNITS
 from berth.ports.observer import NO_OBSERVER, Observer
 from berth.ports.telemetry import Tracer
-from berth.services.telemetry.health import Vitals
+from berth.services.telemetry.health import ProcessHealth
 from berth.services.telemetry.observers import CombinedObserver, MetricsObserver, SpanObserver
 
 
@@ -64,7 +64,7 @@ class Observation:
         """Return an application whose requests are counted."""
         return app if self.metrics is None else Measured(app, self.metrics, self.clock)
 
-    def loops(self, vitals: Vitals) -> list[Loop]:
+    def loops(self, vitals: ProcessHealth) -> list[Loop]:
         """Have gauges read; return what serves metrics and probes at their own address.
 
         Raises:

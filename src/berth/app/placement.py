@@ -19,7 +19,7 @@ from berth.api.placement.views.candidates import CandidateWriter
 from berth.api.placement.views.providers import ProviderWriter
 from berth.app.observability import observe
 from berth.app.run import (
-    callers_of,
+    authentication_of,
     ledger_url_of,
     make_data_dir,
     run_process,
@@ -33,17 +33,17 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
 from berth.services.providers.inventories import Associations, Inventories
-from berth.services.providers.provider_writes import Revising
-from berth.services.providers.reallocation import Reallocating
-from berth.services.providers.reshape import Reshaping
+from berth.services.providers.provider_writes import ProviderRevisions
+from berth.services.providers.reallocation import AllocationService
+from berth.services.providers.reshape import ReshapeService
 from berth.services.providers.resource_names import ResourceNames
-from berth.services.providers.resource_providers import Providers
+from berth.services.providers.resource_providers import ResourceProviders
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
-from berth.services.telemetry.health import Vitals
+from berth.services.telemetry.health import ProcessHealth
 
 
-class Process(NamedTuple):
+class PlacementProcess(NamedTuple):
     """What a process has, and shares with the Placement API in it.
 
     `follower` follows `ledger`, and tells `replica`.
@@ -72,11 +72,13 @@ def run_placement(settings: Settings) -> None:
         )
         try:
             follower = Follower(ledger, clock, [])
-            auth = callers_of(settings, clock, telemetry).auth
+            auth = authentication_of(settings, clock, telemetry).auth
             replica = provider_replica(follower)
-            process = Process(ledger, follower, replica, auth, clock, telemetry)
+            process = PlacementProcess(ledger, follower, replica, auth, clock, telemetry)
             lag_s_max = settings.health.lag_s_max
-            vitals = Vitals(ledger=ledger, follower=follower, clock=clock, lag_s_max=lag_s_max)
+            vitals = ProcessHealth(
+                ledger=ledger, follower=follower, clock=clock, lag_s_max=lag_s_max
+            )
             parts = replace(
                 placement_parts(settings, process),
                 checks=vitals,
@@ -106,7 +108,9 @@ def provider_replica(follower: Follower) -> ProviderReplica:
     return replica
 
 
-def placement_parts(settings: Settings, process: Process, prefix: str = "") -> PlacementParts:
+def placement_parts(
+    settings: Settings, process: PlacementProcess, prefix: str = ""
+) -> PlacementParts:
     """Return what the Placement API is built from.
 
     Args:
@@ -122,19 +126,19 @@ def placement_parts(settings: Settings, process: Process, prefix: str = "") -> P
     cors = Cors(placement.cors_origins, placement.cors_headers) if placement.cors_origins else None
     clock, ids = process.clock, RandomIds()
     ledger, follower, replica = process.ledger, process.follower, process.replica
-    revising = Revising(follower=follower, ledger=ledger, replica=replica, clock=clock)
+    revising = ProviderRevisions(follower=follower, ledger=ledger, replica=replica, clock=clock)
     return PlacementParts(
         ledger=ledger,
         follower=follower,
         replica=replica,
-        providers=Providers(
+        providers=ResourceProviders(
             follower=follower, ledger=ledger, replica=replica, clock=clock, ids=ids
         ),
         inventories=Inventories(revising, replica),
         associations=Associations(revising, replica),
         names=ResourceNames(follower=follower, ledger=ledger, replica=replica, clock=clock),
-        reallocating=Reallocating(follower=follower, ledger=ledger, replica=replica),
-        reshaping=Reshaping(follower=follower, ledger=ledger, replica=replica, clock=clock),
+        reallocating=AllocationService(follower=follower, ledger=ledger, replica=replica),
+        reshaping=ReshapeService(follower=follower, ledger=ledger, replica=replica, clock=clock),
         writer=ProviderWriter(prefix),
         candidates=CandidateWriter(),
         auth=process.auth,

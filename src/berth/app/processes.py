@@ -15,18 +15,18 @@ from berth.app.core import (
     running_core,
     stop_signals,
 )
-from berth.app.placement import Process, placement_parts, provider_replica
-from berth.app.run import callers_of, run_process, serve_at
-from berth.app.scheduler import instance_tracker, scheduler_loops, tell_changes
+from berth.app.placement import PlacementProcess, placement_parts, provider_replica
+from berth.app.run import authentication_of, run_process, serve_at
+from berth.app.scheduler import instance_tracker, notify_changes, scheduler_loops
 from berth.app.virt import open_drivers
-from berth.app.zones import OpenZone, open_zone, zone_loops, zone_parts
+from berth.app.zones import ZoneContext, open_zone, zone_loops, zone_parts
 from berth.config.json_lists import read_images
 from berth.config.settings import CreateMode, Settings
 from berth.config.tracking_settings import InstanceSource
 from berth.domain.errors import InvalidInputError
 from berth.services.fleet.aggregates import Aggregates
 from berth.services.replica.provider_replica import ProviderReplica
-from berth.services.requests.quotas import Limiting, Quotas, Terms
+from berth.services.requests.quotas import CreateDefaults, QuotaLimits, Quotas
 from berth.services.servers.flavors import Flavors
 from berth.services.servers.instances import Instances
 from berth.services.servers.operations import Operations
@@ -45,7 +45,7 @@ def run_up(settings: Settings) -> None:
             await pool.register()
             providers = provider_replica(core.follower)
             zone = await stack.enter_async_context(open_zone(core))
-            tell_changes(core)
+            notify_changes(core)
             # Agents and scheduler have one replica here, so casts could check nothing.
             casts = settings.tracking.instance_information is InstanceSource.CASTS
             tracker = instance_tracker(core) if casts else None
@@ -80,7 +80,7 @@ def run_scheduler(settings: Settings) -> None:
 
     async def main() -> None:
         async with open_core(settings, "scheduler") as core, open_zone(core) as zone:
-            tell_changes(core)
+            notify_changes(core)
             tracker = instance_tracker(core)
             await core.follower.start()
             loops = [*scheduler_loops(core, tracker, zone), *zone_loops(zone), *common_loops(core)]
@@ -118,7 +118,7 @@ def run_agent(settings: Settings) -> None:
     run_process(settings.log, main)
 
 
-async def _serve_http(core: Core, providers: ProviderReplica, zone: OpenZone | None) -> None:
+async def _serve_http(core: Core, providers: ProviderReplica, zone: ZoneContext | None) -> None:
     parts = _api_parts(core, providers)
     parts = replace(
         parts,
@@ -127,7 +127,9 @@ async def _serve_http(core: Core, providers: ProviderReplica, zone: OpenZone | N
         page=core.observation.page(parts.auth),
         tracer=core.observation.tracer,
     )
-    process = Process(core.ledger, core.follower, providers, parts.auth, core.clock, core.telemetry)
+    process = PlacementProcess(
+        core.ledger, core.follower, providers, parts.auth, core.clock, core.telemetry
+    )
     placement = placement_parts(core.settings, process, PREFIX)
     app = core.observation.around(build_app(parts, placement))
     await serve_at(core.settings.api.listen, app)
@@ -135,16 +137,16 @@ async def _serve_http(core: Core, providers: ProviderReplica, zone: OpenZone | N
 
 def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
     settings = core.settings
-    limiting = Limiting(core.replica, settings.quota.limits)
+    limiting = QuotaLimits(core.replica, settings.quota.limits)
     instances = Instances(
         ledger=core.ledger,
         follower=core.follower,
         replica=core.replica,
         bus=core.wires.bus,
         clock=core.clock,
-        terms=Terms(settings.api.default_availability_zone, limiting),
+        terms=CreateDefaults(settings.api.default_availability_zone, limiting),
     )
-    callers = callers_of(settings, core.clock, core.telemetry)
+    callers = authentication_of(settings, core.clock, core.telemetry)
     operations = Operations(
         ledger=core.ledger,
         replica=core.replica,

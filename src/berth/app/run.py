@@ -79,7 +79,7 @@ def make_folder(folder: Path) -> None:
         raise InvalidInputError(where, f"cannot be made ({error.strerror})") from error
 
 
-class Callers(NamedTuple):
+class Authentication(NamedTuple):
     """Who may call: who tells them apart, who they are, and who gives them tokens, if anybody."""
 
     auth: Auth
@@ -87,7 +87,9 @@ class Callers(NamedTuple):
     tokens: Tokens | None
 
 
-def callers_of(settings: Settings, clock: SystemClock, telemetry: LogTelemetry) -> Callers:
+def authentication_of(
+    settings: Settings, clock: SystemClock, telemetry: LogTelemetry
+) -> Authentication:
     """Return who may call.
 
     Raises:
@@ -99,12 +101,12 @@ def callers_of(settings: Settings, clock: SystemClock, telemetry: LogTelemetry) 
         everybody = OpenDirectory(admins)
         tokens = NamedTokens(everybody, clock, lifetime_s=auth.token_lifetime_s)
         is_strict = auth.mode is AuthMode.NOAUTH2
-        return Callers(NoAuth2(admins) if is_strict else NoAuth(admins), everybody, tokens)
+        return Authentication(NoAuth2(admins) if is_strict else NoAuth(admins), everybody, tokens)
     accounts = AuthFile(auth.htpasswd, clock, telemetry)
     directory = AccountDirectory(accounts, admins)
     basic = HttpBasic(accounts, clock, key=os.urandom(_KEY_BYTES), admins=admins)
     if auth.mode is AuthMode.HTTP_BASIC:
-        return Callers(basic, directory, None)
+        return Authentication(basic, directory, None)
     sealed = SealedTokens(
         basic,
         directory,
@@ -113,7 +115,7 @@ def callers_of(settings: Settings, clock: SystemClock, telemetry: LogTelemetry) 
         RandomIds(),
         lifetime_s=auth.token_lifetime_s,
     )
-    return Callers(TokenAuth(sealed, directory, basic), directory, sealed)
+    return Authentication(TokenAuth(sealed, directory, basic), directory, sealed)
 
 
 def _seals(settings: Settings, clock: SystemClock, telemetry: LogTelemetry) -> Seals:

@@ -3,18 +3,18 @@
 from berth.adapters.open_attestation import AttestationAccess, OpenAttester
 from berth.app.core import Core
 from berth.app.run import Loop
-from berth.app.zones import OpenZone, ZoneScheduler
+from berth.app.zones import ZoneContext, ZoneScheduler
 from berth.config.tracking_settings import InstanceSource
-from berth.services.decisions.contention import Turns
-from berth.services.fleet.attestation import Attesting
+from berth.services.decisions.contention import Backoff
+from berth.services.fleet.attestation import AttestationService
 from berth.services.placement.pending_requests import PendingRequests
-from berth.services.placement.placement import Placing
-from berth.services.requests.commands import PLACE, Places
-from berth.services.telemetry.change_notifications import AnnouncedPlacing, ChangeNotifications
+from berth.services.placement.placement import PlacementService
+from berth.services.requests.commands import PLACE, Placer
+from berth.services.telemetry.change_notifications import ChangeNotifications, NotifyingPlacer
 from berth.services.tracking import InstanceTracker, TrackingPace, View
 
 
-def tell_changes(core: Core) -> None:
+def notify_changes(core: Core) -> None:
     """Have what is committed told to whoever reads notifications."""
     if core.wires.common_notifier is not None:
         core.follower.subscribe(ChangeNotifications(core.wires.common_notifier))
@@ -43,15 +43,15 @@ def instance_tracker(core: Core) -> InstanceTracker | None:
 
 
 def scheduler_loops(
-    core: Core, tracker: InstanceTracker | None, zone: OpenZone | None = None
+    core: Core, tracker: InstanceTracker | None, zone: ZoneContext | None = None
 ) -> list[Loop]:
     """Serve PLACE on the bus, and the commands of a zone; return what a scheduler does by itself.
 
     In a zone requests are placed over the tree below it.
     """
     name = core.ids.uuid()
-    backoff = Turns(name)
-    placing = Placing(
+    backoff = Backoff(name)
+    placing = PlacementService(
         ledger=core.ledger,
         follower=core.follower,
         replica=core.replica,
@@ -62,12 +62,12 @@ def scheduler_loops(
         overtaken=backoff.note_rival,
         observer=core.observation.observer,
     )
-    places = announced(core, placing)
+    places = with_notifications(core, placing)
     loops: list[Loop] = []
     withdrawn = None
     if zone is not None:
         scheduler = ZoneScheduler(core, zone, name=name, local=placing, claims=places)
-        places = announced(core, scheduler.places)
+        places = with_notifications(core, scheduler.places)
         loops += scheduler.serve()
         withdrawn = scheduler.withdrawn
     core.wires.bus.serve(PLACE, places.place)
@@ -87,10 +87,10 @@ def scheduler_loops(
     return [*loops, ("pending", pending.run), *_attestation_loops(core)]
 
 
-def announced(core: Core, places: Places) -> Places:
+def with_notifications(core: Core, places: Placer) -> Placer:
     """Return who places as another does and tells of it, where notifications are wanted."""
     notifier = core.wires.notifier
-    return places if notifier is None else AnnouncedPlacing(places, notifier)
+    return places if notifier is None else NotifyingPlacer(places, notifier)
 
 
 def _attestation_loops(core: Core) -> list[Loop]:
@@ -100,7 +100,7 @@ def _attestation_loops(core: Core) -> list[Loop]:
     access = AttestationAccess(
         settings.url, settings.auth_blob, settings.ca_file, settings.timeout_s
     )
-    attesting = Attesting(
+    attesting = AttestationService(
         ledger=core.ledger,
         follower=core.follower,
         replica=core.replica,

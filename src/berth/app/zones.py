@@ -17,8 +17,8 @@ from berth.config.zone_settings import ZoneSettings
 from berth.domain.ledger.write import QuotaCheck
 from berth.ports.zones import ChildZones, ZoneForwarder
 from berth.services.crypto.sealing import Sealer
-from berth.services.requests.commands import Places
-from berth.services.requests.quotas import Limiting
+from berth.services.requests.commands import Placer
+from berth.services.requests.quotas import QuotaLimits
 from berth.services.servers.instances import Instances
 from berth.services.zoning.children.capabilities import CapabilityReport
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
@@ -54,7 +54,7 @@ _LEASE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class OpenZone:
+class ZoneContext:
     """A zone as every process of it knows it; `forwards` and `children` reach those below."""
 
     settings: ZoneSettings
@@ -67,7 +67,7 @@ class OpenZone:
 
 
 @asynccontextmanager
-async def open_zone(core: Core) -> AsyncGenerator[OpenZone | None]:
+async def open_zone(core: Core) -> AsyncGenerator[ZoneContext | None]:
     """Open what makes a process part of a zone, before its follower starts.
 
     None where the settings give the zone no name.
@@ -101,10 +101,10 @@ async def open_zone(core: Core) -> AsyncGenerator[OpenZone | None]:
         )
         core.follower.subscribe(watch)
         core.vitals.further.append(watch.read)
-        yield OpenZone(settings, keys, parents, zones, forwards, children, watch)
+        yield ZoneContext(settings, keys, parents, zones, forwards, children, watch)
 
 
-def zone_loops(zone: OpenZone | None) -> list[Loop]:
+def zone_loops(zone: ZoneContext | None) -> list[Loop]:
     """Return what every process of a zone does by itself."""
     return [] if zone is None else [("zones", zone.watch.run)]
 
@@ -126,7 +126,7 @@ def parents_file_of(settings: Settings) -> Path:
     return settings.zones.parents_file or settings.ledger.data_dir / _PARENTS_FILE
 
 
-def zone_parts(core: Core, zone: OpenZone | None) -> ZoneParts | None:
+def zone_parts(core: Core, zone: ZoneContext | None) -> ZoneParts | None:
     """Return what the routes between zones are built from; None where there is no zone.
 
     Raises:
@@ -170,7 +170,7 @@ class ZoneScheduler:
     """
 
     def __init__(
-        self, core: Core, zone: OpenZone, *, name: str, local: Places, claims: Places
+        self, core: Core, zone: ZoneContext, *, name: str, local: Placer, claims: Placer
     ) -> None:
         self._core = core
         self._zone = zone
@@ -203,7 +203,7 @@ class ZoneScheduler:
         )
         self._selecting = self._make_selecting()
         self._building = self._make_building(claims)
-        self.places: Places = self._make_tree(local)
+        self.places: Placer = self._make_tree(local)
         self.withdrawn = self._taking_back.note
 
     def serve(self) -> list[Loop]:
@@ -299,7 +299,7 @@ class ZoneScheduler:
             ),
         )
 
-    def _make_building(self, claims: Places) -> OfferBuilder:
+    def _make_building(self, claims: Placer) -> OfferBuilder:
         core = self._core
         return OfferBuilder(
             ledger=core.ledger,
@@ -315,7 +315,7 @@ class ZoneScheduler:
             limits=self._limits,
         )
 
-    def _make_tree(self, local: Places) -> TreePlacement:
+    def _make_tree(self, local: Placer) -> TreePlacement:
         core, zone = self._core, self._zone
         settings = zone.settings
         return TreePlacement(
@@ -347,4 +347,4 @@ class ZoneScheduler:
 
 
 def _limits(core: Core) -> Callable[[str], QuotaCheck | None]:
-    return Limiting(core.replica, core.settings.quota.limits).within
+    return QuotaLimits(core.replica, core.settings.quota.limits).within

@@ -15,7 +15,7 @@ from berth.domain.inventory.allocation import ConsumerAllocations
 from berth.domain.inventory.provider import Provider
 from berth.services.providers import resource_providers as providers
 from berth.services.providers.inventories import Associations
-from berth.services.providers.provider_writes import Revised, Revising
+from berth.services.providers.provider_writes import ProviderRevision, ProviderRevisions
 from berth.services.providers.resource_names import ResourceNames
 from berth.services.providers.resource_providers import ProviderQuery
 from tests.differential.placement.mutants import Patch
@@ -32,14 +32,17 @@ def _of_query(change: Callable[[ProviderQuery], ProviderQuery]) -> Patch:
 
 def _of_generations() -> Patch:
     """Have nobody look at the generations that clients have seen."""
-    revise = Revising.revise
+    revise = ProviderRevisions.revise
 
     async def wrong(
-        self: Revising, uuid: str, _: int | None, change: Callable[[Provider, int], Revised]
+        self: ProviderRevisions,
+        uuid: str,
+        _: int | None,
+        change: Callable[[Provider, int], ProviderRevision],
     ) -> Provider:
         return await revise(self, uuid, None, change)
 
-    return Patch(Revising, "revise", wrong)
+    return Patch(ProviderRevisions, "revise", wrong)
 
 
 def _of_aggregates() -> Patch:

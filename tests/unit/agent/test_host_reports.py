@@ -13,7 +13,7 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.write import ReplaceProvider, Unit
 from berth.ports.virt import ChildReport, HostReport
-from berth.services.fleet.allocation_ratios import Ratios, RatioSettings, SettingRatios
+from berth.services.fleet.allocation_ratios import AllocationRatios, RatioOverrides, RatioSettings
 from berth.services.fleet.hosts import Hosts
 from tests.unit.services.wiring import CountedIds, Desk, Fleet, open_desk
 
@@ -33,7 +33,7 @@ class Office:
     def restart(self, **settings: dict[str, float]) -> None:
         """Start the process anew with settings of ratios."""
         desk = self.desk
-        ratios = Ratios(
+        ratios = AllocationRatios(
             ledger=desk.ledger, replica=desk.replica, settings=RatioSettings(**settings)
         )
         hosts = Hosts(
@@ -95,7 +95,7 @@ class Office:
     async def set(self, **ratios: float) -> None:
         """Set ratios as an operator does."""
         desk = self.desk
-        await SettingRatios(desk.ledger, desk.follower, desk.replica).set(HOST, ratios)
+        await RatioOverrides(desk.ledger, desk.follower, desk.replica).set(HOST, ratios)
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ async def test_an_operator_can_only_set_what_makes_sense(office: Office) -> None
         await office.set(VCPU=-1.0)
     desk = office.desk
     with pytest.raises(NotFoundError):
-        await SettingRatios(desk.ledger, desk.follower, desk.replica).set("nobody", {VCPU: 1.0})
+        await RatioOverrides(desk.ledger, desk.follower, desk.replica).set("nobody", {VCPU: 1.0})
 
 
 async def test_a_ratio_that_is_set_while_the_host_is_registered_stays(office: Office) -> None:

@@ -12,7 +12,7 @@ from berth.agent.instance_casts import InstanceCaster
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.change import Change, Snapshot
-from berth.services.tracking.lists import digest_of
+from berth.services.tracking.lists import list_digest
 from berth.services.tracking.messages import (
     InstancesDeleted,
     InstancesSynced,
@@ -99,7 +99,7 @@ async def test_all_is_told_at_the_start(rig: Rig) -> None:
     assert [told.uuid for told in message.told] == [VM]
     head = message.head
     assert (head.host, head.session, head.sequence, head.version) == (HOST, "session", 1, 5)
-    assert (head.count, head.digest) == (1, digest_of([resident_of(one)]))
+    assert (head.count, head.digest) == (1, list_digest([resident_of(one)]))
 
 
 async def test_what_becomes_of_an_instance_is_told_as_it_is(rig: Rig) -> None:
@@ -165,7 +165,7 @@ async def test_changes_that_come_together_are_one_message(rig: Rig) -> None:
     (message,) = rig.air.take()
     assert isinstance(message, InstancesUpdated)
     assert (message.gone, message.head.version, message.head.sequence) == ((VM,), 8, 2)
-    assert message.head.digest == digest_of([resident_of(running_on(2))])
+    assert message.head.digest == list_digest([resident_of(running_on(2))])
 
 
 async def test_syncs_are_spread_over_hosts_and_time() -> None:
@@ -234,7 +234,7 @@ async def test_a_host_with_too_many_instances_is_told_by_its_digest(rig: Rig) ->
     assert isinstance(message, InstancesSynced)
     assert message.uuids is None
     assert message.head.count == 2000
-    assert message.head.digest == digest_of(map(resident_of, many))
+    assert message.head.digest == list_digest(map(resident_of, many))
 
 
 async def test_a_feed_that_begins_anew_has_all_told_anew(rig: Rig) -> None:

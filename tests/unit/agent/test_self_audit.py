@@ -16,7 +16,7 @@ from berth.domain.ledger.write import Free, Put, Reallocate, Take, TransferAlloc
 from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS
 from berth.ports.telemetry import Measure
 from berth.ports.virt import HostReport
-from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.testing.builders import (
     make_claim,
     make_migration,
@@ -74,7 +74,7 @@ class Agents:
             ledger=desk.ledger,
             replica=desk.replica,
             reports=HostReports(
-                desk.hosts, desk.replica, Ratios(ledger=desk.ledger, replica=desk.replica)
+                desk.hosts, desk.replica, AllocationRatios(ledger=desk.ledger, replica=desk.replica)
             ),
             notices=self.notices,
             clock=desk.clock,

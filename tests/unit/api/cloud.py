@@ -22,16 +22,16 @@ from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.write import Put
 from berth.ports.ledger import Ledger
 from berth.ports.virt import HostReport
-from berth.services.decisions.decisions import Deciding
+from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.aggregates import Aggregates
-from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
-from berth.services.placement.placement import Placing
+from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.services.replica.replica import Replica
 from berth.services.requests.commands import PLACE
-from berth.services.requests.quotas import Limiting, Quotas, Terms
+from berth.services.requests.quotas import CreateDefaults, QuotaLimits, Quotas
 from berth.services.servers.flavors import Flavors
 from berth.services.servers.instances import Instances
 from berth.services.servers.operations import Operations
@@ -123,16 +123,16 @@ class Stack:
         self.policies = PolicySource(None, now_s=self.clock.now_s)
         self.bus = LocalBus(self.told)
         ids = CountedIds()
-        deciding = Deciding(self.replica, self.policies, self.clock)
+        deciding = DecisionService(self.replica, self.policies, self.clock)
         self.hosts = Hosts(
             ledger=self.ledger,
             follower=self.follower,
             replica=self.replica,
-            ratios=Ratios(ledger=self.ledger, replica=self.replica),
+            ratios=AllocationRatios(ledger=self.ledger, replica=self.replica),
             clock=self.clock,
             ids=ids,
         )
-        self.placing = Placing(
+        self.placing = PlacementService(
             ledger=self.ledger,
             follower=self.follower,
             replica=self.replica,
@@ -140,7 +140,7 @@ class Stack:
             clock=self.clock,
         )
         self.stop_placing = self.bus.serve(PLACE, self.placing.place)
-        limiting = Limiting(self.replica)
+        limiting = QuotaLimits(self.replica)
         self.parts = ApiParts(
             instances=Instances(
                 ledger=self.ledger,
@@ -148,7 +148,7 @@ class Stack:
                 replica=self.replica,
                 bus=self.bus,
                 clock=self.clock,
-                terms=Terms(limiting=limiting),
+                terms=CreateDefaults(limiting=limiting),
             ),
             bus=self.bus,
             operations=Operations(
@@ -159,7 +159,7 @@ class Stack:
                 ledger=self.ledger,
                 follower=self.follower,
                 replica=self.replica,
-                ratios=Ratios(ledger=self.ledger, replica=self.replica),
+                ratios=AllocationRatios(ledger=self.ledger, replica=self.replica),
                 clock=self.clock,
                 ids=ids,
             ),

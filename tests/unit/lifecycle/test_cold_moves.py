@@ -12,7 +12,7 @@ from berth.domain.compute.migration import MoveKind
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InstanceStateError, InvalidInputError
 from berth.domain.ledger.write import Put
-from berth.services.servers.moves import Target
+from berth.services.servers.moves import MoveTarget
 from berth.testing.builders import make_request
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 
@@ -111,7 +111,7 @@ async def test_a_cold_migration_may_name_its_host() -> None:
     town = await open_town(vcpus=2)
     vm = await town.create()
     target = next(name for name in ("host-3", "host-2") if name != vm.host)
-    await town.operations.migrate(vm.uuid, Target(host=target), caller(1))
+    await town.operations.migrate(vm.uuid, MoveTarget(host=target), caller(1))
     await town.work()
     now = await town.get(vm.uuid)
     assert (now.host, now.status, now.flavor) == (target, Status.RESIZED, vm.flavor)
@@ -215,11 +215,11 @@ async def test_a_target_may_be_written_in_any_case(*, forced: bool) -> None:
     vm = await town.create()
     assert vm.host is not None
     with pytest.raises(InvalidInputError, match="already"):
-        await town.operations.migrate(vm.uuid, Target(vm.host.upper(), forced=forced), caller())
+        await town.operations.migrate(vm.uuid, MoveTarget(vm.host.upper(), forced=forced), caller())
     with pytest.raises(InvalidInputError, match="'HOST-9' could not be found"):
-        await town.operations.migrate(vm.uuid, Target("HOST-9", forced=forced), caller())
+        await town.operations.migrate(vm.uuid, MoveTarget("HOST-9", forced=forced), caller())
     there = next(name for name in town.machines if name != vm.host)
-    await town.operations.live_migrate(vm.uuid, Target(there.upper(), forced=forced), caller())
+    await town.operations.live_migrate(vm.uuid, MoveTarget(there.upper(), forced=forced), caller())
     await town.work()
     assert (await town.get(vm.uuid)).host == there
     await town.assert_settled()
@@ -238,7 +238,7 @@ async def test_a_lone_member_of_an_affinity_group_can_be_moved() -> None:
     request = replace(make_request(2, count=2), group_uuid="group-2")
     first = await town.create(request)
     second = await town.get(request.instance_uuids[1])
-    await town.operations.migrate(first.uuid, Target(), caller(5))
+    await town.operations.migrate(first.uuid, MoveTarget(), caller(5))
     await town.work()
     moved = await town.get(first.uuid)
     assert not (await town.action(first)).message

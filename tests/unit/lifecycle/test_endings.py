@@ -13,8 +13,8 @@ from berth.domain.compute.request import Request
 from berth.domain.errors import ConflictError
 from berth.domain.ledger.write import Put
 from berth.ports.virt import DriverFeature
-from berth.services.servers.moves import Target
-from berth.services.servers.teardown import deletion, without_move
+from berth.services.servers.moves import MoveTarget
+from berth.services.servers.teardown import delete_instance, without_move
 from berth.testing.builders import make_instance, make_migration, make_request
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 
@@ -61,7 +61,7 @@ async def test_another_word_ends_what_goes_on(*, evacuates: bool) -> None:
     await town.work(1.0)
     if evacuates:
         await town.kill(vm.host or "")
-        await town.operations.evacuate(vm.uuid, Target(), caller(2), service_down_time_s=DOWN_S)
+        await town.operations.evacuate(vm.uuid, MoveTarget(), caller(2), service_down_time_s=DOWN_S)
     else:
         await town.operations.reset_state(vm.uuid, Status.ERROR, caller(2))
     await town.work()
@@ -73,7 +73,7 @@ async def test_a_confirmation_that_is_done_at_once_ends() -> None:
     """The host that was left is down, so nobody has anything to do for it."""
     town = await open_town()
     vm = await town.create()
-    await town.operations.migrate(vm.uuid, Target(), caller(1))
+    await town.operations.migrate(vm.uuid, MoveTarget(), caller(1))
     await town.work()
     await town.kill(vm.host or "")
     await town.operations.confirm(vm.uuid, caller(2), service_down_time_s=DOWN_S)
@@ -85,7 +85,7 @@ async def test_a_move_that_is_given_up_on_its_way_back_keeps_its_room() -> None:
     """The instance has taken it back already."""
     town = await open_town(*slow("spawn"))
     vm = await town.create()
-    await town.operations.migrate(vm.uuid, Target(), caller(1))
+    await town.operations.migrate(vm.uuid, MoveTarget(), caller(1))
     await town.work()
     await town.operations.revert(vm.uuid, caller(2), service_down_time_s=DOWN_S)
     await town.work(5.0)
@@ -173,7 +173,7 @@ async def test_stored_disks_go_though_the_agent_dies_after_the_unshelve() -> Non
     """The ledger remembers them until they are gone."""
     town = await open_town(*slow("drop_stored"))
     vm = await shelved(town)
-    await town.operations.unshelve(vm.uuid, Target(), caller(2))
+    await town.operations.unshelve(vm.uuid, MoveTarget(), caller(2))
     await town.work(5.0)
     now = await town.get(vm.uuid)
     assert (now.status, now.disks is None, len(town.network.stored)) == (Status.ACTIVE, False, 1)
@@ -188,7 +188,7 @@ async def test_a_move_that_only_a_newer_version_knows_is_left_to_it() -> None:
     """It is not given up and nothing is freed: a guest may be on either side."""
     move = replace(make_migration(1), stage=Stage("hovering"))
     vm = replace(make_instance(1), host=move.source.host, migration_uuid=move.uuid)
-    for attempt in (deletion, without_move):
+    for attempt in (delete_instance, without_move):
         with pytest.raises(ConflictError, match="newer Berth"):
             attempt(vm, move, 7.0)
     for task in (None, Task.DELETING, Task.REBUILDING):

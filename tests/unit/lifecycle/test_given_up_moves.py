@@ -11,7 +11,7 @@ from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.ledger.write import Put, Unit
-from berth.services.servers.moves import Target
+from berth.services.servers.moves import MoveTarget
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 
 SLOW = DriverFaults(
@@ -71,7 +71,7 @@ async def test_a_live_move_to_a_host_that_died() -> None:
     """The guest runs on all the while."""
     town = await slow_town()
     vm = await town.create()
-    await town.operations.live_migrate(vm.uuid, Target(), caller(1))
+    await town.operations.live_migrate(vm.uuid, MoveTarget(), caller(1))
     await dies(town, 5.0)
     assert (await town.get(vm.uuid)).task is Task.MIGRATING
     now = await give_up(town, vm)
@@ -89,7 +89,7 @@ async def test_a_resized_instance_whose_new_host_died() -> None:
     assert Status.RESIZED not in lifecycle.EVACUATE.begins
     now = await give_up(town, vm)
     assert now.host == migration.destination.host
-    await town.operations.evacuate(vm.uuid, Target(), caller(8), service_down_time_s=DOWN_S)
+    await town.operations.evacuate(vm.uuid, MoveTarget(), caller(8), service_down_time_s=DOWN_S)
     await town.work()
     now = await town.get(vm.uuid)
     assert (now.status, now.flavor) == (Status.ACTIVE, BIG)
@@ -105,7 +105,7 @@ async def test_an_agent_that_lives_leaves_evacuated_guests_alone() -> None:
     await town.kill(host)
     await town.restart(town.fakes)
     boots = town.machines[host].guests[vm.uuid].boots
-    await town.operations.evacuate(vm.uuid, Target(), caller(1), service_down_time_s=DOWN_S)
+    await town.operations.evacuate(vm.uuid, MoveTarget(), caller(1), service_down_time_s=DOWN_S)
     await town.work(5.0)
     assert town.machines[host].guests[vm.uuid].boots == boots
     await town.work()
@@ -120,7 +120,7 @@ async def test_an_evacuation_of_what_is_going_back_by_the_time_that_it_is_writte
     faults = DriverFaults(delay_s={"fetch_disks": 5.0, "spawn": 10.0}, share={"fetch_disks": 1.0})
     town = await open_town(*(FakeHost(f"host-{number}", faults=faults) for number in (1, 2, 3)))
     vm = await town.create()
-    await town.operations.migrate(vm.uuid, Target(), caller(1))
+    await town.operations.migrate(vm.uuid, MoveTarget(), caller(1))
     await town.work(3.0)
     assert (await town.migration()).stage is Stage.ARRIVING
     service = await town.ledger.get(Service, vm.host or "")
@@ -136,7 +136,7 @@ async def test_an_evacuation_of_what_is_going_back_by_the_time_that_it_is_writte
             before.append((await town.migration()).stage)
 
     town.ledger.before_commit = slowly
-    ask = town.operations.evacuate(vm.uuid, Target(), caller(2), service_down_time_s=DOWN_S)
+    ask = town.operations.evacuate(vm.uuid, MoveTarget(), caller(2), service_down_time_s=DOWN_S)
     evacuation = asyncio.ensure_future(ask)
     await town.work(9.0)
     await evacuation

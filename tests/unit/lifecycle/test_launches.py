@@ -7,7 +7,7 @@ import pytest
 from berth.domain.compute import lifecycle
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance, creation_of
-from berth.services.servers.moves import Target
+from berth.services.servers.moves import MoveTarget
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 
 Launch = Callable[[Town, Instance], Awaitable[object]]
@@ -34,14 +34,14 @@ async def unshelve(town: Town, vm: Instance) -> None:
     """Shelve it and start it again."""
     await town.operations.begin(vm.uuid, lifecycle.SHELVE, caller(1))
     await town.work()
-    await town.operations.unshelve(vm.uuid, Target(), caller(2))
+    await town.operations.unshelve(vm.uuid, MoveTarget(), caller(2))
 
 
 async def evacuate(town: Town, vm: Instance) -> None:
     """Make it anew elsewhere, as its host is down."""
     assert vm.host is not None
     await town.kill(vm.host)
-    await town.operations.evacuate(vm.uuid, Target(), caller(1), service_down_time_s=DOWN_S)
+    await town.operations.evacuate(vm.uuid, MoveTarget(), caller(1), service_down_time_s=DOWN_S)
 
 
 @pytest.mark.parametrize("launch", [rebuild, resize, resize_and_revert, unshelve, evacuate])

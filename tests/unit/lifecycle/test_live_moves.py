@@ -8,7 +8,7 @@ from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Stage
 from berth.domain.errors import ConflictError, InvalidInputError
-from berth.services.servers.moves import Target
+from berth.services.servers.moves import MoveTarget
 from tests.unit.lifecycle.town import DOWN_S, Town, caller, open_town
 
 SLOW = DriverFaults(delay_s={"take_in": 1.0, "hand_over": 2.0})
@@ -28,7 +28,7 @@ async def test_a_running_guest_moves_without_a_stop(was: Status) -> None:
     if was is Status.PAUSED:
         await town.operations.begin(vm.uuid, lifecycle.PAUSE, caller(1))
         await town.work()
-    await town.operations.live_migrate(vm.uuid, Target(), caller(2))
+    await town.operations.live_migrate(vm.uuid, MoveTarget(), caller(2))
     await town.work()
     now = await town.get(vm.uuid)
     assert (now.status, now.task, now.migration_uuid) == (was, None, None)
@@ -47,7 +47,7 @@ async def test_a_live_move_that_fails_everywhere_goes_on_where_it_was(verb: str)
     """Nothing waits anywhere, and no room is held."""
     town = await open_town(*slow(failing=verb))
     vm = await town.create()
-    await town.operations.live_migrate(vm.uuid, Target(), caller())
+    await town.operations.live_migrate(vm.uuid, MoveTarget(), caller())
     await town.work()
     now = await town.get(vm.uuid)
     assert (now.status, now.host) == (Status.ACTIVE, vm.host)
@@ -63,7 +63,7 @@ async def test_a_live_move_can_be_cancelled(seconds: float) -> None:
     """While it goes on; the guest stays where it is, and no other host is tried."""
     town = await open_town(*slow())
     vm = await town.create()
-    await town.operations.live_migrate(vm.uuid, Target(), caller())
+    await town.operations.live_migrate(vm.uuid, MoveTarget(), caller())
     await town.work(seconds)
     number = (await town.migration()).number
     await town.operations.cancel_live_migration(vm.uuid, number, caller(7))
@@ -84,7 +84,7 @@ async def test_a_live_move_survives_what_comes_between(*, seconds: float, delete
     """The agents' death, or a delete: one guest at most, and its room."""
     town = await open_town(*slow())
     vm = await town.create()
-    await town.operations.live_migrate(vm.uuid, Target(), caller())
+    await town.operations.live_migrate(vm.uuid, MoveTarget(), caller())
     await town.work(seconds)
     if deletes:
         await town.desk.instances.delete(vm.uuid, service_down_time_s=DOWN_S)
@@ -104,7 +104,7 @@ async def test_a_live_move_survives_what_comes_between(*, seconds: float, delete
 async def handed_over_unsaid(town: Town) -> Instance:
     """Have an agent hand a guest over and die before it says so."""
     vm = await town.create()
-    await town.operations.live_migrate(vm.uuid, Target(), caller())
+    await town.operations.live_migrate(vm.uuid, MoveTarget(), caller())
     await town.work(1.5)
     migration = await town.migration()
     await town.pool.close()
@@ -174,7 +174,7 @@ async def test_a_guest_that_is_nowhere_is_said_to_be_lost(*, waits: bool) -> Non
     """The instance is in ERROR where it was, nothing runs in its name, and it can be rebuilt."""
     town = await open_town(*slow())
     vm = await town.create()
-    await town.operations.live_migrate(vm.uuid, Target(), caller())
+    await town.operations.live_migrate(vm.uuid, MoveTarget(), caller())
     await town.work(1.5)
     await town.pool.close()
     del town.machines[vm.host or ""].guests[vm.uuid]
@@ -208,7 +208,7 @@ async def test_a_host_that_is_up_is_not_evacuated() -> None:
     town = await open_town()
     vm = await town.create()
     with pytest.raises(InvalidInputError, match="still in use"):
-        await town.operations.evacuate(vm.uuid, Target(), caller(), service_down_time_s=DOWN_S)
+        await town.operations.evacuate(vm.uuid, MoveTarget(), caller(), service_down_time_s=DOWN_S)
 
 
 async def test_an_evacuation_holds_the_dead_room_until_the_host_is_back() -> None:
@@ -217,7 +217,7 @@ async def test_an_evacuation_holds_the_dead_room_until_the_host_is_back() -> Non
     vm = await town.create()
     assert vm.host is not None
     await town.kill(vm.host)
-    await town.operations.evacuate(vm.uuid, Target(), caller(), service_down_time_s=DOWN_S)
+    await town.operations.evacuate(vm.uuid, MoveTarget(), caller(), service_down_time_s=DOWN_S)
     await town.work()
     now = await town.get(vm.uuid)
     assert (now.status, now.task, now.host != vm.host) == (Status.ACTIVE, None, True)
@@ -239,14 +239,14 @@ async def test_an_evacuation_of_what_was_on_its_way() -> None:
     town = await open_town(*slow())
     vm = await town.create()
     assert vm.host is not None
-    await town.operations.live_migrate(vm.uuid, Target(), caller(1))
+    await town.operations.live_migrate(vm.uuid, MoveTarget(), caller(1))
     await town.work(1.5)
     await town.kill(vm.host)
     with pytest.raises(ConflictError, match="evacuate it again"):
-        await town.operations.evacuate(vm.uuid, Target(), caller(2), service_down_time_s=DOWN_S)
+        await town.operations.evacuate(vm.uuid, MoveTarget(), caller(2), service_down_time_s=DOWN_S)
     await town.work()
     assert (await town.get(vm.uuid)).status is Status.ERROR
-    await town.operations.evacuate(vm.uuid, Target(), caller(3), service_down_time_s=DOWN_S)
+    await town.operations.evacuate(vm.uuid, MoveTarget(), caller(3), service_down_time_s=DOWN_S)
     await town.work()
     now = await town.get(vm.uuid)
     assert (now.status, now.host != vm.host) == (Status.ACTIVE, True)

@@ -9,7 +9,7 @@ from berth.adapters.virt.fake import DriverFaults, FakeHost
 from berth.domain.compute import lifecycle
 from berth.domain.compute.instance import Status, Task
 from berth.ports.virt import Power
-from berth.services.servers.moves import Target
+from berth.services.servers.moves import MoveTarget
 from berth.testing.builders import make_request
 from tests.unit.lifecycle.town import DOWN_S, caller, open_town
 
@@ -26,9 +26,9 @@ async def test_a_second_move_does_not_wait_for_what_the_first_has_left() -> None
         host = vm.host or ""
         await town.kill(host)
         asked = caller(10 * number + 1)
-        await town.operations.evacuate(vm.uuid, Target(), asked, service_down_time_s=DOWN_S)
+        await town.operations.evacuate(vm.uuid, MoveTarget(), asked, service_down_time_s=DOWN_S)
         await town.work()
-        await town.operations.migrate(vm.uuid, Target(), caller(10 * number + 2))
+        await town.operations.migrate(vm.uuid, MoveTarget(), caller(10 * number + 2))
         await town.work(3.0)
         assert (await town.get(vm.uuid)).task is Task.RESIZE_MIGRATING
         rest = {name: fake for name, fake in town.fakes.items() if name != host}
@@ -52,7 +52,7 @@ async def test_an_evacuation_that_is_asked_for_twice_is_one() -> None:
     await town.kill(vm.host or "")
     for number in (1, 2):
         asked = caller(number)
-        await town.operations.evacuate(vm.uuid, Target(), asked, service_down_time_s=DOWN_S)
+        await town.operations.evacuate(vm.uuid, MoveTarget(), asked, service_down_time_s=DOWN_S)
     await town.work()
     now = await town.get(vm.uuid)
     assert (now.status, now.host != vm.host) == (Status.ACTIVE, True)
@@ -65,7 +65,7 @@ async def test_nothing_is_remembered_of_what_is_done() -> None:
     """A delete in the midst of a move gives both of its hosts in one pool something to do."""
     town = await open_town(FakeHost("host-1"), FakeHost("host-2"), hosts=2)
     vm = await town.create()
-    await town.operations.migrate(vm.uuid, Target(), caller(1))
+    await town.operations.migrate(vm.uuid, MoveTarget(), caller(1))
     await town.work()
     await town.desk.instances.delete(vm.uuid)
     await town.work()
@@ -79,7 +79,7 @@ async def test_a_cancelled_move_that_fails_first_is_cancelled() -> None:
     faults = DriverFaults(delay_s={"take_in": 2.0}, share={"take_in": 1.0})
     town = await open_town(*(FakeHost(f"host-{number}", faults=faults) for number in (1, 2, 3)))
     vm = await town.create()
-    await town.operations.live_migrate(vm.uuid, Target(), caller(1))
+    await town.operations.live_migrate(vm.uuid, MoveTarget(), caller(1))
     await town.work(1.0)
     number = (await town.migration()).number
     await town.operations.cancel_live_migration(vm.uuid, number, caller(2))
@@ -93,7 +93,7 @@ async def test_a_resized_guest_is_started_again_after_a_crash() -> None:
     """Its owner has not confirmed it yet, and wants to look at it."""
     town = await open_town()
     vm = await town.create()
-    await town.operations.migrate(vm.uuid, Target(), caller(1))
+    await town.operations.migrate(vm.uuid, MoveTarget(), caller(1))
     await town.work()
     host = (await town.get(vm.uuid)).host or ""
     town.machines[host].set_power(vm.uuid, Power.CRASHED)
@@ -137,11 +137,11 @@ async def test_what_one_move_has_left_goes_before_the_next_arrives() -> None:
     faults = DriverFaults(delay_s={"spawn": 10.0})
     town = await open_town(FakeHost("host-1"), FakeHost("host-2", faults=faults), hosts=2)
     vm = await town.create(replace(make_request(1), force_hosts=("host-1",)))
-    await town.operations.migrate(vm.uuid, Target(), caller(1))
+    await town.operations.migrate(vm.uuid, MoveTarget(), caller(1))
     await town.work(5.0)
     assert (await town.migration()).stage == "arriving"
     await town.desk.hosts.set_service("host-1", forced_down=True)
-    asked, target = caller(2), Target(host="host-2")
+    asked, target = caller(2), MoveTarget(host="host-2")
     await town.operations.evacuate(vm.uuid, target, asked, service_down_time_s=DOWN_S)
     await town.work()
     assert (await town.get(vm.uuid)).host == "host-2"

@@ -14,7 +14,7 @@ from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.errors import ConflictError, DriverError, UnavailableError
 from berth.domain.ledger.write import Unit
-from berth.services.servers.moves import Target
+from berth.services.servers.moves import MoveTarget
 from berth.testing.builders import make_request
 from tests.unit.lifecycle.town import DOWN_S, Town, caller, open_town
 
@@ -66,7 +66,7 @@ async def test_an_evacuation_is_of_the_host_that_is_down() -> None:
     town = await open_town(FakeHost("host-2", spawn_s=5.0), FakeHost("host-3", spawn_s=5.0))
     vm = await town.create(replace(make_request(1), force_hosts=("host-1",)))
     await town.kill("host-1")
-    await town.operations.evacuate(vm.uuid, Target(), caller(2), service_down_time_s=DOWN_S)
+    await town.operations.evacuate(vm.uuid, MoveTarget(), caller(2), service_down_time_s=DOWN_S)
     refused: list[ConflictError] = []
 
     async def again() -> None:
@@ -83,7 +83,9 @@ async def test_an_evacuation_is_of_the_host_that_is_down() -> None:
 
         town.operations._ledger = _Slow(town.ledger, slowly)  # type: ignore[assignment]
         try:
-            await town.operations.evacuate(vm.uuid, Target(), caller(3), service_down_time_s=DOWN_S)
+            await town.operations.evacuate(
+                vm.uuid, MoveTarget(), caller(3), service_down_time_s=DOWN_S
+            )
         except ConflictError as error:
             refused.append(error)
         finally:
@@ -118,7 +120,7 @@ async def test_a_state_that_is_reset_while_its_guest_goes_back(status: Status) -
     """Where the instance was is the one place that has its disk for certain."""
     town = await open_town(*slow("destroy"))
     vm = await filled(town)
-    await town.operations.migrate(vm.uuid, Target(), caller(2))
+    await town.operations.migrate(vm.uuid, MoveTarget(), caller(2))
     await town.work(60)
     await town.operations.revert(vm.uuid, caller(3), service_down_time_s=DOWN_S)
     await town.work(5)
@@ -136,7 +138,7 @@ async def test_a_state_that_is_reset_when_the_agent_has_died_over_that() -> None
     """It had destroyed its guest, and could not say so."""
     town = await open_town()
     vm = await filled(town)
-    await town.operations.migrate(vm.uuid, Target(), caller(2))
+    await town.operations.migrate(vm.uuid, MoveTarget(), caller(2))
     await town.work(60)
     there = (await town.get(vm.uuid)).host
     assert there is not None
@@ -156,7 +158,7 @@ async def test_a_state_that_is_reset_while_a_guest_is_handed_over() -> None:
     """It may be there by then: whoever wants to lose it has to say so."""
     town = await open_town(*slow("hand_over"))
     vm = await filled(town)
-    await town.operations.live_migrate(vm.uuid, Target(), caller(2))
+    await town.operations.live_migrate(vm.uuid, MoveTarget(), caller(2))
     refused: list[ConflictError] = []
 
     async def reset() -> None:
@@ -178,7 +180,7 @@ async def test_an_evacuation_of_what_had_left_already() -> None:
     town = await open_town(*slow("hand_over"))
     vm = await filled(town)
     assert vm.host is not None
-    await town.operations.live_migrate(vm.uuid, Target(), caller(2))
+    await town.operations.live_migrate(vm.uuid, MoveTarget(), caller(2))
 
     async def between(units: object) -> None:
         assert isinstance(units, list | tuple)
@@ -190,7 +192,7 @@ async def test_an_evacuation_of_what_had_left_already() -> None:
     town.ledger.before_commit = None
     await town.kill(vm.host)
     with pytest.raises(ConflictError, match=r"looks now|no longer on"):
-        await town.operations.evacuate(vm.uuid, Target(), caller(4), service_down_time_s=DOWN_S)
+        await town.operations.evacuate(vm.uuid, MoveTarget(), caller(4), service_down_time_s=DOWN_S)
     await town.work(200)
     now = await town.get(vm.uuid)
     assert (now.status, now.host != vm.host) == (Status.ACTIVE, True)
@@ -206,7 +208,7 @@ async def test_what_is_stored_is_of_this_shelve() -> None:
     broken = {"drop_stored"}
     for driver in town.drivers.values():
         _break(driver, broken)
-    await town.operations.unshelve(vm.uuid, Target(), caller(3))
+    await town.operations.unshelve(vm.uuid, MoveTarget(), caller(3))
     await town.work(20)
     now = await town.get(vm.uuid)
     assert (now.status, now.disks is not None) == (Status.ACTIVE, True)
@@ -220,7 +222,7 @@ async def test_what_is_stored_is_of_this_shelve() -> None:
     await town.operations.begin(vm.uuid, lifecycle.SHELVE_OFFLOAD, caller(5))
     await town.work(20)
     assert disks(town) == []
-    await town.operations.unshelve(vm.uuid, Target(), caller(6))
+    await town.operations.unshelve(vm.uuid, MoveTarget(), caller(6))
     await town.work(20)
     assert disks(town) == ["later"]
 
@@ -241,7 +243,7 @@ async def test_a_move_that_is_given_up_between_two_reads() -> None:
     town = await open_town(FakeHost("host-2", spawn_s=5.0), FakeHost("host-3", spawn_s=5.0))
     vm = await town.create(replace(make_request(1), force_hosts=("host-1",)))
     await town.kill("host-1")
-    await town.operations.evacuate(vm.uuid, Target(), caller(2), service_down_time_s=DOWN_S)
+    await town.operations.evacuate(vm.uuid, MoveTarget(), caller(2), service_down_time_s=DOWN_S)
     get: Any = town.ledger.get
     hits = 0
 
@@ -252,7 +254,7 @@ async def test_a_move_that_is_given_up_between_two_reads() -> None:
             if isinstance(one, Migration) and one.stage is Stage.ARRIVING:
                 hits += 1
                 await town.operations.evacuate(
-                    vm.uuid, Target(), caller(3), service_down_time_s=DOWN_S
+                    vm.uuid, MoveTarget(), caller(3), service_down_time_s=DOWN_S
                 )
         return await get(noun, key)
 

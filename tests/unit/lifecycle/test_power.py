@@ -11,7 +11,7 @@ from berth.domain.compute.instance import Status, Task
 from berth.domain.compute.lifecycle import Transition
 from berth.domain.errors import InstanceLockedError, InstanceStateError
 from berth.domain.ledger.write import Put
-from berth.services.servers.moves import Target
+from berth.services.servers.moves import MoveTarget
 from tests.unit.lifecycle.town import caller, open_town
 
 STEPS = [
@@ -123,7 +123,7 @@ async def test_a_shelved_instance_leaves_its_host_and_comes_back() -> None:
     assert (away.status, away.host) == (Status.SHELVED_OFFLOADED, None)
     assert (await town.used(), town.guests(), await town.held()) == ({}, {}, 0)
     assert list(town.network.stored) == [away.disks]
-    await town.operations.unshelve(vm.uuid, Target(), caller(2))
+    await town.operations.unshelve(vm.uuid, MoveTarget(), caller(2))
     await town.work()
     now = await town.get(vm.uuid)
     assert (now.status, now.disks) == (Status.ACTIVE, None)
@@ -141,7 +141,7 @@ async def test_an_instance_may_stay_where_it_is_shelved() -> None:
     await town.work()
     assert (await town.get(vm.uuid)).status is Status.SHELVED
     assert await town.used() == {vm.host: 1}
-    await town.operations.unshelve(vm.uuid, Target(), caller(2))
+    await town.operations.unshelve(vm.uuid, MoveTarget(), caller(2))
     await town.work()
     assert (await town.get(vm.uuid)).status is Status.ACTIVE
     await town.operations.begin(vm.uuid, lifecycle.SHELVE, caller(3))
@@ -163,7 +163,7 @@ async def test_an_unshelve_without_room_leaves_it_shelved() -> None:
     from berth.testing.builders import make_take  # noqa: PLC0415
 
     await town.ledger.write(make_take(99), Put(replace(other, host="host-1", node="host-1")))
-    await town.operations.unshelve(vm.uuid, Target(), caller(2))
+    await town.operations.unshelve(vm.uuid, MoveTarget(), caller(2))
     await town.work()
     now = await town.get(vm.uuid)
     assert (now.status, now.host, now.task) == (Status.SHELVED_OFFLOADED, None, None)

@@ -25,8 +25,8 @@ from berth.domain.ledger.discrepancy import AuditAges
 from berth.domain.ledger.write import Put
 from berth.ports.ledger import InstanceQuery
 from berth.ports.virt import Power
-from berth.services.auditing import Auditing
-from berth.services.servers.moves import Target
+from berth.services.auditing import AuditService
+from berth.services.servers.moves import MoveTarget
 from berth.testing.builders import make_flavor, make_uuid
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 from tests.unit.services.wiring import order_of, running
@@ -129,7 +129,7 @@ class Walk:
 
     async def _ask(self, name: str, uuid: str) -> None:
         operations, who = self.town.operations, caller(self.asked)
-        target = Target(self.rng.choice((None, None, *_HOSTS)))
+        target = MoveTarget(self.rng.choice((None, None, *_HOSTS)))
         match name:
             case "resize":
                 await operations.resize(uuid, self.rng.choice((BIG, make_flavor())), who)
@@ -142,7 +142,7 @@ class Walk:
             case "revert":
                 await operations.revert(uuid, who, service_down_time_s=DOWN_S)
             case "unshelve":
-                await operations.unshelve(uuid, Target(), who)
+                await operations.unshelve(uuid, MoveTarget(), who)
             case "rebuild":
                 await operations.rebuild(uuid, Image("image-1"), who)
                 self.rebuilt.add(uuid)
@@ -228,7 +228,7 @@ class Walk:
         assert held == wanted
         assert all(one.has_ended for one in await town.ledger.migrations(town.every))
         self._check_guests({one.uuid: one for one in found})
-        auditing = Auditing(
+        auditing = AuditService(
             ledger=town.ledger,
             replica=town.desk.replica,
             clock=town.desk.clock,

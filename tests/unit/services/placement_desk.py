@@ -8,8 +8,8 @@ from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory, StandardNames
 from berth.domain.ledger.write import ConsumerUpdate
-from berth.services.providers.reallocation import Reallocating
-from berth.services.providers.reshape import Reshaping
+from berth.services.providers.reallocation import AllocationService
+from berth.services.providers.reshape import ReshapeService
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.testing.builders import make_uuid
@@ -27,10 +27,10 @@ class PlacementDesk:
         self.ledger = ledger or TappedLedger()
         self.replica = ProviderReplica(STANDARD)
         self.follower = Follower(self.ledger, clock, [self.replica])
-        self.reallocating = Reallocating(
+        self.reallocating = AllocationService(
             follower=self.follower, ledger=self.ledger, replica=self.replica
         )
-        self.reshaping = Reshaping(
+        self.reshaping = ReshapeService(
             follower=self.follower, ledger=self.ledger, replica=self.replica, clock=clock
         )
 

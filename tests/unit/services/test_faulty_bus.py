@@ -8,7 +8,7 @@ import pytest
 from berth.domain.compute.instance import Instance, Status
 from berth.ports.bus import Bus
 from berth.services.requests.commands import PLACE
-from berth.services.servers.instances import Accepted, Instances, Order
+from berth.services.servers.instances import AcceptedCreate, CreateOrder, Instances
 from berth.testing.bus_conformance.letters import ASK, Keeping, Letter
 from berth.testing.faulty_bus import Faults, FaultyBus
 from berth.testing.virtual_time import run_virtually
@@ -37,9 +37,9 @@ def test_orders_survive_a_faulty_bus(seed: int) -> None:
         bus.serve(PLACE, desk.placing.place)
         instances = instances_over(desk, bus)
 
-        async def create(number: int) -> Accepted:
+        async def create(number: int) -> AcceptedCreate:
             await asyncio.sleep(rng.uniform(0, 30))
-            order = Order(f"req-{number}", "vm", "1", "project", "user", may_repeat=True)
+            order = CreateOrder(f"req-{number}", "vm", "1", "project", "user", may_repeat=True)
             return await instances.create(order)
 
         async def beat() -> None:

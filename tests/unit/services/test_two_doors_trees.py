@@ -11,8 +11,8 @@ from berth.domain.inventory.provider import Provider, child_uuid
 from berth.domain.inventory.resources import VCPU, Inventory
 from berth.domain.ledger.write import Put, Unit
 from berth.ports.virt import ChildReport, HostReport
-from berth.services.providers.provider_writes import RefusedError, Why
-from berth.services.providers.resource_providers import Providers
+from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
+from berth.services.providers.resource_providers import ResourceProviders
 from berth.testing.builders import make_aggregate, make_host, make_provider, make_uuid
 from tests.unit.services.placement_desk import PlacementDesk
 from tests.unit.services.wiring import CountedIds, Desk, Fleet, open_desk
@@ -28,7 +28,7 @@ class World:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.placement = PlacementDesk(desk.ledger)
-        self.providers = Providers(
+        self.providers = ResourceProviders(
             follower=self.placement.follower,
             ledger=desk.ledger,
             replica=self.placement.replica,
@@ -62,7 +62,7 @@ class World:
         assert not self.placement.replica.table.unattached
         return {one.uuid: one.parent_uuid for one in await self.desk.ledger.all(Provider)}
 
-    def meanwhile(self, uuid: str, told: list[RefusedError]) -> None:
+    def meanwhile(self, uuid: str, told: list[ProviderRefusedError]) -> None:
         """Have a client make a provider below another one just before the next commit."""
         ledger = self.desk.ledger
 
@@ -71,7 +71,7 @@ class World:
             ledger.before_commit = None
             try:
                 await self.make("mine", uuid)
-            except RefusedError as error:
+            except ProviderRefusedError as error:
                 told.append(error)
 
         ledger.before_commit = interfere
@@ -170,9 +170,9 @@ async def test_nothing_is_hung_below_a_part_that_goes(is_in_rack: bool) -> None:
     if is_in_rack:
         await world.move(HOST, await world.make("rack"))
     world.interrupted()
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(ProviderRefusedError) as refused:
         await world.make("mine", GPU_UUID)
-    assert refused.value.why is Why.NO_PARENT
+    assert refused.value.why is RefusalRule.NO_PARENT
     assert GPU_UUID not in await world.parents()
 
 
@@ -182,7 +182,7 @@ async def test_a_part_below_which_something_is_hung_stays(is_in_rack: bool) -> N
     world = await open_world(GPU)
     if is_in_rack:
         await world.move(HOST, await world.make("rack"))
-    told: list[RefusedError] = []
+    told: list[ProviderRefusedError] = []
     world.meanwhile(GPU_UUID, told)
     await world.report()
     assert not told
@@ -198,7 +198,7 @@ async def test_a_host_goes_with_all_that_is_below_it(is_in_rack: bool) -> None:
     if is_in_rack:
         await world.move(HOST, rack)
     await world.make("deep", await world.make("group", GPU_UUID))
-    told: list[RefusedError] = []
+    told: list[ProviderRefusedError] = []
     world.meanwhile(GPU_UUID, told)
     await world.desk.hosts.remove("host-1")
     assert not told

@@ -18,12 +18,12 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.record import Record
 from berth.domain.ledger.write import Committed, Outcome, Put, Unit, Write
 from berth.scheduling.evaluation.policy import Policy
-from berth.services.decisions.decisions import Deciding
+from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.aggregates import Aggregates
-from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
 from berth.services.placement.pending_requests import PendingRequests
-from berth.services.placement.placement import Placing
+from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
 from berth.services.requests.commands import PLACE, PlaceOrder
@@ -168,8 +168,8 @@ class Desk:
         self.replica = Replica()
         self.follower = Follower(ledger, self.clock, [self.replica])
         self.bus = LocalBus(self.told, now_s=self.clock.now_s)
-        self.deciding = Deciding(self.replica, self.policies, self.clock)
-        self.placing = Placing(
+        self.deciding = DecisionService(self.replica, self.policies, self.clock)
+        self.placing = PlacementService(
             ledger=ledger,
             follower=self.follower,
             replica=self.replica,
@@ -195,7 +195,7 @@ class Desk:
             ledger=ledger,
             follower=self.follower,
             replica=self.replica,
-            ratios=Ratios(ledger=ledger, replica=self.replica),
+            ratios=AllocationRatios(ledger=ledger, replica=self.replica),
             clock=self.clock,
             ids=CountedIds(),
         )
@@ -203,7 +203,7 @@ class Desk:
             ledger=ledger,
             follower=self.follower,
             replica=self.replica,
-            ratios=Ratios(ledger=ledger, replica=self.replica),
+            ratios=AllocationRatios(ledger=ledger, replica=self.replica),
             clock=self.clock,
             ids=CountedIds(),
         )

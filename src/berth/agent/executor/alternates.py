@@ -20,7 +20,7 @@ from berth.scheduling.plan.group_policies import KEEPERS, broken_group
 from berth.services.providers.guarded_saves import group_guard
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
-from berth.services.servers.moves import apart
+from berth.services.servers.moves import outside_server_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Alternates:
             return Alternate(placement, allocation)
         if self._replica.beside.hosts:
             return None  # members are known by casts, and so not up to the table's version
-        with apart(hosts, instance_uuid):
+        with outside_server_group(hosts, instance_uuid):
             if broken_group(hosts, group.uuid, [placement]) is not None:
                 return None
         return Alternate(placement, allocation, (Guard(group_guard(group.uuid), hosts.version),))

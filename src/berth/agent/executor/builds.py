@@ -14,8 +14,8 @@ from berth.domain.inventory.allocation import Claim
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, Free, Put, Take, Unit
 from berth.ports.virt import DriverFeature
-from berth.services.servers.moves import ended, going_on
-from berth.services.servers.teardown import deletion, departure
+from berth.services.servers.moves import continue_task, end_task
+from berth.services.servers.teardown import begin_disk_deletion, delete_instance
 
 
 async def build(context: HostContext, instance: Instance) -> TaskResult:
@@ -107,7 +107,7 @@ async def rebuild(context: HostContext, instance: Instance) -> TaskResult:
     except (BuildError, DriverError) as error:
         text = "The instance could not be rebuilt."
         event, now_s = context.event(name, began_s, error), context.clock.now_s()
-        broken = ended(
+        broken = end_task(
             instance,
             now_s,
             message=text,
@@ -120,7 +120,7 @@ async def rebuild(context: HostContext, instance: Instance) -> TaskResult:
     status = Status.SHUTOFF if instance.status is Status.SHUTOFF else Status.ACTIVE
     event = context.event(name, began_s)
     first = await preserve_creation(context, instance)
-    done = ended(instance, now_s, event=event, status=status, fault=None, launched_at_s=now_s)
+    done = end_task(instance, now_s, event=event, status=status, fault=None, launched_at_s=now_s)
     return TaskResult((*first, *done))
 
 
@@ -137,7 +137,9 @@ async def shelve(context: HostContext, instance: Instance) -> TaskResult:
         except DriverError:
             pass  # it is shelved all the same, and keeps its host
     event, now_s = context.event(name, began_s), context.clock.now_s()
-    return TaskResult(tuple(ended(instance, now_s, event=event, status=Status.SHELVED, fault=None)))
+    return TaskResult(
+        tuple(end_task(instance, now_s, event=event, status=Status.SHELVED, fault=None))
+    )
 
 
 async def offload(context: HostContext, instance: Instance) -> TaskResult:
@@ -154,7 +156,7 @@ async def offload(context: HostContext, instance: Instance) -> TaskResult:
         text = "The shelved instance could not leave its host."
         return _stays(context, instance, text, name, began_s, error)
     event, now_s = context.event(name, began_s), context.clock.now_s()
-    done = ended(
+    done = end_task(
         instance,
         now_s,
         event=event,
@@ -174,7 +176,9 @@ async def _stored(
     disks = await context.driver.store_disks(instance.uuid)
     event, now_s = context.event(name, began_s), context.clock.now_s()
     task = Task.SHELVING_OFFLOADING
-    step = going_on(instance, now_s, event=event, status=Status.SHELVED, task=task, disks=disks)
+    step = continue_task(
+        instance, now_s, event=event, status=Status.SHELVED, task=task, disks=disks
+    )
     return TaskResult(tuple(step), stored=disks)
 
 
@@ -190,9 +194,11 @@ async def unshelve(context: HostContext, instance: Instance) -> TaskResult:
         event, now_s = context.event(name, began_s, error), context.clock.now_s()
         fault = context.fault(text, error)
         if instance.status is Status.SHELVED:
-            return TaskResult(tuple(ended(instance, now_s, message=text, event=event, fault=fault)))
+            return TaskResult(
+                tuple(end_task(instance, now_s, message=text, event=event, fault=fault))
+            )
         await context.driver.destroy(instance.uuid)
-        homeless = ended(
+        homeless = end_task(
             instance,
             now_s,
             message=text,
@@ -207,7 +213,7 @@ async def unshelve(context: HostContext, instance: Instance) -> TaskResult:
         return TaskResult(unit, has_failed=cause.blames_host or None, cause=cause)
     event, now_s = context.event(name, began_s), context.clock.now_s()
     first = await preserve_creation(context, instance)
-    done = ended(
+    done = end_task(
         instance, now_s, event=event, status=Status.ACTIVE, fault=None, launched_at_s=now_s
     )
     return TaskResult((*first, *done), has_failed=False)
@@ -244,7 +250,7 @@ def _stays(
     """Leave an instance as it was, and say why."""
     event, now_s = context.event(name, began_s, error), context.clock.now_s()
     fault = context.fault(text, error)
-    return TaskResult(tuple(ended(instance, now_s, message=text, event=event, fault=fault)))
+    return TaskResult(tuple(end_task(instance, now_s, message=text, event=event, fault=fault)))
 
 
 async def destroy(
@@ -258,9 +264,9 @@ async def destroy(
     now_s = context.clock.now_s()
     if instance.disks is not None:
         if DriverFeature.DISKS not in context.driver.verbs:
-            return TaskResult(departure(instance, now_s))
+            return TaskResult(begin_disk_deletion(instance, now_s))
         await context.driver.drop_stored(instance.disks)
-    return TaskResult(deletion(instance, migration, now_s))
+    return TaskResult(delete_instance(instance, migration, now_s))
 
 
 async def preserve_creation(context: HostContext, instance: Instance) -> Unit:

@@ -12,7 +12,7 @@ from berth.domain.compute.migration import Migration, Place, Stage
 from berth.domain.errors import DriverError
 from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.write import Free, Put, Write
-from berth.services.servers.moves import ended, going_on, taken_back
+from berth.services.servers.moves import continue_task, end_task, undo_claim
 
 _BROKEN = "The move failed, and the instance is where it was."
 
@@ -46,7 +46,7 @@ async def leave_source(
         return _go_back(context, instance, migration, "compute_resize_instance", began_s, error)
     event, now_s = context.event("compute_resize_instance", began_s), context.clock.now_s()
     left = replace(migration, stage=Stage.ARRIVING, address=address, updated_at_s=now_s)
-    step = going_on(instance, now_s, event=event, task=Task.RESIZE_MIGRATED)
+    step = continue_task(instance, now_s, event=event, task=Task.RESIZE_MIGRATED)
     return TaskResult((*step, Put(left)))
 
 
@@ -70,7 +70,9 @@ async def build_at_destination(
     event, now_s = context.event(name, began_s), context.clock.now_s()
     arrived = replace(migration, stage=Stage.ARRIVED, updated_at_s=now_s)
     first = await preserve_creation(context, instance)
-    done = ended(moved, now_s, event=event, status=Status.RESIZED, fault=None, launched_at_s=now_s)
+    done = end_task(
+        moved, now_s, event=event, status=Status.RESIZED, fault=None, launched_at_s=now_s
+    )
     return TaskResult((*first, *done, Put(arrived)), has_failed=False)
 
 
@@ -87,7 +89,7 @@ async def evacuate(context: HostContext, instance: Instance, migration: Migratio
         event, now_s = context.event(name, began_s, error), context.clock.now_s()
         fault = context.fault("The instance could not be made anew.", error)
         failed = replace(migration, stage=Stage.FAILED, fault=fault, updated_at_s=now_s)
-        back = taken_back(migration, instance)
+        back = undo_claim(migration, instance)
         further = retry_or_end(context, instance, failed, event)
         unit = (*back, Put(failed), *further)
         return TaskResult(unit, has_failed=_blames_host(error), cause=cause_of(error))
@@ -95,7 +97,7 @@ async def evacuate(context: HostContext, instance: Instance, migration: Migratio
     left = replace(migration, stage=Stage.LEFT_BEHIND, updated_at_s=now_s)
     status = Status.SHUTOFF if migration.was is Status.SHUTOFF else Status.ACTIVE
     first = await preserve_creation(context, instance)
-    done = ended(
+    done = end_task(
         moved,
         now_s,
         event=event,
@@ -114,7 +116,7 @@ async def confirm(context: HostContext, instance: Instance, migration: Migration
         await context.driver.destroy(instance.uuid)
     event, now_s = context.event(name, began_s), context.clock.now_s()
     confirmed = replace(migration, stage=Stage.CONFIRMED, updated_at_s=now_s)
-    done = ended(instance, now_s, event=event, status=migration.was, migration_uuid=None)
+    done = end_task(instance, now_s, event=event, status=migration.was, migration_uuid=None)
     return TaskResult((Free(migration.uuid), *done, Put(confirmed)))
 
 
@@ -132,12 +134,12 @@ async def revert(context: HostContext, instance: Instance, migration: Migration)
         arrived = replace(migration, stage=Stage.ARRIVED, updated_at_s=now_s)
         fault = context.fault(text, error)
         return TaskResult(
-            (*ended(instance, now_s, message=text, event=event, fault=fault), Put(arrived))
+            (*end_task(instance, now_s, message=text, event=event, fault=fault), Put(arrived))
         )
     event, now_s = context.event(name, began_s), context.clock.now_s()
     restoring = replace(migration, stage=Stage.RESTORING, updated_at_s=now_s)
-    back = going_on(placed_at(instance, migration.source), now_s, event=event)
-    return TaskResult((*taken_back(migration, instance), *back, Put(restoring)))
+    back = continue_task(placed_at(instance, migration.source), now_s, event=event)
+    return TaskResult((*undo_claim(migration, instance), *back, Put(restoring)))
 
 
 async def restore(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
@@ -159,7 +161,7 @@ async def restore(context: HostContext, instance: Instance, migration: Migration
     over = replace(migration, stage=stage, updated_at_s=now_s)
     if error is not None:
         text = "The instance could not be started again where it was."
-        broken = ended(
+        broken = end_task(
             instance,
             now_s,
             message=text,
@@ -171,7 +173,7 @@ async def restore(context: HostContext, instance: Instance, migration: Migration
         return TaskResult((*broken, Put(over)))
     if fault is None:
         first = await preserve_creation(context, instance)
-        done = ended(
+        done = end_task(
             instance,
             now_s,
             event=event,
@@ -208,8 +210,8 @@ def _go_back(
         fault=context.fault(_BROKEN, error),
         updated_at_s=now_s,
     )
-    step: list[Write] = going_on(instance, now_s, event=event, task=Task.RESIZE_REVERTING)
-    return TaskResult((*taken_back(migration, instance), *step, Put(restoring)))
+    step: list[Write] = continue_task(instance, now_s, event=event, task=Task.RESIZE_REVERTING)
+    return TaskResult((*undo_claim(migration, instance), *step, Put(restoring)))
 
 
 def _blames_host(error: Exception) -> bool | None:

@@ -12,7 +12,7 @@ from berth.domain.compute.migration import Migration, Stage
 from berth.domain.errors import DriverError, MigrationError
 from berth.domain.ledger.write import Free, Put
 from berth.ports.virt import Guest
-from berth.services.servers.moves import ended, going_on, taken_back
+from berth.services.servers.moves import continue_task, end_task, undo_claim
 
 _NAME = "compute_live_migration"
 _FAILED = "The live migration failed, and the instance is where it was."
@@ -32,10 +32,10 @@ async def prepare(context: HostContext, instance: Instance, migration: Migration
         fault = context.fault(_FAILED, error)
         failed = replace(migration, stage=stage, fault=fault, updated_at_s=now_s)
         further = retry_or_end(context, instance, failed, event)
-        return TaskResult((*taken_back(migration, instance), Put(failed), *further))
+        return TaskResult((*undo_claim(migration, instance), Put(failed), *further))
     event, now_s = context.event(name, began_s), context.clock.now_s()
     moving = replace(migration, stage=Stage.MOVING, address=address, updated_at_s=now_s)
-    return TaskResult((*going_on(instance, now_s, event=event), Put(moving)))
+    return TaskResult((*continue_task(instance, now_s, event=event), Put(moving)))
 
 
 async def hand_over(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
@@ -53,7 +53,7 @@ async def hand_over(context: HostContext, instance: Instance, migration: Migrati
     if all(guest.instance_uuid != uuid for guest in await context.driver.guests()):
         now_s = context.clock.now_s()
         landing = replace(migration, stage=Stage.LANDING, updated_at_s=now_s)
-        return TaskResult((*going_on(instance, now_s), Put(landing)))
+        return TaskResult((*continue_task(instance, now_s), Put(landing)))
     try:
         if migration.cancelled:
             raise MigrationError("it was cancelled before it began")
@@ -62,7 +62,7 @@ async def hand_over(context: HostContext, instance: Instance, migration: Migrati
         event, now_s = context.event(_NAME, began_s, error), context.clock.now_s()
         fault = context.fault(_FAILED, error)
         back = replace(migration, stage=Stage.WITHDRAWING, fault=fault, updated_at_s=now_s)
-        return TaskResult((*going_on(instance, now_s, event=event), Put(back)))
+        return TaskResult((*continue_task(instance, now_s, event=event), Put(back)))
     return _arrived(context, instance, migration, context.event(_NAME, began_s))
 
 
@@ -84,7 +84,7 @@ async def check_arrival(
     event, now_s = context.event(_NAME, began_s, error), context.clock.now_s()
     fault = context.fault(_LOST, error)
     lost = replace(migration, stage=Stage.FAILED, fault=fault, updated_at_s=now_s)
-    broken = ended(
+    broken = end_task(
         instance,
         now_s,
         message=_LOST,
@@ -93,7 +93,7 @@ async def check_arrival(
         migration_uuid=None,
         fault=fault,
     )
-    return TaskResult((*taken_back(migration, instance), *broken, Put(lost)))
+    return TaskResult((*undo_claim(migration, instance), *broken, Put(lost)))
 
 
 async def _landed(context: HostContext, uuid: str) -> Guest | None:
@@ -113,7 +113,7 @@ def _arrived(
 ) -> TaskResult:
     now_s = context.clock.now_s()
     over = replace(migration, stage=Stage.COMPLETED, updated_at_s=now_s)
-    done = ended(
+    done = end_task(
         placed_at(instance, migration.destination),
         now_s,
         event=event,
@@ -130,7 +130,7 @@ async def withdraw(context: HostContext, instance: Instance, migration: Migratio
     stage = Stage.CANCELLED if migration.cancelled else Stage.FAILED
     over = replace(migration, stage=stage, updated_at_s=now_s)
     further = retry_or_end(context, instance, over, None)
-    return TaskResult((*taken_back(migration, instance), Put(over), *further))
+    return TaskResult((*undo_claim(migration, instance), Put(over), *further))
 
 
 async def clear_leftover_guest(context: HostContext, migration: Migration) -> TaskResult:

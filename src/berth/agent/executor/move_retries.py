@@ -16,11 +16,11 @@ from berth.domain.ledger.write import Add, Put, Unit, Write
 from berth.services.servers.moves import (
     AWAITING,
     OPERATIONS,
-    Target,
-    ended,
-    going_on,
+    MoveTarget,
+    continue_task,
+    end_task,
     request_to_move,
-    start_of_move,
+    start_move,
 )
 
 _WITH_ALTERNATES: Final = frozenset({MoveKind.RESIZE, MoveKind.COLD})
@@ -61,7 +61,7 @@ async def moves_to_alternates(
             decided_at_s=now_s,
         )
         number = await context.ledger.next_id(Kind.MIGRATION)
-        start = start_of_move(request, here, decision, number)
+        start = start_move(request, here, decision, number)
         units.append((*start, *told, *one.guards))
     return units
 
@@ -80,7 +80,7 @@ def _next_request(instance: Instance, failed: Migration) -> Request:
     flavor = failed.destination.flavor
     operation = OPERATIONS[failed.kind]
     return replace(
-        request_to_move(instance, operation, Target(), request_id, flavor=flavor),
+        request_to_move(instance, operation, MoveTarget(), request_id, flavor=flavor),
         retried=retried,
         alternates=tuple(one for one in instance.alternates if one not in retried),
     )
@@ -101,7 +101,7 @@ def retry_or_end(
     fault = _told(instance, failed)
     if _is_last(context, failed):
         message = "The move was cancelled." if failed.cancelled or fault is None else fault.message
-        return ended(
+        return end_task(
             instance,
             now_s,
             message=message,
@@ -112,7 +112,7 @@ def retry_or_end(
         )
     request = _next_request(instance, failed)
     task: Task = AWAITING[request.operation]
-    waiting = going_on(
+    waiting = continue_task(
         instance,
         now_s,
         event=event,

@@ -19,7 +19,7 @@ from berth.domain.compute.lifecycle import (
 )
 from berth.domain.errors import DriverError
 from berth.ports.virt import Power
-from berth.services.servers.moves import ended
+from berth.services.servers.moves import end_task
 
 _Deed = Callable[[HostContext, Instance], Awaitable[None]]
 
@@ -97,12 +97,12 @@ async def change_power(context: HostContext, instance: Instance, task: Task) -> 
         text = f"The action {step.action} failed on its host."
         event, now_s = context.event(name, began_s, error), context.clock.now_s()
         status, fault = await _status_of(context, instance), context.fault(text, error)
-        failed = ended(instance, now_s, message=text, event=event, status=status, fault=fault)
+        failed = end_task(instance, now_s, message=text, event=event, status=status, fault=fault)
         return TaskResult(tuple(failed))
     now_s = context.clock.now_s()
     status = step.ends or instance.status
     event = context.event(name, began_s)
-    return TaskResult(tuple(ended(instance, now_s, event=event, status=status, fault=None)))
+    return TaskResult(tuple(end_task(instance, now_s, event=event, status=status, fault=None)))
 
 
 async def _status_of(context: HostContext, instance: Instance) -> Status:

@@ -13,10 +13,10 @@ from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry, Tracer
 from berth.services.providers.inventories import Associations, Inventories
-from berth.services.providers.reallocation import Reallocating
-from berth.services.providers.reshape import Reshaping
+from berth.services.providers.reallocation import AllocationService
+from berth.services.providers.reshape import ReshapeService
 from berth.services.providers.resource_names import ResourceNames
-from berth.services.providers.resource_providers import Providers
+from berth.services.providers.resource_providers import ResourceProviders
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 
@@ -33,12 +33,12 @@ class PlacementParts:
     ledger: Ledger
     follower: Follower
     replica: ProviderReplica
-    providers: Providers
+    providers: ResourceProviders
     inventories: Inventories
     associations: Associations
     names: ResourceNames
-    reallocating: Reallocating
-    reshaping: Reshaping
+    reallocating: AllocationService
+    reshaping: ReshapeService
     writer: ProviderWriter
     candidates: CandidateWriter
     auth: Auth

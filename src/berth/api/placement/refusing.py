@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from berth.api.placement.errors import Code, PlacementError
-from berth.services.providers.provider_writes import RefusedError, Why
+from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
 
-Told = Mapping[Why, PlacementError]
+Told = Mapping[RefusalRule, PlacementError]
 """What a route says of some refusals."""
 
 AGAIN = "Another thread concurrently updated the resource provider data. Please retry your update"
@@ -27,7 +27,7 @@ def concurrent(message: str = AGAIN) -> PlacementError:
     return PlacementError(409, message, Code.CONCURRENT_UPDATE)
 
 
-def told(error: RefusedError, special: Told) -> PlacementError:
+def told(error: ProviderRefusedError, special: Told) -> PlacementError:
     """Return what to answer for a refusal.
 
     Args:
@@ -38,9 +38,9 @@ def told(error: RefusedError, special: Told) -> PlacementError:
     if refusal is not None:
         return refusal
     match error.why:
-        case Why.NO_PROVIDER:
+        case RefusalRule.NO_PROVIDER:
             return no_provider(error.subject)
-        case Why.GENERATION | Why.CONTENDED:
+        case RefusalRule.GENERATION | RefusalRule.CONTENDED:
             return concurrent()
         case _:
             return PlacementError(409, str(error))

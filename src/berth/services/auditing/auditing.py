@@ -21,20 +21,20 @@ from berth.domain.ledger.record import Kind
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
-from berth.services.auditing.books import Books, ago, read_books
-from berth.services.auditing.capacity import look_at_provider, sums_of, suspect_provider
-from berth.services.auditing.groups import look_at_group, members_of, suspect_group
-from berth.services.auditing.holders import look_at_holder, strangers
-from berth.services.auditing.host_books import read_books_of
+from berth.services.auditing.books import AuditSnapshot, read_audit_snapshot
+from berth.services.auditing.capacity import recheck_provider, sums_of, suspect_provider
+from berth.services.auditing.groups import members_of, recheck_group, suspect_group
+from berth.services.auditing.holders import recheck_consumer, unknown_consumers
+from berth.services.auditing.host_books import read_host_snapshot
 from berth.services.auditing.instances import (
-    look_at_instance,
-    look_at_request,
+    recheck_instance,
+    recheck_request,
     suspect_instance,
     suspect_request,
     suspect_shelved,
 )
-from berth.services.auditing.mending import mend
-from berth.services.auditing.moves import look_at_move, suspect_move
+from berth.services.auditing.mending import repair
+from berth.services.auditing.moves import recheck_move, suspect_move
 from berth.services.replica.replica import Replica
 
 DISCREPANCIES_MAX: Final = 10_000
@@ -43,14 +43,14 @@ OTHERS_MAX: Final = 1_000
 """Consumers of others that one audit names at most."""
 _AT_ONCE: Final = 256
 
-_Look = Callable[[Ledger, Books, Discrepancy], Awaitable[Discrepancy | None]]
+_Look = Callable[[Ledger, AuditSnapshot, Discrepancy], Awaitable[Discrepancy | None]]
 
 _LOOKS: Final[Mapping[Kind, _Look]] = {
-    Kind.INSTANCE: look_at_instance,
-    Kind.MIGRATION: look_at_move,
-    Kind.PENDING_REQUEST: look_at_request,
-    Kind.SERVER_GROUP: look_at_group,
-    Kind.PROVIDER: look_at_provider,
+    Kind.INSTANCE: recheck_instance,
+    Kind.MIGRATION: recheck_move,
+    Kind.PENDING_REQUEST: recheck_request,
+    Kind.SERVER_GROUP: recheck_group,
+    Kind.PROVIDER: recheck_provider,
 }
 _ADVICE: Final[Mapping[DiscrepancyCode, str]] = {
     DiscrepancyCode.ORPHAN_GUEST: (
@@ -69,7 +69,7 @@ def _anything(_: Discrepancy) -> bool:
     return True
 
 
-class Auditing:
+class AuditService:
     """Audits a ledger.
 
     Args:
@@ -131,7 +131,7 @@ class Auditing:
             told = await _LOOKS[suspicion.kind](self._ledger, books, suspicion)
             if told is not None:
                 found.append(told)
-        found += islice(told_by_agents(books, host), DISCREPANCIES_MAX)
+        found += islice(agent_discrepancies(books, host), DISCREPANCIES_MAX)
         if mends:
             found = await self._mend(books, found)
         return AuditReport(
@@ -143,19 +143,19 @@ class Auditing:
             others=tuple(others[:OTHERS_MAX]),
             others_total=len(others),
             is_cut=is_cut,
-            mended_by_agents=mended_by_agents(books, host),
+            agent_repairs=agent_repairs(books, host),
         )
 
     async def _books(
         self, ages: AuditAges, now_s: float, down_time_s: float, host: str | None
-    ) -> Books:
+    ) -> AuditSnapshot:
         if host is None:
-            return await read_books(
+            return await read_audit_snapshot(
                 self._ledger, ages, now_s=now_s, service_down_time_s=down_time_s
             )
         if not self._replica.hosts.rows_of_name(host):
             raise NotFoundError("host", host)
-        return await read_books_of(
+        return await read_host_snapshot(
             self._ledger,
             self._replica,
             host,
@@ -171,15 +171,15 @@ class Auditing:
             del self._first_seen_s[uuid]
 
     async def _holders(
-        self, books: Books
+        self, books: AuditSnapshot
     ) -> tuple[list[Discrepancy], list[ConsumerAllocations], bool]:
         """Return orphans, the consumers of others, and whether there were too many orphans."""
         found: list[Discrepancy] = []
         others: list[ConsumerAllocations] = []
-        for uuid in strangers(books):
+        for uuid in unknown_consumers(books):
             if len(found) >= DISCREPANCIES_MAX:
                 return found, others, True
-            told = await look_at_holder(self._ledger, books, uuid)
+            told = await recheck_consumer(self._ledger, books, uuid)
             if isinstance(told, ConsumerAllocations):
                 others.append(told)
             elif told is not None and told.since_s is None:
@@ -189,12 +189,12 @@ class Auditing:
                 found.append(told)
         return found, others, False
 
-    async def _mend(self, books: Books, found: Iterable[Discrepancy]) -> list[Discrepancy]:
+    async def _mend(self, books: AuditSnapshot, found: Iterable[Discrepancy]) -> list[Discrepancy]:
         """Free first: what is claimed may need the room."""
         order = {Repair.FREE: 0, Repair.CLAIM: 1, None: 2}
         mended: list[Discrepancy] = []
         for one in sorted(found, key=lambda one: order[one.mend]):
-            done = await mend(self._ledger, books, one) if self._may_mend(one) else one
+            done = await repair(self._ledger, books, one) if self._may_mend(one) else one
             mended.append(done)
             if done.outcome is not None:
                 self._telemetry.event(
@@ -206,7 +206,7 @@ class Auditing:
         return mended
 
 
-def _dated(books: Books, orphan: Discrepancy, seen_s: float) -> Discrepancy:
+def _dated(books: AuditSnapshot, orphan: Discrepancy, seen_s: float) -> Discrepancy:
     """Date what nobody knows the age of by when it was first seen; a new one is not mended yet."""
     if books.is_older(seen_s, books.ages.grace_s):
         return replace(orphan, since_s=seen_s)
@@ -214,10 +214,10 @@ def _dated(books: Books, orphan: Discrepancy, seen_s: float) -> Discrepancy:
         f"nothing says how old it is; this process has seen it for {ago(books, seen_s)}, so "
         f"`berth audit --fix` frees it {books.ages.grace_s:g} s after it was first seen"
     )
-    return replace(orphan, advice=advice, mend=None)
+    return replace(orphan, advice=advice, repair=None)
 
 
-async def _suspicions(books: Books) -> list[Discrepancy]:
+async def _suspicions(books: AuditSnapshot) -> list[Discrepancy]:
     """Draw suspicions from the books, letting others run in between."""
     found: list[Discrepancy] = []
     for number, some in enumerate(_each(books)):
@@ -227,7 +227,7 @@ async def _suspicions(books: Books) -> list[Discrepancy]:
     return found
 
 
-def _each(books: Books) -> Iterator[Iterator[Discrepancy]]:
+def _each(books: AuditSnapshot) -> Iterator[Iterator[Discrepancy]]:
     """Yield for each record what is suspected of it, the dearest kinds of damage first."""
     sums = sums_of(books)
     members = members_of(books)
@@ -241,7 +241,7 @@ def _each(books: Books) -> Iterator[Iterator[Discrepancy]]:
     )
 
 
-def _audited(books: Books) -> AuditScope:
+def _audited(books: AuditSnapshot) -> AuditScope:
     return AuditScope(
         hosts=len(books.hosts),
         providers=len(books.providers),
@@ -263,7 +263,7 @@ def _lost(found: Iterable[Discrepancy]) -> dict[str, int]:
     return total
 
 
-def told_by_agents(books: Books, host: str | None) -> Iterator[Discrepancy]:
+def agent_discrepancies(books: AuditSnapshot, host: str | None) -> Iterator[Discrepancy]:
     """Yield what agents have seen on their hosts, or on one host, and leave to people."""
     for service in _of(books, host):
         for note in service.audit.found:
@@ -283,12 +283,12 @@ def told_by_agents(books: Books, host: str | None) -> Iterator[Discrepancy]:
                 )
 
 
-def mended_by_agents(books: Books, host: str | None) -> dict[str, tuple[HostNotice, ...]]:
+def agent_repairs(books: AuditSnapshot, host: str | None) -> dict[str, tuple[HostNotice, ...]]:
     """Return what agents have mended by themselves lately, by host; the newest first."""
     return {one.host: one.audit.mended for one in _of(books, host) if one.audit.mended}
 
 
-def _of(books: Books, host: str | None) -> Iterator[Service]:
+def _of(books: AuditSnapshot, host: str | None) -> Iterator[Service]:
     for name in sorted(books.services):
         if host in {None, name}:
             yield books.services[name]

@@ -24,7 +24,7 @@ Amounts = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class AuditSnapshot:
     """What the ledger said, by key. `instances` and `migrations` are the live ones.
 
     `hosts` are by name and node; `waiting` are pending requests by the uuid of each instance,
@@ -75,9 +75,9 @@ class Books:
         return self.migrations.get(instance.migration_uuid or "")
 
 
-async def read_books(
+async def read_audit_snapshot(
     ledger: Ledger, ages: AuditAges, *, now_s: float, service_down_time_s: float
-) -> Books:
+) -> AuditSnapshot:
     """Read the whole ledger, as of one version unless it changes all the time.
 
     Args:
@@ -99,7 +99,7 @@ async def read_books(
     for one in read.allocations:
         held.setdefault(one.consumer_uuid, {})[one.provider_uuid] = without_zeros(one.amounts)
     requests = {one.request.request_id: one for one in state.pending_requests}
-    return Books(
+    return AuditSnapshot(
         version=state.version,
         now_s=now_s,
         ages=ages,
@@ -150,7 +150,7 @@ async def held_by(ledger: Ledger, consumer_uuid: str) -> Amounts:
     return {one.provider_uuid: without_zeros(one.amounts) for one in found}
 
 
-def summed(amounts: Amounts) -> dict[str, int]:
+def total_by_class(amounts: Amounts) -> dict[str, int]:
     """Add up amounts of all providers by class."""
     total: dict[str, int] = {}
     for of_provider in amounts.values():
@@ -159,12 +159,12 @@ def summed(amounts: Amounts) -> dict[str, int]:
     return total
 
 
-def written(amounts: Mapping[str, int]) -> str:
+def amounts_text(amounts: Mapping[str, int]) -> str:
     """Write amounts for people: `MEMORY_MB 512, VCPU 1`."""
     return ", ".join(f"{name} {amount:,}" for name, amount in sorted(amounts.items())) or "nothing"
 
 
-def ago(books: Books, since_s: float) -> str:
+def age_text(books: AuditSnapshot, since_s: float) -> str:
     """Write for people how long something has been so."""
     seconds = max(0, int(books.now_s - since_s))
     for length, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):

@@ -9,12 +9,12 @@ from berth.domain.inventory.resources import Inventory
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode
 from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
-from berth.services.auditing.books import Books, summed, without_zeros, written
+from berth.services.auditing.books import AuditSnapshot, total_by_class, without_zeros
 
 _TRIES = 5
 
 
-def sums_of(books: Books) -> Mapping[str, Mapping[str, int]]:
+def sums_of(books: AuditSnapshot) -> Mapping[str, Mapping[str, int]]:
     """Add up what everybody holds, by provider and class."""
     sums: dict[str, dict[str, int]] = {}
     for holding in books.held.values():
@@ -26,7 +26,7 @@ def sums_of(books: Books) -> Mapping[str, Mapping[str, int]]:
 
 
 def suspect_provider(
-    books: Books, provider: Provider, held: Mapping[str, int]
+    books: AuditSnapshot, provider: Provider, held: Mapping[str, int]
 ) -> Iterator[Discrepancy]:
     """Yield what seems wrong with what is used of a provider.
 
@@ -58,8 +58,8 @@ def suspect_provider(
         yield _over(books, provider, above)
 
 
-async def look_at_provider(
-    ledger: Ledger, books: Books, suspicion: Discrepancy
+async def recheck_provider(
+    ledger: Ledger, books: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
     """Look again at a provider; one whose use changes all the time is in order."""
     for _ in range(_TRIES):
@@ -70,7 +70,9 @@ async def look_at_provider(
             return None
         if before.used != now.used:
             continue
-        held = summed({holder.consumer.uuid: holder.allocations[now.uuid] for holder in holders})
+        held = total_by_class(
+            {holder.consumer.uuid: holder.allocations[now.uuid] for holder in holders}
+        )
         found = suspect_provider(books, now, without_zeros(held))
         return next((one for one in found if one.code is suspicion.code), None)
     return None
@@ -81,7 +83,7 @@ def _capacity(provider: Provider, name: str) -> int:
     return 0 if inventory is None else inventory.capacity
 
 
-def _over(books: Books, provider: Provider, above: Mapping[str, int]) -> Discrepancy:
+def _over(books: AuditSnapshot, provider: Provider, above: Mapping[str, int]) -> Discrepancy:
     told = "; ".join(
         f"{name} {used:,} of {_capacity(provider, name):,}: {_cause(books, provider, name, used)}"
         for name, used in above.items()
@@ -96,7 +98,7 @@ def _over(books: Books, provider: Provider, above: Mapping[str, int]) -> Discrep
     )
 
 
-def _cause(books: Books, provider: Provider, name: str, used: int) -> str:
+def _cause(books: AuditSnapshot, provider: Provider, name: str, used: int) -> str:
     """Say why the capacity of a class is below what is used of it."""
     inventory = provider.inventories.get(name)
     if inventory is None or inventory.total == 0:
@@ -117,7 +119,7 @@ def _cause(books: Books, provider: Provider, name: str, used: int) -> str:
     return f"its inventory or ratio was reduced ({parts}, ratio {ratio.value:g}: {ratio.origin})"
 
 
-def _ratio(books: Books, host: Host, name: str, *, with_aggregates: bool) -> Ratio:
+def _ratio(books: AuditSnapshot, host: Host, name: str, *, with_aggregates: bool) -> Ratio:
     mine = [one for one in books.aggregates if host.name in one.hosts]
     return resolve(name, host, aggregates=mine if with_aggregates else ())
 

@@ -8,12 +8,12 @@ from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode
 from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
-from berth.services.auditing.books import Books
+from berth.services.auditing.books import AuditSnapshot
 
 _HARD = frozenset({GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY})
 
 
-def members_of(books: Books) -> Mapping[str, Sequence[Instance]]:
+def members_of(books: AuditSnapshot) -> Mapping[str, Sequence[Instance]]:
     """Return the members on hosts of the groups that have a hard policy, by group."""
     found: dict[str, list[Instance]] = {}
     for instance in books.instances.values():
@@ -38,7 +38,9 @@ def suspect_group(group: ServerGroup, members: Sequence[Instance]) -> Iterator[D
         yield _broken(group, f"of its members {told}, where {most} may be")
 
 
-async def look_at_group(ledger: Ledger, books: Books, suspicion: Discrepancy) -> Discrepancy | None:
+async def recheck_group(
+    ledger: Ledger, books: AuditSnapshot, suspicion: Discrepancy
+) -> Discrepancy | None:
     """Look again at the members of a group: where each is now."""
     group = await ledger.get(ServerGroup, suspicion.key)
     if group is None:

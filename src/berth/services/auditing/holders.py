@@ -8,12 +8,18 @@ from berth.domain.inventory.allocation import Consumer, ConsumerAllocations
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode, Repair
 from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
-from berth.services.auditing.books import Amounts, Books, ago, held_by, summed, written
+from berth.services.auditing.books import (
+    Amounts,
+    AuditSnapshot,
+    age_text,
+    held_by,
+    total_by_class,
+)
 
 _FREES = "`berth audit --fix` frees it"
 
 
-def strangers(books: Books) -> Iterator[str]:
+def unknown_consumers(books: AuditSnapshot) -> Iterator[str]:
     """Yield the uuids of those who hold something and are nobody that should."""
     for uuid in books.held:
         instance = books.instances.get(uuid)
@@ -22,8 +28,8 @@ def strangers(books: Books) -> Iterator[str]:
             yield uuid
 
 
-async def look_at_holder(
-    ledger: Ledger, books: Books, uuid: str
+async def recheck_consumer(
+    ledger: Ledger, books: AuditSnapshot, uuid: str
 ) -> Discrepancy | ConsumerAllocations | None:
     """Look again at who holds something, and tell what is wrong with it.
 
@@ -47,7 +53,7 @@ async def look_at_holder(
     return _orphan(books, (Kind.CONSUMER, uuid), held, text, None)
 
 
-def _of_move(books: Books, migration: Migration, held: Amounts) -> Discrepancy | None:
+def _of_move(books: AuditSnapshot, migration: Migration, held: Amounts) -> Discrepancy | None:
     since_s = migration.updated_at_s
     if not migration.has_ended or not books.is_older(since_s, books.ages.grace_s):
         return None
@@ -58,14 +64,14 @@ def _of_move(books: Books, migration: Migration, held: Amounts) -> Discrepancy |
     return _orphan(books, (Kind.MIGRATION, migration.uuid), held, text, since_s)
 
 
-def _of_instance(books: Books, instance: Instance, held: Amounts) -> Discrepancy | None:
+def _of_instance(books: AuditSnapshot, instance: Instance, held: Amounts) -> Discrepancy | None:
     is_deleted = instance.status is Status.DELETED
     since_s = instance.updated_at_s
     if not is_deleted and instance.host is not None:
         return None  # it was placed meanwhile
     if not books.is_older(since_s, books.ages.grace_s):
         return None
-    age = ago(books, since_s)
+    age = age_text(books, since_s)
     how = f"was deleted {age} ago"
     if not is_deleted:
         how = f"has been {instance.status} on no host for {age}"
@@ -74,7 +80,7 @@ def _of_instance(books: Books, instance: Instance, held: Amounts) -> Discrepancy
 
 
 def _orphan(
-    books: Books, record: tuple[Kind, str], held: Amounts, text: str, since_s: float | None
+    books: AuditSnapshot, record: tuple[Kind, str], held: Amounts, text: str, since_s: float | None
 ) -> Discrepancy:
     kind, key = record
     return Discrepancy(
@@ -85,7 +91,7 @@ def _orphan(
         advice=_FREES,
         host=next((name for uuid in held if (name := books.host_of(uuid))), None),
         since_s=since_s,
-        lost=summed(held),
+        lost=total_by_class(held),
         held=held,
         mend=Repair.FREE,
     )

@@ -11,13 +11,13 @@ from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.discrepancy import AuditAges
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
-from berth.services.auditing.books import ALL, Amounts, Books, held_by, without_zeros
+from berth.services.auditing.books import ALL, Amounts, AuditSnapshot, held_by, without_zeros
 from berth.services.auditing.instances import needed_by
 from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 
 
-async def read_books_of(
+async def read_host_snapshot(
     ledger: Ledger,
     replica: Replica,
     host: str,
@@ -25,7 +25,7 @@ async def read_books_of(
     *,
     now_s: float,
     service_down_time_s: float,
-) -> Books:
+) -> AuditSnapshot:
     """Read what an audit of one host needs, a record at a time; see `read_books`.
 
     Where an instance is that holds something here and belongs elsewhere is read too. What is in
@@ -55,7 +55,7 @@ async def read_books_of(
     names |= {one.host for one in instances.values() if one.host is not None}
     services = [await ledger.get(Service, name) for name in sorted(names)]
     waiting = replica.pending.values()
-    books = Books(
+    books = AuditSnapshot(
         version=version,
         now_s=now_s,
         ages=ages,
@@ -77,7 +77,9 @@ async def read_books_of(
     return replace(books, held=await _held(ledger, books, here))
 
 
-async def _held(ledger: Ledger, books: Books, here: Mapping[str, Amounts]) -> dict[str, Amounts]:
+async def _held(
+    ledger: Ledger, books: AuditSnapshot, here: Mapping[str, Amounts]
+) -> dict[str, Amounts]:
     """Read all that is held by those of whom what they hold here does not tell enough.
 
     An instance that holds here just what it needs is in order, as far as this host goes; what it
@@ -92,7 +94,7 @@ async def _held(ledger: Ledger, books: Books, here: Mapping[str, Amounts]) -> di
     return held
 
 
-def _has_its_due(books: Books, uuid: str, held: Amounts) -> bool:
+def _has_its_due(books: AuditSnapshot, uuid: str, held: Amounts) -> bool:
     instance = books.instances.get(uuid)
     try:
         return instance is not None and needed_by(books, instance) == held

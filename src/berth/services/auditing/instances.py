@@ -16,12 +16,10 @@ from berth.domain.ledger.record import Kind, PendingRequest
 from berth.ports.ledger import Ledger
 from berth.services.auditing.books import (
     Amounts,
-    Books,
-    ago,
+    AuditSnapshot,
     held_by,
-    summed,
+    total_by_class,
     without_zeros,
-    written,
 )
 
 _CLAIMS = "`berth audit --fix` claims it if there is room; else move instances away"
@@ -40,7 +38,7 @@ _ON_ITS_WAY: Final = frozenset(
 """Stages in which an instance holds what it is to have at the destination, and is not there yet."""
 
 
-def suspect_instance(books: Books, instance: Instance) -> Iterator[Discrepancy]:
+def suspect_instance(books: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
     """Yield what seems wrong with a live instance."""
     if instance.host is not None:
         if (instance.host, instance.node or "") not in books.hosts:
@@ -50,7 +48,7 @@ def suspect_instance(books: Books, instance: Instance) -> Iterator[Discrepancy]:
     yield from _stuck(books, instance)
 
 
-def suspect_shelved(books: Books, instance: Instance) -> Iterator[Discrepancy]:
+def suspect_shelved(books: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
     """Yield what seems wrong with an instance that is shelved and on no host."""
     since_s = instance.updated_at_s
     if instance.disks is None and books.is_older(since_s, books.ages.grace_s):
@@ -64,8 +62,8 @@ def suspect_shelved(books: Books, instance: Instance) -> Iterator[Discrepancy]:
         )
 
 
-async def look_at_instance(
-    ledger: Ledger, books: Books, suspicion: Discrepancy
+async def recheck_instance(
+    ledger: Ledger, books: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
     """Look again at an instance: one that has changed meanwhile is being worked on."""
     uuid = suspicion.key
@@ -94,7 +92,7 @@ def _homeless(instance: Instance) -> Discrepancy:
     )
 
 
-def _allocated(books: Books, instance: Instance) -> Iterator[Discrepancy]:
+def _allocated(books: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
     migration = books.move_of(instance)
     since_s = max(instance.updated_at_s, migration.updated_at_s if migration else 0.0)
     if not books.is_older(since_s, books.ages.grace_s):
@@ -152,10 +150,10 @@ def _surplus(held: Amounts, needed: Amounts) -> Mapping[str, int]:
         }
         for uuid, amounts in held.items()
     }
-    return summed(more)
+    return total_by_class(more)
 
 
-def _stuck(books: Books, instance: Instance) -> Iterator[Discrepancy]:
+def _stuck(books: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
     migration = books.move_of(instance)
     since_s = max(instance.updated_at_s, migration.updated_at_s if migration else 0.0)
     is_new = not books.is_older(since_s, books.ages.task_s)
@@ -209,7 +207,7 @@ def place_of(instance: Instance, migration: Migration | None) -> Place:
     return Place(instance.host or "", instance.node or "", instance.flavor, instance.assignment)
 
 
-def needed_by(books: Books, instance: Instance) -> Amounts | None:
+def needed_by(books: AuditSnapshot, instance: Instance) -> Amounts | None:
     """Return what an instance is to hold; None when its host is not there.
 
     Raises:
@@ -228,7 +226,7 @@ def needed_by(books: Books, instance: Instance) -> Amounts | None:
     return {uuid: amounts for uuid, amounts in found.items() if amounts}
 
 
-def suspect_request(books: Books, pending: PendingRequest) -> Iterator[Discrepancy]:
+def suspect_request(books: AuditSnapshot, pending: PendingRequest) -> Iterator[Discrepancy]:
     """Yield a pending request that has waited for long."""
     request, since_s = pending.request, pending.accepted_at_s
     if not books.is_older(since_s, books.ages.request_s):
@@ -248,8 +246,8 @@ def suspect_request(books: Books, pending: PendingRequest) -> Iterator[Discrepan
     )
 
 
-async def look_at_request(
-    ledger: Ledger, books: Books, suspicion: Discrepancy
+async def recheck_request(
+    ledger: Ledger, books: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
     """Look again at a pending request, and at what was said of its instances before."""
     pending = await ledger.get(PendingRequest, suspicion.key)

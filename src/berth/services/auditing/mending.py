@@ -21,12 +21,12 @@ from berth.domain.ledger.write import (
     Write,
 )
 from berth.ports.ledger import Ledger
-from berth.services.auditing.books import Books, held_by, summed, written
+from berth.services.auditing.books import AuditSnapshot, held_by
 
 _CHANGED: Final = "not done: it has changed meanwhile; audit again"
 
 
-async def mend(ledger: Ledger, books: Books, found: Discrepancy) -> Discrepancy:
+async def repair(ledger: Ledger, books: AuditSnapshot, found: Discrepancy) -> Discrepancy:
     """Do what may be done about a discrepancy, and return it with what came of that.
 
     Raises:
@@ -38,7 +38,7 @@ async def mend(ledger: Ledger, books: Books, found: Discrepancy) -> Discrepancy:
     return replace(found, outcome=await deed(ledger, books, found))
 
 
-async def _free(ledger: Ledger, _: Books, found: Discrepancy) -> RepairOutcome:
+async def _free(ledger: Ledger, _: AuditSnapshot, found: Discrepancy) -> RepairOutcome:
     holding = await ledger.consumer_allocations(found.key)
     if holding is None or await held_by(ledger, found.key) != found.held:
         return RepairOutcome(_CHANGED)
@@ -58,7 +58,7 @@ async def _free(ledger: Ledger, _: Books, found: Discrepancy) -> RepairOutcome:
     return _told(outcome, f"freed {written(summed(found.held))}")
 
 
-async def _claim(ledger: Ledger, books: Books, found: Discrepancy) -> RepairOutcome:
+async def _claim(ledger: Ledger, books: AuditSnapshot, found: Discrepancy) -> RepairOutcome:
     known = books.instances[found.key]
     now = await ledger.get(Instance, found.key)
     if now is None or now.revision != known.revision:

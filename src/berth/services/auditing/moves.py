@@ -10,7 +10,11 @@ from berth.domain.compute.migration import Migration, Stage
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode
 from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
-from berth.services.auditing.books import Books, ago, held_by, summed, written
+from berth.services.auditing.books import (
+    AuditSnapshot,
+    held_by,
+    total_by_class,
+)
 
 _LEFT_OVER: Final = frozenset({Stage.LEFT_BEHIND, Stage.ABANDONED})
 
@@ -44,7 +48,7 @@ _ADVICE: Final[Mapping[Stage, str]] = {
 }
 
 
-def suspect_move(books: Books, migration: Migration) -> Iterator[Discrepancy]:
+def suspect_move(books: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
     """Yield what seems wrong with a move that has not ended."""
     instance = books.instances.get(migration.instance_uuid)
     if migration.stage in _LEFT_OVER:
@@ -55,7 +59,9 @@ def suspect_move(books: Books, migration: Migration) -> Iterator[Discrepancy]:
         yield from _stalled(books, migration)
 
 
-async def look_at_move(ledger: Ledger, books: Books, suspicion: Discrepancy) -> Discrepancy | None:
+async def recheck_move(
+    ledger: Ledger, books: AuditSnapshot, suspicion: Discrepancy
+) -> Discrepancy | None:
     """Look again at a move: one that has gone on meanwhile is being worked on."""
     before = books.migrations[suspicion.key]
     if await ledger.get(Migration, before.uuid) != before:
@@ -69,7 +75,7 @@ async def look_at_move(ledger: Ledger, books: Books, suspicion: Discrepancy) -> 
         if books.is_up(service):
             return None
     held = await held_by(ledger, before.uuid)
-    return replace(suspicion, held=held, lost=summed(held))
+    return replace(suspicion, held=held, lost=total_by_class(held))
 
 
 def _host_of(migration: Migration) -> str:
@@ -77,7 +83,7 @@ def _host_of(migration: Migration) -> str:
     return migration.turn or migration.source.host
 
 
-def _left_over(books: Books, migration: Migration) -> Iterator[Discrepancy]:
+def _left_over(books: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
     host = _host_of(migration)
     is_up = books.is_up(books.services.get(host))
     age_s = books.ages.task_s if is_up else books.ages.grace_s
@@ -101,7 +107,7 @@ def _left_over(books: Books, migration: Migration) -> Iterator[Discrepancy]:
     )
 
 
-def _forgotten(books: Books, migration: Migration) -> Iterator[Discrepancy]:
+def _forgotten(books: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
     if books.is_older(migration.updated_at_s, books.ages.grace_s):
         text = f"it is {migration.stage}, and its instance is not in the midst of it"
         yield _move(
@@ -113,7 +119,7 @@ def _forgotten(books: Books, migration: Migration) -> Iterator[Discrepancy]:
         )
 
 
-def _stalled(books: Books, migration: Migration) -> Iterator[Discrepancy]:
+def _stalled(books: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
     host = _host_of(migration)
     is_new = not books.is_older(migration.updated_at_s, books.ages.grace_s)
     # A stage that a newer Berth has made is none of those that are told about here.
@@ -129,7 +135,7 @@ def _stalled(books: Books, migration: Migration) -> Iterator[Discrepancy]:
     )
 
 
-def _down(books: Books, host: str) -> str:
+def _down(books: AuditSnapshot, host: str) -> str:
     """Say for people since when the service of a host is down."""
     service = books.services.get(host)
     if service is None:
@@ -139,7 +145,7 @@ def _down(books: Books, host: str) -> str:
 
 
 def _move(
-    books: Books, code: DiscrepancyCode, migration: Migration, text: str, advice: str
+    books: AuditSnapshot, code: DiscrepancyCode, migration: Migration, text: str, advice: str
 ) -> Discrepancy:
     host = _host_of(migration)
     held = books.held.get(migration.uuid, {})
@@ -157,6 +163,6 @@ def _move(
         advice=advice,
         host=host,
         since_s=max(migration.updated_at_s, last_seen_s),
-        lost=summed(held),
+        lost=total_by_class(held),
         held=held,
     )

@@ -17,7 +17,7 @@ _BACKOFF_SHRINKS: Final = 0.98
 _STEPS: Final = 2**32
 
 
-class Rivalry:
+class Contention:
     """What came of the latest claims, as a number of hosts."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Rivalry:
             self._among = max(self._among * _SHRINKS, 1.0)
 
 
-class Turns:
+class Backoff:
     """How long a scheduler waits before it takes up a request.
 
     Args:

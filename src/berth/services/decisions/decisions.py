@@ -13,9 +13,9 @@ from berth.scheduling.plan.group_policies import plan_kept
 from berth.scheduling.plan.inspection import counterfactuals_of
 from berth.scheduling.plan.instance_rules import leaving_out
 from berth.scheduling.plan.seed import seed_of
-from berth.services.decisions.contention import Rivalry
+from berth.services.decisions.contention import Contention
 from berth.services.replica.replica import Replica
-from berth.services.servers.moves import apart, is_move
+from berth.services.servers.moves import is_move, outside_server_group
 
 
 class PolicyInForce(Protocol):
@@ -27,7 +27,7 @@ class PolicyInForce(Protocol):
         ...
 
 
-class Deciding:
+class DecisionService:
     """Decides on the replica, changing nothing: used for real requests and for dry runs."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Deciding:
         self._policies = policies
         self._clock = clock
         self._observer = observer
-        self.rivalry = Rivalry()
+        self.rivalry = Contention()
 
     def note_claim(self, *, is_lost: bool) -> None:
         """Take in what came of a decision's claim: the next ones heed it."""
@@ -79,7 +79,7 @@ class Deciding:
         began_ns = self._clock.ticks_ns()
         # A group's policy is asked as if an instance to be moved were nowhere yet.
         moves = is_move(request)
-        with apart(hosts, request.instance_uuids[0]) if moves else nullcontext():
+        with outside_server_group(hosts, request.instance_uuids[0]) if moves else nullcontext():
             plan = plan_kept(hosts, request, policy, now_s=now_s, seed=seed)
         duration_us = (self._clock.ticks_ns() - began_ns) // 1000
         return Decision(

@@ -35,7 +35,7 @@ def hosts_with_choices(placements: Iterable[Placement]) -> list[str]:
     )
 
 
-class HardwareTurns:
+class DeviceLocks:
     """Has this process's placements on one host committed one after another, each under guard.
 
     A process knows its own placements before the feed tells them, as they are held: of two that

@@ -9,7 +9,7 @@ from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Add, Put, Remove, Unit
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
-from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.providers.guarded_saves import AGGREGATES_GUARD, save_guarded
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
@@ -35,7 +35,7 @@ class Aggregates:
         ledger: Ledger,
         follower: Follower,
         replica: Replica,
-        ratios: Ratios,
+        ratios: AllocationRatios,
         clock: Clock,
         ids: Ids,
     ) -> None:

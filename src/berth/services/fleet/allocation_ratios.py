@@ -44,7 +44,7 @@ class RatioSettings:
 _NO_SETTINGS: Final = RatioSettings()
 
 
-class Ratios:
+class AllocationRatios:
     """Works out the ratios of hosts, and writes them into their inventories."""
 
     def __init__(
@@ -199,14 +199,14 @@ def _aggregates_of(hosts: HostTable, name: str, changed: Aggregate | None) -> li
     return [mine[number] for number in sorted(mine)]
 
 
-class SettingRatios:
+class RatioOverrides:
     """Sets allocation ratios of hosts; the capacity follows in the same transaction."""
 
     def __init__(self, ledger: Ledger, follower: Follower, replica: Replica) -> None:
         self._ledger = ledger
         self._follower = follower
         self._replica = replica
-        self._ratios = Ratios(ledger=ledger, replica=replica)
+        self._ratios = AllocationRatios(ledger=ledger, replica=replica)
 
     async def set(self, name: str, ratios: Mapping[str, float]) -> None:
         """Set ratios of a host, by resource class; 0 unsets one, and others stay.

@@ -28,7 +28,7 @@ _ROUNDS = 6
 """Looks at all hosts while an attestation counts."""
 
 
-class Attesting:
+class AttestationService:
     """Keeps the attestations of all hosts fresh. Several schedulers may do so on one ledger.
 
     Whoever comes later finds that nothing is due.

@@ -27,7 +27,7 @@ from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.ports.observer import NO_OBSERVER, Observer
 from berth.ports.virt import HostReport
-from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.providers.guarded_saves import (
     AGGREGATES_GUARD,
     save,
@@ -35,7 +35,7 @@ from berth.services.providers.guarded_saves import (
     service_guard,
 )
 from berth.services.providers.provider_trees import (
-    Stored,
+    StoredProviders,
     check_inventories,
     children_of,
     is_named,
@@ -118,7 +118,7 @@ class Hosts:
         ledger: Ledger,
         follower: Follower,
         replica: Replica,
-        ratios: Ratios,
+        ratios: AllocationRatios,
         clock: Clock,
         ids: Ids,
         observer: Observer = NO_OBSERVER,
@@ -265,7 +265,7 @@ class Hosts:
         tree: "_Tree",
         earlier: Mapping[str, Host],
         aggregates: Sequence[Aggregate],
-        stored: Stored,
+        stored: StoredProviders,
     ) -> "_Tree":
         """Return what is reported of a host with the ratios that are in force for it."""
         uuid = tree.report.host.uuid
@@ -279,7 +279,7 @@ class Hosts:
             return {service.host for service in await self._ledger.all(Service)} & names
         return {name for name in sorted(names) if await self._ledger.get(Service, name) is not None}
 
-    async def _stored(self, trees: Sequence["_Tree"]) -> Stored:
+    async def _stored(self, trees: Sequence["_Tree"]) -> StoredProviders:
         """Return the providers of hosts as they are, and the names that are taken.
 
         Nobody else's are read when no provider is new or named anew, none goes, and all are where
@@ -291,8 +291,8 @@ class Hosts:
             found = [await self._ledger.get(Provider, uuid) for uuid in sorted(reported)]
             few = {one.uuid: one for one in found if one is not None}
             if all(_is_as_reported(few.get(uuid), one) for uuid, one in reported.items()):
-                return Stored(few.values())
-        return Stored(await self._ledger.all(Provider))
+                return StoredProviders(few.values())
+        return StoredProviders(await self._ledger.all(Provider))
 
     async def _earlier(self, uuids: AbstractSet[str]) -> dict[str, Host]:
         """Return hosts as they were registered before, by uuid."""
@@ -338,7 +338,7 @@ class Hosts:
                 for aggregate in hosts.memberships.of_host(name)
             ]
             own = [hosts.uuid(row) for row in hosts.rows_of_name(name)]
-            going = _all_below(own, Stored(await self._ledger.all(Provider)), hosts)
+            going = _all_below(own, StoredProviders(await self._ledger.all(Provider)), hosts)
             writes += [Guard(tree_guard(uuid), seen) for uuid in own]
             writes += [Guard(provider_guard(uuid), seen) for uuid in going]
             writes += [Remove(Kind.HOST, uuid) for uuid in own]
@@ -348,7 +348,7 @@ class Hosts:
         await save_guarded(self._ledger, AGGREGATES_GUARD, read)
 
 
-def _all_below(own: Sequence[str], stored: Stored, hosts: HostTable) -> list[str]:
+def _all_below(own: Sequence[str], stored: StoredProviders, hosts: HostTable) -> list[str]:
     """Return the uuids of the providers of some hosts, and of all below them, each once.
 
     Raises:
@@ -384,7 +384,7 @@ class _Tree(NamedTuple):
 
 
 def _tree_writes(
-    tree: _Tree, stored: Stored, joined: Sequence[str], at: tuple[int, float]
+    tree: _Tree, stored: StoredProviders, joined: Sequence[str], at: tuple[int, float]
 ) -> list[Write]:
     """Return the writes that make a host and its providers as they are reported.
 

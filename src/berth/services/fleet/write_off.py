@@ -20,14 +20,14 @@ from berth.domain.ledger.write import Free, Put, Unit, Write
 from berth.ports.clock import Clock
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.ports.telemetry import Telemetry
-from berth.services.auditing.books import ALL, held_by, summed
+from berth.services.auditing.books import ALL, held_by, total_by_class
 from berth.services.providers.guarded_saves import save_guarded, service_guard
 
 _AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class LeftMove:
+class LeftoverMove:
     """A move that has left something on a host, with what it holds there, by class."""
 
     migration: Migration
@@ -35,7 +35,7 @@ class LeftMove:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteOff:
+class WriteOffPlan:
     """What writing off a host comes to.
 
     `moves` are those that end. `instances` are uuids of those that are on the host and stay;
@@ -43,17 +43,17 @@ class WriteOff:
     """
 
     host: str
-    moves: tuple[LeftMove, ...]
+    moves: tuple[LeftoverMove, ...]
     instances: tuple[str, ...]
     waiting: tuple[Migration, ...]
 
     @property
     def freed(self) -> dict[str, int]:
         """What is freed by it, by class."""
-        return summed({one.migration.uuid: one.held for one in self.moves})
+        return total_by_class({one.migration.uuid: one.held for one in self.moves})
 
 
-class WritingOff:
+class WriteOffService:
     """Writes off hosts."""
 
     def __init__(self, ledger: Ledger, clock: Clock, telemetry: Telemetry) -> None:
@@ -61,7 +61,7 @@ class WritingOff:
         self._clock = clock
         self._telemetry = telemetry
 
-    async def plan(self, host: str, *, service_down_time_s: float) -> WriteOff:
+    async def plan(self, host: str, *, service_down_time_s: float) -> WriteOffPlan:
         """Return what writing off a host would end and free, changing nothing.
 
         Raises:
@@ -71,12 +71,15 @@ class WritingOff:
         await self._check(host, service_down_time_s)
         found = await self._ledger.migrations(MigrationQuery(host=host, is_live=True, limit=ALL))
         ending = [one for one in found if one.is_left_over and one.turn == host]
-        moves = [LeftMove(one, summed(await held_by(self._ledger, one.uuid))) for one in ending]
+        moves = [
+            LeftoverMove(one, total_by_class(await held_by(self._ledger, one.uuid)))
+            for one in ending
+        ]
         here = await self._ledger.instances(InstanceQuery(host=host, limit=ALL))
         waiting = [one for one in found if one not in ending]
-        return WriteOff(host, tuple(moves), tuple(one.uuid for one in here), tuple(waiting))
+        return WriteOffPlan(host, tuple(moves), tuple(one.uuid for one in here), tuple(waiting))
 
-    async def write_off(self, host: str, *, service_down_time_s: float) -> WriteOff:
+    async def write_off(self, host: str, *, service_down_time_s: float) -> WriteOffPlan:
         """End what moves have left on a host that is lost, and free its room.
 
         Returns:

@@ -14,11 +14,11 @@ from berth.ports.bus import CONTEXT, Context
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
-from berth.services.decisions.contention import Turns
+from berth.services.decisions.contention import Backoff
 from berth.services.providers.guarded_saves import save_guarded
 from berth.services.replica.replica import Replica
-from berth.services.requests.commands import PlaceOrder, Places
-from berth.services.servers.moves import AWAITING, ended
+from berth.services.requests.commands import PlaceOrder, Placer
+from berth.services.servers.moves import AWAITING, end_task
 from berth.services.zoning.delegation.sagas import saga_guard
 from berth.services.zoning.delegation.unwanted_instances import withdrawals
 
@@ -45,11 +45,11 @@ class PendingRequests:
         *,
         ledger: Ledger,
         replica: Replica,
-        placing: Places,
+        placing: Placer,
         clock: Clock,
         telemetry: Telemetry,
         name: str = "",
-        backoff: Turns | None = None,
+        backoff: Backoff | None = None,
         withdrawn: Callable[[Iterable[str]], None] | None = None,
     ) -> None:
         self._ledger = ledger
@@ -59,7 +59,7 @@ class PendingRequests:
         self._telemetry = telemetry
         self._withdrawn = withdrawn
         self._name = name
-        self._turns = Turns(name) if backoff is None else backoff
+        self._turns = Backoff(name) if backoff is None else backoff
         self._at_work: set[str] = set()
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -157,7 +157,7 @@ class PendingRequests:
         for one in instances:
             is_new = one.task is Task.SCHEDULING
             status = Status.ERROR if is_new else one.status
-            failed += ended(replace(one, fault=fault), now_s, message=reason, status=status)
+            failed += end_task(replace(one, fault=fault), now_s, message=reason, status=status)
         # What this process has begun of it is over: it is known here why.
         await self._end(request, *failed, may_be_taken_by=self._name)
 

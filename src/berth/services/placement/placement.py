@@ -31,8 +31,8 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.observer import NO_OBSERVER, Observer
 from berth.scheduling.rules.rule import resident_of
-from berth.services.decisions.decisions import Deciding
-from berth.services.decisions.device_locks import HardwareTurns, hosts_with_choices
+from berth.services.decisions.decisions import DecisionService
+from berth.services.decisions.device_locks import DeviceLocks, hosts_with_choices
 from berth.services.providers.guarded_saves import group_guard
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Hold, Replica
@@ -43,8 +43,8 @@ from berth.services.servers.moves import (
     NO_VALID_HOST,
     hold_of_move,
     is_move,
-    refused_move,
-    start_of_move,
+    refuse_move,
+    start_move,
 )
 from berth.services.tracking import InstanceTracker
 
@@ -56,7 +56,7 @@ _UUID_OF = attrgetter("uuid")
 _ASSIGNMENT_OF = attrgetter("assignment")
 
 
-class Placing:
+class PlacementService:
     """Places requests. Several schedulers may do so at once on one ledger.
 
     Args:
@@ -77,7 +77,7 @@ class Placing:
         ledger: Ledger,
         follower: Follower,
         replica: Replica,
-        deciding: Deciding,
+        deciding: DecisionService,
         clock: Clock,
         attempts_max: int = 5,
         tracker: InstanceTracker | None = None,
@@ -96,7 +96,7 @@ class Placing:
         self._at_work: dict[str, asyncio.Event | None] = {}
         """Requests that are being placed; with an event once somebody waits for one to be done."""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._hardware = HardwareTurns()
+        self._hardware = DeviceLocks()
 
     async def place(self, order: PlaceOrder) -> Decision:
         """Place all instances of an order, or none and say why; either way it is recorded.
@@ -252,7 +252,7 @@ class Placing:
         if not is_move(order.request):
             return _new_instance_writes(order, decision)
         number = await self._ledger.next_id(Kind.MIGRATION)
-        return start_of_move(order.request, order.instances[0], decision, number)
+        return start_move(order.request, order.instances[0], decision, number)
 
     async def _commit_in_turn(
         self, order: PlaceOrder, decision: Decision, writes: Sequence[Write]
@@ -358,7 +358,7 @@ def _refusal_writes(
 ) -> list[Write]:
     request = order.request
     if is_move(request) or request.operation is Operation.UNSHELVE:
-        return refused_move(request, order.instances[0], decision, message, now_s)
+        return refuse_move(request, order.instances[0], decision, message, now_s)
     details = order.told_operators
     return [Put(_refused(one, decision, message, details, now_s)) for one in order.instances]
 

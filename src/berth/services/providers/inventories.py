@@ -6,10 +6,10 @@ from dataclasses import replace
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
 from berth.services.providers.provider_writes import (
-    RefusedError,
-    Revised,
-    Revising,
-    Why,
+    ProviderRefusedError,
+    ProviderRevision,
+    ProviderRevisions,
+    RefusalRule,
     class_guards,
     row_in,
     trait_guards,
@@ -20,7 +20,7 @@ from berth.services.replica.provider_replica import ProviderReplica
 class Inventories:
     """Sets what providers have. Whatever is used stays used: there may be less than that."""
 
-    def __init__(self, revising: Revising, replica: ProviderReplica) -> None:
+    def __init__(self, revising: ProviderRevisions, replica: ProviderReplica) -> None:
         self._revising = revising
         self._replica = replica
 
@@ -35,11 +35,11 @@ class Inventories:
             generation: the one that the client has seen; None: whatever it is.
 
         Raises:
-            RefusedError: no such provider or class, another generation, or a class in use is
+            ProviderRefusedError: no such provider or class, another generation, or a class in use is
                 left out.
         """
 
-        def change(old: Provider, seen: int) -> Revised:
+        def change(old: Provider, seen: int) -> ProviderRevision:
             return self._revised(old, inventories, seen)
 
         return await self._revising.revise(uuid, generation, change)
@@ -48,12 +48,12 @@ class Inventories:
         """Add an inventory of a class that the provider does not have.
 
         Raises:
-            RefusedError: no such provider or class, or the provider has it.
+            ProviderRefusedError: no such provider or class, or the provider has it.
         """
 
-        def change(old: Provider, seen: int) -> Revised:
+        def change(old: Provider, seen: int) -> ProviderRevision:
             if name in old.inventories:
-                raise RefusedError(Why.INVENTORY_EXISTS, uuid, (name,))
+                raise ProviderRefusedError(RefusalRule.INVENTORY_EXISTS, uuid, (name,))
             return self._revised(old, {**old.inventories, name: inventory}, seen)
 
         return await self._revising.revise(uuid, None, change)
@@ -64,10 +64,10 @@ class Inventories:
         """Replace the inventory of one class, which the provider has.
 
         Raises:
-            RefusedError: no such provider or class, another generation, or the provider has none.
+            ProviderRefusedError: no such provider or class, another generation, or the provider has none.
         """
 
-        def change(old: Provider, seen: int) -> Revised:
+        def change(old: Provider, seen: int) -> ProviderRevision:
             self._check_has(old, name)
             return self._revised(old, {**old.inventories, name: inventory}, seen)
 
@@ -77,17 +77,19 @@ class Inventories:
         """Remove the inventory of one class.
 
         Raises:
-            RefusedError: no such provider or class, the provider has none, or some of it is used.
+            ProviderRefusedError: no such provider or class, the provider has none, or some of it is used.
         """
 
-        def change(old: Provider, seen: int) -> Revised:
+        def change(old: Provider, seen: int) -> ProviderRevision:
             self._check_has(old, name)
             left = {key: one for key, one in old.inventories.items() if key != name}
             return self._revised(old, left, seen)
 
         return await self._revising.revise(uuid, None, change)
 
-    def _revised(self, old: Provider, inventories: Mapping[str, Inventory], seen: int) -> Revised:
+    def _revised(
+        self, old: Provider, inventories: Mapping[str, Inventory], seen: int
+    ) -> ProviderRevision:
         """Give a provider other inventories, if that may be.
 
         A class that it has already cannot go meanwhile; of others, the standard ones never do.
@@ -96,16 +98,18 @@ class Inventories:
         coming = [name for name in inventories if name not in old.inventories]
         for name in coming:
             if not vocabulary.classes.is_known(name):
-                raise RefusedError(Why.NO_CLASS, name)
+                raise ProviderRefusedError(RefusalRule.NO_CLASS, name)
         self._check_free(old, inventories)
         made = [name for name in coming if not vocabulary.classes.is_standard(name)]
-        return Revised(replace(old, inventories=dict(inventories)), class_guards(made, seen))
+        return ProviderRevision(
+            replace(old, inventories=dict(inventories)), class_guards(made, seen)
+        )
 
     def _check_has(self, old: Provider, name: str) -> None:
         if not self._replica.vocabulary.classes.is_known(name):
-            raise RefusedError(Why.NO_CLASS, name)
+            raise ProviderRefusedError(RefusalRule.NO_CLASS, name)
         if name not in old.inventories:
-            raise RefusedError(Why.NO_INVENTORY, old.uuid, (name,))
+            raise ProviderRefusedError(RefusalRule.NO_INVENTORY, old.uuid, (name,))
 
     def _check_free(self, old: Provider, staying: Collection[str]) -> None:
         """Check that nothing is used of what goes; the ledger has the last word."""
@@ -113,13 +117,13 @@ class Inventories:
         used = table.used(row_in(table, old.uuid))
         in_use = tuple(name for name, amount in used.items() if amount and name not in staying)
         if in_use:
-            raise RefusedError(Why.INVENTORY_IN_USE, old.uuid, in_use)
+            raise ProviderRefusedError(RefusalRule.INVENTORY_IN_USE, old.uuid, in_use)
 
 
 class Associations:
     """Sets what providers are said to be, and what they belong to."""
 
-    def __init__(self, revising: Revising, replica: ProviderReplica) -> None:
+    def __init__(self, revising: ProviderRevisions, replica: ProviderReplica) -> None:
         self._revising = revising
         self._replica = replica
 
@@ -134,21 +138,21 @@ class Associations:
             generation: the one that the client has seen; None: whatever it is.
 
         Raises:
-            RefusedError: no such provider or trait, or another generation.
+            ProviderRefusedError: no such provider or trait, or another generation.
         """
         wanted = frozenset(traits)
 
-        def change(old: Provider, seen: int) -> Revised:
+        def change(old: Provider, seen: int) -> ProviderRevision:
             vocabulary = self._replica.vocabulary
             unknown = tuple(
                 name for name in dict.fromkeys(traits) if not vocabulary.traits.is_known(name)
             )
             if unknown:
-                raise RefusedError(Why.NO_TRAIT, uuid, unknown)
+                raise ProviderRefusedError(RefusalRule.NO_TRAIT, uuid, unknown)
             if wanted == old.traits:
-                return Revised(None)
+                return ProviderRevision(None)
             made = [n for n in sorted(wanted - old.traits) if not vocabulary.traits.is_standard(n)]
-            return Revised(replace(old, traits=wanted), trait_guards(made, seen))
+            return ProviderRevision(replace(old, traits=wanted), trait_guards(made, seen))
 
         return await self._revising.revise(uuid, generation, change)
 
@@ -164,11 +168,11 @@ class Associations:
                 and it stays so.
 
         Raises:
-            RefusedError: no such provider, or another generation.
+            ProviderRefusedError: no such provider, or another generation.
         """
 
-        def change(old: Provider, seen: int) -> Revised:  # noqa: ARG001 - relies on nothing else
+        def change(old: Provider, seen: int) -> ProviderRevision:  # noqa: ARG001 - relies on nothing else
             record = replace(old, aggregates=tuple(aggregates))
-            return Revised(record, raises=0 if generation is None else 1)
+            return ProviderRevision(record, raises=0 if generation is None else 1)
 
         return await self._revising.revise(uuid, generation, change)

@@ -95,7 +95,7 @@ def _prefix(host: Host) -> str:
     return f"{host.node}:"
 
 
-class Names:
+class ProviderNames:
     """The names of providers, of which no two have the same."""
 
     def __init__(self, providers: Iterable[Provider]) -> None:
@@ -129,8 +129,8 @@ def merged(
         reported: by the agent, which owns its traits and inventories.
         stored: as the ledger has it, with what else clients of the Placement API said of it; None
             for a new one.
-        name: see `Names.of`.
-        parent_uuid: see `Stored.parents_after`.
+        name: see `ProviderNames.of`.
+        parent_uuid: see `StoredProviders.parents_after`.
         now_s: Unix time.
     """
     new = replace(
@@ -173,7 +173,7 @@ def _from_top(reported: Sequence[Provider]) -> list[Provider]:
     return ordered
 
 
-class Stored:
+class StoredProviders:
     """Providers as the ledger has them: all, or as few as a registration needs.
 
     Attributes:
@@ -183,7 +183,7 @@ class Stored:
 
     def __init__(self, providers: Iterable[Provider]) -> None:
         self.by_uuid = {one.uuid: one for one in providers}
-        self.names = Names(self.by_uuid.values())
+        self.names = ProviderNames(self.by_uuid.values())
         self._below: dict[str, list[str]] | None = None
 
     def below(self, uuid: str) -> Sequence[str]:

@@ -63,15 +63,15 @@ def row_in(table: ProviderTable, uuid: str) -> int:
     """Return the row of a provider.
 
     Raises:
-        RefusedError: it is not there.
+        ProviderRefusedError: it is not there.
     """
     row = table.row_of(uuid)
     if row is None:
-        raise RefusedError(Why.NO_PROVIDER, uuid)
+        raise ProviderRefusedError(RefusalRule.NO_PROVIDER, uuid)
     return row
 
 
-class Revised(NamedTuple):
+class ProviderRevision(NamedTuple):
     """What is to be said of a provider.
 
     Attributes:
@@ -101,9 +101,9 @@ async def save_decided(
         The version of the unit; that of the tables when nothing was to be done.
 
     Raises:
-        RefusedError: the generation is another than the writes say, or something is in use, or
+        ProviderRefusedError: the generation is another than the writes say, or something is in use, or
             others were faster each time.
-        RejectedError: another refusal of the ledger, the same twice.
+        UnitRejectedError: another refusal of the ledger, the same twice.
         UnavailableError: the ledger cannot be reached.
         BerthError: whatever `decide` raises.
     """
@@ -116,9 +116,9 @@ async def save_decided(
             if isinstance(outcome, int):
                 return outcome
             if outcome == before and not outcome.stale:
-                raise RejectedError(outcome)
+                raise UnitRejectedError(outcome)
             before = outcome
-    raise RefusedError(Why.CONTENDED, "the record")
+    raise ProviderRefusedError(RefusalRule.CONTENDED, "the record")
 
 
 async def _try_once(
@@ -141,23 +141,25 @@ def _raise_refused(outcome: Rejected) -> None:
     """Turn a refusal into an error where its cause says which."""
     match outcome.cause:
         case RejectionCause.MISSING:
-            raise RefusedError(Why.NO_PROVIDER, outcome.subject)
+            raise ProviderRefusedError(RefusalRule.NO_PROVIDER, outcome.subject)
         case RejectionCause.GENERATION:
-            raise RefusedError(Why.GENERATION, outcome.subject)
+            raise ProviderRefusedError(RefusalRule.GENERATION, outcome.subject)
         case RejectionCause.IN_USE:
-            raise RefusedError(Why.INVENTORY_IN_USE, outcome.subject, outcome.names)
+            raise ProviderRefusedError(RefusalRule.INVENTORY_IN_USE, outcome.subject, outcome.names)
         case _:
             pass
 
 
-async def stored(ledger: Ledger, replica: ProviderReplica, version: int, uuid: str) -> Provider:
+async def provider_at_version(
+    ledger: Ledger, replica: ProviderReplica, version: int, uuid: str
+) -> Provider:
     """Return a provider as the unit of a version left it.
 
     Not as it is now: whoever is told the generation of a later change would take that one for seen.
     Only when the feed has the version no more, it is returned as the table has it.
 
     Raises:
-        RefusedError: it is in neither.
+        ProviderRefusedError: it is in neither.
     """
     try:
         changes = await ledger.changes(version - 1, 1)
@@ -192,11 +194,11 @@ class ProviderWrites:
         return await save_decided(self._follower, self._ledger, decide)
 
 
-class Revising(ProviderWrites):
+class ProviderRevisions(ProviderWrites):
     """Changes one provider's record: what it has, and what it is said to be."""
 
     async def revise(
-        self, uuid: str, generation: int | None, change: Callable[[Provider, int], Revised]
+        self, uuid: str, generation: int | None, change: Callable[[Provider, int], ProviderRevision]
     ) -> Provider:
         """Change a provider, once whatever comes between.
 
@@ -211,7 +213,7 @@ class Revising(ProviderWrites):
             used of it may be missing.
 
         Raises:
-            RefusedError: it is not there, or at another generation, or in use, or `change` says so.
+            ProviderRefusedError: it is not there, or at another generation, or in use, or `change` says so.
         """
         now_s = self._clock.now_s()
         known: Provider | None = None
@@ -221,7 +223,7 @@ class Revising(ProviderWrites):
             table = self._replica.table
             row = row_in(table, uuid)
             if generation is not None and table.generations.item(row) != generation:
-                raise RefusedError(Why.GENERATION, uuid)
+                raise ProviderRefusedError(RefusalRule.GENERATION, uuid)
             record, guards, raises = change(table.base_record(row), seen)
             if record is None:
                 known = table.record(row)
@@ -238,10 +240,10 @@ class Revising(ProviderWrites):
             )
 
         version = await self._save(decide)
-        return known or await stored(self._ledger, self._replica, version, uuid)
+        return known or await provider_at_version(self._ledger, self._replica, version, uuid)
 
 
-class Why(StrEnum):
+class RefusalRule(StrEnum):
     """The rule that stood in the way."""
 
     NO_PROVIDER = "no such provider"
@@ -270,7 +272,7 @@ class Why(StrEnum):
     CONTENDED = "others keep changing it; try again"
 
 
-class RefusedError(ConflictError):
+class ProviderRefusedError(ConflictError):
     """A change is refused, and nothing was changed.
 
     Args:
@@ -279,14 +281,14 @@ class RefusedError(ConflictError):
         names: resource classes or traits that stood in the way, if there are several.
     """
 
-    def __init__(self, why: Why, subject: str, names: tuple[str, ...] = ()) -> None:
+    def __init__(self, why: RefusalRule, subject: str, names: tuple[str, ...] = ()) -> None:
         super().__init__(f"{why}: {', '.join(names) or subject}")
         self.why = why
         self.subject = subject
         self.names = names
 
 
-class RejectedError(ConflictError):
+class UnitRejectedError(ConflictError):
     """The ledger refuses a unit, the same twice, for something else than what was decided on.
 
     Args:

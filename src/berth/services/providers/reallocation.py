@@ -16,10 +16,10 @@ from berth.ports.ledger import Ledger
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 
-Given = Mapping[str, Iterable[str]]
+ClassesByProvider = Mapping[str, Iterable[str]]
 """Resource classes by the uuid of a provider."""
 
-_NOTHING: Final[Given] = {}
+_NOTHING: Final[ClassesByProvider] = {}
 
 
 class AllocationRule(StrEnum):
@@ -63,7 +63,7 @@ class AllocationRefusedError(ConflictError):
         self.actual = actual
 
 
-class Reallocating:
+class AllocationService:
     """Replaces what consumers hold, all of it."""
 
     def __init__(self, *, follower: Follower, ledger: Ledger, replica: ProviderReplica) -> None:
@@ -81,7 +81,7 @@ class Reallocating:
         (outcome,) = await self._ledger.commit([(Reallocate(tuple(shares)),)])
         if isinstance(outcome, Rejected):
             await self._follower.catch_up()
-            raise refused(outcome, shares, self._replica)
+            raise refusal_error(outcome, shares, self._replica)
 
     async def release(self, consumer_uuid: str) -> None:
         """Free all that a consumer holds.
@@ -91,14 +91,14 @@ class Reallocating:
         """
         (outcome,) = await self._ledger.commit([(Free(consumer_uuid, must_hold=True),)])
         if isinstance(outcome, Rejected):
-            raise refused(outcome, (), self._replica)
+            raise refusal_error(outcome, (), self._replica)
 
 
-def refused(
+def refusal_error(
     rejected: Rejected,
     shares: Sequence[ConsumerUpdate],
     replica: ProviderReplica,
-    given: Given = _NOTHING,
+    given: ClassesByProvider = _NOTHING,
 ) -> ConflictError:
     """Tell which rule refused allocations: of several the one that is looked at first.
 
@@ -129,7 +129,7 @@ def _short(
     shortages: Sequence[Shortage],
     shares: Sequence[ConsumerUpdate],
     replica: ProviderReplica,
-    given: Given,
+    given: ClassesByProvider,
 ) -> AllocationRefusedError:
     """Name the first shortage in the order of the request, after what can never be."""
     units = ShortageRule.UNITS
@@ -182,7 +182,7 @@ def _bare(
     found: Iterable[tuple[str, str, ShortageRule | None]],
     names: Iterable[str],
     replica: ProviderReplica,
-    given: Given,
+    given: ClassesByProvider,
 ) -> list[str]:
     """Return the providers that have nothing of any class that is asked for, of whomever."""
     has: dict[str, bool] = {}
@@ -195,7 +195,9 @@ def _bare(
     ]
 
 
-def _has_any(replica: ProviderReplica, uuid: str, names: Iterable[str], given: Given) -> bool:
+def _has_any(
+    replica: ProviderReplica, uuid: str, names: Iterable[str], given: ClassesByProvider
+) -> bool:
     """Tell whether a provider has an inventory of some class; one that waits is not looked at."""
     row = replica.table.row_of(uuid)
     if row is None:

@@ -21,17 +21,17 @@ from berth.domain.ledger.write import (
     Write,
 )
 from berth.services.providers.provider_writes import (
+    ProviderRefusedError,
     ProviderWrites,
-    RefusedError,
-    RejectedError,
-    Why,
+    RefusalRule,
+    UnitRejectedError,
     class_guards,
     provider_guard,
     row_in,
 )
-from berth.services.providers.reallocation import refused
+from berth.services.providers.reallocation import refusal_error
 
-Inventories = Mapping[str, tuple[int, Mapping[str, Inventory]]]
+WantedInventories = Mapping[str, tuple[int, Mapping[str, Inventory]]]
 """By provider: the generation that the client has seen, and all inventories it is to have."""
 
 
@@ -51,10 +51,12 @@ class GenerationError(ConflictError):
         self.actual = actual
 
 
-class Reshaping(ProviderWrites):
+class ReshapeService(ProviderWrites):
     """Replaces inventories and allocations together."""
 
-    async def reshape(self, inventories: Inventories, shares: Sequence[ConsumerUpdate]) -> None:
+    async def reshape(
+        self, inventories: WantedInventories, shares: Sequence[ConsumerUpdate]
+    ) -> None:
         """Replace inventories of providers, and what some consumers hold.
 
         Args:
@@ -64,7 +66,7 @@ class Reshaping(ProviderWrites):
 
         Raises:
             GenerationError: a provider has changed since.
-            RefusedError: no such provider or class, or a class goes that is in use.
+            ProviderRefusedError: no such provider or class, or a class goes that is in use.
             AllocationRefusedError: see `Reallocating.put`.
         """
         now_s = self._clock.now_s()
@@ -85,14 +87,14 @@ class Reshaping(ProviderWrites):
 
         try:
             await self._save(decide)
-        except RejectedError as error:
+        except UnitRejectedError as error:
             given = {uuid: wanted for uuid, (_, wanted) in inventories.items()}
-            raise refused(error.rejected, shares, self._replica, given) from error
+            raise refusal_error(error.rejected, shares, self._replica, given) from error
 
     def _stated(self, uuid: str) -> Provider:
         return self._replica.table.base_record(row_in(self._replica.table, uuid))
 
-    def _check_generations(self, inventories: Inventories) -> None:
+    def _check_generations(self, inventories: WantedInventories) -> None:
         table = self._replica.table
         for uuid, (seen, _) in inventories.items():
             actual = table.generations.item(row_in(table, uuid))
@@ -105,5 +107,5 @@ class Reshaping(ProviderWrites):
         coming = [name for name in wanted if name not in old.inventories]
         for name in coming:
             if not vocabulary.classes.is_known(name):
-                raise RefusedError(Why.NO_CLASS, name)
+                raise ProviderRefusedError(RefusalRule.NO_CLASS, name)
         return class_guards([n for n in coming if not vocabulary.classes.is_standard(n)], seen)

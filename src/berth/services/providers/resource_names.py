@@ -9,9 +9,9 @@ from berth.domain.inventory.resources import Inventory, ResourceClass, Trait
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Add, Guard, Put, Remove, ReplaceProvider, Unit, Write
 from berth.services.providers.provider_writes import (
+    ProviderRefusedError,
     ProviderWrites,
-    RefusedError,
-    Why,
+    RefusalRule,
     class_guard,
     provider_guard,
     trait_guard,
@@ -33,8 +33,8 @@ class ResourceNames(ProviderWrites):
             return False
         try:
             await self.create_class(name)
-        except RefusedError as error:
-            if error.why is not Why.CLASS_EXISTS:
+        except ProviderRefusedError as error:
+            if error.why is not RefusalRule.CLASS_EXISTS:
                 raise
             return False
         return True
@@ -43,14 +43,14 @@ class ResourceNames(ProviderWrites):
         """Make a resource class.
 
         Raises:
-            RefusedError: there is one of that name.
+            ProviderRefusedError: there is one of that name.
         """
         number = await self._ledger.next_id(Kind.RESOURCE_CLASS)
         record = ResourceClass(name, number, self._clock.now_s())
 
         def decide(seen: int) -> Unit:
             if self._replica.vocabulary.classes.is_known(name):
-                raise RefusedError(Why.CLASS_EXISTS, name)
+                raise ProviderRefusedError(RefusalRule.CLASS_EXISTS, name)
             return (Guard(class_guard(name), seen), Add(record))
 
         await self._save(decide)
@@ -59,7 +59,7 @@ class ResourceNames(ProviderWrites):
         """Give a resource class, and what providers have of it, another name.
 
         Raises:
-            RefusedError: there is none, or it is a standard one, or there is one of the new name,
+            ProviderRefusedError: there is none, or it is a standard one, or there is one of the new name,
                 or something of it is used, or more than `RENAMED_MAX` providers have it.
         """
 
@@ -69,7 +69,7 @@ class ResourceNames(ProviderWrites):
             if old == new:
                 return ()
             if vocabulary.classes.is_known(new):
-                raise RefusedError(Why.CLASS_EXISTS, new)
+                raise ProviderRefusedError(RefusalRule.CLASS_EXISTS, new)
             record = vocabulary.classes.records.get(old)
             writes: list[Write] = [Guard(class_guard(name), seen) for name in (old, new)]
             if record is not None:
@@ -78,22 +78,22 @@ class ResourceNames(ProviderWrites):
 
         try:
             await self._save(decide)
-        except RefusedError as error:
-            if error.why is not Why.INVENTORY_IN_USE:  # claimed since it was decided
+        except ProviderRefusedError as error:
+            if error.why is not RefusalRule.INVENTORY_IN_USE:  # claimed since it was decided
                 raise
-            raise RefusedError(Why.CLASS_IN_USE, old) from error
+            raise ProviderRefusedError(RefusalRule.CLASS_IN_USE, old) from error
 
     async def remove_class(self, name: str) -> None:
         """Remove a resource class that nobody has.
 
         Raises:
-            RefusedError: there is none, or it is a standard one, or a provider has it.
+            ProviderRefusedError: there is none, or it is a standard one, or a provider has it.
         """
 
         def decide(seen: int) -> Unit:
             self._check_class(name)
             if self._replica.table.resource(name) is not None:
-                raise RefusedError(Why.CLASS_IN_USE, name)
+                raise ProviderRefusedError(RefusalRule.CLASS_IN_USE, name)
             return (Guard(class_guard(name), seen), Remove(Kind.RESOURCE_CLASS, name))
 
         await self._save(decide)
@@ -101,9 +101,9 @@ class ResourceNames(ProviderWrites):
     def _check_class(self, name: str) -> None:
         vocabulary = self._replica.vocabulary
         if not vocabulary.classes.is_known(name):
-            raise RefusedError(Why.NO_CLASS, name)
+            raise ProviderRefusedError(RefusalRule.NO_CLASS, name)
         if vocabulary.classes.is_standard(name):
-            raise RefusedError(Why.CLASS_IS_STANDARD, name)
+            raise ProviderRefusedError(RefusalRule.CLASS_IS_STANDARD, name)
 
     def _renamed(self, old: str, new: str, seen: int) -> list[Write]:
         """Return what makes all providers that have one class have another."""
@@ -114,11 +114,11 @@ class ResourceNames(ProviderWrites):
         count = len(table)
         rows = np.flatnonzero((columns.terms[:count] != 0) | (columns.used[:count] != 0)).tolist()
         if len(rows) > RENAMED_MAX:
-            raise RefusedError(Why.CLASS_IS_SPREAD, old)
+            raise ProviderRefusedError(RefusalRule.CLASS_IS_SPREAD, old)
         if columns.used[:count].any():
-            raise RefusedError(Why.CLASS_IN_USE, old)
+            raise ProviderRefusedError(RefusalRule.CLASS_IN_USE, old)
         writes: list[Write] = []
-        for record in map(table.stated, rows):
+        for record in map(table.base_record, rows):
             has: dict[str, Inventory] = {
                 new if name == old else name: one for name, one in record.inventories.items()
             }
@@ -153,17 +153,17 @@ class ResourceNames(ProviderWrites):
         """Remove a trait that nobody has.
 
         Raises:
-            RefusedError: there is none, or it is a standard one, or a provider has it.
+            ProviderRefusedError: there is none, or it is a standard one, or a provider has it.
         """
 
         def decide(seen: int) -> Unit:
             vocabulary = self._replica.vocabulary
             if vocabulary.traits.is_standard(name):
-                raise RefusedError(Why.TRAIT_IS_STANDARD, name)
+                raise ProviderRefusedError(RefusalRule.TRAIT_IS_STANDARD, name)
             if not vocabulary.traits.is_known(name):
-                raise RefusedError(Why.NO_TRAIT, name)
+                raise ProviderRefusedError(RefusalRule.NO_TRAIT, name)
             if name in self._replica.table.trait_names:
-                raise RefusedError(Why.TRAIT_IN_USE, name)
+                raise ProviderRefusedError(RefusalRule.TRAIT_IN_USE, name)
             return (Guard(trait_guard(name), seen), Remove(Kind.TRAIT, name))
 
         await self._save(decide)

@@ -13,13 +13,13 @@ from berth.ports.ledger import Ledger
 from berth.scheduling.candidates.masks import fits, has_any, is_member
 from berth.services.providers.provider_trees import tree_guard
 from berth.services.providers.provider_writes import (
+    ProviderRefusedError,
     ProviderWrites,
-    RefusedError,
-    Why,
+    RefusalRule,
     name_guard,
+    provider_at_version,
     provider_guard,
     row_in,
-    stored,
 )
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
@@ -61,7 +61,7 @@ class ProviderQuery:
     outside_of: frozenset[str] = frozenset()
 
 
-class Providers(ProviderWrites):
+class ResourceProviders(ProviderWrites):
     """The providers of the Placement API, which are those that agents report, too."""
 
     def __init__(
@@ -85,7 +85,7 @@ class Providers(ProviderWrites):
             parent_uuid: None for a root.
 
         Raises:
-            RefusedError: the name or uuid is taken or empty, or the parent is not there.
+            ProviderRefusedError: the name or uuid is taken or empty, or the parent is not there.
         """
         now_s = self._clock.now_s()
         provider = Provider(
@@ -101,12 +101,12 @@ class Providers(ProviderWrites):
         def decide(seen: int) -> Unit:
             table = self._replica.table
             if not name:
-                raise RefusedError(Why.NO_NAME, provider.uuid)
+                raise ProviderRefusedError(RefusalRule.NO_NAME, provider.uuid)
             guards = [Guard(provider_guard(provider.uuid), seen), Guard(name_guard(name), seen)]
             if parent_uuid is not None:
                 guards.append(_below(table, parent_uuid, provider.uuid, seen))
             if table.row_of(provider.uuid) is not None or provider.uuid in table.unattached:
-                raise RefusedError(Why.UUID_TAKEN, provider.uuid)
+                raise ProviderRefusedError(RefusalRule.UUID_TAKEN, provider.uuid)
             _check_name(table, name, provider.uuid)
             return (*guards, Add(provider))
 
@@ -127,7 +127,7 @@ class Providers(ProviderWrites):
             may_move: it may have a parent already that is another.
 
         Raises:
-            RefusedError: it or the parent is not there, the name is taken, it may not be moved, or
+            ProviderRefusedError: it or the parent is not there, the name is taken, it may not be moved, or
                 the parent is below it.
         """
         now_s = self._clock.now_s()
@@ -147,13 +147,13 @@ class Providers(ProviderWrites):
             return (*guards, ReplaceProvider(new, raises=0))
 
         version = await self._save(decide)
-        return await stored(self._ledger, self._replica, version, uuid)
+        return await provider_at_version(self._ledger, self._replica, version, uuid)
 
     async def remove(self, uuid: str) -> None:
         """Remove a provider with all that it has.
 
         Raises:
-            RefusedError: it is not there, has children, or something of it is used.
+            ProviderRefusedError: it is not there, has children, or something of it is used.
             ConflictError: it belongs to a host.
         """
 
@@ -161,9 +161,9 @@ class Providers(ProviderWrites):
             table = self._replica.table
             row = row_in(table, uuid)
             if table.children_of(row):
-                raise RefusedError(Why.HAS_CHILDREN, uuid)
+                raise ProviderRefusedError(RefusalRule.HAS_CHILDREN, uuid)
             if any(table.used(row).values()):
-                raise RefusedError(Why.HAS_ALLOCATIONS, uuid)
+                raise ProviderRefusedError(RefusalRule.HAS_ALLOCATIONS, uuid)
             # Whoever puts something below it names it, too.
             return (Guard(provider_guard(uuid), seen), Remove(Kind.PROVIDER, uuid))
 
@@ -173,7 +173,7 @@ class Providers(ProviderWrites):
         """Return the rows of the providers that a query asks for, ascending.
 
         Raises:
-            RefusedError: it names a resource class or traits that nobody knows.
+            ProviderRefusedError: it names a resource class or traits that nobody knows.
         """
         self._check_names(query)
         table = self._replica.table
@@ -192,10 +192,10 @@ class Providers(ProviderWrites):
         for traits in (*query.required, query.forbidden):
             for name in sorted(traits):
                 if not vocabulary.traits.is_known(name):
-                    raise RefusedError(Why.NO_TRAIT, name)
+                    raise ProviderRefusedError(RefusalRule.NO_TRAIT, name)
         for name, _ in query.amounts:
             if not vocabulary.classes.is_known(name):
-                raise RefusedError(Why.NO_CLASS, name)
+                raise ProviderRefusedError(RefusalRule.NO_CLASS, name)
 
 
 _ANY: Final = ProviderQuery()
@@ -226,15 +226,15 @@ def _check_name(table: ProviderTable, name: str, uuid: str) -> None:
     taken = {table.uuid(row) for row in table.rows_named(name)}
     taken |= {key for key, waits in table.unattached.items() if waits.name == name}
     if taken - {uuid}:
-        raise RefusedError(Why.NAME_TAKEN, name)
+        raise ProviderRefusedError(RefusalRule.NAME_TAKEN, name)
 
 
 def _below(table: ProviderTable, parent_uuid: str, uuid: str, seen: int) -> Guard:
     """Name a parent that is to be there when a provider is put below it."""
     if parent_uuid == uuid:
-        raise RefusedError(Why.OWN_PARENT, uuid)
+        raise ProviderRefusedError(RefusalRule.OWN_PARENT, uuid)
     if table.row_of(parent_uuid) is None:
-        raise RefusedError(Why.NO_PARENT, parent_uuid)
+        raise ProviderRefusedError(RefusalRule.NO_PARENT, parent_uuid)
     return _staying(parent_uuid, seen)
 
 
@@ -252,15 +252,15 @@ def _moved(
     roots = {table.root.item(row)}
     if parent_uuid is None:
         if not may_move:
-            raise RefusedError(Why.BECOMES_ROOT, uuid)
+            raise ProviderRefusedError(RefusalRule.BECOMES_ROOT, uuid)
         return _tree_guards(table, roots, seen)
     parent = table.row_of(parent_uuid)
     if parent is None:
-        raise RefusedError(Why.NO_PARENT, parent_uuid)
+        raise ProviderRefusedError(RefusalRule.NO_PARENT, parent_uuid)
     if has_parent and not may_move:
-        raise RefusedError(Why.MOVES, uuid)
+        raise ProviderRefusedError(RefusalRule.MOVES, uuid)
     if _is_within(table, parent, row):
-        raise RefusedError(Why.LOOP, uuid)
+        raise ProviderRefusedError(RefusalRule.LOOP, uuid)
     roots.add(table.root.item(parent))
     return [_staying(parent_uuid, seen), *_tree_guards(table, roots, seen)]
 

@@ -17,7 +17,7 @@ from berth.ports.bus import Command
 class PlaceOrder:
     """Instances to be placed: the request that rules read and the records to be kept.
 
-    `accepted` says that the ledger has both already, as a pending request. `within` keeps what is
+    `acceptance_writes` says that the ledger has both already, as a pending request. `within` keeps what is
     made within the limits of its project, unless it has none. Of an order for an `offer` nothing
     is kept when it is refused, but the decision: its instances go elsewhere. `offered` is how that
     offer was decided: what the record tells of the choice, when the host is the same. `told` is
@@ -28,7 +28,7 @@ class PlaceOrder:
 
     request: Request
     instances: tuple[Instance, ...]
-    accepted: bool = False
+    acceptance_writes: bool = False
     within: QuotaCheck | None = None
     offer: bool = False
     told: str = ""
@@ -41,7 +41,7 @@ PLACE: Command[PlaceOrder, Decision] = Command("scheduler", "place", PlaceOrder,
 """Decide, claim and record; the reply is the decision that the ledger has committed."""
 
 
-class Places(Protocol):
+class Placer(Protocol):
     """Whoever places orders."""
 
     async def place(self, order: PlaceOrder) -> Decision:
@@ -49,7 +49,7 @@ class Places(Protocol):
         ...
 
 
-def accepted(order: PlaceOrder, now_s: float, *, one_by_one: bool = False) -> Unit:
+def acceptance_writes(order: PlaceOrder, now_s: float, *, one_by_one: bool = False) -> Unit:
     """Return what keeps an order until a scheduler takes it up.
 
     Args:
@@ -74,11 +74,11 @@ def accepted(order: PlaceOrder, now_s: float, *, one_by_one: bool = False) -> Un
 def _each(request: Request) -> Iterator[Request]:
     """Return a request for each instance; repeated, they have the same ids again."""
     for index, uuid in enumerate(request.instance_uuids):
-        request_id = request_id_of_one(request.request_id, index)
+        request_id = instance_request_id(request.request_id, index)
         yield replace(request, request_id=request_id, instance_uuids=(uuid,))
 
 
-def request_id_of_one(request_id: str, index: int) -> str:
+def instance_request_id(request_id: str, index: int) -> str:
     """Return the id of the request for one instance of an order, where each has its own."""
     return f"{request_id}.{index + 1}"
 

@@ -98,7 +98,7 @@ def check_size(flavor: Flavor, image: Image) -> None:
         raise InvalidInputError("flavorRef", "the flavor's disk is too small for the image")
 
 
-def locked(instance: Instance, reason: str | None, caller: Caller) -> Instance:
+def with_lock(instance: Instance, reason: str | None, caller: Caller) -> Instance:
     """Return an instance that everybody but administrators may not change.
 
     An owner's lock changes nothing about one that is there already.
@@ -110,7 +110,7 @@ def locked(instance: Instance, reason: str | None, caller: Caller) -> Instance:
     return replace(instance, extra={**instance.extra, LOCKED: reason or "", LOCKED_BY: who})
 
 
-def unlocked(instance: Instance) -> Instance:
+def without_lock(instance: Instance) -> Instance:
     """Return an instance that its owner may change again."""
     rest = {key: kept for key, kept in instance.extra.items() if key not in {LOCKED, LOCKED_BY}}
     return replace(instance, extra=rest)

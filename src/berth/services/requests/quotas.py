@@ -24,21 +24,21 @@ from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.providers.guarded_saves import save_guarded
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
-from berth.services.requests.repeats import members_below
+from berth.services.requests.repeats import members_in_child_zones
 
 LIMIT_MAX = 2**31 - 1
 """The largest limit, as Nova has it."""
 _NO_LIMITS: Final = Limits()
 
 
-class Used(NamedTuple):
+class ProjectUsage(NamedTuple):
     """What a project has."""
 
     footprint: Footprint
     server_groups: int
 
 
-class Limiting:
+class QuotaLimits:
     """Knows the limits of every project.
 
     Args:
@@ -82,21 +82,21 @@ class Limiting:
             return
         query = InstanceQuery(group_uuid=request.group_uuid, limit=limit + 1)
         here = await ledger.instances(query)
-        below = await members_below(ledger, request.group_uuid, request.project_id)
+        below = await members_in_child_zones(ledger, request.group_uuid, request.project_id)
         members = {one.uuid for one in here} | {one.instance_uuid for one in below}
         used, asked = len(members), len(request.instance_uuids)
         if used + asked > limit:
             raise QuotaExceededError((Excess("group_members", asked, used, limit),))
 
 
-class Terms(NamedTuple):
+class CreateDefaults(NamedTuple):
     """What holds for every order: the zone of hosts in none, and limits; None for those set."""
 
     default_zone: str = "nova"
-    limiting: Limiting | None = None
+    limiting: QuotaLimits | None = None
 
 
-def resizing(instance: Instance, to: Flavor) -> Instance:
+def counted_at_larger_size(instance: Instance, to: Flavor) -> Instance:
     """Return an instance that counts for the larger of its own size and another."""
     flavor = instance.flavor
     larger = max(flavor.vcpus, to.vcpus), max(flavor.memory_mb, to.memory_mb)
@@ -122,7 +122,7 @@ class Quotas:
         limiting: knows what holds.
     """
 
-    def __init__(self, *, ledger: Ledger, follower: Follower, limiting: Limiting) -> None:
+    def __init__(self, *, ledger: Ledger, follower: Follower, limiting: QuotaLimits) -> None:
         self._ledger = ledger
         self._follower = follower
         self._limiting = limiting
@@ -137,11 +137,11 @@ class Quotas:
         await self._follower.catch_up()
         return self._limiting.of_project(project_id)
 
-    async def used(self, project_id: str) -> Used:
+    async def used(self, project_id: str) -> ProjectUsage:
         """Return what a project has: its instances that are not deleted, and its groups."""
         footprint = await self._ledger.project_footprint(project_id)
         groups = await self._ledger.all(ServerGroup)
-        return Used(footprint, sum(group.project_id == project_id for group in groups))
+        return ProjectUsage(footprint, sum(group.project_id == project_id for group in groups))
 
     async def change(
         self, project_id: str, limits: Mapping[str, int], *, force: bool = False

@@ -13,7 +13,7 @@ from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import COUNT_MAX, instance_uuid_of, reservation_id_of
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.ledger import Ledger
-from berth.services.requests.commands import request_id_of_one
+from berth.services.requests.commands import instance_request_id
 
 _FIRST: Final = 0
 _AGE = attrgetter("created_at_s", "instance_uuid")
@@ -31,11 +31,11 @@ async def may_be_repeat(ledger: Ledger, request_id: str, *, one_by_one: bool) ->
         or await ledger.get(RemoteInstance, first) is not None
     ):
         return True
-    decided = request_id_of_one(request_id, _FIRST) if one_by_one else request_id
+    decided = instance_request_id(request_id, _FIRST) if one_by_one else request_id
     return await ledger.get(Decision, decided) is not None
 
 
-async def sent_below(
+async def indexes_in_child_zones(
     ledger: Ledger,
     request_id: str,
     project_id: str,
@@ -69,7 +69,7 @@ async def sent_below(
         below |= set(range(sum(one.instances for one in decision.zones)))
     elif decision is None:
         for index in set(range(count)) - below - set(here):
-            single = await ledger.get(Decision, request_id_of_one(request_id, index))
+            single = await ledger.get(Decision, instance_request_id(request_id, index))
             if single is not None and _is_over_tree(single, project_id):
                 below.add(index)
     return below - set(here)
@@ -80,7 +80,9 @@ def _is_over_tree(decision: Decision, project_id: str) -> bool:
     return is_placed and decision.project_id == project_id
 
 
-async def members_below(ledger: Ledger, group_uuid: str, project_id: str) -> list[RemoteInstance]:
+async def members_in_child_zones(
+    ledger: Ledger, group_uuid: str, project_id: str
+) -> list[RemoteInstance]:
     """Return what children have of a group, the oldest first; what is being deleted no more.
 
     Args:

@@ -24,19 +24,19 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
-from berth.services.requests.commands import PLACE, PlaceOrder, accepted, split_zone
+from berth.services.requests.commands import PLACE, PlaceOrder, acceptance_writes, split_zone
 from berth.services.requests.permissions import check_size
-from berth.services.requests.quotas import Limiting, Terms, check_excess
-from berth.services.requests.repeats import may_be_repeat, sent_below
-from berth.services.servers.moves import Target, known_target
-from berth.services.servers.teardown import deletion, departure
+from berth.services.requests.quotas import CreateDefaults, QuotaLimits, check_excess
+from berth.services.requests.repeats import indexes_in_child_zones, may_be_repeat
+from berth.services.servers.moves import MoveTarget, resolve_target
+from berth.services.servers.teardown import begin_disk_deletion, delete_instance
 
 _PLACE_TIMEOUT_S = 60.0
 _DELETE_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CreateOrder:
     """What an owner asks for: `count` instances of a flavor, all or none.
 
     When its project may not have so many, there are as many as it may, but not fewer than
@@ -66,7 +66,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedCreate:
     """The instances of an order. `decision` is there when a scheduler has decided at once."""
 
     reservation_id: str
@@ -85,18 +85,18 @@ class Instances:
         replica: Replica,
         bus: Bus,
         clock: Clock,
-        terms: Terms | None = None,
+        terms: CreateDefaults | None = None,
     ) -> None:
         self._ledger = ledger
         self._follower = follower
         self._replica = replica
         self._bus = bus
         self._clock = clock
-        terms = terms or Terms()
+        terms = terms or CreateDefaults()
         self._default_zone = terms.default_zone
-        self._limiting = terms.limiting or Limiting(replica)
+        self._limiting = terms.limiting or QuotaLimits(replica)
 
-    async def create(self, order: Order) -> Accepted:
+    async def create(self, order: CreateOrder) -> AcceptedCreate:
         """Accept an order durably and have it placed.
 
         With a scheduler on the bus the answer holds its decision; without one the order stands
@@ -127,7 +127,7 @@ class Instances:
                     raise
                 wanted = replace(wanted, count=fitting)
 
-    async def _create(self, order: Order) -> Accepted:
+    async def _create(self, order: CreateOrder) -> AcceptedCreate:
         """Have an order placed that was not accepted before, as far as is known."""
         request, instances = await self._records(order)
         await self._limiting.check_members(self._ledger, request)
@@ -140,7 +140,7 @@ class Instances:
             if decision is None:
                 return await self._accept(placing)
             if _is_about(decision, request):
-                return Accepted(instances[0].reservation_id, instances, decision)
+                return AcceptedCreate(instances[0].reservation_id, instances, decision)
         except ConflictError:
             # Somebody has accepted or placed these very instances before.
             pass
@@ -149,7 +149,7 @@ class Instances:
             raise ConflictError(f"request id {order.request_id} was used for another order")
         return earlier
 
-    async def request_of(self, order: Order) -> Request:
+    async def request_of(self, order: CreateOrder) -> Request:
         """Resolve an order into the request that a scheduler would get, changing nothing.
 
         Raises:
@@ -227,15 +227,15 @@ class Instances:
             # The host's agent destroys it first; the room is free only after that.
             return (Put(replace(instance, task=Task.DELETING, updated_at_s=now_s)),)
         if instance.disks is not None:
-            return departure(instance, now_s)
-        return deletion(instance, migration, now_s)
+            return begin_disk_deletion(instance, now_s)
+        return delete_instance(instance, migration, now_s)
 
-    async def _earlier(self, order: Order) -> Accepted | None:
+    async def _earlier(self, order: CreateOrder) -> AcceptedCreate | None:
         query = InstanceQuery(
             request_id=order.request_id, project_id=order.project_id, deleted=None, limit=COUNT_MAX
         )
         found = {one.launch_index: one for one in await self._ledger.instances(query)}
-        below = await sent_below(
+        below = await indexes_in_child_zones(
             self._ledger, order.request_id, order.project_id, here=found, count=order.count
         )
         if not found and not below:
@@ -245,7 +245,7 @@ class Instances:
             found |= {index: as_sent[index] for index in below}
         instances = tuple(one for _, one in sorted(found.items()))
         decided = await self._ledger.get(Decision, order.request_id)
-        return Accepted(instances[0].reservation_id, instances, decided)
+        return AcceptedCreate(instances[0].reservation_id, instances, decided)
 
     async def _ask_scheduler(self, order: PlaceOrder) -> Decision | None:
         """Have an order placed at once; None when no scheduler has answered."""
@@ -256,15 +256,15 @@ class Instances:
         except UnavailableError:
             return None
 
-    async def _accept(self, order: PlaceOrder, *, one_by_one: bool = False) -> Accepted:
-        unit = accepted(order, self._clock.now_s(), one_by_one=one_by_one)
+    async def _accept(self, order: PlaceOrder, *, one_by_one: bool = False) -> AcceptedCreate:
+        unit = acceptance_writes(order, self._clock.now_s(), one_by_one=one_by_one)
         (outcome,) = await self._ledger.commit([unit])
         check_excess(outcome)
         if not isinstance(outcome, Committed):
             raise ConflictError(outcome.conflict or "the request was accepted already")
-        return Accepted(order.instances[0].reservation_id, order.instances, None)
+        return AcceptedCreate(order.instances[0].reservation_id, order.instances, None)
 
-    async def _records(self, order: Order) -> tuple[Request, tuple[Instance, ...]]:
+    async def _records(self, order: CreateOrder) -> tuple[Request, tuple[Instance, ...]]:
         if not 1 <= order.count <= COUNT_MAX:
             raise InvalidInputError("count", f"{order.count} must be 1 to {COUNT_MAX}")
         flavor = await self._flavor(order.flavor_id)
@@ -297,7 +297,7 @@ class Instances:
 
     def _instances(
         self,
-        order: Order,
+        order: CreateOrder,
         flavor: Flavor,
         zone: str | None,
         group_uuid: str | None,
@@ -356,7 +356,7 @@ class Instances:
         """Return a host's name as it calls itself; clients may write it in any case."""
         if name and not self._replica.hosts.rows_of_folded_name(name.casefold()):
             await self._follower.catch_up()
-        return known_target(Target(name), self._replica.hosts, field_name).host
+        return resolve_target(MoveTarget(name), self._replica.hosts, field_name).host
 
     async def _group(self, hints: Mapping[str, tuple[str, ...]]) -> str | None:
         named = hints.get("group")

@@ -57,7 +57,7 @@ AWAITING: Final[Mapping[Operation, Task]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class MoveTarget:
     """Where an instance is to go: a host by name, or any. `forced` skips the filters."""
 
     host: str | None = None
@@ -66,7 +66,7 @@ class Target:
     forced: bool = False
 
 
-def known_target(target: Target, hosts: HostTable, field: str = "host") -> Target:
+def resolve_target(target: MoveTarget, hosts: HostTable, field: str = "host") -> MoveTarget:
     """Return a target whose host is called as it calls itself; clients may write it in any case.
 
     Raises:
@@ -84,7 +84,7 @@ def known_target(target: Target, hosts: HostTable, field: str = "host") -> Targe
 def request_to_move(
     instance: Instance,
     operation: Operation,
-    target: Target,
+    target: MoveTarget,
     request_id: str,
     *,
     flavor: Flavor | None = None,
@@ -142,7 +142,7 @@ def hold_of_move(placement: Placement, decision: Decision, request: Request) -> 
     return Hold(resident, placement.provider_uuid, decision.amounts)
 
 
-def start_of_move(
+def start_move(
     request: Request, instance: Instance, decision: Decision, number: int
 ) -> list[Write]:
     """Return what claims the other host and starts the move.
@@ -211,13 +211,13 @@ def _migration(request: Request, instance: Instance, decision: Decision, number:
     )
 
 
-def taken_back(migration: Migration, instance: Instance) -> list[Write]:
+def undo_claim(migration: Migration, instance: Instance) -> list[Write]:
     """Return what undoes the claim of a move: the instance holds what it held before."""
     owner = Consumer(instance.uuid, instance.project_id, instance.user_id, INSTANCE_TYPE)
     return [Free(instance.uuid), TransferAllocations(migration.uuid, owner, must_hold=False)]
 
 
-def refused_move(
+def refuse_move(
     request: Request, instance: Instance, decision: Decision, message: str, now_s: float
 ) -> list[Write]:
     """Return what leaves an instance as it was, with the reason in its history."""
@@ -226,14 +226,14 @@ def refused_move(
         message += f" The move failed on {failed} host{'s' if failed > 1 else ''} before."
     details = instance.fault.details if failed and instance.fault else ""
     fault = Fault(code=NO_VALID_HOST, message=message, created_at_s=now_s, details=details)
-    return ended(
+    return end_task(
         replace(instance, fault=fault, decision_id=decision.request_id, migration_uuid=None),
         now_s,
         message=message,
     )
 
 
-def ended(
+def end_task(
     instance: Instance,
     now_s: float,
     *,
@@ -260,10 +260,10 @@ def ended(
     return [Put(done), Put(replace(action, ended_at_s=now_s, message=message, events=events))]
 
 
-def going_on(
+def continue_task(
     instance: Instance, now_s: float, *, event: ActionEvent | None = None, **changes: object
 ) -> list[Write]:
-    """Return what keeps one step of an action that goes on; see `ended`."""
+    """Return what keeps one step of an action that goes on; see `end_task`."""
     action = instance.action
     if action is None or event is None:
         return [Put(fast_replace(instance, updated_at_s=now_s, **changes))]
@@ -275,7 +275,7 @@ def going_on(
 
 
 @contextmanager
-def apart(hosts: HostTable, instance_uuid: str) -> Generator[None, None, None]:
+def outside_server_group(hosts: HostTable, instance_uuid: str) -> Generator[None, None, None]:
     """Have an instance be in no server group meanwhile, wherever it is."""
     occupant = hosts.occupants.by_uuid.get(instance_uuid)
     if occupant is None or occupant.group_uuid is None:

@@ -33,13 +33,19 @@ from berth.services.requests.permissions import (
     check_resize,
     check_size,
     check_state,
-    locked,
-    unlocked,
     vm_state,
+    with_lock,
+    without_lock,
 )
-from berth.services.requests.quotas import Limiting, check_excess, resizing
-from berth.services.servers.moves import AWAITING, Target, ended, known_target, request_to_move
-from berth.services.servers.teardown import cut_short, without_move
+from berth.services.requests.quotas import QuotaLimits, check_excess, counted_at_larger_size
+from berth.services.servers.moves import (
+    AWAITING,
+    MoveTarget,
+    end_task,
+    request_to_move,
+    resolve_target,
+)
+from berth.services.servers.teardown import end_action, without_move
 
 _TRIES: Final = 20
 _ABORT: Final = "abort live migration"
@@ -67,13 +73,13 @@ class Operations:
         replica: Replica,
         clock: Clock,
         resizes_in_place: bool = False,
-        limiting: Limiting | None = None,
+        limiting: QuotaLimits | None = None,
     ) -> None:
         self._ledger = ledger
         self._replica = replica
         self._clock = clock
         self._resizes_in_place = resizes_in_place
-        self._limiting = limiting or Limiting(replica)
+        self._limiting = limiting or QuotaLimits(replica)
 
     async def begin(self, uuid: str, step: Transition, caller: Caller) -> Instance:
         """Have the agent of the instance's host do one step: start, stop, pause and the like.
@@ -118,25 +124,25 @@ class Operations:
 
         async def change(instance: Instance) -> Sequence[Write]:
             check_resize(instance, flavor)
-            grown = resizing(instance, flavor)
+            grown = counted_at_larger_size(instance, flavor)
             within = self._limiting.within(instance.project_id)
-            moved = self._moved(grown, Operation.RESIZE, caller, Target(), flavor)
+            moved = self._moved(grown, Operation.RESIZE, caller, MoveTarget(), flavor)
             return moved if within is None else [*moved, within]
 
         return await self._begin(uuid, lifecycle.RESIZE, caller, change)
 
-    async def migrate(self, uuid: str, target: Target, caller: Caller) -> Instance:
+    async def migrate(self, uuid: str, target: MoveTarget, caller: Caller) -> Instance:
         """Have an instance stopped and started on another host."""
-        target = known_target(target, self._replica.hosts)
+        target = resolve_target(target, self._replica.hosts)
 
         async def change(instance: Instance) -> Sequence[Write]:
             return self._moved(instance, Operation.MIGRATE, caller, target)
 
         return await self._begin(uuid, lifecycle.MIGRATE, caller, change)
 
-    async def live_migrate(self, uuid: str, target: Target, caller: Caller) -> Instance:
+    async def live_migrate(self, uuid: str, target: MoveTarget, caller: Caller) -> Instance:
         """Have an instance moved while it runs."""
-        target = known_target(target, self._replica.hosts)
+        target = resolve_target(target, self._replica.hosts)
 
         async def change(instance: Instance) -> Sequence[Write]:
             return self._moved(instance, Operation.LIVE_MIGRATE, caller, target)
@@ -146,7 +152,7 @@ class Operations:
     async def evacuate(
         self,
         uuid: str,
-        target: Target,
+        target: MoveTarget,
         caller: Caller,
         *,
         service_down_time_s: float,
@@ -160,32 +166,32 @@ class Operations:
             InvalidInputError: the host is up, or it is the target.
             ConflictError: it or its guest may be elsewhere.
         """
-        target = known_target(target, self._replica.hosts)
+        target = resolve_target(target, self._replica.hosts)
         instance = await self._get(uuid)
         if (down := instance.host) is not None and await self._is_up(down, service_down_time_s):
             raise InvalidInputError("host", f"compute service of {down} is still in use")
         migration = await self._migration(instance)
         if migration is not None and migration.stage is Stage.MOVING:
             check_state(instance, lifecycle.EVACUATE, caller, any_task=True)
-            await look_for(self._ledger, instance, migration, self._clock.now_s())
+            await query_destination(self._ledger, instance, migration, self._clock.now_s())
 
         async def change(instance: Instance) -> Sequence[Write]:
             # As it is now: a move that was read before may be further by the next try.
             migration = await self._migration(instance)
             instance, before = without_move(instance, migration, self._clock.now_s())
-            check_is_on(instance, down)
+            check_still_on(instance, down)
             instance = replace(instance, status=Status.SHUTOFF) if stops else instance
             return [*before, *self._moved(instance, Operation.EVACUATE, caller, target)]
 
         return await self._begin(uuid, lifecycle.EVACUATE, caller, change, any_task=True)
 
-    async def unshelve(self, uuid: str, target: Target, caller: Caller) -> Instance:
+    async def unshelve(self, uuid: str, target: MoveTarget, caller: Caller) -> Instance:
         """Have a shelved instance started again, on its host or, when it has none, on any."""
-        target = known_target(target, self._replica.hosts)
+        target = resolve_target(target, self._replica.hosts)
 
         async def change(instance: Instance) -> Sequence[Write]:
             if instance.status is Status.SHELVED:
-                if target != Target():
+                if target != MoveTarget():
                     raise ConflictError(
                         "Specifying an availability zone or a host when unshelving server "
                         f'"{uuid}" with status "{vm_state(instance.status)}" is not supported. '
@@ -256,7 +262,7 @@ class Operations:
             if status is Status.ACTIVE and instance.host is None:
                 raise ConflictError(f"instance {uuid} is on no host, so it cannot be active")
             made = replace(instance, status=status, task=None, action=None, updated_at_s=now_s)
-            return [*before, *cut_short(instance, now_s), Put(made)]
+            return [*before, *end_action(instance, now_s), Put(made)]
 
         await self._at_once(uuid, "resetState", caller, reset)
 
@@ -264,7 +270,7 @@ class Operations:
         """Keep everybody but administrators from changing an instance."""
 
         async def lock(instance: Instance) -> Sequence[Write]:
-            made = locked(instance, reason, caller)
+            made = with_lock(instance, reason, caller)
             return () if made is instance else [Put(made)]
 
         await self._at_once(uuid, "lock", caller, lock)
@@ -273,7 +279,7 @@ class Operations:
         """Let its owner change an instance again."""
 
         async def unlock(instance: Instance) -> Sequence[Write]:
-            return [Put(unlocked(instance))]
+            return [Put(without_lock(instance))]
 
         await self._at_once(uuid, "unlock", caller, unlock)
 
@@ -323,7 +329,7 @@ class Operations:
             )
             writes = await change(replace(instance, action=action, updated_at_s=now_s))
             # In this order: what is done at once says so in the history.
-            unit = (*cut_short(instance, now_s), Put(action), *writes)
+            unit = (*end_action(instance, now_s), Put(action), *writes)
             (outcome,) = await self._ledger.commit([unit])
             check_excess(outcome)
             if isinstance(outcome, Committed):
@@ -335,7 +341,7 @@ class Operations:
         instance: Instance,
         operation: Operation,
         caller: Caller,
-        target: Target,
+        target: MoveTarget,
         flavor: Flavor | None = None,
     ) -> Sequence[Write]:
         """Return what has a scheduler look for a host."""
@@ -371,7 +377,7 @@ class Operations:
             if migration.source.host == migration.destination.host:
                 left = replace(migration, stage=Stage.CONFIRMED, updated_at_s=now_s)
             freed = [Free(migration.uuid)] if left.has_ended else []
-            done = ended(instance, now_s, status=migration.was, migration_uuid=None)
+            done = end_task(instance, now_s, status=migration.was, migration_uuid=None)
             return [*freed, *done, Put(left)]
 
         return await self._begin(uuid, step, caller, change)
@@ -394,7 +400,7 @@ class Operations:
         return service is not None and service.is_up(self._clock.now_s(), service_down_time_s)
 
 
-def check_is_on(instance: Instance, host: str | None) -> None:
+def check_still_on(instance: Instance, host: str | None) -> None:
     """Leave alone what is elsewhere by now: all may be well there, and it would be destroyed.
 
     Args:
@@ -410,7 +416,9 @@ def check_is_on(instance: Instance, host: str | None) -> None:
         )
 
 
-async def look_for(ledger: Ledger, instance: Instance, migration: Migration, now_s: float) -> None:
+async def query_destination(
+    ledger: Ledger, instance: Instance, migration: Migration, now_s: float
+) -> None:
     """Have the other host say whether it has a guest that its own host was handing over.
 
     Args:

@@ -7,14 +7,14 @@ from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Add, Remove, Unit
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.providers.guarded_saves import save, save_guarded
-from berth.services.requests.quotas import Limiting
-from berth.services.requests.repeats import members_below
+from berth.services.requests.quotas import QuotaLimits
+from berth.services.requests.repeats import members_in_child_zones
 
 
 class ServerGroups:
     """Use cases about server groups. A group belongs to a project."""
 
-    def __init__(self, ledger: Ledger, limiting: Limiting | None = None) -> None:
+    def __init__(self, ledger: Ledger, limiting: QuotaLimits | None = None) -> None:
         self._ledger = ledger
         self._limiting = limiting
 
@@ -58,7 +58,7 @@ class ServerGroups:
     async def members(self, group: ServerGroup) -> list[str]:
         """Return the uuids of the instances in a group, by age; then those in child zones."""
         found = await self._ledger.instances(InstanceQuery(group_uuid=group.uuid, limit=10_000))
-        below = await members_below(self._ledger, group.uuid, group.project_id)
+        below = await members_in_child_zones(self._ledger, group.uuid, group.project_id)
         here = [instance.uuid for instance in reversed(found)]
         # What is on its way stands here until all of its request is there.
         return list(dict.fromkeys([*here, *(one.instance_uuid for one in below)]))

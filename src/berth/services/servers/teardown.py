@@ -12,19 +12,19 @@ from berth.domain.compute.migration import Migration, Stage
 from berth.domain.errors import ConflictError
 from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.write import Free, Put, TransferAllocations, Unit, Write
-from berth.services.servers.moves import holder_of_move, taken_back
+from berth.services.servers.moves import holder_of_move, undo_claim
 
 _DELETED: Final = "The instance was deleted."
 _CUT_SHORT: Final = "Something else was asked for before it was done."
 
 
-def cut_short(instance: Instance, now_s: float, message: str = _CUT_SHORT) -> list[Write]:
+def end_action(instance: Instance, now_s: float, message: str = _CUT_SHORT) -> list[Write]:
     """Return what ends, in the history alone, what goes on with an instance."""
     action = instance.action
     return [] if action is None else [Put(replace(action, ended_at_s=now_s, message=message))]
 
 
-def departure(instance: Instance, now_s: float) -> Unit:
+def begin_disk_deletion(instance: Instance, now_s: float) -> Unit:
     """Return what begins the end of an instance that is on no host, but has disks somewhere.
 
     Some agent deletes them first, so that nothing of it is left.
@@ -38,10 +38,10 @@ def departure(instance: Instance, now_s: float) -> Unit:
         assignment=None,
         updated_at_s=now_s,
     )
-    return (Free(instance.uuid), Put(going), *cut_short(instance, now_s, _DELETED))
+    return (Free(instance.uuid), Put(going), *end_action(instance, now_s, _DELETED))
 
 
-def deletion(instance: Instance, migration: Migration | None, now_s: float) -> Unit:
+def delete_instance(instance: Instance, migration: Migration | None, now_s: float) -> Unit:
     """Return what an instance comes to whose guest is gone from its host.
 
     What the other side of its move holds is kept until the agent there has looked after it.
@@ -60,7 +60,7 @@ def deletion(instance: Instance, migration: Migration | None, now_s: float) -> U
         updated_at_s=now_s,
         terminated_at_s=now_s,
     )
-    over = cut_short(instance, now_s, _DELETED)
+    over = end_action(instance, now_s, _DELETED)
     if migration is None or migration.has_ended:
         return (Free(instance.uuid), Put(gone), *over)
     place = migration.elsewhere
@@ -120,8 +120,8 @@ def without_move(
             assignment=source.assignment,
         )
         over = replace(migration, stage=Stage.ABANDONED, updated_at_s=now_s)
-        return back, [*taken_back(migration, instance), Put(over)]
-    return stays, given_up(instance, migration, now_s)
+        return back, [*undo_claim(migration, instance), Put(over)]
+    return stays, give_up_move(instance, migration, now_s)
 
 
 def _check_guest(migration: Migration) -> None:
@@ -156,7 +156,7 @@ def _check_known(migration: Migration | None) -> None:
         )
 
 
-def given_up(instance: Instance, migration: Migration, now_s: float) -> list[Write]:
+def give_up_move(instance: Instance, migration: Migration, now_s: float) -> list[Write]:
     """Return what ends a move where its instance is; what it left elsewhere is cleared away.
 
     The instance holds again what it has on its host. Its record is up to the caller.
@@ -166,9 +166,9 @@ def given_up(instance: Instance, migration: Migration, now_s: float) -> list[Wri
     if place is None or place.host == instance.host:
         # Nothing is anywhere else: it is brought back already, or changes its size where it is.
         over = replace(migration, stage=Stage.FAILED, updated_at_s=now_s)
-        freed = taken_back(migration, instance) if is_before else [Free(migration.uuid)]
+        freed = undo_claim(migration, instance) if is_before else [Free(migration.uuid)]
         return [*freed, Put(over)]
     if is_before:
         over = replace(migration, stage=Stage.ABANDONED, updated_at_s=now_s)
-        return [*taken_back(migration, instance), Put(over)]
+        return [*undo_claim(migration, instance), Put(over)]
     return [Put(replace(migration, stage=Stage.LEFT_BEHIND, updated_at_s=now_s))]

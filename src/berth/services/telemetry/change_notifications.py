@@ -11,7 +11,7 @@ from berth.domain.errors import BerthError
 from berth.domain.ledger.change import Change, Event, RecordRemoved, Snapshot
 from berth.domain.ledger.record import Kind
 from berth.ports.bus import Notifier, Priority
-from berth.services.requests.commands import PlaceOrder, Places
+from berth.services.requests.commands import PlaceOrder, Placer
 from berth.services.telemetry.notification_payloads import (
     HostData,
     InstanceData,
@@ -141,13 +141,13 @@ def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
         yield "delete.end"
 
 
-class AnnouncedPlacing:
+class NotifyingPlacer:
     """Places orders as another does, and tells when that begins and how it ended.
 
     It stands before `Placing` only where notifications are wanted, so they cost nothing elsewhere.
     """
 
-    def __init__(self, placing: Places, notifier: Notifier) -> None:
+    def __init__(self, placing: Placer, notifier: Notifier) -> None:
         self._placing = placing
         self._notifier = notifier
 

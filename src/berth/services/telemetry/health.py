@@ -44,7 +44,7 @@ class PolicyState(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class HostTableHealth:
     """What a process that decides has, beside the ledger: a host table and a policy.
 
     `down_time_s` returns the seconds without a heartbeat after which a service counts as down.
@@ -56,14 +56,14 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class BrokerHealth:
     """The broker of a process: whether it is reached, and whether nothing can be done without."""
 
     is_up: Callable[[], bool]
     is_needed: bool
 
 
-class Vitals:
+class ProcessHealth:
     """Whether a process can do its work, and numbers about it.
 
     Args:
@@ -84,9 +84,9 @@ class Vitals:
         ledger: Ledger,
         follower: Follower,
         clock: Clock,
-        fleet: Fleet | None = None,
+        fleet: HostTableHealth | None = None,
         lag_s_max: float = 10.0,
-        broker: Broker | None = None,
+        broker: BrokerHealth | None = None,
     ) -> None:
         self._ledger = ledger
         self._follower = follower
@@ -145,7 +145,7 @@ class Vitals:
     def _age_s(self) -> float:
         return max(0.0, self._clock.now_s() - self._follower.true_at_s)
 
-    def _of_fleet(self, fleet: Fleet) -> list[Reading]:
+    def _of_fleet(self, fleet: HostTableHealth) -> list[Reading]:
         now_s, pending = self._clock.now_s(), fleet.replica.pending
         hosts = count_hosts(fleet.replica.hosts, now_s, fleet.down_time_s())
         oldest_s = min((one.accepted_at_s for one in pending.values()), default=now_s)

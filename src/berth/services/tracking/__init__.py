@@ -3,7 +3,7 @@
 See docs/adr/0020-instance-information.md.
 """
 
-from berth.services.tracking.doubts import NOTHING_LEFT_OUT, Settled
+from berth.services.tracking.doubts import NOTHING_LEFT_OUT, DecisionBasis
 from berth.services.tracking.tracker import InstanceTracker, TrackingPace, View
 
-__all__ = ["NOTHING_LEFT_OUT", "InstanceTracker", "Settled", "TrackingPace", "View"]
+__all__ = ["NOTHING_LEFT_OUT", "InstanceTracker", "DecisionBasis", "TrackingPace", "View"]

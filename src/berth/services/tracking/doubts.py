@@ -14,7 +14,7 @@ class _Doubt(NamedTuple):
     until: int
 
 
-class Doubts:
+class DoubtfulLists:
     """The hosts in doubt, by name."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Doubts:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class DecisionBasis:
     """Hosts that a decision has to leave out, by name, and how new what it reads is.
 
     `seen` is the version of the ledger up to which the members of the request's server group are
@@ -71,4 +71,4 @@ class Settled:
     seen: int | None = None
 
 
-NOTHING_LEFT_OUT: Final = Settled()
+NOTHING_LEFT_OUT: Final = DecisionBasis()

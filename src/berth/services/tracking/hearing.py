@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from berth.services.tracking.messages import FORMAT, Head, Message
+from berth.services.tracking.messages import FORMAT, Message, MessageHead
 
 
-class Kind(StrEnum):
+class MessageKind(StrEnum):
     """What a message turns out to be when it comes."""
 
     NEWS = "news"
@@ -18,7 +18,7 @@ class Kind(StrEnum):
 
 
 @dataclass(slots=True)
-class Hearing:
+class HostMessages:
     """The messages about one host so far.
 
     Attributes:
@@ -37,26 +37,26 @@ class Hearing:
         default_factory=dict[tuple[int, str, int], Message]
     )
 
-    def take(self, head: Head) -> tuple[Kind, int]:
+    def take(self, head: MessageHead) -> tuple[MessageKind, int]:
         """Return what a message is, and how many before it have not come.
 
         One that overtook another makes that a repetition when it comes: what both said stands in
         the digest of the later one.
         """
         if head.format != FORMAT:
-            return Kind.UNREADABLE, 0
+            return MessageKind.UNREADABLE, 0
         is_older, lost = head.version < self.version, 0
         if head.session != self._session:
             if is_older and self._session:
-                return Kind.REPEATED, 0
+                return MessageKind.REPEATED, 0
             self._session = head.session
         elif head.sequence <= self._sequence:
-            return Kind.REPEATED, 0
+            return MessageKind.REPEATED, 0
         else:
             lost = head.sequence - self._sequence - 1
         self._sequence = head.sequence
         self.version = max(self.version, head.version)
-        return Kind.REPEATED if is_older else Kind.NEWS, lost
+        return MessageKind.REPEATED if is_older else MessageKind.NEWS, lost
 
     def wait(self, message: Message, now_s: float) -> int:
         """Keep a message until the table is as new as it is; return how many are kept."""

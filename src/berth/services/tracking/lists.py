@@ -19,7 +19,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReportedInstance:
     """One instance of a host, or one side of a move, as an agent tells of it."""
 
     resident: Resident
@@ -31,7 +31,7 @@ class Told:
         return self.resident.uuid
 
 
-def mark_of(resident: Resident) -> int:
+def resident_digest(resident: Resident) -> int:
     """Return what one instance adds to the digest of its list: a number of 128 bits.
 
     All that rules read of it goes into that, so a resize shows. The node does not: a record may
@@ -49,12 +49,12 @@ def mark_of(resident: Resident) -> int:
     return int.from_bytes(blake2b(_ENCODER.encode(said), digest_size=DIGEST_BYTES).digest())
 
 
-def digest_of(residents: Iterable[Resident]) -> bytes:
+def list_digest(residents: Iterable[Resident]) -> bytes:
     """Return the digest of a list, in whatever order."""
-    return _digest(sum(map(mark_of, residents)))
+    return _digest(sum(map(resident_digest, residents)))
 
 
-def size_of(told: Told) -> int:
+def encoded_size(told: ReportedInstance) -> int:
     """Return about how many bytes an instance takes in a message."""
     return len(_ENCODER.encode(told))
 
@@ -67,14 +67,14 @@ class HostList:
     """The list of one host, as its agent keeps it, with its digest."""
 
     def __init__(self) -> None:
-        self._here: dict[str, Told] = {}
+        self._here: dict[str, ReportedInstance] = {}
         self._total = 0
 
     def __len__(self) -> int:
         """Return how many instances and moves are on it."""
         return len(self._here)
 
-    def get(self, uuid: str) -> Told | None:
+    def get(self, uuid: str) -> ReportedInstance | None:
         """Return an entry; None when it is not on the list."""
         return self._here.get(uuid)
 
@@ -88,15 +88,15 @@ class HostList:
         """The digest of all of it."""
         return _digest(self._total)
 
-    def put(self, told: Told) -> bool:
+    def put(self, told: ReportedInstance) -> bool:
         """Add or replace an entry; tell whether that changed anything."""
         old = self._here.get(told.uuid)
         if old == told:
             return False
         if old is not None:
-            self._total -= mark_of(old.resident)
+            self._total -= resident_digest(old.resident)
         self._here[told.uuid] = told
-        self._total += mark_of(told.resident)
+        self._total += resident_digest(told.resident)
         return True
 
     def remove(self, uuid: str) -> bool:
@@ -104,5 +104,5 @@ class HostList:
         old = self._here.pop(uuid, None)
         if old is None:
             return False
-        self._total -= mark_of(old.resident)
+        self._total -= resident_digest(old.resident)
         return True

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from berth.ports.bus import Bus, Command
-from berth.services.tracking.lists import Told
+from berth.services.tracking.lists import ReportedInstance
 
 FORMAT: Final = 1
 """Of the messages: what they say, and of what a digest is made."""
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class MessageHead:
     """What every message begins with.
 
     `session` is new at each start of the agent, and `sequence` counts the messages about one host
@@ -41,8 +41,8 @@ class InstancesUpdated:
     With `is_full` they are all that the host has.
     """
 
-    head: Head
-    told: tuple[Told, ...]
+    head: MessageHead
+    told: tuple[ReportedInstance, ...]
     gone: tuple[str, ...] = ()
     is_full: bool = False
 
@@ -51,7 +51,7 @@ class InstancesUpdated:
 class InstancesDeleted:
     """Instances that the host does not have any more, by uuid."""
 
-    head: Head
+    head: MessageHead
     gone: tuple[str, ...]
 
 
@@ -59,7 +59,7 @@ class InstancesDeleted:
 class InstancesSynced:
     """Which instances the host has, by uuid; None when they are too many for one message."""
 
-    head: Head
+    head: MessageHead
     uuids: tuple[str, ...] | None = None
 
 
@@ -77,7 +77,7 @@ SYNC: Command[InstancesSynced, None] = Command(
 )
 
 
-def listen(bus: Bus, name: str, take: Callable[[Message], None]) -> Callable[[], None]:
+def serve_messages(bus: Bus, name: str, take: Callable[[Message], None]) -> Callable[[], None]:
     """Have what agents cast taken in; return what ends that.
 
     Args:

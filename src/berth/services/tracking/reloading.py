@@ -14,7 +14,7 @@ from berth.services.replica.follower import Follower
 from berth.services.replica.instance_overlay import InstanceOverlay, place_of
 from berth.services.replica.replica import Replica
 from berth.services.tracking.doubts import NEWEST
-from berth.services.tracking.lists import digest_of
+from berth.services.tracking.lists import list_digest
 from berth.tables.host.feed import located_resident
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
@@ -25,7 +25,7 @@ _PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class LedgerView:
     """The ledger, and what a process has of it."""
 
     ledger: Ledger
@@ -48,7 +48,7 @@ class View:
         return self.replica.beside
 
 
-class Reloaded(NamedTuple):
+class ReloadResult(NamedTuple):
     """What a look at the ledger found: a list that is true at a version, or newer."""
 
     version: int
@@ -56,14 +56,14 @@ class Reloaded(NamedTuple):
     was_wrong: bool
 
 
-class Reloading:
+class ListReloader:
     """Reads lists anew, each host under a lock of its own."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: LedgerView) -> None:
         self._view = view
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def reload(self, host: str, is_wanted: Callable[[], bool]) -> Reloaded | None:
+    async def reload(self, host: str, is_wanted: Callable[[], bool]) -> ReloadResult | None:
         """Make the table's list of a host what the ledger has; None when nobody wants it by then.
 
         The ledger is read after the table has caught up, so what is read is as new as the table
@@ -82,7 +82,7 @@ class Reloading:
                     return found
         raise ConflictError(f"the instances of host {host} change faster than they can be read")
 
-    async def _try(self, host: str) -> Reloaded | None:
+    async def _try(self, host: str) -> ReloadResult | None:
         view = self._view
         await view.follower.catch_up()
         table, before = view.hosts, self._list(host)
@@ -97,11 +97,11 @@ class Reloading:
             return None
         if not is_right:
             self._write(host, read)
-        return Reloaded(version, len(read), not is_right)
+        return ReloadResult(version, len(read), not is_right)
 
     def _is_right(self, host: str, read: Sequence[LocatedResident]) -> bool:
         wanted = [one.resident for one in read if not self._view.replica.is_seated(one.uuid)]
-        return digest_of(self._list(host).values()) == digest_of(wanted)
+        return list_digest(self._list(host).values()) == list_digest(wanted)
 
     def _write(self, host: str, read: Sequence[LocatedResident]) -> None:
         """Make the list in the table what was read; own claims that go on are newer."""
@@ -121,7 +121,7 @@ def _are_same(before: dict[str, Resident], after: dict[str, Resident]) -> bool:
     return before.keys() == after.keys() and all(after[uuid] is one for uuid, one in before.items())
 
 
-async def hosts_that_differ(view: View, group_uuid: str) -> set[str]:
+async def hosts_with_wrong_members(view: LedgerView, group_uuid: str) -> set[str]:
     """Return the hosts that have a member of a group by the ledger alone, or by the table alone.
 
     Raises:

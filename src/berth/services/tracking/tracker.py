@@ -23,14 +23,19 @@ from berth.scheduling.plan.instance_rules import reads_instances
 from berth.services.decisions.decisions import PolicyInForce
 from berth.services.decisions.device_locks import hosts_with_choices
 from berth.services.replica.instance_overlay import place_of
-from berth.services.tracking.doubts import NEWEST, NOTHING_LEFT_OUT, Doubts, Settled
-from berth.services.tracking.hearing import Hearing, Kind
-from berth.services.tracking.lists import digest_of
-from berth.services.tracking.messages import InstancesDeleted, InstancesUpdated, Message, listen
-from berth.services.tracking.reloading import Reloading, View, hosts_that_differ
+from berth.services.tracking.doubts import NEWEST, NOTHING_LEFT_OUT, DecisionBasis, DoubtfulLists
+from berth.services.tracking.hearing import HostMessages, MessageKind
+from berth.services.tracking.lists import list_digest
+from berth.services.tracking.messages import (
+    InstancesDeleted,
+    InstancesUpdated,
+    Message,
+    serve_messages,
+)
+from berth.services.tracking.reloading import LedgerView, ListReloader, hosts_with_wrong_members
 from berth.tables.host.orphans import LocatedResident
 
-__all__ = ["InstanceTracker", "TrackingPace", "View"]
+__all__ = ["InstanceTracker", "TrackingPace", "LedgerView"]
 
 _WAITING_MAX: Final = 16
 """Messages about one host that wait for the feed; with more its list is read anew."""
@@ -76,7 +81,7 @@ class InstanceTracker:
 
     def __init__(  # noqa: PLR0913 - one part each
         self,
-        view: View,
+        view: LedgerView,
         policies: PolicyInForce,
         clock: Clock,
         telemetry: Telemetry,
@@ -92,11 +97,11 @@ class InstanceTracker:
         self._pace = pace
         self._by_casts = by_casts
         self._metrics = metrics
-        self._hearings: dict[str, Hearing] = {}
+        self._hearings: dict[str, HostMessages] = {}
         self._waiting: dict[str, None] = {}
         """Hosts with messages that the table is yet to catch up with."""
-        self._doubts = Doubts()
-        self._reloading = Reloading(view)
+        self._doubts = DoubtfulLists()
+        self._reloading = ListReloader(view)
         self._changes = 0
         """How often a host was first heard of, or fell silent."""
         self._unheard: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
@@ -105,7 +110,7 @@ class InstanceTracker:
 
     def serve(self, bus: Bus, name: str) -> Callable[[], None]:
         """Hear what agents cast; `name` is this scheduler's own. Return what ends that."""
-        return listen(bus, name, self.hear)
+        return serve_messages(bus, name, self.hear)
 
     def load(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the replica has loaded it
         """See `Subscriber.load`. The lists of all hosts are those of the snapshot."""
@@ -123,7 +128,7 @@ class InstanceTracker:
     def hear(self, message: Message) -> None:
         """Take a message in, now or as soon as the feed has told what it rests on."""
         head = message.head
-        hearing = self._hearings.setdefault(head.host, Hearing())
+        hearing = self._hearings.setdefault(head.host, HostMessages())
         if head.version <= self._view.version and not hearing.waits:
             self._take(hearing, message)
         elif hearing.wait(message, self._clock.now_s()) <= _WAITING_MAX:
@@ -144,7 +149,7 @@ class InstanceTracker:
             else:
                 self._waiting.pop(host, None)
 
-    def _take(self, hearing: Hearing, message: Message) -> None:
+    def _take(self, hearing: HostMessages, message: Message) -> None:
         head, hosts = message.head, self._view.hosts
         if not (hosts.rows_of_name(head.host) or hosts.orphans.on(head.host)):
             self._count("unknown")
@@ -153,7 +158,7 @@ class InstanceTracker:
         kind, lost = hearing.take(head)
         if lost:
             self._count("lost", lost)
-        if kind is Kind.UNREADABLE:
+        if kind is MessageKind.UNREADABLE:
             self._count(kind)
             self._unhear(head.host)
             return
@@ -164,8 +169,8 @@ class InstanceTracker:
             # Until now the feed told of the host, up to the version that the table has.
             beside.add(head.host)
             hearing.version = self._view.version
-            kind = Kind.REPEATED if head.version < hearing.version else kind
-        if kind is Kind.REPEATED:
+            kind = MessageKind.REPEATED if head.version < hearing.version else kind
+        if kind is MessageKind.REPEATED:
             self._count(kind)
             return
         if self._by_casts:
@@ -176,7 +181,7 @@ class InstanceTracker:
         """Hold the table's list of a host against the digest that its agent tells."""
         head = message.head
         here = self._view.beside.told_on(self._view.hosts, head.host, head.version)
-        if len(here) != head.count or digest_of(here.values()) != head.digest:
+        if len(here) != head.count or list_digest(here.values()) != head.digest:
             self._count("differed")
             self._doubt(head.host, head.version)
             return
@@ -223,7 +228,7 @@ class InstanceTracker:
         """Names of the hosts whose lists are in doubt."""
         return self._doubts.hosts
 
-    async def settle(self, request: Request) -> Settled:
+    async def settle(self, request: Request) -> DecisionBasis:
         """Have every list be true that the decision of a request may rest on.
 
         Hosts for which the ledger does not answer are to be left out.
@@ -246,9 +251,9 @@ class InstanceTracker:
         for _ in range(_ROUNDS):
             if not self._doubts or not await self._reload(self._doubts.hosts):
                 break
-        return Settled(left_out | self.doubted, seen)
+        return DecisionBasis(left_out | self.doubted, seen)
 
-    def dated(self, decision: Decision, settled: Settled) -> Decision:
+    def dated(self, decision: Decision, settled: DecisionBasis) -> Decision:
         """Return a decision with the version up to which it has seen all that it rests on.
 
         The feed does not tell by casts who came to a group or took devices of a host, so the
@@ -347,7 +352,7 @@ class InstanceTracker:
         if group is None or group.policy not in _HARD:
             return None
         seen = await self._view.ledger.version()
-        for host in await hosts_that_differ(self._view, group.uuid):
+        for host in await hosts_with_wrong_members(self._view, group.uuid):
             self._doubt(host)
         return seen
 

@@ -20,7 +20,7 @@ from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, Put, Unit
 from berth.services.requests.commands import PlaceOrder
-from berth.services.servers.moves import AWAITING, Target, request_to_move
+from berth.services.servers.moves import AWAITING, MoveTarget, request_to_move
 from berth.testing.builders import (
     make_aggregate,
     make_flavor,
@@ -315,7 +315,7 @@ async def _begin_move(shop: Shop, uuid: str, operation: Operation) -> Instance:
     """Have an instance that runs be moved; return it as the scheduler leaves it."""
     vm, desk = await shop.now(uuid), shop.desk
     flavor = replace(make_flavor(2), vcpus=2) if operation is Operation.RESIZE else None
-    request = request_to_move(vm, operation, Target(), "req-move", flavor=flavor)
+    request = request_to_move(vm, operation, MoveTarget(), "req-move", flavor=flavor)
     await desk.ledger.write(
         Put(replace(vm, task=AWAITING[operation])), Add(PendingRequest(request, 1.0))
     )

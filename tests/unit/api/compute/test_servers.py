@@ -10,7 +10,7 @@ from berth.domain.compute.decision import Decision, Verdict
 from berth.domain.compute.instance import Fault, Instance, Status
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Put
-from berth.services.servers.instances import Accepted, Instances, Order
+from berth.services.servers.instances import AcceptedCreate, CreateOrder, Instances
 from tests.unit.api.cloud import Json, Stack
 
 NEWEST = "2.100"
@@ -306,7 +306,7 @@ async def test_the_request_id_leads_to_the_decision(stack: Stack) -> None:
 class Unreachable(Instances):
     """Instances whose ledger is away."""
 
-    async def create(self, order: Order) -> Accepted:
+    async def create(self, order: CreateOrder) -> AcceptedCreate:
         """Fail."""
         raise UnavailableError("the ledger cannot be reached; repeat with the same request id")
 

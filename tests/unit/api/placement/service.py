@@ -15,7 +15,7 @@ from berth.api.placement.answers import send_refusal
 from berth.api.placement.app import build_placement_app
 from berth.api.placement.dispatch import Dispatcher
 from berth.api.placement.parts import PlacementParts
-from berth.app.placement import Process, placement_parts, provider_replica
+from berth.app.placement import PlacementProcess, placement_parts, provider_replica
 from berth.config.settings import Settings
 from berth.services.replica.follower import Follower
 from tests.unit.api.cloud import CountedIds, FakeClock, Told
@@ -26,7 +26,9 @@ def parts_of(**changed: object) -> PlacementParts:
     clock = FakeClock()
     ledger = MemoryLedger(now_s=clock.now_s)
     follower = Follower(ledger, clock, [])
-    process = Process(ledger, follower, provider_replica(follower), NoAuth2(), clock, Told())
+    process = PlacementProcess(
+        ledger, follower, provider_replica(follower), NoAuth2(), clock, Told()
+    )
     parts = placement_parts(Settings(), process)
     return replace(parts, **cast("dict[str, Any]", {"ids": CountedIds(), **changed}))
 

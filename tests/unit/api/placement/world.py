@@ -9,7 +9,7 @@ from berth.adapters.ledger.memory import MemoryLedger
 from berth.api.auth.authentication import NoAuth2
 from berth.api.placement.app import build_placement_app
 from berth.api.placement.parts import PlacementParts
-from berth.app.placement import Process, placement_parts, provider_replica
+from berth.app.placement import PlacementProcess, placement_parts, provider_replica
 from berth.config.settings import Settings
 from berth.services.replica.follower import Follower
 from berth.testing.builders import make_uuid
@@ -23,7 +23,9 @@ def parts_on(ledger: MemoryLedger) -> PlacementParts:
     """Return what the API is built from, on a ledger."""
     clock = FakeClock()
     follower = Follower(ledger, clock, [])
-    process = Process(ledger, follower, provider_replica(follower), NoAuth2(), clock, Told())
+    process = PlacementProcess(
+        ledger, follower, provider_replica(follower), NoAuth2(), clock, Told()
+    )
     return placement_parts(Settings(), process)
 
 

@@ -17,7 +17,7 @@ from berth.domain.zones.zone import Zone
 from berth.ports.zones import STATEMENT_HEADER, ForwardedRequest, ForwardedResponse, NotAskedError
 from berth.services.crypto.sealing import KEY_BYTES, Sealer
 from berth.services.requests.commands import PLACE
-from berth.services.requests.quotas import Limiting
+from berth.services.requests.quotas import QuotaLimits
 from berth.services.zoning.children.capabilities import CapabilityReport
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
 from berth.services.zoning.children.zones import Zones
@@ -168,7 +168,7 @@ class ZoneStack(Stack):
             marks=LoopTokens(sealer),
             children=self.children,
             counting=RemoteUsage(
-                self.ledger, self.clock, asking_s=30.0, limits=Limiting(self.replica).within
+                self.ledger, self.clock, asking_s=30.0, limits=QuotaLimits(self.replica).within
             ),
             select_timeout_s=2.0,
             build_timeout_s=30.0,

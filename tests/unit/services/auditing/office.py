@@ -6,7 +6,7 @@ from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.discrepancy import AuditAges, AuditReport, Discrepancy, DiscrepancyCode
 from berth.domain.ledger.write import Heartbeats, Put
 from berth.ports.ledger import Ledger
-from berth.services.auditing import Auditing
+from berth.services.auditing import AuditService
 from berth.testing.builders import make_request
 from tests.unit.services.wiring import Desk, Fleet, open_desk, order_of
 
@@ -22,7 +22,7 @@ class Office:
     def __init__(self, desk: Desk, ledger: Ledger | None = None) -> None:
         self.desk = desk
         self.ledger = desk.ledger
-        self.auditing = Auditing(
+        self.auditing = AuditService(
             ledger=ledger or desk.ledger,
             replica=desk.replica,
             clock=desk.clock,

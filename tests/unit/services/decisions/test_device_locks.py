@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from berth.domain.compute.decision import Placement, ScoredHost
 from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
 from berth.domain.ledger.write import Guard
-from berth.services.decisions.device_locks import HardwareTurns, hardware_guard, hosts_with_choices
+from berth.services.decisions.device_locks import DeviceLocks, hardware_guard, hosts_with_choices
 
 
 def placement(host: str, assignment: Assignment | None = None) -> Placement:
@@ -19,7 +19,7 @@ CELLS = Assignment(numa=(CellShare(0, 1),))
 DEVICES = Assignment(devices=(DeviceShare("p", 1),))
 
 
-async def seen(turns: HardwareTurns, table_version: int, *hosts: str) -> list[Guard]:
+async def seen(turns: DeviceLocks, table_version: int, *hosts: str) -> list[Guard]:
     """Return the guards of a decision that chose cells on some hosts."""
     chosen = [placement(host, CELLS) for host in hosts]
     async with turns.guards(chosen, table_version) as guards:
@@ -40,16 +40,16 @@ def test_hosts_of_which_something_was_chosen() -> None:
 
 async def test_a_decision_has_seen_what_its_table_held() -> None:
     """Each host has a guard of its own."""
-    assert await seen(HardwareTurns(), 7, "b", "a") == [
+    assert await seen(DeviceLocks(), 7, "b", "a") == [
         Guard(hardware_guard("a"), 7),
         Guard(hardware_guard("b"), 7),
     ]
-    assert await seen(HardwareTurns(), 7) == []
+    assert await seen(DeviceLocks(), 7) == []
 
 
 async def test_and_what_its_process_has_committed_since() -> None:
     """One's own commits join up, as long as nobody else's lies between."""
-    turns = HardwareTurns()
+    turns = DeviceLocks()
     turns.note([Guard(hardware_guard("a"), 7)], 9)
     turns.note([Guard(hardware_guard("a"), 9)], 12)
     assert await seen(turns, 7, "a") == [Guard(hardware_guard("a"), 12)]
@@ -63,7 +63,7 @@ async def test_and_what_its_process_has_committed_since() -> None:
 
 async def test_only_so_much_is_remembered() -> None:
     """What is forgotten costs a plan made anew, and nothing else."""
-    turns = HardwareTurns()
+    turns = DeviceLocks()
     for number in range(5_000):
         turns.note([Guard(hardware_guard(str(number)), 1)], 2)
     assert len(turns._own) == 4096
@@ -76,7 +76,7 @@ async def test_only_so_much_is_remembered() -> None:
 
 async def test_placements_on_one_host_wait_for_each_other() -> None:
     """Those on other hosts do not, and hosts are taken in one order, so nobody waits for ever."""
-    turns = HardwareTurns()
+    turns = DeviceLocks()
     done: list[str] = []
 
     async def commit(name: str, *hosts: str) -> None:

@@ -9,7 +9,7 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.write import Put, Unit
 from berth.ports.virt import HostReport
-from berth.services.fleet.allocation_ratios import Ratios, RatioSettings
+from berth.services.fleet.allocation_ratios import AllocationRatios, RatioSettings
 from berth.testing.builders import make_host, make_provider, make_uuid
 from tests.unit.services.wiring import Desk, Fleet, open_desk
 
@@ -99,7 +99,7 @@ async def test_a_host_that_inherits_gets_what_it_was_first_registered_with() -> 
     assert await ratio(desk) == (1.0, "default of the class")
     for initial in (4.0, 9.0):
         settings = RatioSettings(initial={VCPU: initial})
-        ratios = Ratios(ledger=desk.ledger, replica=desk.replica, settings=settings)
+        ratios = AllocationRatios(ledger=desk.ledger, replica=desk.replica, settings=settings)
         first = ratios.settled(inherits, None, ())
         assert first.provider.inventories[VCPU].allocation_ratio == initial
         again = ratios.settled(inherits, replace(first.host, initial_ratios={VCPU: 4.0}), ())
@@ -108,7 +108,7 @@ async def test_a_host_that_inherits_gets_what_it_was_first_registered_with() -> 
 
 async def test_a_setting_comes_before_what_the_host_says(desk: Desk) -> None:
     """And below its aggregates."""
-    ratios = Ratios(
+    ratios = AllocationRatios(
         ledger=desk.ledger, replica=desk.replica, settings=RatioSettings(own={VCPU: 6.0})
     )
     settled = ratios.settled(report_of(1), None, ())

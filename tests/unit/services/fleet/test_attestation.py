@@ -7,7 +7,7 @@ import pytest
 
 from berth.domain.compute.host import Attestation, Service
 from berth.domain.ledger.write import Put
-from berth.services.fleet.attestation import ASKED_AT_ONCE, Attesting
+from berth.services.fleet.attestation import ASKED_AT_ONCE, AttestationService
 from berth.testing.builders import make_host, make_provider, make_service
 from berth.testing.fake_attester import FakeAttester
 from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, running
@@ -15,11 +15,11 @@ from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, runn
 VALID_S = 60.0
 
 
-def attesting(desk: Desk, **levels: str) -> tuple[Attesting, FakeAttester]:
+def attesting(desk: Desk, **levels: str) -> tuple[AttestationService, FakeAttester]:
     """Return the service, and the attester that it asks; `host_1` is of `host-1`."""
     by_node = {name.replace("_", "-"): level for name, level in levels.items()}
     attester = FakeAttester(by_node, desk.clock, valid_s=VALID_S)
-    service = Attesting(
+    service = AttestationService(
         ledger=desk.ledger,
         follower=desk.follower,
         replica=desk.replica,

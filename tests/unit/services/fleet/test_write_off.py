@@ -6,8 +6,8 @@ from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Stage
 from berth.domain.errors import ConflictError, NotFoundError
-from berth.services.fleet.write_off import WriteOff, WritingOff
-from berth.services.servers.moves import Target
+from berth.services.fleet.write_off import WriteOffPlan, WriteOffService
+from berth.services.servers.moves import MoveTarget
 from berth.testing.builders import make_request
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 
@@ -19,15 +19,15 @@ class Case:
         self.town, self.host, self.vm = town, host, vm
 
     @property
-    def writing(self) -> WritingOff:
+    def writing(self) -> WriteOffService:
         """Who writes off."""
-        return WritingOff(self.town.ledger, self.town.desk.clock, self.town.desk.told)
+        return WriteOffService(self.town.ledger, self.town.desk.clock, self.town.desk.told)
 
-    async def plan(self) -> WriteOff:
+    async def plan(self) -> WriteOffPlan:
         """Say what would be done."""
         return await self.writing.plan(self.host, service_down_time_s=DOWN_S)
 
-    async def write_off(self) -> WriteOff:
+    async def write_off(self) -> WriteOffPlan:
         """Do it."""
         return await self.writing.write_off(self.host, service_down_time_s=DOWN_S)
 
@@ -42,7 +42,7 @@ async def evacuated() -> Case:
     vm = await town.create()
     assert vm.host is not None
     await town.kill(vm.host)
-    await town.operations.evacuate(vm.uuid, Target(), caller(), service_down_time_s=DOWN_S)
+    await town.operations.evacuate(vm.uuid, MoveTarget(), caller(), service_down_time_s=DOWN_S)
     await town.work()
     return Case(town, vm.host, await town.get(vm.uuid))
 
@@ -98,7 +98,7 @@ async def test_a_host_that_comes_back_meanwhile_is_not_written_off() -> None:
 async def test_nobody_is_written_off_who_is_not_there() -> None:
     """A name that is mistyped does nothing."""
     town = await open_town()
-    writing = WritingOff(town.ledger, town.desk.clock, town.desk.told)
+    writing = WriteOffService(town.ledger, town.desk.clock, town.desk.told)
     with pytest.raises(NotFoundError):
         await writing.write_off("host-99", service_down_time_s=DOWN_S)
 

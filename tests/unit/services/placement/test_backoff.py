@@ -1,13 +1,13 @@
 """Giving way to other schedulers at pending requests."""
 
-from berth.services.decisions.contention import Turns
+from berth.services.decisions.contention import Backoff
 
 _MOST_S = 0.2
 
 
 def test_who_is_alone_does_not_wait() -> None:
     """Nor after many requests."""
-    turns = Turns("me")
+    turns = Backoff("me")
     for _ in range(100):
         turns.note_own()
     assert turns.delay_s("req-1") == 0
@@ -15,7 +15,7 @@ def test_who_is_alone_does_not_wait() -> None:
 
 def test_rivals_wait_for_different_times() -> None:
     """And with each request another one is first, as often as any."""
-    rivals = [Turns(name) for name in ("a", "b", "c", "d")]
+    rivals = [Backoff(name) for name in ("a", "b", "c", "d")]
     for turns in rivals:
         for _ in range(9):
             turns.note_rival()
@@ -29,7 +29,7 @@ def test_rivals_wait_for_different_times() -> None:
 
 def test_who_is_alone_again_soon_waits_no_more() -> None:
     """It gives way a little less with each request that nobody else had taken up."""
-    turns = Turns("me")
+    turns = Backoff("me")
     turns.note_rival()
     requests = 0
     while turns.delay_s("req-1"):

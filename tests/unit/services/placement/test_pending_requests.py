@@ -11,13 +11,13 @@ from berth.domain.compute.request import Operation, Request
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.domain.ledger.write import Put, Remove
-from berth.services.decisions.contention import Turns
-from berth.services.decisions.decisions import Deciding
+from berth.services.decisions.contention import Backoff
+from berth.services.decisions.decisions import DecisionService
 from berth.testing.builders import make_decision, make_flavor, make_request, make_uuid
 from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, order_of, running
 
 
-class CountingDeciding(Deciding):
+class CountingDeciding(DecisionService):
     """Keeps the id of each request that it decides."""
 
     def __init__(self, desk: Desk, decided: list[str]) -> None:
@@ -27,7 +27,7 @@ class CountingDeciding(Deciding):
     def decide(
         self, request: Request, *, attempt: int = 1, left_out: frozenset[str] = frozenset()
     ) -> Decision:
-        """See `Deciding.decide`."""
+        """See `DecisionService.decide`."""
         self._decided.append(request.request_id)
         return super().decide(request, attempt=attempt, left_out=left_out)
 
@@ -268,7 +268,7 @@ async def test_of_several_schedulers_few_take_up_a_request_in_vain() -> None:
     everybody = [desk, *[await open_second(desk) for _ in range(3)]]
     decided: list[str] = []
     for number, one in enumerate(everybody):
-        one.pending._turns = Turns(f"scheduler {number}")
+        one.pending._turns = Backoff(f"scheduler {number}")
         one.placing._overtaken = one.pending._turns.note_rival
         one.deciding = one.placing._deciding = CountingDeciding(one, decided)
     loops = [loop for one in everybody for loop in (one.follower.run, one.pending.run)]

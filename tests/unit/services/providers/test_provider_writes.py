@@ -20,12 +20,12 @@ from berth.domain.ledger.write import (
     Unit,
 )
 from berth.services.providers.provider_writes import (
-    RefusedError,
-    Revised,
-    Revising,
-    Why,
+    ProviderRefusedError,
+    ProviderRevision,
+    ProviderRevisions,
+    RefusalRule,
+    provider_at_version,
     save_decided,
-    stored,
 )
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
@@ -61,7 +61,7 @@ class World:
         self.ledger = ledger
         self.replica = ProviderReplica(StandardNames())
         self.follower = Follower(ledger, clock, [self.replica])
-        self.revising = Revising(
+        self.revising = ProviderRevisions(
             follower=self.follower, ledger=ledger, replica=self.replica, clock=clock
         )
         self.seen: list[int] = []
@@ -85,23 +85,25 @@ async def test_a_decision_is_made_anew_on_what_the_faster_one_left() -> None:
 
 async def test_somebody_must_give_up_at_last() -> None:
     """And is told that others are faster."""
-    with pytest.raises(RefusedError) as raised:
+    with pytest.raises(ProviderRefusedError) as raised:
         await World(Rival(races=5)).save(tries=5)
-    assert raised.value.why is Why.CONTENDED
+    assert raised.value.why is RefusalRule.CONTENDED
 
 
 @pytest.mark.parametrize(
     ("cause", "why"),
     [
-        (RejectionCause.MISSING, Why.NO_PROVIDER),
-        (RejectionCause.GENERATION, Why.GENERATION),
-        (RejectionCause.IN_USE, Why.INVENTORY_IN_USE),
+        (RejectionCause.MISSING, RefusalRule.NO_PROVIDER),
+        (RejectionCause.GENERATION, RefusalRule.GENERATION),
+        (RejectionCause.IN_USE, RefusalRule.INVENTORY_IN_USE),
     ],
 )
-async def test_a_refusal_with_a_cause_is_told_at_once(cause: RejectionCause, why: Why) -> None:
+async def test_a_refusal_with_a_cause_is_told_at_once(
+    cause: RejectionCause, why: RefusalRule
+) -> None:
     """With whom it is about."""
     refusal = Rejected(conflict="no", cause=cause, subject="p", names=("VCPU",))
-    with pytest.raises(RefusedError) as raised:
+    with pytest.raises(ProviderRefusedError) as raised:
         await World(Rival(refusals=[refusal])).save()
     assert (raised.value.why, raised.value.subject) == (why, "p")
 
@@ -127,22 +129,22 @@ async def test_what_a_version_left_is_told_whatever_came_after() -> None:
     """Else a later change would be taken for seen."""
     world = World(MemoryLedger())
     await world.save()
-    raised = await world.revising.revise("p", 0, lambda old, _: Revised(old))
+    raised = await world.revising.revise("p", 0, lambda old, _: ProviderRevision(old))
     assert raised.generation == 1
-    await world.revising.revise("p", None, lambda old, _: Revised(old))
-    assert await stored(world.ledger, world.replica, 2, "p") == raised
+    await world.revising.revise("p", None, lambda old, _: ProviderRevision(old))
+    assert await provider_at_version(world.ledger, world.replica, 2, "p") == raised
 
 
 async def test_a_change_of_nothing_tells_what_is_there() -> None:
     """The generation stays."""
     world = World(MemoryLedger())
     await world.save()
-    await world.revising.revise("p", None, lambda old, _: Revised(old))
-    same = await world.revising.revise("p", 1, lambda _, __: Revised(None))
+    await world.revising.revise("p", None, lambda old, _: ProviderRevision(old))
+    same = await world.revising.revise("p", 1, lambda _, __: ProviderRevision(None))
     assert (same.generation, await world.ledger.version()) == (1, 2)
-    with pytest.raises(RefusedError) as raised:
-        await world.revising.revise("p", 0, lambda _, __: Revised(None))
-    assert raised.value.why is Why.GENERATION
+    with pytest.raises(ProviderRefusedError) as raised:
+        await world.revising.revise("p", 0, lambda _, __: ProviderRevision(None))
+    assert raised.value.why is RefusalRule.GENERATION
 
 
 async def test_what_is_gone_is_not_changed() -> None:
@@ -150,6 +152,6 @@ async def test_what_is_gone_is_not_changed() -> None:
     world = World(MemoryLedger())
     await world.save()
     await world.ledger.commit([(Remove(Kind.PROVIDER, "p"),)])
-    with pytest.raises(RefusedError) as raised:
-        await world.revising.revise("p", None, lambda old, _: Revised(old))
-    assert raised.value.why is Why.NO_PROVIDER
+    with pytest.raises(ProviderRefusedError) as raised:
+        await world.revising.revise("p", None, lambda old, _: ProviderRevision(old))
+    assert raised.value.why is RefusalRule.NO_PROVIDER

@@ -19,19 +19,19 @@ from berth.domain.ledger.write import (
     ReplaceProvider,
     Unit,
 )
-from berth.services.providers.provider_writes import RefusedError, Why, class_guard
+from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule, class_guard
 from berth.services.providers.reallocation import AllocationRefusedError, AllocationRule
-from berth.services.providers.reshape import GenerationError, Inventories
+from berth.services.providers.reshape import GenerationError, WantedInventories
 from berth.testing.builders import make_uuid
 from tests.unit.services.placement_desk import PlacementDesk, dump, inventories, share
 
 HOST, PART = make_uuid("host", 1), make_uuid("host", 2)
-TO_PART: Inventories = {
+TO_PART: WantedInventories = {
     HOST: (2, inventories(VCPU=8)),
     PART: (0, inventories(DISK_GB=100)),
 }
 """The disk goes from a host to a part of it."""
-CPU_GOES: Inventories = {HOST: (2, {}), PART: (0, inventories(MEMORY_MB=1, DISK_GB=100))}
+CPU_GOES: WantedInventories = {HOST: (2, {}), PART: (0, inventories(MEMORY_MB=1, DISK_GB=100))}
 
 
 @pytest.fixture
@@ -86,11 +86,11 @@ async def test_generations_are_raised_step_by_step(desk: PlacementDesk) -> None:
 
 
 async def refusal(
-    desk: PlacementDesk, wanted: Inventories, shares: Sequence[ConsumerUpdate] = MOVED
+    desk: PlacementDesk, wanted: WantedInventories, shares: Sequence[ConsumerUpdate] = MOVED
 ) -> Exception:
     """Return why a reshape is refused, and check that nothing of it happened."""
     before = await dump(desk.ledger)
-    with pytest.raises((RefusedError, GenerationError, AllocationRefusedError)) as refused:
+    with pytest.raises((ProviderRefusedError, GenerationError, AllocationRefusedError)) as refused:
         await desk.reshaping.reshape(wanted, shares)
     assert await dump(desk.ledger) == before
     await desk.reshaping.reshape(TO_PART, MOVED)
@@ -107,19 +107,19 @@ async def test_a_provider_that_has_changed(desk: PlacementDesk) -> None:
 @pytest.mark.parametrize(
     ("wanted", "why", "subject"),
     [
-        ({**TO_PART, "nobody": (0, {})}, Why.NO_PROVIDER, "nobody"),
-        ({**TO_PART, PART: (0, inventories(CUSTOM_NO=1))}, Why.NO_CLASS, "CUSTOM_NO"),
-        (CPU_GOES, Why.INVENTORY_IN_USE, HOST),
+        ({**TO_PART, "nobody": (0, {})}, RefusalRule.NO_PROVIDER, "nobody"),
+        ({**TO_PART, PART: (0, inventories(CUSTOM_NO=1))}, RefusalRule.NO_CLASS, "CUSTOM_NO"),
+        (CPU_GOES, RefusalRule.INVENTORY_IN_USE, HOST),
     ],
 )
 async def test_inventories_that_cannot_be(
-    desk: PlacementDesk, wanted: Inventories, why: Why, subject: str
+    desk: PlacementDesk, wanted: WantedInventories, why: RefusalRule, subject: str
 ) -> None:
     """An unknown provider or class, and a class that a consumer still holds in the end."""
     error = await refusal(desk, wanted)
-    assert isinstance(error, RefusedError)
+    assert isinstance(error, ProviderRefusedError)
     assert (error.why, error.subject) == (why, subject)
-    assert error.names == ((VCPU,) if why is Why.INVENTORY_IN_USE else ())
+    assert error.names == ((VCPU,) if why is RefusalRule.INVENTORY_IN_USE else ())
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ async def test_allocations_that_cannot_be(
 async def test_others_keep_what_they_hold(desk: PlacementDesk) -> None:
     """Who is not named stands in the way of what it holds going away."""
     error = await refusal(desk, TO_PART, MOVED[:1])
-    assert isinstance(error, RefusedError)
-    assert (error.why, error.names) == (Why.INVENTORY_IN_USE, (DISK_GB,))
+    assert isinstance(error, ProviderRefusedError)
+    assert (error.why, error.names) == (RefusalRule.INVENTORY_IN_USE, (DISK_GB,))
 
 
 @pytest.mark.parametrize("place", range(5))

@@ -10,7 +10,7 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory, ResourceClass, StandardNames
 from berth.domain.ledger.write import Outcome, Put, Take, Unit
 from berth.services.providers import resource_names
-from berth.services.providers.provider_writes import RefusedError, Why
+from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
 from berth.services.providers.resource_names import ResourceNames
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
@@ -39,9 +39,9 @@ async def put(ledger: MemoryLedger, *uuids: str) -> None:
         await ledger.commit([(Put(Provider(uuid, uuid, inventories=HAS)),)])
 
 
-async def why_not(names: ResourceNames, old: str, new: str) -> Why:
+async def why_not(names: ResourceNames, old: str, new: str) -> RefusalRule:
     """Return why a class cannot be renamed."""
-    with pytest.raises(RefusedError) as raised:
+    with pytest.raises(ProviderRefusedError) as raised:
         await names.rename_class(old, new)
     return raised.value.why
 
@@ -85,7 +85,7 @@ async def test_what_is_used_keeps_its_name(names: ResourceNames, ledger: MemoryL
     """Allocations name the class."""
     await put(ledger, "p")
     await ledger.commit([(Take(Claim("k", (Allocation("c", "p", {"CUSTOM_A": 1}),))),)])
-    assert await why_not(names, "CUSTOM_A", "CUSTOM_B") is Why.CLASS_IN_USE
+    assert await why_not(names, "CUSTOM_A", "CUSTOM_B") is RefusalRule.CLASS_IN_USE
 
 
 async def test_what_is_used_at_the_last_moment_keeps_its_name(
@@ -100,7 +100,7 @@ async def test_what_is_used_at_the_last_moment_keeps_its_name(
         return await commit(units)
 
     monkeypatch.setattr(ledger, "commit", claim_first)
-    assert await why_not(names, "CUSTOM_A", "CUSTOM_B") is Why.CLASS_IN_USE
+    assert await why_not(names, "CUSTOM_A", "CUSTOM_B") is RefusalRule.CLASS_IN_USE
 
 
 async def test_a_class_of_very_many_providers_keeps_its_name(
@@ -111,13 +111,13 @@ async def test_a_class_of_very_many_providers_keeps_its_name(
     await put(ledger, "p", "q")
     await names.rename_class("CUSTOM_A", "CUSTOM_B")
     await ledger.commit([(Put(Provider("r", "r", inventories={"CUSTOM_B": Inventory(1)})),)])
-    assert await why_not(names, "CUSTOM_B", "CUSTOM_C") is Why.CLASS_IS_SPREAD
+    assert await why_not(names, "CUSTOM_B", "CUSTOM_C") is RefusalRule.CLASS_IS_SPREAD
 
 
 async def test_names_that_stay(names: ResourceNames) -> None:
     """Standard ones, and those that are taken."""
     await names.create_class("CUSTOM_A")
-    assert await why_not(names, "VCPU", "CUSTOM_B") is Why.CLASS_IS_STANDARD
-    assert await why_not(names, "CUSTOM_A", "VCPU") is Why.CLASS_EXISTS
-    assert await why_not(names, "CUSTOM_X", "CUSTOM_B") is Why.NO_CLASS
+    assert await why_not(names, "VCPU", "CUSTOM_B") is RefusalRule.CLASS_IS_STANDARD
+    assert await why_not(names, "CUSTOM_A", "VCPU") is RefusalRule.CLASS_EXISTS
+    assert await why_not(names, "CUSTOM_X", "CUSTOM_B") is RefusalRule.NO_CLASS
     await names.rename_class("CUSTOM_A", "CUSTOM_A")

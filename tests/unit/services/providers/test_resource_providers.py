@@ -9,8 +9,8 @@ import pytest
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import VCPU, Inventory
 from berth.services.providers.inventories import Inventories
-from berth.services.providers.provider_writes import Revising
-from berth.services.providers.resource_providers import Providers
+from berth.services.providers.provider_writes import ProviderRevisions
+from berth.services.providers.resource_providers import ResourceProviders
 from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.placement_desk import PlacementDesk
 from tests.unit.services.wiring import CountedIds, TappedLedger
@@ -32,8 +32,8 @@ class Tree:
         }
         self.ledger = desk.ledger
         self.ledger.before_commit = self._pause
-        self._providers = Providers(**parts, ids=CountedIds())
-        self._inventories = Inventories(Revising(**parts), desk.replica)
+        self._providers = ResourceProviders(**parts, ids=CountedIds())
+        self._inventories = Inventories(ProviderRevisions(**parts), desk.replica)
 
     async def make(self) -> None:
         """Make the root, then all leaves at once."""

@@ -8,10 +8,10 @@ from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.ledger.record import PendingRequest
 from berth.ports.ledger import InstanceQuery
-from berth.services.servers.instances import Order
+from berth.services.servers.instances import CreateOrder
 from tests.unit.services.wiring import Desk, Fleet, open_desk
 
-ORDER = Order("req-1", "vm", "1", "project-1", "user-1", one_by_one=True)
+ORDER = CreateOrder("req-1", "vm", "1", "project-1", "user-1", one_by_one=True)
 
 
 async def stored(desk: Desk) -> list[Instance]:

@@ -21,7 +21,7 @@ from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Put, Unit
 from berth.ports.ledger import InstanceQuery
-from berth.services.servers.instances import Order
+from berth.services.servers.instances import CreateOrder
 from berth.testing.builders import (
     make_aggregate,
     make_flavor,
@@ -33,7 +33,7 @@ from berth.testing.builders import (
 )
 from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second
 
-ORDER = Order("req-1", "vm", "1", "project-1", "user-1")
+ORDER = CreateOrder("req-1", "vm", "1", "project-1", "user-1")
 
 
 async def used(desk: Desk, hosts: int = 2) -> int:

@@ -10,7 +10,7 @@ from berth.domain.compute.decision import Decision
 from berth.domain.errors import ConflictError
 from berth.ports.bus import Priority
 from berth.services.requests.commands import PlaceOrder
-from berth.services.telemetry.change_notifications import AnnouncedPlacing
+from berth.services.telemetry.change_notifications import NotifyingPlacer
 from berth.services.telemetry.notification_payloads import Payload, RefusedData, SelectedData
 from berth.testing.builders import make_request
 from berth.testing.virtual_time import run_virtually
@@ -51,7 +51,7 @@ def test_start_and_end_of_a_placement_are_told() -> None:
 
     async def main() -> None:
         desk, notices = await open_desk(), Notices()
-        placing = AnnouncedPlacing(desk.placing, notices)
+        placing = NotifyingPlacer(desk.placing, notices)
         decision = await placing.place(order_of(make_request()))
         assert notices.events == [f"{_EVENT}.start", f"{_EVENT}.end"]
         assert {notice.key for notice in notices.kept} == {decision.request_id}
@@ -72,7 +72,7 @@ def test_a_refusal_is_told_as_an_error() -> None:
 
     async def main() -> None:
         desk, notices = await open_desk(Fleet(hosts=0)), Notices()
-        decision = await AnnouncedPlacing(desk.placing, notices).place(order_of(make_request()))
+        decision = await NotifyingPlacer(desk.placing, notices).place(order_of(make_request()))
         assert notices.events == [f"{_EVENT}.start", f"{_EVENT}.error"]
         last = notices.kept[1]
         assert last.priority is Priority.ERROR
@@ -95,7 +95,7 @@ def test_a_failure_is_told_and_raised(error: Exception, words: str) -> None:
     async def main() -> None:
         notices = Notices()
         with pytest.raises(type(error)):
-            await AnnouncedPlacing(Breaking(error), notices).place(order_of(make_request()))
+            await NotifyingPlacer(Breaking(error), notices).place(order_of(make_request()))
         assert notices.events == [f"{_EVENT}.start", f"{_EVENT}.error"]
         told = notices.kept[1].payload
         assert isinstance(told, Payload)

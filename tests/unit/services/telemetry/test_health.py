@@ -13,7 +13,7 @@ from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, Put
 from berth.ports.measures import GAUGES
 from berth.services.replica.follower import Follower
-from berth.services.telemetry.health import Broker, Fleet, Vitals
+from berth.services.telemetry.health import BrokerHealth, HostTableHealth, ProcessHealth
 from berth.services.tracking import InstanceTracker, View
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
 from berth.testing.builders import make_instance, make_request
@@ -37,19 +37,19 @@ class Written:
         self.last_error = last_error
 
 
-def vitals_of(desk: Desk, policy: Written | None = None) -> Vitals:
+def vitals_of(desk: Desk, policy: Written | None = None) -> ProcessHealth:
     """Return the vitals of a desk's process."""
-    fleet = Fleet(desk.replica, policy or Written(), lambda: 60.0)
-    return Vitals(
+    fleet = HostTableHealth(desk.replica, policy or Written(), lambda: 60.0)
+    return ProcessHealth(
         ledger=desk.ledger,
         follower=desk.follower,
         clock=desk.clock,
         fleet=fleet,
-        broker=Broker(lambda: True, is_needed=True),
+        broker=BrokerHealth(lambda: True, is_needed=True),
     )
 
 
-async def gauges(vitals: Vitals) -> dict[str, float]:
+async def gauges(vitals: ProcessHealth) -> dict[str, float]:
     """Return values by name without `berth_` and labels."""
     return {
         " ".join([one.measure.name.removeprefix("berth_"), *one.labels]): one.value
@@ -79,8 +79,10 @@ def test_a_process_that_needs_its_broker_is_ready_while_it_is_there(*, is_needed
 
     async def main() -> None:
         desk = await open_desk()
-        broker = Broker(lambda: ups[0], is_needed)
-        vitals = Vitals(ledger=desk.ledger, follower=desk.follower, clock=desk.clock, broker=broker)
+        broker = BrokerHealth(lambda: ups[0], is_needed)
+        vitals = ProcessHealth(
+            ledger=desk.ledger, follower=desk.follower, clock=desk.clock, broker=broker
+        )
         while ups:
             is_down = not ups[0]
             told = ["the broker cannot be reached"] if is_down and is_needed else []
@@ -97,7 +99,9 @@ def test_what_is_wrong_is_told_without_secrets() -> None:
     async def main() -> None:
         desk = await open_desk()
         ledger = Away()
-        vitals = Vitals(ledger=ledger, follower=Follower(ledger, desk.clock, []), clock=desk.clock)
+        vitals = ProcessHealth(
+            ledger=ledger, follower=Follower(ledger, desk.clock, []), clock=desk.clock
+        )
         expected = ["the ledger does not answer", "the replica is not loaded yet"]
         assert await vitals.problems() == expected
         found = await gauges(vitals)

@@ -9,10 +9,10 @@ from berth.domain.compute.request import Request
 from berth.ports.measures import CLAIMS, DECISION_SECONDS, DECISIONS, HEARTBEATS, REFUSALS, RETRIES
 from berth.ports.observer import Observer
 from berth.ports.telemetry import Measure, Metrics, Span, Tracer
-from berth.services.decisions.decisions import Deciding
-from berth.services.fleet.allocation_ratios import Ratios
+from berth.services.decisions.decisions import DecisionService
+from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
-from berth.services.placement.placement import Placing
+from berth.services.placement.placement import PlacementService
 from berth.services.telemetry.observers import (
     CombinedObserver,
     MetricsObserver,
@@ -76,8 +76,8 @@ def observed(desk: Desk, metrics: Metrics | None = None, tracer: Tracer | None =
     if metrics is not None:
         observers.append(MetricsObserver(metrics))
     observer = CombinedObserver(observers)
-    desk.deciding = Deciding(desk.replica, desk.policies, desk.clock, observer)
-    desk.placing = Placing(
+    desk.deciding = DecisionService(desk.replica, desk.policies, desk.clock, observer)
+    desk.placing = PlacementService(
         ledger=desk.ledger,
         follower=desk.follower,
         replica=desk.replica,
@@ -198,7 +198,7 @@ def test_heartbeats_are_counted_by_host() -> None:
             ledger=desk.ledger,
             follower=desk.follower,
             replica=desk.replica,
-            ratios=Ratios(ledger=desk.ledger, replica=desk.replica),
+            ratios=AllocationRatios(ledger=desk.ledger, replica=desk.replica),
             clock=desk.clock,
             ids=CountedIds(),
             observer=MetricsObserver(counts),

@@ -11,7 +11,7 @@ from berth.domain.ledger.write import Put
 from berth.ports.ledger import InstanceQuery
 from berth.services.replica.follower import Follower
 from berth.services.tracking import InstanceTracker, TrackingPace, View
-from berth.services.tracking.messages import Head, Message
+from berth.services.tracking.messages import Message, MessageHead
 from berth.testing.builders import make_instance
 from tests.unit.services.wiring import Desk, open_desk
 
@@ -149,7 +149,7 @@ class Rig:
 
 def relabelled(message: Message, **head: object) -> Message:
     """Return a message with another head."""
-    changed: Head = replace(message.head, **head)  # type: ignore[arg-type]
+    changed: MessageHead = replace(message.head, **head)  # type: ignore[arg-type]
     return replace(message, head=changed)
 
 

@@ -10,7 +10,7 @@ from berth.domain.compute.decision import Verdict
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Place, Stage
 from berth.domain.ledger.write import Guard, Put
-from berth.services.tracking.lists import HostList, Told, digest_of
+from berth.services.tracking.lists import HostList, ReportedInstance, list_digest
 from berth.services.tracking.messages import FORMAT, SYNC, InstancesSynced
 from berth.tables.host.feed import resident_of
 from berth.testing.builders import (
@@ -202,7 +202,7 @@ async def test_a_host_whose_agent_never_reported_is_read_for_each_request() -> N
     await rig.tracker.settle(make_request(3))
     assert rig.here("host-2") == {VM}
     one = resident_of(make_instance(1, host="host-2"))
-    listed = digest_of([replace(one, building=False)])
+    listed = list_digest([replace(one, building=False)])
     rig.hear(relabelled(await rig.synced(), host="host-2", sequence=1, count=1, digest=listed))
     assert rig.tracker.unheard() == frozenset()
     await rig.put(2, host="host-2")
@@ -410,12 +410,12 @@ def test_marks_are_of_all_that_rules_read() -> None:
         replace(one, image_properties={"os": "linux"}),
         replace(one, is_move=True),
     ]
-    digests = {digest_of([each]) for each in (one, *others)}
+    digests = {list_digest([each]) for each in (one, *others)}
     assert len(digests) == len(others) + 1
     rng, listed = Random(1), HostList()
     for each in rng.sample([one, others[0]], 2):
-        listed.put(Told(each, HOST))
-    assert listed.digest == digest_of([others[0], one])
-    listed.put(Told(others[3], HOST))
+        listed.put(ReportedInstance(each, HOST))
+    assert listed.digest == list_digest([others[0], one])
+    listed.put(ReportedInstance(others[3], HOST))
     listed.remove(OTHER)
-    assert listed.digest == digest_of([others[3]])
+    assert listed.digest == list_digest([others[3]])

@@ -12,10 +12,10 @@ from berth.domain.ledger.record import Kind, PendingRequest
 from berth.domain.ledger.write import Remove
 from berth.domain.zones.zone import RemoteInstance
 from berth.services.requests.commands import PLACE, PlaceOrder
-from berth.services.servers.instances import Accepted, Order
+from berth.services.servers.instances import AcceptedCreate, CreateOrder
 from tests.unit.services.zoning.zone_harness import House, open_tree
 
-ORDER = Order("req-1", "web", "1", "p", "u", count=3, may_repeat=True)
+ORDER = CreateOrder("req-1", "web", "1", "p", "u", count=3, may_repeat=True)
 
 
 async def open_root(weight_offset: float = 100.0) -> House:
@@ -42,7 +42,7 @@ async def take_up(root: House) -> None:
         assert (await root.tree.place(order)).verdict is Verdict.PLACED
 
 
-def uuids(accepted: Accepted) -> list[str]:
+def uuids(accepted: AcceptedCreate) -> list[str]:
     """Return what an order came to."""
     return [one.uuid for one in accepted.instances]
 

@@ -31,7 +31,7 @@ from berth.domain.zones.zone_orders import (
 )
 from berth.ports.zones import NotAskedError
 from berth.services.placement.pending_requests import PendingRequests
-from berth.services.servers.teardown import deletion
+from berth.services.servers.teardown import delete_instance
 from berth.services.zoning.delegation.sagas import SagaStore
 from berth.testing.builders import make_flavor, make_uuid
 from tests.unit.services.wiring import open_second, order_of
@@ -123,7 +123,7 @@ async def keep_hosts(house: House) -> None:
             await desk.hosts.heartbeat(hosts)
         for one in await desk.ledger.all(Instance):
             if one.task is Task.DELETING and one.status is not Status.DELETED:
-                await desk.ledger.write(*deletion(one, None, desk.clock.now_s()))
+                await desk.ledger.write(*delete_instance(one, None, desk.clock.now_s()))
         await asyncio.sleep(5.0)
 
 

@@ -27,8 +27,8 @@ from berth.ports.zones import NotAskedError
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.rules.rule import Normalisation
 from berth.services.crypto.sealing import KEY_BYTES, Sealer
-from berth.services.decisions.decisions import Deciding
-from berth.services.placement.placement import Placing
+from berth.services.decisions.decisions import DecisionService
+from berth.services.placement.placement import PlacementService
 from berth.services.zoning.delegation.command_handlers import ZoneCommandHandlers
 from berth.services.zoning.delegation.delegation import Delegator
 from berth.services.zoning.delegation.offer_building import OfferBuilder
@@ -115,8 +115,8 @@ class House:
         def random_bytes(length: int) -> bytes:
             return next(numbers).to_bytes(length, "big")
 
-        desk.deciding = Deciding(desk.replica, SharePolicy(), desk.clock)
-        desk.placing = Placing(
+        desk.deciding = DecisionService(desk.replica, SharePolicy(), desk.clock)
+        desk.placing = PlacementService(
             ledger=desk.ledger,
             follower=desk.follower,
             replica=desk.replica,

@@ -3,7 +3,7 @@
 from berth.api.berth.schemas.audit import AuditQuery
 from berth.api.routing import Answer, Call
 from berth.domain.ledger.discrepancy import AuditAges, AuditReport
-from berth.services.auditing import Auditing
+from berth.services.auditing import AuditService
 
 
 async def show_audit(call: Call) -> Answer:
@@ -18,7 +18,7 @@ async def audit_and_mend(call: Call) -> Answer:
 
 async def _audit(call: Call, *, mends: bool) -> AuditReport:
     parts, query = call.parts, call.query(AuditQuery)
-    auditing = Auditing(
+    auditing = AuditService(
         ledger=parts.ledger,
         replica=parts.replica,
         clock=parts.clock,

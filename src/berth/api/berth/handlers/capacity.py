@@ -10,7 +10,7 @@ from berth.api.links import limit_of
 from berth.api.routing import Answer, Call
 from berth.domain.errors import InvalidInputError
 from berth.scheduling.plan.capacity import Capacity
-from berth.services.servers.instances import Order
+from berth.services.servers.instances import CreateOrder
 
 _FIELDS = {"flavorRef": "flavor"}
 
@@ -21,7 +21,7 @@ async def show_capacity(call: Call) -> Answer:
     if query.availability_zone and ":" in query.availability_zone and not call.identity.is_admin:
         raise HttpError(403, "Only administrators may name a host.")
     await call.parts.follower.catch_up()
-    order = Order(
+    order = CreateOrder(
         request_id=call.request_id,
         name="capacity",
         flavor_id=query.flavor,

@@ -4,14 +4,14 @@ from berth.api.berth.handlers.hosts import host_answer
 from berth.api.berth.schemas.upkeep import RatiosBody, WriteOffAnswer, WrittenOffMove
 from berth.api.routing import Answer, Call
 from berth.domain.compute.migration import Migration
-from berth.services.fleet.allocation_ratios import SettingRatios
-from berth.services.fleet.write_off import WriteOff, WritingOff
+from berth.services.fleet.allocation_ratios import RatioOverrides
+from berth.services.fleet.write_off import WriteOffPlan, WriteOffService
 
 
 async def set_ratios(call: Call) -> Answer:
     """Set allocation ratios of a host while it runs."""
     parts, name = call.parts, call.key("name")
-    setting = SettingRatios(parts.ledger, parts.follower, parts.replica)
+    setting = RatioOverrides(parts.ledger, parts.follower, parts.replica)
     await setting.set(name, call.body(RatiosBody).ratios)
     return Answer(host_answer(parts, await parts.hosts.get(name)))
 
@@ -32,12 +32,12 @@ async def write_off(call: Call) -> Answer:
     return Answer(_answer(done, is_done=True))
 
 
-def _writing_off(call: Call) -> WritingOff:
+def _writing_off(call: Call) -> WriteOffService:
     parts = call.parts
-    return WritingOff(parts.ledger, parts.clock, parts.telemetry)
+    return WriteOffService(parts.ledger, parts.clock, parts.telemetry)
 
 
-def _answer(found: WriteOff, *, is_done: bool) -> WriteOffAnswer:
+def _answer(found: WriteOffPlan, *, is_done: bool) -> WriteOffAnswer:
     return WriteOffAnswer(
         host=found.host,
         is_done=is_done,

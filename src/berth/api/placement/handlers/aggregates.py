@@ -6,7 +6,7 @@ from berth.api.placement.actions import Ask, Reply, json_reply
 from berth.api.placement.finding import provider_of
 from berth.api.placement.refusing import AGAIN, concurrent, told
 from berth.domain.inventory.provider import Provider
-from berth.services.providers.provider_writes import RefusedError, Why
+from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
 
 CHANGED = (
     "Resource provider's generation already changed. Please update the generation and try again."
@@ -29,12 +29,12 @@ async def update_aggregates(ask: Ask) -> Reply:
     generation = data[_SEEN] if counts else None
     try:
         provider = await ask.parts.associations.set_aggregates(uuid, uuids, generation)
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         raise told(
             error,
             {
-                Why.GENERATION: concurrent(CHANGED),
-                Why.CONTENDED: concurrent(f"Update conflict: {AGAIN}"),
+                RefusalRule.GENERATION: concurrent(CHANGED),
+                RefusalRule.CONTENDED: concurrent(f"Update conflict: {AGAIN}"),
             },
         ) from error
     return _shown(ask, provider)

@@ -11,7 +11,7 @@ from berth.api.placement.views.inventories import inventories_view, inventory_vi
 from berth.api.placement.views.providers import changed_s
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
-from berth.services.providers.provider_writes import RefusedError, Why
+from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
 
 _MAY_RESERVE_ALL = 26
 _UNIT_MAX = 2_147_483_647
@@ -42,14 +42,16 @@ async def create_inventory(ask: Ask) -> Reply:
     _check(ask, uuid, {name: inventory}, unable)
     try:
         provider = await ask.parts.inventories.add(uuid, name, inventory)
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         there = f"Update conflict: inventory of class {name} is there already; change it with PUT"
         raise told(
             error,
             {
-                Why.NO_CLASS: PlacementError(400, f"{unable}No such resource class {name}."),
-                Why.INVENTORY_EXISTS: concurrent(there),
-                Why.CONTENDED: concurrent(f"Update conflict: {AGAIN}"),
+                RefusalRule.NO_CLASS: PlacementError(
+                    400, f"{unable}No such resource class {name}."
+                ),
+                RefusalRule.INVENTORY_EXISTS: concurrent(there),
+                RefusalRule.CONTENDED: concurrent(f"Update conflict: {AGAIN}"),
             },
         ) from error
     location = ask.location(f"/resource_providers/{uuid}/inventories/{name}")
@@ -64,16 +66,16 @@ async def update_inventories(ask: Ask) -> Reply:
     _check(ask, uuid, inventories, f"Unable to update inventory for resource provider {uuid}: ")
     try:
         provider = await ask.parts.inventories.set_all(uuid, inventories, ask.data[_SEEN])
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         unknown = f"Unknown resource class in inventory for resource provider {uuid}: "
         used = f"update conflict: {_in_use(ask, uuid, error.names)}"
         raise told(
             error,
             {
-                Why.NO_CLASS: PlacementError(
+                RefusalRule.NO_CLASS: PlacementError(
                     400, f"{unknown}No such resource class {error.subject}."
                 ),
-                Why.INVENTORY_IN_USE: PlacementError(409, used, Code.INVENTORY_IN_USE),
+                RefusalRule.INVENTORY_IN_USE: PlacementError(409, used, Code.INVENTORY_IN_USE),
                 **_RACES,
             },
         ) from error
@@ -90,13 +92,15 @@ async def update_inventory(ask: Ask) -> Reply:
     )
     try:
         provider = await ask.parts.inventories.set_one(uuid, name, inventory, ask.data[_SEEN])
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         none = f"No inventory record with resource class for resource provider {uuid}: "
         raise told(
             error,
             {
-                Why.NO_CLASS: PlacementError(404, f"No such resource class {name}."),
-                Why.NO_INVENTORY: PlacementError(400, f"{none}No inventory of class {name} found."),
+                RefusalRule.NO_CLASS: PlacementError(404, f"No such resource class {name}."),
+                RefusalRule.NO_INVENTORY: PlacementError(
+                    400, f"{none}No inventory of class {name} found."
+                ),
                 **_RACES,
             },
         ) from error
@@ -108,13 +112,15 @@ async def delete_inventories(ask: Ask) -> Reply:
     uuid = ask.key("uuid")
     try:
         await ask.parts.inventories.set_all(uuid, {}, None)
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         race = (
             f"Unable to delete inventory for resource provider {uuid} because the inventory was "
             "updated by another process. Please retry your request."
         )
         used = PlacementError(409, _in_use(ask, uuid, error.names), Code.INVENTORY_IN_USE)
-        raise told(error, {Why.INVENTORY_IN_USE: used, Why.CONTENDED: concurrent(race)}) from error
+        raise told(
+            error, {RefusalRule.INVENTORY_IN_USE: used, RefusalRule.CONTENDED: concurrent(race)}
+        ) from error
     return Reply(204)
 
 
@@ -123,16 +129,18 @@ async def delete_inventory(ask: Ask) -> Reply:
     uuid, name = ask.key("uuid"), ask.key("resource_class")
     try:
         await ask.parts.inventories.remove_one(uuid, name)
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         none = f"No inventory of class {name} found for delete"
         unable = f"Unable to delete inventory of class {name}: "
         raise told(
             error,
             {
-                Why.NO_CLASS: PlacementError(404, f"{none}: No such resource class {name}."),
-                Why.NO_INVENTORY: PlacementError(404, f"{none}: {none}"),
-                Why.INVENTORY_IN_USE: concurrent(unable + _in_use(ask, uuid, (name,))),
-                Why.CONTENDED: concurrent(unable + AGAIN),
+                RefusalRule.NO_CLASS: PlacementError(
+                    404, f"{none}: No such resource class {name}."
+                ),
+                RefusalRule.NO_INVENTORY: PlacementError(404, f"{none}: {none}"),
+                RefusalRule.INVENTORY_IN_USE: concurrent(unable + _in_use(ask, uuid, (name,))),
+                RefusalRule.CONTENDED: concurrent(unable + AGAIN),
             },
         ) from error
     return Reply(204)
@@ -140,7 +148,10 @@ async def delete_inventory(ask: Ask) -> Reply:
 
 _OTHERS_FASTER = f"update conflict: {AGAIN}"
 _CHANGED = "resource provider generation conflict"
-_RACES = {Why.GENERATION: concurrent(_OTHERS_FASTER), Why.CONTENDED: concurrent(_OTHERS_FASTER)}
+_RACES = {
+    RefusalRule.GENERATION: concurrent(_OTHERS_FASTER),
+    RefusalRule.CONTENDED: concurrent(_OTHERS_FASTER),
+}
 
 
 def inventory_of(data: Mapping[str, Any]) -> Inventory:

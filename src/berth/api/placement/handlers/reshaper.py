@@ -7,7 +7,7 @@ from berth.api.placement.errors import Code, PlacementError
 from berth.api.placement.handlers.allocations import not_allocated, shares_of
 from berth.api.placement.handlers.inventories import inventory_of
 from berth.api.placement.refusing import AGAIN, concurrent, told
-from berth.services.providers.provider_writes import RefusedError, Why
+from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
 from berth.services.providers.reallocation import AllocationRefusedError
 from berth.services.providers.reshape import GenerationError
 
@@ -30,12 +30,12 @@ async def reshape(ask: Ask) -> Reply:
         raise concurrent(f"resource provider generation conflict for {about}") from error
     except AllocationRefusedError as error:
         raise not_allocated(error, _MALFORMED) from error
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         raise _not_reshaped(ask, error) from error
     return Reply(204)
 
 
-def _not_reshaped(ask: Ask, error: RefusedError) -> PlacementError:
+def _not_reshaped(ask: Ask, error: ProviderRefusedError) -> PlacementError:
     uuid = error.subject
     unknown = (
         f"Resource provider {uuid} in inventories not found: "
@@ -46,10 +46,12 @@ def _not_reshaped(ask: Ask, error: RefusedError) -> PlacementError:
     return told(
         error,
         {
-            Why.NO_PROVIDER: PlacementError(400, unknown, Code.PROVIDER_NOT_FOUND),
-            Why.NO_CLASS: PlacementError(400, f"{_MALFORMED}No such resource class {uuid}."),
-            Why.INVENTORY_IN_USE: PlacementError(409, used, Code.INVENTORY_IN_USE),
-            Why.GENERATION: concurrent(f"{_CONFLICT}{AGAIN}"),
-            Why.CONTENDED: concurrent(f"{_CONFLICT}{AGAIN}"),
+            RefusalRule.NO_PROVIDER: PlacementError(400, unknown, Code.PROVIDER_NOT_FOUND),
+            RefusalRule.NO_CLASS: PlacementError(
+                400, f"{_MALFORMED}No such resource class {uuid}."
+            ),
+            RefusalRule.INVENTORY_IN_USE: PlacementError(409, used, Code.INVENTORY_IN_USE),
+            RefusalRule.GENERATION: concurrent(f"{_CONFLICT}{AGAIN}"),
+            RefusalRule.CONTENDED: concurrent(f"{_CONFLICT}{AGAIN}"),
         },
     )

@@ -9,7 +9,7 @@ from berth.api.placement.reading import check
 from berth.api.placement.refusing import concurrent, told
 from berth.api.placement.schemas.names import CLASS_NAME
 from berth.api.placement.views.times import newest
-from berth.services.providers.provider_writes import RefusedError, Why
+from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
 
 
 async def list_classes(ask: Ask) -> Reply:
@@ -27,13 +27,15 @@ async def create_class(ask: Ask) -> Reply:
     name = str(ask.data["name"])
     try:
         await ask.parts.names.create_class(name)
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         exists = PlacementError(409, f"Conflicting resource class already exists: {name}")
         again = concurrent(
             "Max retries of DB transaction exceeded attempting to create resource class: "
             f"{name}, please try again."
         )
-        raise told(error, {Why.CLASS_EXISTS: exists, Why.CONTENDED: again}) from error
+        raise told(
+            error, {RefusalRule.CLASS_EXISTS: exists, RefusalRule.CONTENDED: again}
+        ) from error
     return Reply(201, headers=(_location(ask, name),))
 
 
@@ -52,18 +54,20 @@ async def rename_class(ask: Ask) -> Reply:
     old, new = ask.key("name"), str(ask.data["name"])
     try:
         await ask.parts.names.rename_class(old, new)
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         standard = f"Cannot update standard resource class {old}"
         spread = f"Resource class {old} is on too many resource providers to be renamed at once."
         used = f"Resource class {old} has allocations, so it cannot be renamed."
         raise told(
             error,
             {
-                Why.NO_CLASS: _no_class(old),
-                Why.CLASS_IS_STANDARD: PlacementError(400, standard),
-                Why.CLASS_EXISTS: PlacementError(409, f"Resource class already exists: {new}"),
-                Why.CLASS_IS_SPREAD: PlacementError(409, spread),
-                Why.CLASS_IN_USE: PlacementError(409, used),
+                RefusalRule.NO_CLASS: _no_class(old),
+                RefusalRule.CLASS_IS_STANDARD: PlacementError(400, standard),
+                RefusalRule.CLASS_EXISTS: PlacementError(
+                    409, f"Resource class already exists: {new}"
+                ),
+                RefusalRule.CLASS_IS_SPREAD: PlacementError(409, spread),
+                RefusalRule.CLASS_IN_USE: PlacementError(409, used),
             },
         ) from error
     return json_reply(_view(ask, new))
@@ -75,7 +79,7 @@ async def ensure_class(ask: Ask) -> Reply:
     check({"name": name}, CLASS_NAME)
     try:
         is_made = await ask.parts.names.ensure_class(name)
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         raise told(error, {}) from error
     return Reply(201 if is_made else 204, headers=(_location(ask, name),))
 
@@ -85,17 +89,17 @@ async def delete_class(ask: Ask) -> Reply:
     name = ask.key("name")
     try:
         await ask.parts.names.remove_class(name)
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         unable = "Error in delete resource class: Cannot delete "
         used = f"{unable}resource class {name}. Class is in use in inventory."
         raise told(
             error,
             {
-                Why.NO_CLASS: _no_class(name),
-                Why.CLASS_IS_STANDARD: PlacementError(
+                RefusalRule.NO_CLASS: _no_class(name),
+                RefusalRule.CLASS_IS_STANDARD: PlacementError(
                     400, f"{unable}standard resource class {name}."
                 ),
-                Why.CLASS_IN_USE: PlacementError(409, used),
+                RefusalRule.CLASS_IN_USE: PlacementError(409, used),
             },
         ) from error
     return Reply(204)

@@ -11,7 +11,7 @@ from berth.api.placement.refusing import no_provider, no_provider_found, told
 from berth.api.placement.views.inventories import usages_view
 from berth.api.placement.views.providers import changed_s, root_uuid_of
 from berth.domain.inventory.provider import Provider
-from berth.services.providers.provider_writes import RefusedError, Why
+from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
 from berth.services.providers.resource_providers import UNSET
 
 _TELLS_PROVIDER = 20
@@ -19,18 +19,18 @@ _MAY_MOVE = 37
 _PARENT = "parent_provider_uuid"
 
 _REASONS = {
-    Why.NO_NAME: ("create", "name is required"),
-    Why.OWN_PARENT: (
+    RefusalRule.NO_NAME: ("create", "name is required"),
+    RefusalRule.OWN_PARENT: (
         "create",
         (
             "parent provider UUID cannot be same as UUID. Please set parent provider UUID to "
             "None if there is no parent."
         ),
     ),
-    Why.NO_PARENT: ("create", "parent provider UUID does not exist."),
-    Why.MOVES: ("update", "re-parenting a provider is not currently allowed."),
-    Why.BECOMES_ROOT: ("update", "un-parenting a provider is not currently allowed."),
-    Why.LOOP: ("update", "creating loop in the provider tree is not allowed."),
+    RefusalRule.NO_PARENT: ("create", "parent provider UUID does not exist."),
+    RefusalRule.MOVES: ("update", "re-parenting a provider is not currently allowed."),
+    RefusalRule.BECOMES_ROOT: ("update", "un-parenting a provider is not currently allowed."),
+    RefusalRule.LOOP: ("update", "creating loop in the provider tree is not allowed."),
 }
 
 
@@ -40,7 +40,7 @@ async def list_providers(ask: Ask) -> Reply:
     table = (await newest_of(ask)).table
     try:
         rows = ask.parts.providers.matching(query)
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         raise _unknown(error) from error
     writer = ask.parts.writer
     newest_s = writer.newest_s(table, rows, ask.minor)
@@ -53,7 +53,7 @@ async def create_provider(ask: Ask) -> Reply:
     uuid = str(UUID(data["uuid"])) if data.get("uuid") else ask.parts.ids.uuid()
     try:
         provider = await ask.parts.providers.create(data["name"], uuid, data.get(_PARENT))
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         raise _not_created(error, data["name"], uuid) from error
     location = ask.location(f"/resource_providers/{uuid}")
     if ask.minor < _TELLS_PROVIDER:
@@ -78,7 +78,7 @@ async def update_provider(ask: Ask) -> Reply:
             parent=data.get(_PARENT, UNSET),
             may_move=ask.minor >= _MAY_MOVE,
         )
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         raise _not_saved(error, data["name"], uuid) from error
     return await _shown(ask, provider)
 
@@ -88,7 +88,7 @@ async def delete_provider(ask: Ask) -> Reply:
     uuid = ask.key("uuid")
     try:
         await ask.parts.providers.remove(uuid)
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         used = f"Unable to delete resource provider {uuid}: Resource provider has allocations."
         above = (
             f"Unable to delete parent resource provider {uuid}: It has child resource providers."
@@ -96,9 +96,9 @@ async def delete_provider(ask: Ask) -> Reply:
         raise told(
             error,
             {
-                Why.NO_PROVIDER: no_provider(uuid, "found for delete"),
-                Why.HAS_ALLOCATIONS: PlacementError(409, used, Code.PROVIDER_IN_USE),
-                Why.HAS_CHILDREN: PlacementError(409, above, Code.PROVIDER_IS_PARENT),
+                RefusalRule.NO_PROVIDER: no_provider(uuid, "found for delete"),
+                RefusalRule.HAS_ALLOCATIONS: PlacementError(409, used, Code.PROVIDER_IN_USE),
+                RefusalRule.HAS_CHILDREN: PlacementError(409, above, Code.PROVIDER_IS_PARENT),
             },
         ) from error
     return Reply(204)
@@ -117,21 +117,24 @@ async def _shown(ask: Ask, provider: Provider) -> Reply:
     return Reply(200, body, modified_s=changed_s(provider) or None)
 
 
-def _unknown(error: RefusedError) -> PlacementError:
+def _unknown(error: ProviderRefusedError) -> PlacementError:
     name = error.subject
     of_class = f"Invalid resource class in resources parameter: No such resource class {name}."
     of_trait = f'Invalid trait(s) in "required" parameter: No such trait(s): {name}.'
     return told(
         error,
-        {Why.NO_CLASS: PlacementError(400, of_class), Why.NO_TRAIT: PlacementError(400, of_trait)},
+        {
+            RefusalRule.NO_CLASS: PlacementError(400, of_class),
+            RefusalRule.NO_TRAIT: PlacementError(400, of_trait),
+        },
     )
 
 
-def _not_created(error: RefusedError, name: str, uuid: str) -> PlacementError:
+def _not_created(error: ProviderRefusedError, name: str, uuid: str) -> PlacementError:
     if error.why in _REASONS:
         reason = _reason(error.why)
         return PlacementError(400, f'Unable to create resource provider "{name}", {uuid}: {reason}')
-    duplicate = {Why.UUID_TAKEN: f"uuid: {uuid}", Why.NAME_TAKEN: f"name: {name}"}
+    duplicate = {RefusalRule.UUID_TAKEN: f"uuid: {uuid}", RefusalRule.NAME_TAKEN: f"name: {name}"}
     return told(
         error,
         {
@@ -143,14 +146,14 @@ def _not_created(error: RefusedError, name: str, uuid: str) -> PlacementError:
     )
 
 
-def _not_saved(error: RefusedError, name: str, uuid: str) -> PlacementError:
+def _not_saved(error: ProviderRefusedError, name: str, uuid: str) -> PlacementError:
     if error.why in _REASONS:
         reason = _reason(error.why)
         return PlacementError(400, f"Unable to save resource provider {uuid}: {reason}")
     taken = f"Conflicting resource provider {name} already exists."
-    return told(error, {Why.NAME_TAKEN: PlacementError(409, taken, Code.DUPLICATE_NAME)})
+    return told(error, {RefusalRule.NAME_TAKEN: PlacementError(409, taken, Code.DUPLICATE_NAME)})
 
 
-def _reason(why: Why) -> str:
+def _reason(why: RefusalRule) -> str:
     action, reason = _REASONS[why]
     return f"Object action {action} failed because: {reason}"

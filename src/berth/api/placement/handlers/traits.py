@@ -12,7 +12,7 @@ from berth.api.placement.refusing import concurrent, no_provider_found, told
 from berth.api.placement.schemas.names import TRAIT_NAME
 from berth.api.placement.views.times import newest
 from berth.domain.inventory.provider import Provider
-from berth.services.providers.provider_writes import RefusedError, Why
+from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
 from berth.tables.vocabulary import Vocabulary
 
 _SEEN = "resource_provider_generation"
@@ -52,13 +52,15 @@ async def delete_trait(ask: Ask) -> Reply:
     name = ask.key("name")
     try:
         await ask.parts.names.remove_trait(name)
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         raise told(
             error,
             {
-                Why.NO_TRAIT: _no_trait(name),
-                Why.TRAIT_IS_STANDARD: PlacementError(400, f"Cannot delete standard trait {name}."),
-                Why.TRAIT_IN_USE: PlacementError(
+                RefusalRule.NO_TRAIT: _no_trait(name),
+                RefusalRule.TRAIT_IS_STANDARD: PlacementError(
+                    400, f"Cannot delete standard trait {name}."
+                ),
+                RefusalRule.TRAIT_IN_USE: PlacementError(
                     409, f"The trait {name} is in use by a resource provider."
                 ),
             },
@@ -78,9 +80,11 @@ async def update_provider_traits(ask: Ask) -> Reply:
         provider = await ask.parts.associations.set_traits(
             ask.key("uuid"), data["traits"], data[_SEEN]
         )
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         unknown = PlacementError(400, f"No such trait {', '.join(error.names)}")
-        raise told(error, {Why.NO_TRAIT: unknown, Why.GENERATION: concurrent(CHANGED)}) from error
+        raise told(
+            error, {RefusalRule.NO_TRAIT: unknown, RefusalRule.GENERATION: concurrent(CHANGED)}
+        ) from error
     return _shown(ask, provider)
 
 
@@ -88,7 +92,7 @@ async def delete_provider_traits(ask: Ask) -> Reply:
     """Take all traits from a provider."""
     try:
         await ask.parts.associations.set_traits(ask.key("uuid"), (), None)
-    except RefusedError as error:
+    except ProviderRefusedError as error:
         raise told(error, {}) from error
     return Reply(204)
 

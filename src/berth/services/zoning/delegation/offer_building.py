@@ -26,7 +26,7 @@ from berth.domain.zones.zone_orders import BuildItem, BuildOrder, BuildOutcome
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.replica.replica import Replica
-from berth.services.requests.commands import PlaceOrder, Places
+from berth.services.requests.commands import PlaceOrder, Placer
 from berth.services.zoning.delegation.delegation import Delegation, Delegator
 from berth.services.zoning.delegation.release import withdrawn_ms
 from berth.services.zoning.messages.zone_commands import HeldBuildOrder
@@ -76,7 +76,7 @@ class OfferBuilder:
         *,
         ledger: Ledger,
         replica: Replica,
-        placing: Places,
+        placing: Placer,
         held: HeldOffers,
         seals: OfferSeals,
         homes: GroupHomes,

@@ -20,7 +20,7 @@ from berth.domain.zones.zone_orders import SelectOrder, UnusedOffers
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.replica.replica import Replica
-from berth.services.requests.commands import PlaceOrder, Places
+from berth.services.requests.commands import PlaceOrder, Placer
 from berth.services.zoning.delegation.completion import SagaCompletion
 from berth.services.zoning.delegation.delegation import Delegation, Delegator
 from berth.services.zoning.delegation.offer_building import OfferBuilder
@@ -63,7 +63,7 @@ class _Place(NamedTuple):
 
 
 class TreePlacement:
-    """Places requests over a tree; see the protocol `Places`.
+    """Places requests over a tree; see the protocol `Placer`.
 
     Args:
         ledger: keeps what is pending, and errands.
@@ -86,7 +86,7 @@ class TreePlacement:
         *,
         ledger: Ledger,
         replica: Replica,
-        local: Places,
+        local: Placer,
         selecting: OfferSelector,
         building: OfferBuilder,
         sending: Delegator,

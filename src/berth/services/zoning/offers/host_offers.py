@@ -13,7 +13,7 @@ from berth.ports.clock import Clock
 from berth.scheduling.drivers.multi import MultiScheduler
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.rules.rule import Normalisation
-from berth.services.decisions.decisions import Deciding
+from berth.services.decisions.decisions import DecisionService
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
 from berth.services.zoning.offers.held_offers import HeldOffers, steady_s
@@ -58,7 +58,7 @@ class HostOfferMaker:
         *,
         replica: Replica,
         follower: Follower,
-        deciding: Deciding,
+        deciding: DecisionService,
         held: HeldOffers,
         clock: Clock,
         random_bytes: Callable[[int], bytes],

@@ -14,7 +14,7 @@ from berth.domain.ledger.write import Put, Remove
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.measures import ZONE_INSTANCES_UNWANTED
 from berth.services.placement.pending_requests import PendingRequests
-from berth.services.requests.commands import PlaceOrder, Places
+from berth.services.requests.commands import PlaceOrder, Placer
 from berth.services.zoning.delegation.unwanted_instances import UnwantedInstanceFinder
 from tests.unit.services.wiring import order_of, running
 from tests.unit.services.zoning.zone_harness import House, open_tree, request_of
@@ -50,7 +50,7 @@ def heir_of(root: House) -> House:
     return House("root", root.desk, root.near, root.children, scheduler="two")
 
 
-def pending_of(house: House, *, placing: Places | None = None) -> PendingRequests:
+def pending_of(house: House, *, placing: Placer | None = None) -> PendingRequests:
     """Return what a scheduler of a zone takes up requests with."""
     desk = house.desk
     return PendingRequests(

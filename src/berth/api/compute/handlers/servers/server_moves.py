@@ -28,7 +28,7 @@ from berth.domain.errors import (
     InstanceStateError,
     InvalidInputError,
 )
-from berth.services.servers.moves import Target
+from berth.services.servers.moves import MoveTarget
 
 _COLD_HOST: Final = (2, 56)
 _AUTO_BLOCKS: Final = (2, 25)
@@ -64,10 +64,10 @@ async def revert(call: Call, instance: Instance, _: object) -> Answer:
 
 async def migrate(call: Call, instance: Instance, args: object) -> Answer:
     """Move a server that is stopped for it."""
-    target = Target()
+    target = MoveTarget()
     # Before 2.56 nothing was read, whatever was sent.
     if call.version >= _COLD_HOST and args is not None:
-        target = Target(host=read(args, Migrate, "migrate").host or None)
+        target = MoveTarget(host=read(args, Migrate, "migrate").host or None)
     await call.parts.operations.migrate(instance.uuid, target, caller_of(call))
     return Answer()
 
@@ -78,7 +78,7 @@ async def migrate_live(call: Call, instance: Instance, args: object) -> Answer:
     _check_disks(asked, version)
     host = asked.host
     forced = is_forced(asked.force, "os-migrateLive.force", host, version, _FORCE_LIVE)
-    target = Target(host=host, forced=forced)
+    target = MoveTarget(host=host, forced=forced)
     try:
         await call.parts.operations.live_migrate(instance.uuid, target, caller_of(call))
     except InstanceStateError as error:
@@ -115,7 +115,7 @@ async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
         raise HttpError(404, f"Compute host {host} not found.")
     await call.parts.operations.evacuate(
         instance.uuid,
-        Target(host=host, forced=forced),
+        MoveTarget(host=host, forced=forced),
         caller_of(call),
         service_down_time_s=call.parts.service_down_time_s,
         stops=version >= _STOPS,
@@ -138,7 +138,7 @@ def _is_on_shared_storage(asked: Evacuate, version: Version) -> bool:
 
 async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
     """Start a shelved server again."""
-    target = Target()
+    target = MoveTarget()
     # Before 2.77 nothing was read, whatever was sent.
     if call.version >= _UNSHELVE_ZONE and args is not None:
         target = _where_to_unshelve(call, read(args, Unshelve, "unshelve"))
@@ -147,17 +147,17 @@ async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
     return Answer()
 
 
-def _where_to_unshelve(call: Call, asked: Unshelve) -> Target:
+def _where_to_unshelve(call: Call, asked: Unshelve) -> MoveTarget:
     zone = asked.availability_zone
     check_since(asked.host, "unshelve.host", call.version, _UNSHELVE_HOST)
     if call.version < _UNSHELVE_HOST and not zone:
         raise InvalidInputError("unshelve.availability_zone", "is required before 2.91")
     if asked.host:
         check_admin(call, "Naming a host")
-    return Target(host=asked.host or None, zone=None if zone is UNSET else zone or "")
+    return MoveTarget(host=asked.host or None, zone=None if zone is UNSET else zone or "")
 
 
-async def _check_place(call: Call, instance: Instance, target: Target) -> None:
+async def _check_place(call: Call, instance: Instance, target: MoveTarget) -> None:
     """Refuse a place that no scheduler could find, before anything of the instance is changed.
 
     Raises:

@@ -16,7 +16,7 @@ from berth.api.values import Flag, flag, whole
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.request import COUNT_MAX, Destination
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.services.servers.instances import Order
+from berth.services.servers.instances import CreateOrder
 
 _KEYS = uuid.UUID("b3f0a1de-6a0e-5f0c-9a53-0a6f3a7a1c55")
 _KEY_MAX = 255
@@ -45,7 +45,7 @@ _SERVICE_FIELDS = {
 class Asked(NamedTuple):
     """An order, and what the answer to it has to be like."""
 
-    order: Order
+    order: CreateOrder
     reservation_only: bool
     security_groups: tuple[str, ...]
 
@@ -75,7 +75,7 @@ async def read_order(
     flavor_id = str(server.flavor_ref).rstrip("/").rpartition("/")[2]
     await _check_access(call, flavor_id, hints)
     groups = () if server.security_groups is UNSET else server.security_groups
-    order = Order(
+    order = CreateOrder(
         request_id=request_id,
         name=server.name,
         flavor_id=flavor_id,

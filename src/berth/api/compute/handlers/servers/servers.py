@@ -21,7 +21,7 @@ from berth.api.routing import Answer, Call
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.services.requests.permissions import check_lock
-from berth.services.servers.instances import Accepted
+from berth.services.servers.instances import AcceptedCreate
 
 _DESCRIPTION = (2, 19)
 _HOSTNAME = (2, 90)
@@ -118,7 +118,7 @@ async def changed(call: Call, change: Callable[[Instance], Instance]) -> Instanc
     raise ConflictError(f"instance {call.key('server_id')} keeps changing; try again")
 
 
-def _check_same(asked: Asked, accepted: Accepted) -> None:
+def _check_same(asked: Asked, accepted: AcceptedCreate) -> None:
     """Refuse an Idempotency-Key that was used for another order."""
     order, first = asked.order, accepted.instances[0]
     image_id = order.image.image_id if order.image else None
