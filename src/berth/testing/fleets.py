@@ -21,16 +21,14 @@ from berth.domain.ledger.change import Snapshot
 from berth.scheduling.drivers import chance, filter_scheduler
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.filters import (
-    different_host,
     fits_resources,
     gives_groups,
-    group_affinity,
-    group_anti_affinity,
     has_capabilities,
     has_traits,
     in_availability_zone,
+    instance_hints,
     not_retried,
-    same_host,
+    server_groups,
     service_is_up,
     supports_image,
 )
@@ -228,10 +226,10 @@ def all_filters() -> tuple[Filter, ...]:
         gives_groups.build(),
         has_capabilities.build(),
         supports_image.build(),
-        group_anti_affinity.build(),
-        group_affinity.build(),
-        different_host.build(),
-        same_host.build(),
+        server_groups.build_anti_affinity(),
+        server_groups.build_affinity(),
+        instance_hints.build_different_host(),
+        instance_hints.build_same_host(),
         not_retried.build(),
     )
 

@@ -10,7 +10,7 @@ from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.needs import Needs
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy
-from berth.scheduling.rules.dedicated_aggregates import project_aggregates, zone_aggregates
+from berth.scheduling.rules.aggregates import project_aggregates, zone_aggregates
 from berth.scheduling.rules.rule import Filter, Query, Weigher
 from berth.scheduling.rules.split_groups import is_split
 from berth.tables.columnar.journal import GROUPS

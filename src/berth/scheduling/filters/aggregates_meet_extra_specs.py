@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from berth.domain.compute.decision import Relaxation
-from berth.scheduling.rules.admission import listed
+from berth.scheduling.rules.aggregates import listed
 from berth.scheduling.rules.operators import flaw_of, matches
 from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from berth.domain.compute.decision import Relaxation
 from berth.domain.compute.flavor import Image
-from berth.scheduling.rules.architectures import canonical_architecture
-from berth.scheduling.rules.attributes import profile_value
+from berth.scheduling.rules.attributes import canonical_architecture, profile_value
 from berth.scheduling.rules.operators import matches
 from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection

@@ -15,13 +15,13 @@ from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.evaluation.refusal_texts import GROUP_BROKEN
-from berth.scheduling.filters import group_affinity, group_anti_affinity
+from berth.scheduling.filters.server_groups import AFFINITY, ANTI_AFFINITY
 from berth.scheduling.rules.split_groups import is_split
 from berth.tables.host.hosts import HostTable
 
 KEEPERS: Final[Mapping[GroupPolicy, str]] = {
-    GroupPolicy.AFFINITY: group_affinity.NAME,
-    GroupPolicy.ANTI_AFFINITY: group_anti_affinity.NAME,
+    GroupPolicy.AFFINITY: AFFINITY,
+    GroupPolicy.ANTI_AFFINITY: ANTI_AFFINITY,
 }
 """The filter that keeps each of the hard policies; the soft ones only weigh."""
 

@@ -1,12 +1,12 @@
-"""Split groups: server groups of which a member is on its way, and counts on two hosts."""
+"""Split server groups: a moving member of theirs may end on either of two hosts."""
 
 from berth.tables.host.hosts import HostTable
 
 
 def is_split(hosts: HostTable, group_uuid: str) -> bool:
-    """Tell whether a member may end on either of two hosts, so that none is the group's own.
+    """Return whether a moving member may end on either of two hosts, so that no host is common.
 
-    A resize that stays on its host splits nothing.
+    A resize on the same host splits nothing.
     """
     if not hosts.occupants.is_moving(group_uuid) and not hosts.orphans.is_moving(group_uuid):
         return False

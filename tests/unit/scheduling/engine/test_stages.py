@@ -6,7 +6,7 @@ import pytest
 
 from berth.domain.inventory.resources import VCPU
 from berth.scheduling.engine.stages import Stages
-from berth.scheduling.filters import fits_resources, has_few_instances, has_traits
+from berth.scheduling.filters import below_host_limits, fits_resources, has_traits
 from berth.scheduling.rules.rule import Filter, Query
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, snapshot_of
@@ -14,7 +14,7 @@ from berth.testing.fleets import NOW_S, Box, asking, snapshot_of
 FILTERS: tuple[Filter, ...] = (
     fits_resources.build(),
     has_traits.build(),
-    has_few_instances.build(max_instances_per_host=1),
+    below_host_limits.build_num_instances(max_instances_per_host=1),
 )
 
 

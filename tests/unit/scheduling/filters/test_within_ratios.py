@@ -1,30 +1,24 @@
-"""CoreFilter, RamFilter, DiskFilter and their kin that take the ratio from aggregates."""
+"""CoreFilter, RamFilter, DiskFilter and their variants that take the ratio from aggregates."""
 
 import pytest
 
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.flavor import Flavor
 from berth.domain.inventory.resources import Inventory
-from berth.scheduling.filters import (
-    within_aggregate_cpu_ratio,
-    within_aggregate_disk_ratio,
-    within_aggregate_ram_ratio,
-    within_cpu_ratio,
-    within_disk_ratio,
-    within_ram_ratio,
-)
+from berth.scheduling.filters import within_ratios
 from berth.scheduling.rules.rule import Filter
 from berth.testing.fleets import Box, asking, sized, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 
-CORE, RAM, DISK = (one.build() for one in (within_cpu_ratio, within_ram_ratio, within_disk_ratio))
+CORE, RAM, DISK = (
+    within_ratios.build_core(),
+    within_ratios.build_ram(),
+    within_ratios.build_disk(),
+)
 AGGREGATE_CORE, AGGREGATE_RAM, AGGREGATE_DISK = (
-    one.build()
-    for one in (
-        within_aggregate_cpu_ratio,
-        within_aggregate_ram_ratio,
-        within_aggregate_disk_ratio,
-    )
+    within_ratios.build_aggregate_core(),
+    within_ratios.build_aggregate_ram(),
+    within_ratios.build_aggregate_disk(),
 )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from berth.domain.inventory.resources import Inventory
-from berth.scheduling.rules.attributes import ROW_ATTRIBUTES, profile_value
+from berth.scheduling.rules.attributes import ROW_ATTRIBUTES, canonical_architecture, profile_value
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import Box, resident, snapshot_of
@@ -76,3 +76,18 @@ def test_paths_open_texts_and_mappings(path: str, value: object) -> None:
     profile = hosts.profiles.all[int(hosts.profile[0])]
     assert profile is not None
     assert profile_value(profile, path.split(":")) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("amd64", "x86_64"),
+        ("AMD64", "x86_64"),
+        ("X86_64", "x86_64"),
+        ("arm64", "aarch64"),
+        ("", ""),
+    ],
+)
+def test_aliases_have_one_name(name: str, canonical: str) -> None:
+    """Whatever their case."""
+    assert canonical_architecture(name) == canonical

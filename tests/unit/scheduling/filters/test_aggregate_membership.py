@@ -6,11 +6,7 @@ import pytest
 
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.request import Request
-from berth.scheduling.filters import (
-    in_tenant_aggregate,
-    in_zone_aggregate,
-    outside_isolated_aggregates,
-)
+from berth.scheduling.filters import aggregate_membership
 from berth.testing.fleets import Box, asking, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 
@@ -49,13 +45,13 @@ TENANTS = snapshot_of(
 )
 def test_a_project_stays_in_its_aggregates(ask: Ask, project_id: str, kept: list[str]) -> None:
     """An aggregate without hosts keeps its project from all others; no aggregate keeps nothing."""
-    rule = in_tenant_aggregate.build()
+    rule = aggregate_membership.build_tenant()
     assert ask(TENANTS, of_project(project_id)).kept(rule) == kept
 
 
 def test_an_aggregate_may_be_required(ask: Ask) -> None:
     """Projects without one then get no host."""
-    rule = in_tenant_aggregate.build(placement_aggregate_required_for_tenants=True)
+    rule = aggregate_membership.build_tenant(placement_aggregate_required_for_tenants=True)
     assert ask(TENANTS, of_project("p2")).kept(rule) == ["a"]
     asked = ask(TENANTS, of_project("p3"))
     assert asked.kept(rule) == []
@@ -64,13 +60,13 @@ def test_an_aggregate_may_be_required(ask: Ask) -> None:
 
 def test_the_tenant_filter_can_be_switched_off(ask: Ask) -> None:
     """By the option that switches it on in Nova."""
-    rule = in_tenant_aggregate.build(limit_tenants_to_placement_aggregate=False)
+    rule = aggregate_membership.build_tenant(limit_tenants_to_placement_aggregate=False)
     assert ask(TENANTS, of_project("p1")).kept(rule) is None
 
 
 def test_the_tenant_filter_names_the_aggregates(ask: Ask) -> None:
     """And the project."""
-    rule = in_tenant_aggregate.build()
+    rule = aggregate_membership.build_tenant()
     asked = ask(TENANTS, of_project("p1"))
     assert asked.why(rule, 2) == (
         "project p1 is kept in agg-1, agg-2, and the host is not in there"
@@ -88,7 +84,7 @@ ZONES = snapshot_of(
         aggregate(3, availability_zone="empty"),
     ],
 )
-ZONE_RULE = in_zone_aggregate.build()
+ZONE_RULE = aggregate_membership.build_zone()
 
 
 @pytest.mark.parametrize(
@@ -126,7 +122,7 @@ CLOSED = snapshot_of(
         aggregate(2, "a", "b", **{"trait:CUSTOM_SSD": "required"}),
     ],
 )
-CLOSED_RULE = outside_isolated_aggregates.build()
+CLOSED_RULE = aggregate_membership.build_isolated()
 
 
 @pytest.mark.parametrize(
@@ -148,7 +144,7 @@ def test_closed_aggregates_want_all_their_traits_required(
 
 def test_the_isolating_filter_can_be_switched_off(ask: Ask) -> None:
     """By the option that switches it on in Nova."""
-    rule = outside_isolated_aggregates.build(enable_isolated_aggregate_filtering=False)
+    rule = aggregate_membership.build_isolated(enable_isolated_aggregate_filtering=False)
     assert ask(CLOSED, asking()).kept(rule) is None
 
 

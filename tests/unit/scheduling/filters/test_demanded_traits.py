@@ -7,16 +7,115 @@ import pytest
 from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
-from berth.scheduling.filters import (
-    encrypts_disks,
-    is_not_disabled,
-    supports_devices,
-    supports_disk_format,
-    supports_packed_virtqueue,
-    supports_virtio_sound,
+from berth.scheduling.filters import is_not_disabled
+from berth.scheduling.filters.demanded_traits import (
+    asked_by_both,
+    build_ephemeral_encryption,
+    build_image_metadata,
+    build_image_type_support,
+    build_packed_virtqueue,
+    build_virtio_sound,
+    image_properties,
+    is_asked_by_either,
+    said,
+    trait_filter,
+    trait_of,
 )
-from berth.testing.fleets import Box, asking, snapshot_of
+from berth.scheduling.rules.rule import Query
+from berth.testing.fleets import NOW_S, Box, asking, snapshot_of
 from tests.unit.scheduling.conftest import Ask
+
+RULE = trait_filter(
+    "DemoFilter",
+    lambda query: {f"CUSTOM_{key.upper()}": key for key in query.request.hints},
+    request=("hints",),
+)
+SNAPSHOT = snapshot_of(
+    [
+        Box("both", traits=frozenset({"CUSTOM_A", "CUSTOM_B"})),
+        Box("one", traits=frozenset({"CUSTOM_A"})),
+        Box("none"),
+    ]
+)
+
+
+def query_of(specs: dict[str, str], properties: dict[str, str] | None) -> Query:
+    """Return the query of a flavor with extra specs and of an image, or of none."""
+    image = None if properties is None else Image("i", properties=properties)
+    request = replace(asking(Flavor("1", "f", 1, 1, extra_specs=specs)), image=image)
+    return Query(request, request.needs, NOW_S, None, "new-0")
+
+
+def test_hosts_need_every_trait(ask: Ask) -> None:
+    """Nothing is said of a query that demands none."""
+    assert ask(SNAPSHOT, asking()).kept(RULE) is None
+    assert ask(SNAPSHOT, replace(asking(), hints={"a": ()})).kept(RULE) == ["both", "one"]
+    assert ask(SNAPSHOT, replace(asking(), hints={"a": (), "b": ()})).kept(RULE) == ["both"]
+    assert ask(SNAPSHOT, replace(asking(), hints={"nobody_has": ()})).kept(RULE) == []
+
+
+def test_reasons_name_the_trait_and_what_demands_it(ask: Ask) -> None:
+    """A relaxation wins the hosts that lack just one."""
+    asked = ask(SNAPSHOT, replace(asking(), hints={"a": (), "b": ()}))
+    assert asked.why(RULE, 1) == "it lacks CUSTOM_B, which b demands"
+    assert asked.why(RULE, 2) == (
+        "it lacks CUSTOM_A, which a demands; it lacks CUSTOM_B, which b demands"
+    )
+    assert asked.relaxed(RULE, [1, 2]) == [("without b: 1 host", ("one",))]
+
+
+def test_traits_are_named_as_in_os_traits() -> None:
+    """Upper case, without dashes; what is said of a value is never long."""
+    assert trait_of("COMPUTE_NET_VIF_MODEL", "ne2k-pci") == "COMPUTE_NET_VIF_MODEL_NE2K_PCI"
+    assert said("key", "v" * 200) == "key=" + "v" * 80
+    assert image_properties(query_of({}, None)) == {}
+
+
+@pytest.mark.parametrize(
+    ("spec", "image", "asked"),
+    [
+        (None, None, ("", "")),
+        ("a", None, ("a", "hw:x=a")),
+        (None, "b", ("b", "hw_x=b")),
+        ("a", "a", ("a", "hw:x=a and hw_x=a")),
+        ("", "b", ("b", "hw_x=b")),
+    ],
+)
+def test_flavor_and_image_may_both_ask(
+    spec: str | None, image: str | None, asked: tuple[str, str]
+) -> None:
+    """They have to agree."""
+    specs = {} if spec is None else {"hw:x": spec}
+    properties = None if image is None else {"hw_x": image}
+    assert asked_by_both(query_of(specs, properties), "x") == asked
+
+
+def test_what_they_do_not_agree_on_is_refused() -> None:
+    """As Nova's API does."""
+    query = query_of({"hw:x": "a", "hw:y": "yes"}, {"hw_x": "b", "hw_y": "no"})
+    for ask_both in (lambda: asked_by_both(query, "x"), lambda: is_asked_by_either(query, "y")):
+        with pytest.raises(InvalidInputError, match="make them equal"):
+            ask_both()
+
+
+@pytest.mark.parametrize(
+    ("spec", "image", "asked"),
+    [
+        (None, None, (False, "")),
+        ("true", None, (True, "hw:x=true")),
+        ("0", None, (False, "hw:x=0")),
+        (None, " Yes", (True, "hw_x= Yes")),
+        ("on", "1", (True, "hw:x=on and hw_x=1")),
+        ("off", "nonsense", (False, "hw:x=off and hw_x=nonsense")),
+    ],
+)
+def test_words_for_yes_are_those_of_nova(
+    spec: str | None, image: str | None, asked: tuple[bool, str]
+) -> None:
+    """Whatever is not one of them is no."""
+    specs = {} if spec is None else {"hw:x": spec}
+    properties = None if image is None else {"hw_x": image}
+    assert is_asked_by_either(query_of(specs, properties), "x") == asked
 
 
 def imaged(properties: dict[str, str], specs: dict[str, str] | None = None) -> Request:
@@ -47,14 +146,14 @@ RAW = "COMPUTE_IMAGE_TYPE_RAW"
 def test_image_type_support(ask: Ask, properties: dict[str, str], kept: list[str] | None) -> None:
     """ImageTypeSupportFilter asks for the trait of the disk format."""
     snapshot = snapshot_of(fleet(QCOW2, RAW))
-    assert ask(snapshot, imaged(properties)).kept(supports_disk_format.build()) == kept
-    off = supports_disk_format.build(query_placement_for_image_type_support=False)
+    assert ask(snapshot, imaged(properties)).kept(build_image_type_support()) == kept
+    off = build_image_type_support(query_placement_for_image_type_support=False)
     assert ask(snapshot, imaged(properties)).kept(off) is None
 
 
 def test_a_request_without_image_has_no_disk_format(ask: Ask) -> None:
     """It may boot from a volume."""
-    assert ask(snapshot_of(fleet(RAW)), asking()).kept(supports_disk_format.build()) is None
+    assert ask(snapshot_of(fleet(RAW)), asking()).kept(build_image_type_support()) is None
 
 
 @pytest.mark.parametrize(
@@ -74,20 +173,20 @@ def test_image_metadata(ask: Ask, key: str, value: str, trait: str) -> None:
     """ImageMetadataFilter asks for the traits of devices and architectures."""
     snapshot = snapshot_of(fleet(trait))
     asked = ask(snapshot, imaged({key: value, "os_type": "linux"}))
-    rule = supports_devices.build()
+    rule = build_image_metadata()
     assert asked.kept(rule) == [trait]
     assert asked.why(rule, 1) == f"it lacks {trait}, which {key}={value} demands"
-    assert asked.kept(supports_devices.build(image_metadata_prefilter=False)) is None
+    assert asked.kept(build_image_metadata(image_metadata_prefilter=False)) is None
 
 
 def test_two_properties_may_demand_one_trait(ask: Ask) -> None:
     """Leaving out one of them would not help."""
     properties = {"hw_disk_bus": "scsi", "hw_cdrom_bus": "scsi", "hw_video_model": ""}
     asked = ask(snapshot_of(fleet()), imaged(properties))
-    assert asked.relaxed(supports_devices.build(), [0]) == [
+    assert asked.relaxed(build_image_metadata(), [0]) == [
         ("without hw_disk_bus=scsi and hw_cdrom_bus=scsi: 1 host", ("none",))
     ]
-    assert ask(snapshot_of(fleet()), imaged({})).kept(supports_devices.build()) is None
+    assert ask(snapshot_of(fleet()), imaged({})).kept(build_image_metadata()) is None
 
 
 @pytest.mark.parametrize(
@@ -105,7 +204,7 @@ def test_packed_virtqueue(
     """PackedVirtqueueFilter asks when flavor or image do."""
     trait = "COMPUTE_NET_VIRTIO_PACKED"
     found = ask(snapshot_of(fleet(trait)), imaged(properties, specs))
-    assert found.kept(supports_packed_virtqueue.build()) == ([trait] if asked else None)
+    assert found.kept(build_packed_virtqueue()) == ([trait] if asked else None)
 
 
 ENCRYPTS = "COMPUTE_EPHEMERAL_ENCRYPTION"
@@ -136,14 +235,14 @@ def test_ephemeral_encryption(
 ) -> None:
     """EphemeralEncryptionFilter asks for encryption, and for its format where one is named."""
     snapshot = snapshot_of([*fleet(ENCRYPTS), LUKS])
-    assert ask(snapshot, imaged(properties, specs)).kept(encrypts_disks.build()) == kept
+    assert ask(snapshot, imaged(properties, specs)).kept(build_ephemeral_encryption()) == kept
 
 
 def test_an_unknown_format_is_refused(ask: Ask) -> None:
     """The error says which ones there are."""
     specs = {"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "rot13"}
     with pytest.raises(InvalidInputError, match="'rot13' must be one of plain, luks, luksv2"):
-        ask(snapshot_of([LUKS]), imaged({}, specs)).kept(encrypts_disks.build())
+        ask(snapshot_of([LUKS]), imaged({}, specs)).kept(build_ephemeral_encryption())
 
 
 @pytest.mark.parametrize(
@@ -161,7 +260,7 @@ def test_virtio_sound(
     """VirtioSoundFilter asks for that one model only."""
     trait = "COMPUTE_SOUND_MODEL_VIRTIO"
     found = ask(snapshot_of(fleet(trait)), imaged(properties, specs))
-    assert found.kept(supports_virtio_sound.build()) == ([trait] if asked else None)
+    assert found.kept(build_virtio_sound()) == ([trait] if asked else None)
 
 
 def test_compute_status(ask: Ask) -> None:

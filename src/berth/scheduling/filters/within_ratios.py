@@ -1,12 +1,14 @@
-"""Overcommit: what a flavor asks for fits under physical amount times allocation ratio.
+"""CoreFilter, RamFilter, DiskFilter and their Aggregate variants: amount times allocation ratio.
 
-This is the law of Nova's filters for CPUs, memory and disk, and of those that take the ratio
-from aggregates (nova-behaviour.md 2.6, 3): no instance gets more than the host physically has,
-and all
-together at most so many times as much; what is reserved counts as used. Unlike Nova's, they set
-no limits for the host to check: the ledger checks its own, by the ratio that the host has, which
-is the lowest of its aggregates where these have one. ResourcesFilter asks for that, too, and is
-in every policy: a host that one of these filters would let take more is removed all the same.
+A flavor's size must fit under the host's physical amount times its allocation ratio, as in Nova's
+filters (nova-behaviour.md 2.6, 3): no instance gets more than the host physically has, all
+instances together get at most the ratio times as much, and reserved amounts count as used. The
+Aggregate variants take the ratio from the metadata of the host's aggregates.
+
+Unlike Nova's, these filters set no limits for the host to check. The ledger checks its own limit
+with the host's ratio, which is the lowest of its aggregates' ratios if they set any.
+ResourcesFilter checks the same limit and is in every policy, so a host with a higher ratio here is
+removed all the same.
 """
 
 from collections.abc import Sequence
@@ -14,37 +16,67 @@ from collections.abc import Sequence
 import numpy as np
 
 from berth.domain.compute.decision import Relaxation
-from berth.scheduling.rules.quantities import CPUS, Quantity, Shortfall, say
+from berth.scheduling.rules.quantities import CPUS, DISK, MEMORY, Quantity, Shortfall, say
 from berth.scheduling.rules.rule import Filter, Query, Reads
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columnar.class_columns import Floats, Ints
 from berth.tables.host.hosts import HostTable
 
 
-def overcommit_filter(name: str, quantity: Quantity, *, by_aggregate: bool = False) -> Filter:
-    """Make the filter for one quantity.
+def build_core() -> Filter:
+    """Build CoreFilter: the flavor's VCPUs fit under the host's own ratio; it has no options."""
+    return _ratio_filter("CoreFilter", CPUS)
 
-    A host whose CPUs are unknown (a total of 0) passes, as in Nova; with any other quantity it
-    has room for nothing. A flavor that asks for nothing is refused by a host that is above its
-    limit already.
+
+def build_ram() -> Filter:
+    """Build RamFilter: the flavor's memory fits under the host's own ratio; it has no options."""
+    return _ratio_filter("RamFilter", MEMORY)
+
+
+def build_disk() -> Filter:
+    """Build DiskFilter: the flavor's disks fit under the host's own ratio; it has no options."""
+    return _ratio_filter("DiskFilter", DISK)
+
+
+def build_aggregate_core() -> Filter:
+    """Build AggregateCoreFilter: the key `cpu_allocation_ratio` of aggregates sets the ratio."""
+    return _ratio_filter("AggregateCoreFilter", CPUS, by_aggregate=True)
+
+
+def build_aggregate_ram() -> Filter:
+    """Build AggregateRamFilter: the key `ram_allocation_ratio` of aggregates sets the ratio."""
+    return _ratio_filter("AggregateRamFilter", MEMORY, by_aggregate=True)
+
+
+def build_aggregate_disk() -> Filter:
+    """Build AggregateDiskFilter: the key `disk_allocation_ratio` of aggregates sets the ratio."""
+    return _ratio_filter("AggregateDiskFilter", DISK, by_aggregate=True)
+
+
+def _ratio_filter(name: str, quantity: Quantity, *, by_aggregate: bool = False) -> Filter:
+    """Build the filter for one quantity.
+
+    A host with unknown CPUs (a total of 0) passes the CPU filters, as in Nova; for any other
+    quantity a total of 0 leaves no room. A flavor that asks for nothing is still refused by a
+    host that exceeds its limit already.
 
     Args:
-        name: the filter's.
-        quantity: what of the flavor is held against what of the host.
-        by_aggregate: take the least ratio that the host's aggregates give under the key of the
-            quantity, where there is one above 0, instead of the host's own.
+        name: the filter's name.
+        quantity: the size of the flavor that is compared with the host.
+        by_aggregate: take the lowest ratio above 0 that the host's aggregates set under the
+            quantity's key, and the host's own ratio only if they set none.
     """
-    law = _Law(quantity, by_aggregate=by_aggregate)
+    limit = _RatioLimit(quantity, by_aggregate=by_aggregate)
 
     def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
         asked = quantity.asked(query.request.flavor)
         short = Shortfall(name, quantity, asked, rows)
-        return short.asking_for_less(hosts, law.most(hosts, rows))
+        return short.asking_for_less(hosts, limit.most(hosts, rows))
 
     return Filter(
         name=name,
-        keep=law.keep,
-        why=law.why,
+        keep=limit.keep,
+        why=limit.why,
         relax=relax,
         reads=Reads(
             request=quantity.reads,
@@ -53,8 +85,8 @@ def overcommit_filter(name: str, quantity: Quantity, *, by_aggregate: bool = Fal
     )
 
 
-class _Law:
-    """One quantity against one kind of ratio."""
+class _RatioLimit:
+    """The limit of one quantity under one kind of ratio."""
 
     def __init__(self, quantity: Quantity, *, by_aggregate: bool) -> None:
         self._quantity = quantity
@@ -63,8 +95,9 @@ class _Law:
     def keep(self, hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         asked = self._quantity.asked(query.request.flavor)
         total, taken = self._total_and_taken(hosts, rows)
-        # In this order, as Nova does: beside a huge amount in use a small one would be lost. Of a
-        # ratio that is huge itself there is no end of what is free.
+        # Subtracted before it is compared, as in Nova: a small request would be lost in a sum with
+        # a huge amount in use. A huge ratio overflows to
+        # infinity, which compares as intended.
         with np.errstate(over="ignore"):
             free = total * self._ratio(hosts, rows) - taken
         kept: Mask = (total >= asked) & (free >= asked)
@@ -84,7 +117,7 @@ class _Law:
         return f"{what}, {free} free of {total[0]:,} x {say(ratio)} ({self._origin(hosts, row)})"
 
     def most(self, hosts: HostTable, rows: Rows) -> Floats:
-        """Return what one instance could get of each row, below 0 when that is above its limit."""
+        """Return the largest size that fits on each row; below 0 on a row above its limit."""
         total, taken = self._total_and_taken(hosts, rows)
         most: Floats = np.minimum(total, total * self._ratio(hosts, rows) - taken)
         return most

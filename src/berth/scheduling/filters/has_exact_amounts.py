@@ -1,7 +1,7 @@
-"""Exactness: what a flavor asks for is exactly what the host has free (nova-behaviour.md 2.6).
+"""ExactCoreFilter, ExactRamFilter and ExactDiskFilter: the flavor asks for all that is free.
 
-This is the law of Nova's filters for bare metal, where one instance takes a whole machine. Free
-is the physical total without what is reserved and used; allocation ratios play no part.
+Nova's filters for bare metal, where one instance takes a whole machine (nova-behaviour.md 2.6).
+Free is the physical total minus what is reserved and used; allocation ratios play no part.
 """
 
 from collections.abc import Sequence
@@ -9,26 +9,42 @@ from collections.abc import Sequence
 import numpy as np
 
 from berth.domain.compute.decision import Relaxation
-from berth.scheduling.rules.quantities import CPUS, Quantity, Shortfall, say
+from berth.scheduling.rules.quantities import CPUS, DISK, MEMORY, Quantity, Shortfall, say
 from berth.scheduling.rules.rule import Filter, Query, Reads
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columnar.class_columns import Floats, Ints
 from berth.tables.host.hosts import HostTable
 
 
-def exact_filter(name: str, quantity: Quantity) -> Filter:
-    """Make the filter for one quantity.
+def build_core() -> Filter:
+    """Build ExactCoreFilter: the flavor's VCPUs equal the host's free ones; it has no options."""
+    return _exact_filter("ExactCoreFilter", CPUS)
 
-    A host whose CPUs are unknown (a total of 0) never passes the one for CPUs, as in Nova.
+
+def build_ram() -> Filter:
+    """Build ExactRamFilter: the flavor's memory equals the host's free one; it has no options."""
+    return _exact_filter("ExactRamFilter", MEMORY)
+
+
+def build_disk() -> Filter:
+    """Build ExactDiskFilter: the flavor's disks equal the host's free one; it has no options."""
+    return _exact_filter("ExactDiskFilter", DISK)
+
+
+def _exact_filter(name: str, quantity: Quantity) -> Filter:
+    """Build the filter for one quantity.
+
+    A host with unknown CPUs (a total of 0) never passes the filter for CPUs, as in Nova.
 
     Args:
-        name: the filter's.
-        quantity: what of the flavor is held against what of the host.
+        name: the filter's name.
+        quantity: the size of the flavor that is compared with the host.
     """
 
     def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         kept: Mask = _free(hosts, quantity, rows) == quantity.asked(query.request.flavor)
         if quantity is CPUS:
+            # Otherwise a flavor without VCPUs would fit a host that reports none.
             kept &= _has_some(hosts, quantity, rows)
         return kept
 

@@ -1,13 +1,17 @@
-"""Aggregates that a request is kept in, found among all of them."""
+"""What the metadata of aggregates says about a request."""
 
 from dataclasses import replace
+
+import numpy as np
 
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.request import Request
 from berth.domain.ledger.change import RecordRemoved
 from berth.domain.ledger.record import Kind
-from berth.scheduling.filters import fits_resources, in_tenant_aggregate, in_zone_aggregate
-from berth.scheduling.rules.dedicated_aggregates import (
+from berth.scheduling.filters import aggregate_membership, fits_resources
+from berth.scheduling.rules.aggregates import (
+    admits,
+    listed,
     names_of,
     project_aggregates,
     zone_aggregates,
@@ -16,6 +20,40 @@ from berth.scheduling.rules.rule import Query
 from berth.tables.host.feed import apply_event, table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of
+
+HOSTS = table_of(
+    snapshot_of(
+        [Box("a"), Box("b"), Box("c")],
+        aggregates=[
+            Aggregate(1, "u1", "n1", frozenset("ab"), {"for": "x,", "also": "y"}),
+            Aggregate(2, "u2", "n2", frozenset("b"), {"for": "z, w"}),
+        ],
+    )
+)
+
+
+def test_a_word_on_any_list_admits() -> None:
+    """Of any aggregate, under any of the keys."""
+    everyone = HOSTS.all_rows
+    assert admits(HOSTS, ["for"], "x", everyone).tolist() == [True, True, True]
+    assert admits(HOSTS, ["for"], "z", everyone).tolist() == [False, True, True]
+    assert admits(HOSTS, ["for"], "y", everyone).tolist() == [False, False, True]
+    assert admits(HOSTS, ["for", "also"], "y", np.array([2, 0])).tolist() == [True, True]
+    assert admits(HOSTS, ["other"], "y", everyone).tolist() == [True, True, True]
+    assert admits(HOSTS, [], "y", everyone).tolist() == [True, True, True]
+
+
+def test_an_empty_word_is_on_no_list() -> None:
+    """Though a list may have a comma at its end."""
+    assert admits(HOSTS, ["for"], "", HOSTS.all_rows).tolist() == [False, False, True]
+
+
+def test_lists_are_said_in_order() -> None:
+    """Of all aggregates of the host; empty words are left out."""
+    assert listed(HOSTS, ["for"], 1) == "w, x, z"
+    assert listed(HOSTS, ["for", "also"], 0) == "x, y"
+    assert listed(HOSTS, ["for"], 2) == "nothing"
+
 
 BOTH = Aggregate(
     7, "u7", "both", metadata={"filter_tenant_id_x": "p1,p2", "availability_zone": "az1"}
@@ -41,7 +79,11 @@ def test_aggregates_without_hosts_count_too() -> None:
 
 
 POLICY = policy_of(
-    filters=(fits_resources.build(), in_tenant_aggregate.build(), in_zone_aggregate.build())
+    filters=(
+        fits_resources.build(),
+        aggregate_membership.build_tenant(),
+        aggregate_membership.build_zone(),
+    )
 )
 
 

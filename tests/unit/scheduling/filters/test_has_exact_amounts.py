@@ -4,12 +4,16 @@ import pytest
 
 from berth.domain.compute.flavor import Flavor
 from berth.domain.inventory.resources import Inventory
-from berth.scheduling.filters import has_exact_cpus, has_exact_disk, has_exact_ram
+from berth.scheduling.filters import has_exact_amounts
 from berth.scheduling.rules.rule import Filter
 from berth.testing.fleets import Box, asking, sized, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 
-CORE, RAM, DISK = (one.build() for one in (has_exact_cpus, has_exact_ram, has_exact_disk))
+CORE, RAM, DISK = (
+    has_exact_amounts.build_core(),
+    has_exact_amounts.build_ram(),
+    has_exact_amounts.build_disk(),
+)
 FLEET = snapshot_of(
     [
         Box("metal", inventories=sized(8, 8192, 100)),

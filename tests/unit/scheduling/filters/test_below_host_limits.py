@@ -1,14 +1,14 @@
-"""IoOpsFilter, NumInstancesFilter and their kin that take the limit from aggregates."""
+"""IoOpsFilter, NumInstancesFilter and their variants that take the limit from aggregates."""
 
 import pytest
 
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.instance import Task
-from berth.scheduling.filters import (
-    has_few_builds,
-    has_few_builds_for_aggregate,
-    has_few_instances,
-    has_few_instances_for_aggregate,
+from berth.scheduling.filters.below_host_limits import (
+    build_aggregate_io_ops,
+    build_aggregate_num_instances,
+    build_io_ops,
+    build_num_instances,
 )
 from berth.testing.fleets import Box, asking, resident, snapshot_of
 from tests.unit.scheduling.conftest import Ask
@@ -34,54 +34,54 @@ FLEET = snapshot_of([A, B, C], instances=INSTANCES, aggregates=AGGREGATES)
 )
 def test_builds_stay_below_the_limit(ask: Ask, limit: int, kept: list[str]) -> None:
     """Only instances that are being built count."""
-    rule = has_few_builds.build(max_io_ops_per_host=limit)
+    rule = build_io_ops(max_io_ops_per_host=limit)
     assert ask(FLEET, asking()).kept(rule) == kept
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(1, ["c"]), (2, ["b", "c"]), (4, list("abc"))])
 def test_instances_stay_below_the_limit(ask: Ask, limit: int, kept: list[str]) -> None:
     """All instances count."""
-    rule = has_few_instances.build(max_instances_per_host=limit)
+    rule = build_num_instances(max_instances_per_host=limit)
     assert ask(FLEET, asking()).kept(rule) == kept
 
 
 def test_defaults_are_those_of_nova() -> None:
     """Others may read them as options of the filter."""
-    assert has_few_builds.build().options == {"max_io_ops_per_host": 8}
-    assert has_few_builds_for_aggregate.build().options == {"max_io_ops_per_host": 8}
-    assert has_few_instances.build().options == {"max_instances_per_host": 50}
-    assert has_few_instances_for_aggregate.build().options == {"max_instances_per_host": 50}
+    assert build_io_ops().options == {"max_io_ops_per_host": 8}
+    assert build_aggregate_io_ops().options == {"max_io_ops_per_host": 8}
+    assert build_num_instances().options == {"max_instances_per_host": 50}
+    assert build_aggregate_num_instances().options == {"max_instances_per_host": 50}
 
 
 def test_a_limit_that_makes_no_sense_is_refused() -> None:
     """No instance at all would mean no host at all."""
     with pytest.raises(ValueError, match="max_instances_per_host: 0 must be at least 1"):
-        has_few_instances.build(max_instances_per_host=0)
+        build_num_instances(max_instances_per_host=0)
     with pytest.raises(ValueError, match="max_io_ops_per_host: -1 must be at least 0"):
-        has_few_builds_for_aggregate.build(max_io_ops_per_host=-1)
+        build_aggregate_io_ops(max_io_ops_per_host=-1)
 
 
 def test_the_least_number_of_the_aggregates_holds(ask: Ask) -> None:
     """What is no number is passed over, and the option holds where there is none."""
     asked = ask(FLEET, asking())
-    assert asked.kept(has_few_builds_for_aggregate.build(max_io_ops_per_host=1)) == ["c"]
-    assert asked.kept(has_few_builds_for_aggregate.build(max_io_ops_per_host=0)) == []
-    few = has_few_instances_for_aggregate.build(max_instances_per_host=1)
+    assert asked.kept(build_aggregate_io_ops(max_io_ops_per_host=1)) == ["c"]
+    assert asked.kept(build_aggregate_io_ops(max_io_ops_per_host=0)) == []
+    few = build_aggregate_num_instances(max_instances_per_host=1)
     assert asked.kept(few) == ["c"]
-    assert asked.kept(has_few_instances_for_aggregate.build()) == ["b", "c"]
+    assert asked.kept(build_aggregate_num_instances()) == ["b", "c"]
 
 
 def test_the_reason_names_count_limit_and_aggregate(ask: Ask) -> None:
     """So that an operator knows which number to change."""
     asked = ask(FLEET, asking())
-    builds = has_few_builds_for_aggregate.build()
-    assert asked.why(has_few_builds.build(max_io_ops_per_host=1), 1) == (
+    builds = build_aggregate_io_ops()
+    assert asked.why(build_io_ops(max_io_ops_per_host=1), 1) == (
         "it is building 1 instance, and max_io_ops_per_host is 1"
     )
     assert asked.why(builds, 1) == (
         "it is building 1 instance, and max_io_ops_per_host is 1 in aggregate two"
     )
-    assert asked.why(has_few_instances_for_aggregate.build(), 0) == (
+    assert asked.why(build_aggregate_num_instances(), 0) == (
         "it has 3 instances, and max_instances_per_host is 3 in aggregate few"
     )
 
@@ -89,9 +89,9 @@ def test_the_reason_names_count_limit_and_aggregate(ask: Ask) -> None:
 def test_the_smallest_raise_is_told(ask: Ask) -> None:
     """With the hosts that it wins."""
     asked = ask(FLEET, asking())
-    one = has_few_builds.build(max_io_ops_per_host=1)
+    one = build_io_ops(max_io_ops_per_host=1)
     assert asked.relaxed(one, [0, 1]) == [("max_io_ops_per_host raised by 1: 1 host", ("b",))]
-    by_aggregate = has_few_builds_for_aggregate.build()
+    by_aggregate = build_aggregate_io_ops()
     assert asked.relaxed(by_aggregate, [0, 1]) == [
         ("max_io_ops_per_host raised by 1: 2 hosts", ("a", "b"))
     ]
@@ -101,7 +101,7 @@ def test_a_limit_need_not_be_whole(ask: Ask) -> None:
     """Below 2.5 is 2 at most."""
     half = Aggregate(1, "u1", "one", frozenset("ab"), {"max_instances_per_host": "2.5"})
     asked = ask(snapshot_of([A, B, C], instances=INSTANCES, aggregates=[half]), asking())
-    rule = has_few_instances_for_aggregate.build()
+    rule = build_aggregate_num_instances()
     assert asked.kept(rule) == ["b", "c"]
     assert asked.why(rule, 0) == (
         "it has 3 instances, and max_instances_per_host is 2.50 in aggregate one"
@@ -111,5 +111,5 @@ def test_a_limit_need_not_be_whole(ask: Ask) -> None:
 
 def test_consumption_changes_the_verdict() -> None:
     """Instances of one request count against each other."""
-    for module in (has_few_builds, has_few_instances, has_few_builds_for_aggregate):
-        assert not module.build().once_per_request
+    for build in (build_io_ops, build_num_instances, build_aggregate_io_ops):
+        assert not build().once_per_request

@@ -1,0 +1,180 @@
+"""Filters for aggregates that list, in their metadata, the only requests they are open to.
+
+A host is reserved if one of its aggregates has the filter's metadata key: then only requests with a
+listed value pass. A host without the key is open to all (nova-behaviour.md 2.6).
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from berth.domain.compute.decision import Relaxation
+from berth.scheduling.rules.aggregates import TENANT_PREFIX, admits, listed
+from berth.scheduling.rules.rule import Filter, Query, Reads, count_hosts, example_names, without
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.host.hosts import HostTable
+
+_PROJECTS = "AggregateMultiTenancyIsolation"
+_FLAVORS = "AggregateTypeAffinityFilter"
+_FLAVOR_KEYS = ("instance_type",)
+_IMAGES = "AggregateImagePropertiesIsolation"
+
+
+# ---- projects -------------------------------------------------------------------------------
+
+
+def build_project() -> Filter:
+    """Build AggregateMultiTenancyIsolation: the host's aggregates list the request's project.
+
+    Every metadata key that begins with `filter_tenant_id` lists projects. It has no options.
+    """
+    return Filter(
+        name=_PROJECTS,
+        keep=_keep_project,
+        why=_why_project,
+        relax=_relax_project,
+        reads=Reads(request=("project_id",), columns=("aggregates",)),
+        once_per_request=True,
+    )
+
+
+def _project_keys(hosts: HostTable) -> list[str]:
+    return [key for key in hosts.memberships.by_key if key.startswith(TENANT_PREFIX)]
+
+
+def _keep_project(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+    return admits(hosts, _project_keys(hosts), query.request.project_id, rows)
+
+
+def _why_project(hosts: HostTable, query: Query, row: int) -> str:
+    project = query.request.project_id or "a request of no project"
+    projects = listed(hosts, _project_keys(hosts), row)
+    return f"it is kept for the projects {projects}, not for {project}"
+
+
+def _relax_project(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+    # The owner of the request reads relaxations and must not learn of other projects.
+    return without(_PROJECTS, "project_id", "being kept for other projects", hosts, rows)
+
+
+# ---- flavors --------------------------------------------------------------------------------
+
+
+def build_flavor() -> Filter:
+    """Build AggregateTypeAffinityFilter: the host's aggregates list the request's flavor.
+
+    The metadata key `instance_type` lists names of flavors. It has no options.
+    """
+    return Filter(
+        name=_FLAVORS,
+        keep=_keep_flavor,
+        why=_why_flavor,
+        relax=_relax_flavor,
+        reads=Reads(request=("flavor.name",), columns=("aggregates",)),
+        once_per_request=True,
+    )
+
+
+def _keep_flavor(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+    return admits(hosts, _FLAVOR_KEYS, query.request.flavor.name, rows)
+
+
+def _why_flavor(hosts: HostTable, query: Query, row: int) -> str:
+    flavor = query.request.flavor.name
+    return f"it is kept for the flavors {listed(hosts, _FLAVOR_KEYS, row)}, not for {flavor}"
+
+
+def _relax_flavor(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+    # No flavor is named: it may be private, and the owner of the request reads relaxations.
+    return [
+        Relaxation(
+            filter=_FLAVORS,
+            subject="flavor",
+            text=f"a flavor that hosts are kept for: {count_hosts(rows.size)}",
+            hosts=int(rows.size),
+            examples=example_names(hosts, rows),
+        )
+    ]
+
+
+# ---- images ---------------------------------------------------------------------------------
+
+
+def build_image(
+    *,
+    aggregate_image_properties_isolation_namespace: str = "",
+    aggregate_image_properties_isolation_separator: str = ".",
+) -> Filter:
+    """Build AggregateImagePropertiesIsolation: the host's aggregates list the image's properties.
+
+    A metadata key with the name of an image property must list the property's value; images
+    without that property, or with an empty one, pass. Since Liberty, Nova compares only the
+    properties that it knows. This filter compares all: the metadata key names the property, whether
+    Nova defines it or the operator does.
+
+    Args:
+        aggregate_image_properties_isolation_namespace: if given, only keys that begin with it and
+            the separator count; property and key still carry the whole name.
+        aggregate_image_properties_isolation_separator: the text after the namespace.
+    """
+    namespace = aggregate_image_properties_isolation_namespace
+    separator = aggregate_image_properties_isolation_separator
+    rule = _ImageIsolation(prefix=namespace + separator if namespace else "")
+    return Filter(
+        name=_IMAGES,
+        keep=rule.keep,
+        why=rule.why,
+        relax=rule.relax,
+        reads=Reads(request=("image.properties",), columns=("aggregates",)),
+        once_per_request=True,
+        # A rebuild may bring another image, which the host must be open to as well.
+        run_on_rebuild=True,
+    )
+
+
+class _ImageIsolation:
+    """The rule for keys with one prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def keep(self, hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
+        if not self._properties(query):
+            return None
+        kept = np.ones(count_of(rows), dtype=np.bool_)
+        for _, admitted in self._verdicts(hosts, query, rows):
+            kept &= admitted
+        return kept
+
+    def why(self, hosts: HostTable, query: Query, row: int) -> str:
+        properties = self._properties(query)
+        unmet = [
+            f"{key} {listed(hosts, [key], row)}, and the image has {properties[key]}"
+            for key, admitted in self._verdicts(hosts, query, np.array([row]))
+            if not admitted[0]
+        ]
+        return f"it is kept for images with {'; '.join(unmet)}"
+
+    def relax(self, hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
+        verdicts = list(self._verdicts(hosts, query, rows))
+        failed = np.sum([~admitted for _, admitted in verdicts], axis=0)
+        found: list[Relaxation] = []
+        for key, admitted in verdicts:
+            winners = rows[~admitted & (failed == 1)]
+            found.extend(without(_IMAGES, key, f"the image property {key}", hosts, winners))
+        return found
+
+    def _properties(self, query: Query) -> dict[str, str]:
+        """Return the image's properties that metadata keys may list."""
+        image = query.request.image
+        if image is None:
+            return {}
+        properties = image.properties.items()
+        return {key: value for key, value in properties if value and key.startswith(self._prefix)}
+
+    def _verdicts(
+        self, hosts: HostTable, query: Query, rows: Selection
+    ) -> Iterator[tuple[str, Mask]]:
+        for key, value in self._properties(query).items():
+            if hosts.memberships.with_key(key):
+                yield key, admits(hosts, [key], value, rows)

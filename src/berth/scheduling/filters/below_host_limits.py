@@ -1,0 +1,153 @@
+"""IoOpsFilter, NumInstancesFilter and their Aggregate variants: a limit on a host's instances.
+
+A host takes no further instance once it builds, or has, as many as the limit
+(nova-behaviour.md 2.6). The Aggregate variants take the limit from the metadata of the host's
+aggregates.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.domain.compute.decision import Relaxation
+from berth.scheduling.rules.quantities import say
+from berth.scheduling.rules.rule import Filter, Query, Reads, count_hosts, example_names
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.columnar.class_columns import Floats, SmallInts
+from berth.tables.host.hosts import HostTable
+
+
+def build_io_ops(*, max_io_ops_per_host: int = 8) -> Filter:
+    """Build IoOpsFilter: the host builds fewer instances than the limit.
+
+    Args:
+        max_io_ops_per_host: the most instances that a host may build at once.
+
+    Raises:
+        ValueError: the limit is below 0.
+    """
+    return _limit_filter("IoOpsFilter", _BUILDS, max_io_ops_per_host)
+
+
+def build_aggregate_io_ops(*, max_io_ops_per_host: int = 8) -> Filter:
+    """Build AggregateIoOpsFilter: the lowest `max_io_ops_per_host` of the aggregates is the limit.
+
+    Args:
+        max_io_ops_per_host: the limit of hosts whose aggregates set none.
+
+    Raises:
+        ValueError: the limit is below 0.
+    """
+    return _limit_filter("AggregateIoOpsFilter", _BUILDS, max_io_ops_per_host, by_aggregate=True)
+
+
+def build_num_instances(*, max_instances_per_host: int = 50) -> Filter:
+    """Build NumInstancesFilter: the host has fewer instances than the limit.
+
+    Args:
+        max_instances_per_host: the most instances that a host may have.
+
+    Raises:
+        ValueError: the limit is below 1.
+    """
+    return _limit_filter("NumInstancesFilter", _INSTANCES, max_instances_per_host)
+
+
+def build_aggregate_num_instances(*, max_instances_per_host: int = 50) -> Filter:
+    """Build AggregateNumInstancesFilter: the aggregates' lowest `max_instances_per_host` counts.
+
+    Args:
+        max_instances_per_host: the limit of hosts whose aggregates set none.
+
+    Raises:
+        ValueError: the limit is below 1.
+    """
+    name, limit = "AggregateNumInstancesFilter", max_instances_per_host
+    return _limit_filter(name, _INSTANCES, limit, by_aggregate=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What a limit counts on a host.
+
+    Args:
+        key: the name of the option, which is also the key of aggregate metadata.
+        on: (hosts) -> (N,) the number on each row.
+        has: the words before the number in a reason.
+        limit_min: the lowest limit that is accepted.
+    """
+
+    key: str
+    on: Callable[[HostTable], SmallInts]
+    has: str
+    limit_min: int
+
+
+_BUILDS = _Counted("max_io_ops_per_host", lambda hosts: hosts.num_io_ops, "it is building", 0)
+_INSTANCES = _Counted("max_instances_per_host", lambda hosts: hosts.num_instances, "it has", 1)
+
+
+def _limit_filter(
+    name: str, counted: _Counted, limit: int, *, by_aggregate: bool = False
+) -> Filter:
+    """Build a filter that keeps hosts with fewer than the limit.
+
+    Args:
+        name: the filter's name.
+        counted: what is counted. Instances that this process has placed count at once, before
+            the ledger's change feed reports them.
+        limit: the value of the option.
+        by_aggregate: take the lowest limit that the host's aggregates set, if any.
+
+    Raises:
+        ValueError: the limit is too low to make sense.
+    """
+    if limit < counted.limit_min:
+        raise ValueError(f"{counted.key}: {limit} must be at least {counted.limit_min}")
+
+    def limits(hosts: HostTable, rows: Selection) -> Floats:
+        own = np.full(count_of(rows), float(limit))
+        least = hosts.memberships.least_of(counted.key, rows) if by_aggregate else None
+        return own if least is None else np.where(np.isnan(least), own, least)
+
+    def keep(hosts: HostTable, _query: Query, rows: Selection) -> Mask | None:
+        kept: Mask = counted.on(hosts)[rows] < limits(hosts, rows)
+        return kept
+
+    def why(hosts: HostTable, _query: Query, row: int) -> str:
+        count = counted.on(hosts)[row]
+        noun = "instance" if count == 1 else "instances"
+        giver = hosts.memberships.least_at(counted.key, row) if by_aggregate else None
+        where = "" if giver is None else f" in aggregate {giver.name}"
+        is_limit = say(float(limits(hosts, np.array([row]))[0]))
+        return f"{counted.has} {count:,} {noun}, and {counted.key} is {is_limit}{where}"
+
+    def relax(hosts: HostTable, _query: Query, rows: Rows) -> Sequence[Relaxation]:
+        # A host must stay below its limit, so the raise is the next whole number above the gap.
+        raises = np.floor(counted.on(hosts)[rows] - limits(hosts, rows)) + 1
+        least = raises.min()
+        winners = rows[raises == least]
+        return [
+            Relaxation(
+                filter=name,
+                subject=counted.key,
+                text=f"{counted.key} raised by {say(float(least))}: {count_hosts(winners.size)}",
+                hosts=int(winners.size),
+                change=math.floor(least),
+                examples=example_names(hosts, winners),
+            )
+        ]
+
+    return Filter(
+        name=name,
+        keep=keep,
+        why=why,
+        relax=relax,
+        reads=Reads(
+            request=(),
+            columns=("instances", "aggregates") if by_aggregate else ("instances",),
+        ),
+        options={counted.key: limit},
+    )
