@@ -1,11 +1,11 @@
-"""Nothing grows beyond what one can read at a time."""
+"""Modules and functions stay within fixed lengths."""
 
 import ast
 from pathlib import Path
 
 from tests.tidy.checkout import Checkout
 
-MODULE_LINES_MAX = 400
+MODULE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 50
 
 
@@ -36,8 +36,8 @@ def test_a_function_is_counted_without_its_docstring() -> None:
     assert function_lines(function) == 2
 
 
-def test_modules_have_at_most_400_lines(checkout: Checkout) -> None:
-    """A module that needs more hides a second noun."""
+def test_modules_have_at_most_700_lines(checkout: Checkout) -> None:
+    """A longer module holds a second subject; a shorter limit cut one subject in pieces."""
     lengths = {path: checkout.text(path).count("\n") for path in checkout.below("src")}
     too_long = {str(path): lines for path, lines in lengths.items() if lines > MODULE_LINES_MAX}
     assert too_long == {}

@@ -83,7 +83,7 @@ class Vocabulary:
         if among is None:
             found = self.traits.all()
         else:
-            found = self.traits.in_order(filter(self.is_trait, frozenset(among)))
+            found = self.traits.in_order(filter(self.traits.is_known, frozenset(among)))
         if prefix is not None:
             found = [name for name in found if name.startswith(prefix)]
         if associated is not None:

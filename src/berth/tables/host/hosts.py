@@ -1,54 +1,81 @@
-"""The host table: every host that a decision may choose, as columns.
+"""The host table: every host that the scheduler may choose, as columns."""
 
-The table is written by whoever follows the ledger's change feed, on one thread, and read by the
-rules. What this process has decided but the ledger has not yet told is *held*: it counts as used
-on top of what the ledger says, so that the next decision sees it.
-"""
-
+import warnings
 from collections.abc import ItemsView, Iterable, Mapping
 from dataclasses import replace
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.host import Host, Service
 from berth.domain.compute.server_group import ServerGroup
+from berth.domain.errors import NotFoundError
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
-from berth.tables.columnar.bitsets import Bitset, Rows
-from berth.tables.columnar.class_columns import ClassColumns, Ints
+from berth.tables.columnar.addresses import Addresses
+from berth.tables.columnar.bitsets import Bitset, Mask, Rows, Selection, count_of
+from berth.tables.columnar.class_columns import ClassColumns, Floats, Ints, SmallFloats, SmallInts
+from berth.tables.columnar.derived import DerivedInts
 from berth.tables.columnar.host_names import HostNames
 from berth.tables.columnar.journal import Journal
 from berth.tables.columnar.uuids import HostUuids
+from berth.tables.host.attestations import Attestations
 from berth.tables.host.compute_services import ComputeServices
 from berth.tables.host.host_columns import HostColumns
+from berth.tables.host.host_metrics import Metrics
 from berth.tables.host.memberships import Memberships
-from berth.tables.host.named import Identity, NamedHosts
+from berth.tables.host.numa import NumaCells
 from berth.tables.host.occupants import Occupant, Occupants, Resident
 from berth.tables.host.orphans import LocatedResident, Orphans
+from berth.tables.host.pci import PciDevices
+from berth.tables.host.profiles import Profiles
 from berth.tables.host.stock import Stock, UsageSavepoint
 from berth.tables.host.trees import Trees
 
-_FIRST_ROWS = 64
-_GROWTH = 4
-"""A full table grows by one part in so many."""
+Identity: TypeAlias = tuple[str, str, str]
+"""Name, node and uuid of a host; hosts are sorted by it."""
 
-_SPARE = 16
-"""A table that is loaded has room for one more host in so many."""
+_FIRST_ROWS: Final = 64
+
+# A full table grows by 1/4 of its rows. Doubling would leave up to half of a large fleet's columns
+# unused (ADR 12).
+_GROWTH: Final = 4
+
+# A table loaded from a snapshot has spare rows for 1/16 more hosts.
+_SPARE: Final = 16
+
+# Numbers of cached records and identities. Every decision names its best hosts again, so a few
+# hundred entries serve nearly all calls.
+_HOSTS_CACHED_MAX: Final = 512
+_IDENTITIES_CACHED_MAX: Final = 1_024
 
 
-class HostTable(NamedHosts):
-    """Hosts by row. Arrays are views of the first `len(table)` rows; some may be unused.
+class HostTable:
+    """All hosts of a fleet, one per row.
+
+    Array properties are views of the first `len(table)` rows; some of these rows may be unused.
+    The follower of the ledger's change feed writes the table, and the rules read it, on the same
+    thread.
+
+    The columns of used amounts hold the amounts that the ledger reports plus those on *hold*: what
+    this process has decided and the feed has not yet confirmed. Therefore the next decision of this
+    process sees the room that is left.
 
     Attributes:
-        version: the ledger version that the table is true to.
-        journal: the rows that have changed, for whoever caches.
-        traits, zones: sets a row (traits, availability zones).
-        memberships: the aggregates of each host, and what their metadata says.
-        strays: instances and providers whose host is not here, kept until it comes.
-        trees: the child providers of the hosts that have some.
-        membership_epoch: a count of how often a host came or left, which moves everybody's rank.
-        caches: what others derive from the table, by who keeps it; it dies with the table.
+        version: the ledger version that the table reflects.
+        journal: the changed rows, for caches derived from the table.
+        traits: the set of traits of each row.
+        zones: the set of availability zones of each row.
+        memberships: the aggregates of each host, and their metadata.
+        occupants: the instances on each host.
+        server_groups: the server groups by uuid.
+        orphans: instances and providers whose host is not in the table.
+        trees: the child providers of hosts.
+        membership_epoch: counts hosts that were added, removed or renamed, which changes the rank
+            of all others.
+        caches: values that other modules derive from the table, by module. They are stored here so
+            that they are discarded with the table.
     """
 
     def __init__(self) -> None:
@@ -66,40 +93,163 @@ class HostTable(NamedHosts):
         self.memberships = Memberships(self._names.of_name)
         self.zones = self.memberships.zones
         self._services = ComputeServices(self._columns, self._names)
-        self._made: dict[int, Host] = {}
-        self._called: dict[int, Identity] = {}
+        self._hosts_cached: dict[int, Host] = {}
+        self._identities_cached: dict[int, Identity] = {}
         self.trees = Trees(self.journal, self._uuids.row_of)
         self._unused: list[int] = []
-        self._ranked = True
+        self._is_ranked = True
         self.membership_epoch = 0
         self.caches: dict[str, object] = {}
         self.traits.resize(_FIRST_ROWS)
         self.memberships.resize(_FIRST_ROWS)
 
     def __len__(self) -> int:
-        """Return the number of rows, unused ones too."""
+        """Return the number of rows, including unused ones."""
         return self._rows
 
-    # ---- columns ------------------------------------------------------------------------
+    # ---- columns of the host ----------------------------------------------------------------
+
+    @property
+    def alive(self) -> Mask:
+        """(N,) bool: the row holds a host."""
+        return self._columns.alive[: self._rows]
+
+    @property
+    def profile(self) -> SmallInts:
+        """(N,) index into `profiles.all`."""
+        return self._columns.profile[: self._rows]
+
+    @property
+    def profiles(self) -> Profiles:
+        """The host attributes that many hosts share, each distinct combination stored once."""
+        return self._columns.profiles
+
+    @property
+    def hypervisor_version(self) -> DerivedInts:
+        """(N,) hypervisor version as a number; 0 when unknown."""
+        return self._columns.hypervisor_version
+
+    @property
+    def cell(self) -> SmallInts:
+        """(N,) number of the host's cell, in order of first appearance; see `in_cell`."""
+        return self._columns.cell[: self._rows]
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether any host has ever reported a cell."""
+        return self._columns.has_cells
+
+    def in_cell(self, cell: str, rows: Selection) -> Mask:
+        """Return for each of the rows whether its host is in the named cell."""
+        return self._columns.in_cell(cell, rows, count_of(rows))
+
+    @property
+    def ratios(self) -> SmallInts:
+        """(N,) number of the host's own allocation ratios; equal numbers mean equal ratios."""
+        return self._columns.ratios[: self._rows]
 
     @property
     def rank(self) -> Ints:
-        """(N,) place of each host in the order of (name, node); how equal scores are told apart.
+        """(N,) position of each host in the order of (name, node), which breaks ties of scores.
 
-        It does not depend on the order in which hosts were added.
+        It is independent of the order in which hosts were added.
         """
-        if not self._ranked:
-            # Names are mostly told apart by themselves, and quicker to compare.
+        if not self._is_ranked:
+            # Most fleets have unique names, and comparing names is faster than whole identities.
             key = self._names.name if self._names.are_unique else self.identity
             rows = np.array(sorted(self.alive_rows().tolist(), key=key), dtype=np.intp)
             self._columns.rank[rows] = np.arange(rows.size)
-            self._ranked = True
-        return self._columns.rank[: len(self)]
+            self._is_ranked = True
+        return self._columns.rank[: self._rows]
+
+    @property
+    def name_hash(self) -> Floats:
+        """(N,) in [0, 1), a digest of name and node: a stable order unrelated to that of names."""
+        return self._columns.name_hash[: self._rows]
+
+    @property
+    def num_instances(self) -> SmallInts:
+        """(N,) instances on the host, including those on hold."""
+        return self._columns.num_instances[: self._rows]
+
+    @property
+    def num_io_ops(self) -> SmallInts:
+        """(N,) instances that are being built on the host."""
+        return self._columns.num_io_ops[: self._rows]
+
+    @property
+    def numa(self) -> NumaCells:
+        """The NUMA cells of the hosts, and their free resources."""
+        return self._columns.numa
+
+    @property
+    def pci(self) -> PciDevices:
+        """The PCI devices of the hosts, and which of them are free."""
+        return self._columns.pci
+
+    @property
+    def metrics(self) -> Metrics:
+        """The metrics that hosts report of themselves."""
+        return self._columns.metrics
+
+    @property
+    def addresses(self) -> Addresses:
+        """The IP addresses of the hosts."""
+        return self._columns.addresses
+
+    # ---- columns of the compute service -----------------------------------------------------
+
+    @property
+    def is_served(self) -> Mask:
+        """(N,) bool: the host has a compute service."""
+        return self._columns.is_served[: self._rows]
+
+    @property
+    def enabled(self) -> Mask:
+        """(N,) bool: the compute service is not disabled."""
+        return self._columns.enabled[: self._rows]
+
+    @property
+    def forced_down(self) -> Mask:
+        """(N,) bool: an operator forced the service down."""
+        return self._columns.forced_down[: self._rows]
+
+    @property
+    def last_seen_s(self) -> Floats:
+        """(N,) Unix seconds of the last heartbeat; 0 before the first."""
+        return self._columns.last_seen_s[: self._rows]
+
+    @property
+    def created_at_s(self) -> Floats:
+        """(N,) Unix seconds when the compute service was created; 0 when unknown."""
+        return self._columns.created_at_s[: self._rows]
+
+    @property
+    def failed_builds(self) -> Ints:
+        """(N,) consecutive failed builds since the last successful one, per service."""
+        return self._columns.failed_builds[: self._rows]
+
+    @property
+    def failed_at_s(self) -> Floats:
+        """(N,) Unix seconds of the newest failed build; 0 when there was none."""
+        return self._columns.failed_at_s[: self._rows]
+
+    @property
+    def failure_level(self) -> SmallFloats:
+        """(N,) weight of the host's failed builds as computed by its agent, >= 0."""
+        return self._columns.failure_level[: self._rows]
+
+    @property
+    def attestations(self) -> Attestations:
+        """The trust levels that an attestation service gives the hosts."""
+        return self._columns.attestations
+
+    # ---- columns by resource class ----------------------------------------------------------
 
     def resource(self, name: str) -> ClassColumns | None:
-        """Return the columns of a resource class; None when no host ever had it.
+        """Return the columns of a resource class, or None when no host ever had any.
 
-        Its arrays are longer than the table: take `[:len(table)]` or index by rows.
+        The arrays are longer than the table: take `[:len(table)]` or index them by rows.
         """
         return self._stock.classes.get(name)
 
@@ -109,30 +259,134 @@ class HostTable(NamedHosts):
         return tuple(self._stock.classes)
 
     def resources(self) -> ItemsView[str, ClassColumns]:
-        """Return every class that any host has had, with its columns (see `resource`)."""
+        """Return (class, columns) for all classes that any host has had; see `resource`."""
         return self._stock.classes.items()
+
+    def inventories(self, row: int) -> dict[str, Inventory]:
+        """Return the inventories of a row's host by class, with `max_unit` filled in."""
+        return self._stock.inventories(row)
+
+    def used(self, row: int) -> dict[str, int]:
+        """Return the used amounts of a row by class, including holds and without zeros."""
+        return self._stock.used(row)
 
     @property
     def structure(self) -> tuple[int, int, int]:
-        """How many classes, child providers and kinds of PCI devices there are in all.
+        """The numbers of resource classes, child providers and kinds of PCI devices.
 
-        What rules work out of the table as a whole holds as long as this is the same.
+        Readers that rules bind to the whole table stay valid while this is equal.
         """
         return len(self._stock.classes), len(self.trees), len(self.pci.kinds)
 
-    # ---- look up ------------------------------------------------------------------------
+    # ---- look up ----------------------------------------------------------------------------
 
     @property
     def all_rows(self) -> "slice[int, int, int]":
-        """Every row, for rules that look at all of them at once."""
-        return slice(0, len(self))
+        """A selection of all rows, for rules that evaluate the whole table."""
+        return slice(0, self._rows)
+
+    @property
+    def everyone(self) -> "slice[int, int, int]":
+        """Deprecated: use `all_rows`."""
+        warnings.warn("use HostTable.all_rows", DeprecationWarning, stacklevel=2)
+        return self.all_rows
+
+    @property
+    def strays(self) -> Orphans:
+        """Deprecated: use `orphans`."""
+        warnings.warn("use HostTable.orphans", DeprecationWarning, stacklevel=2)
+        return self.orphans
 
     def alive_rows(self) -> Rows:
         """Return the rows that hold a host, ascending."""
         return np.flatnonzero(self.alive)
 
+    def host(self, row: int) -> Host:
+        """Return the host in a row.
+
+        The record is built from the columns, which takes some microseconds. A caller that needs one
+        attribute reads that (`uuid`, `name`, `node`, `cell_name`, or a column).
+
+        Raises:
+            NotFoundError: the row is unused.
+        """
+        host = self._hosts_cached.get(row)
+        if host is not None:
+            return host
+        name, node, uuid = self.identity(row)
+        host = self._columns.host(row, uuid, name, node)
+        if len(self._hosts_cached) >= _HOSTS_CACHED_MAX:
+            self._hosts_cached.clear()
+        self._hosts_cached[row] = host
+        return host
+
+    def identity(self, row: int) -> Identity:
+        """Return (name, node, uuid) of a row's host; hosts are sorted by it.
+
+        Raises:
+            NotFoundError: the row is unused.
+        """
+        identity = self._identities_cached.get(row)
+        if identity is None:
+            if not 0 <= row < self._rows or not self._columns.alive.item(row):
+                raise NotFoundError("host row", str(row))
+            name, node = self._names.name(row), self._names.other_node(row)
+            identity = name, name if node is None else node, self._uuids.get(row)
+            if len(self._identities_cached) >= _IDENTITIES_CACHED_MAX:
+                self._identities_cached.clear()
+            self._identities_cached[row] = identity
+        return identity
+
+    def uuid(self, row: int) -> str:
+        """Return the uuid of a row's host; see `identity`."""
+        return self.identity(row)[2]
+
+    def name(self, row: int) -> str:
+        """Return the name of a row's host; see `identity`."""
+        return self.identity(row)[0]
+
+    def node(self, row: int) -> str:
+        """Return the node of a row's host; see `identity`."""
+        return self.identity(row)[1]
+
+    def names(self, rows: Iterable[int]) -> tuple[str, ...]:
+        """Return the host names of rows."""
+        return tuple(self.name(int(row)) for row in rows)
+
+    def cell_name(self, row: int) -> str:
+        """Return the cell of a row's host; empty when it has none."""
+        return self._columns.cell_name(row)
+
+    def row_of(self, host_uuid: str) -> int | None:
+        """Return the row of a host by its uuid, or None."""
+        return self._uuids.row_of(host_uuid)
+
+    def rows_of_name(self, name: str) -> frozenset[int]:
+        """Return the rows of a service host, by its exact name."""
+        return self._names.of_name(name)
+
+    def rows_of_folded_name(self, folded: str) -> frozenset[int]:
+        """Return the rows of all service hosts whose case-folded name is `folded`."""
+        return self._names.of_folded_name(folded)
+
+    def rows_of_node(self, node: str) -> frozenset[int]:
+        """Return the rows of a node, by its exact name."""
+        return self._names.of_node(node)
+
+    def find(self, name: str, node: str | None) -> str | None:
+        """Return the uuid of the host with that name and node, or None.
+
+        Args:
+            name: of the service host.
+            node: of the host, or None for the first node of the service host.
+        """
+        row = self._names.only_row(name)
+        rows = self._names.of_name(name) if row is None else (row,)
+        found = sorted(map(self.identity, rows))
+        return next((uuid for _, mine, uuid in found if node in (None, mine)), None)
+
     def service(self, name: str) -> Service | None:
-        """Return the compute service of a host name."""
+        """Return the compute service of a host name, or None."""
         return self._services.get(name)
 
     @property
@@ -140,30 +394,20 @@ class HostTable(NamedHosts):
         """The aggregates by id."""
         return self.memberships.by_id
 
-    def aggregates_of(self, name: str) -> tuple[Aggregate, ...]:
-        """Return the aggregates that a host is in, by id."""
-        return self.memberships.of_host(name)
-
-    def inventories(self, row: int) -> dict[str, Inventory]:
-        """Return the inventories of a row's host by class; `max_unit` is filled in."""
-        return self._stock.inventories(row)
-
-    def used(self, row: int) -> dict[str, int]:
-        """Return what is used of a row by class, held amounts too, zeros left out."""
-        return self._stock.used(row)
-
-    # ---- write: what the ledger says ------------------------------------------------------
+    # ---- write: capacity --------------------------------------------------------------------
 
     def reserve(self, hosts: int) -> None:
-        """Make room for so many hosts and some more, so that adding them moves nothing."""
+        """Allocate rows for a number of hosts and a spare share, to avoid copies later."""
         rows = hosts + hosts // _SPARE
         if rows > self._columns.rows:
             self._resize(rows)
 
     def prepare(self) -> None:
-        """Do now what the next decision would have to do first: put names and cells in order."""
+        """Compute ranks and NUMA columns now, so that the first decision does not pay for them."""
         _ = self.rank
         self.numa.refresh()
+
+    # ---- write: events of the ledger --------------------------------------------------------
 
     def put_host(self, host: Host) -> int:
         """Add a host or replace its attributes, and return its row."""
@@ -171,24 +415,30 @@ class HostTable(NamedHosts):
         if row is None:
             return self._add_host(host)
         is_renamed = not self._names.match(row, host)
+        # Agents report unchanged hosts periodically. A journal entry would make every cache
+        # evaluate the row again for nothing.
         if not is_renamed and self._columns.matches(row, host):
             return row
         self._forget(row)
         self._columns.put_host(row, host)
         if is_renamed:
-            self._leave(row)
-            self._arrive(row, host)
+            self._detach_name(row)
+            self._attach_name(row, host)
         else:
             self.journal.record(row, "host")
         return row
 
     def remove_host(self, host_uuid: str) -> None:
-        """Forget a host; one that is not there is no error. What is held there is let go."""
+        """Remove a host and its holds; an unknown uuid is no error.
+
+        Its instances and its provider become orphans: they exist in the ledger, and the host may
+        come back.
+        """
         row = self.row_of(host_uuid)
         if row is None:
             return
         self._uuids.clear(row)
-        self._leave(row)
+        self._detach_name(row)
         self.trees.detach_host(host_uuid)
         self.orphans.providers[host_uuid] = self._provider(row, host_uuid)
         self._forget(row)
@@ -200,7 +450,10 @@ class HostTable(NamedHosts):
         self.journal.record_all(row)
 
     def put_provider(self, provider: Provider) -> None:
-        """Set inventories, traits and usage of a host, or of a child; both may come later."""
+        """Set inventories, traits and used amounts of a host or child provider.
+
+        The feed may deliver a provider before its host or its parent.
+        """
         row = self.row_of(provider.uuid)
         if row is None:
             if provider.parent_uuid is None:
@@ -216,38 +469,39 @@ class HostTable(NamedHosts):
         self.journal.record(row, "traits")
 
     def remove_provider(self, provider_uuid: str) -> None:
-        """Forget a provider: its host has nothing to give any more."""
+        """Remove a provider; if it is that of a host, the host has no inventory afterwards."""
         self.orphans.providers.pop(provider_uuid, None)
         self.trees.remove(provider_uuid)
         if self.row_of(provider_uuid) is not None:
             self.put_provider(Provider(provider_uuid, name=""))
 
     def put_used(self, host_uuid: str, used: Mapping[str, int]) -> None:
-        """Set what the ledger says is used of a host or a child; held amounts come on top."""
+        """Set the amounts that the ledger reports as used of a host or child; holds are added."""
         row = self.row_of(host_uuid)
         if row is None:
             self.trees.put_used(host_uuid, used)
-            located = self.orphans.providers.get(host_uuid)
-            if located is not None:
-                self.orphans.providers[host_uuid] = replace(located, used=used)
+            orphan = self.orphans.providers.get(host_uuid)
+            if orphan is not None:
+                self.orphans.providers[host_uuid] = replace(orphan, used=used)
             return
+        # The confirmation of an own hold leaves the sum as it was: no row has changed then.
         if self._stock.put_used(row, used):
             self.journal.record(row, "used")
 
     def put_service(self, service: Service) -> None:
-        """Set the state of a compute service; the host may come later."""
+        """Set the state of a compute service; its hosts may be added later."""
         for row in self._services.put(service):
             self.journal.record(row, "service")
             self.journal.record(row, "seen")
 
     def remove_service(self, name: str) -> None:
-        """Forget a compute service: its hosts count as disabled."""
+        """Remove a compute service; its hosts count as disabled."""
         for row in self._services.remove(name):
             self.journal.record(row, "service")
             self.journal.record(row, "seen")
 
     def put_seen(self, names: Iterable[str], at_s: float) -> None:
-        """Set the time of the last heartbeat of services; unknown ones are ignored."""
+        """Set the time of the last heartbeat of services, Unix seconds; ignore unknown ones."""
         for name in names:
             for row in self._services.see(name, at_s):
                 self.journal.record(row, "seen")
@@ -257,32 +511,37 @@ class HostTable(NamedHosts):
         self.journal.record_rows(self.memberships.put(aggregate), "aggregates")
 
     def remove_aggregate(self, aggregate_id: int) -> None:
-        """Forget an aggregate."""
+        """Remove an aggregate; an unknown id is no error."""
         self.journal.record_rows(self.memberships.remove(aggregate_id), "aggregates")
 
     def put_instance(self, host_uuid: str, resident: Resident) -> None:
-        """Note an instance on a host, wherever it was before; its amounts are told apart."""
+        """Put an instance on a host, after removing it from any other.
+
+        The amounts that it uses are not counted: the ledger reports them by provider.
+        """
         self.remove_instance(resident.uuid)
         row = self.row_of(host_uuid)
         if row is not None:
             self._add_occupant(Occupant(resident, row))
 
-    def add_resident(self, row: int, resident: Resident) -> None:
-        """Note an instance that is on no host yet on a row."""
-        self._add_occupant(Occupant(resident, row))
-
     def put_orphan(self, located: LocatedResident) -> None:
-        """Note an instance on a host by name, which may come later."""
+        """Record an instance whose host is not in the table, until that host is added."""
         self.remove_instance(located.uuid)
         self.orphans.put(located)
 
     def remove_instance(self, uuid: str) -> None:
-        """Note that an instance is on no host any more."""
+        """Remove an instance from its host or from the orphans; an unknown uuid is no error."""
         self.orphans.remove(uuid)
         self.remove_resident(uuid)
 
+    # ---- write: decisions of this process ---------------------------------------------------
+
+    def add_resident(self, row: int, resident: Resident) -> None:
+        """Put an instance that is on no host on a row."""
+        self._add_occupant(Occupant(resident, row))
+
     def remove_resident(self, uuid: str) -> None:
-        """Take an instance off its row, if it is on one; see `add_resident`."""
+        """Remove an instance from its row, if it is on one."""
         occupant = self.occupants.remove(uuid)
         if occupant is not None:
             self._columns.num_instances[occupant.row] -= 1
@@ -290,35 +549,37 @@ class HostTable(NamedHosts):
             self._columns.num_io_ops[occupant.row] -= occupant.building
             self.journal.record(occupant.row, "instances")
 
-    # ---- write: what this process has decided ---------------------------------------------
-
     def hold(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Count amounts as used on top of what the ledger says."""
+        """Count amounts as used in addition to those that the ledger reports."""
         self._stock.hold(row, amounts)
         self.journal.record(row, "used")
 
     def release_hold(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Undo `hold` with equal arguments; what is not held there any more is left alone."""
+        """Undo `hold` with equal arguments; amounts that are not on hold are ignored."""
         self._stock.release_hold(row, amounts)
         self.journal.record(row, "used")
 
     def try_use(self, row: int, amounts: Mapping[str, int]) -> UsageSavepoint:
-        """Count amounts as used for a moment; see `Stock.try_use`."""
-        loan = self._stock.try_use(row, amounts)
+        """Count amounts as used during one decision; see `Stock.try_use`."""
+        savepoint = self._stock.try_use(row, amounts)
         self.journal.record(row, "used")
-        return loan
+        return savepoint
 
-    def restore_used(self, row: int, loan: UsageSavepoint) -> None:
+    def restore_used(self, row: int, savepoint: UsageSavepoint) -> None:
         """Undo the last `try_use` of a row."""
-        self._stock.restore_used(row, loan)
+        self._stock.restore_used(row, savepoint)
         self.journal.record(row, "used")
 
     def confirm_hold(self, row: int, amounts: Mapping[str, int]) -> None:
-        """End a hold that the ledger has told: it says what is used before the version ends."""
+        """End a hold whose claim the feed has delivered.
+
+        The used amounts stay as they are, and the journal gets no entry: the usage event of the
+        same ledger version sets the same sum.
+        """
         self._stock.confirm_hold(row, amounts)
 
     def undo_confirm_hold(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Undo `confirm_hold`, as the ledger said nothing of what is used."""
+        """Subtract the amounts of `confirm_hold` if the version had no usage event."""
         self._stock.undo_confirm_hold(row, amounts)
         self.journal.record(row, "used")
 
@@ -328,40 +589,42 @@ class HostTable(NamedHosts):
         row = self._new_row()
         self._uuids.put(row, host.uuid)
         self._columns.put_host(row, host)
+        # The provider may have come first: as a root, or as a child of one that is unknown.
         provider = self.trees.remove(host.uuid) or self.orphans.providers.pop(host.uuid, None)
         if provider is not None:
             self.put_provider(provider)
         self.trees.attach_host(host.uuid, row)
-        self._arrive(row, host)
+        self._attach_name(row, host)
         return row
 
-    def _arrive(self, row: int, host: Host) -> None:
-        """Give a row all that is known of its host by name."""
+    def _attach_name(self, row: int, host: Host) -> None:
+        """Give a row everything that the table knows by host name: service, aggregates, orphans."""
         self._columns.put_name_hash(row, host)
+        # Before the row has its name: a service without hosts is found as a record only.
         self._services.arrive(row, host.name, host.node)
         self._names.add(row, host)
         self._forget(row)
-        self._ranked = False
+        self._is_ranked = False
         self.membership_epoch += 1
         self.memberships.put_row(row, host.name)
         for located in self.orphans.take(host.name, host.node):
             self._add_occupant(Occupant(located.resident, row))
         self.journal.record_all(row)
 
-    def _leave(self, row: int) -> None:
-        """Undo `_arrive`: instances stay where the ledger says, on a host by that name."""
+    def _detach_name(self, row: int) -> None:
+        """Undo `_attach_name`; instances become orphans of the name that the ledger has."""
         name, node = self.name(row), self.node(row)
         self._services.leave(row)
         self._names.discard(row)
-        self._ranked = False
+        self._is_ranked = False
         self.membership_epoch += 1
         for uuid in self.occupants.on_row(row):
-            one = self.occupants.by_uuid.get(uuid)
-            if one is not None:
-                self.put_orphan(LocatedResident(one.resident, name, node))
+            occupant = self.occupants.by_uuid.get(uuid)
+            if occupant is not None:
+                self.put_orphan(LocatedResident(occupant.resident, name, node))
 
     def _provider(self, row: int, uuid: str) -> Provider:
-        """Return what the ledger has told a row of its provider."""
+        """Return the provider of a row as the ledger reports it, without holds."""
         self._stock.release_hold(row)
         inventories, used = self._stock.inventories(row), self._stock.used(row)
         return Provider(
@@ -375,6 +638,11 @@ class HostTable(NamedHosts):
         self._columns.take(row, resident.assignment)
         self._columns.num_io_ops[row] += resident.building
         self.journal.record(row, "instances")
+
+    def _forget(self, row: int) -> None:
+        """Drop the cached record and identity of a row that is about to change."""
+        self._hosts_cached.pop(row, None)
+        self._identities_cached.pop(row, None)
 
     def _new_row(self) -> int:
         if self._unused:

@@ -276,12 +276,12 @@ class ProviderTable:
 
     def _detach(self, top: int) -> None:
         """Let a provider and all below it wait, and give up their rows."""
-        for row in self._lineage.fell(top):
+        for row in self._lineage.detach(top):
             self._unattached.put(self.record(row))
             self._clear(row)
 
     def _place(self, row: int, parent: int) -> None:
-        self._lineage.hang(row, parent)
+        self._lineage.attach(row, parent)
         for one in self._lineage.subtree(row):
             self._revision[one] = self._next_revision()
         self._forest = self._sharing = None

@@ -1,7 +1,7 @@
 """InternedTerms of inventories, kept once for all that say the same."""
 
 from berth.domain.inventory.resources import Inventory
-from berth.tables.columnar.inventory_terms import InternedTerms, TermsOf
+from berth.tables.columnar.inventory_terms import AllocationTerms, InternedTerms
 
 
 def test_inventories_that_differ_in_total_alone_share_their_terms() -> None:
@@ -11,7 +11,7 @@ def test_inventories_that_differ_in_total_alone_share_their_terms() -> None:
     assert terms.take(Inventory(128, 2, max_unit=128, allocation_ratio=4.0)) == first
     assert terms.take(Inventory(96, 2, allocation_ratio=4.0)) == first
     assert terms.take(Inventory(96, 2, max_unit=64, allocation_ratio=4.0)) != first
-    assert terms.all[first] == TermsOf(2, 1, 0, 1, 4.0)
+    assert terms.all[first] == AllocationTerms(2, 1, 0, 1, 4.0)
 
 
 def test_every_number_has_its_place_in_the_arrays() -> None:
@@ -29,5 +29,5 @@ def test_a_row_without_inventory_has_no_terms() -> None:
     """Number 0 is all zero, and releasing it changes nothing."""
     terms = InternedTerms()
     terms.release(0)
-    assert terms.all[0] == TermsOf()
+    assert terms.all[0] == AllocationTerms()
     assert (terms.min_unit[0], terms.ratio[0]) == (0, 0.0)

@@ -33,9 +33,9 @@ def rows_of(name: str) -> list[int]:
 def test_aggregates_of_a_host_come_by_id() -> None:
     """Whatever the order they came in."""
     found = memberships(aggregate(10, "a"), aggregate(2, "a", "b"))
-    assert [one.aggregate_id for one in found.of("a")] == [2, 10]
-    assert found.of("nobody") == ()
-    assert [found.on_row(row) for row in range(3)] == [{2, 10}, {2}, frozenset()]
+    assert [one.aggregate_id for one in found.of_host("a")] == [2, 10]
+    assert found.of_host("nobody") == ()
+    assert [found.by_row.get(row) for row in range(3)] == [{2, 10}, {2}, frozenset()]
 
 
 def test_a_change_concerns_the_hosts_that_came_or_left() -> None:
@@ -46,7 +46,7 @@ def test_a_change_concerns_the_hosts_that_came_or_left() -> None:
     assert found.put(aggregate(1, "b", "c")) == []
     assert found.put(aggregate(1, "c", "d", key="x")) == [1, 2]
     assert found.put(aggregate(1, "c", "d", key="y")) == [2]
-    assert found.of("a") == ()
+    assert found.of_host("a") == ()
     assert found.remove(1) == [2]
     assert found.remove(1) == []
     assert found.by_id == {}
@@ -93,7 +93,7 @@ def test_metadata_and_hosts_may_change_at_once() -> None:
         fresh = memberships(*others, one)
         for row in range(3):
             assert found.zones.get(row) == fresh.zones.get(row)
-            assert found.on_row(row) == fresh.on_row(row)
+            assert found.by_row.get(row) == fresh.by_row.get(row)
             assert found.words("limit", row) == fresh.words("limit", row)
         assert least(found, "limit") == least(fresh, "limit")
 
@@ -117,7 +117,7 @@ def test_words_are_split_stripped_and_put_together() -> None:
     )
     assert found.with_key("ssd") == {1: {"yes", "no", ""}, 2: {"maybe"}, 3: {""}}
     assert found.with_key("nothing") == {}
-    assert set(found.keys) == {"ssd", "other"}
+    assert set(found.by_key) == {"ssd", "other"}
     assert found.words("ssd", 0) == {"yes", "no", "", "maybe"}
     assert found.words("ssd", 2) == {""}
     assert found.words("other", 0) == frozenset()
@@ -200,7 +200,7 @@ def test_a_key_that_is_gone_is_forgotten() -> None:
     found.put(aggregate(1, "a"))
     assert least(found, "limit") is None
     assert found._least == {}
-    assert list(found.keys) == []
+    assert list(found.by_key) == []
 
 
 def test_a_row_without_host_is_in_no_aggregate() -> None:

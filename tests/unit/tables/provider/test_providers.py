@@ -73,7 +73,7 @@ def test_a_row_without_provider_is_refused() -> None:
     table = table_of(Provider("u", "n"))
     table.remove("u")
     for row in (-1, 0, 1, 99):
-        for read in (table.uuid, table.record, table.stated, table.used):
+        for read in (table.uuid, table.record, table.base_record, table.used):
             with pytest.raises(NotFoundError):
                 read(row)
 
