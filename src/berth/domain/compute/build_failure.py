@@ -4,9 +4,8 @@ A host where builds fail is to be left by everybody, and a tenant whose image is
 make hosts look bad for all the others (docs/adr/0021-failed-builds-and-alternates.md).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Final
 
 from berth.domain.errors import BerthError
@@ -123,16 +122,6 @@ def faded(
 ) -> tuple[FailureCount, ...]:
     """Leave out counts that are forgotten by now."""
     return tuple(one for one in counts if one.level_at(now_s, half_life_s) >= FORGOTTEN)
-
-
-def by_cause(
-    counts: Iterable[FailureCount], now_s: float, half_life_s: float
-) -> Mapping[FailureCause, float]:
-    """Return what is left of the counts of all tenants, by cause."""
-    sums: dict[FailureCause, float] = {}
-    for one in counts:
-        sums[one.cause] = sums.get(one.cause, 0.0) + one.level_at(now_s, half_life_s)
-    return MappingProxyType(dict(sorted(sums.items())))
 
 
 def failure_level(counts: Sequence[FailureCount], now_s: float, half_life_s: float) -> float:

@@ -235,9 +235,6 @@ def relax_devices(
     return found
 
 
-_KB_PER_MB = 1024
-
-
 class CellShortage(NamedTuple):
     """One thing that is missing: how much as a share of what is asked, and in words."""
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from berth.scheduling.candidates import steps
+from berth.scheduling.candidates import arrangement_search
 from tests.unit.api.placement.world import Json, World, claim, consumer, refusal
 
 HOST = "70726f76-0000-4000-8000-000000000001"
@@ -176,8 +176,8 @@ async def test_what_takes_too_long_to_tell_is_refused(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With an error for whoever asked, not with a part of the answer."""
-    monkeypatch.setattr(steps, "STEPS_AT_LEAST", 0)
-    monkeypatch.setattr(steps, "STEPS_AN_ANCHOR", 0)
+    monkeypatch.setattr(arrangement_search, "STEPS_AT_LEAST", 0)
+    monkeypatch.setattr(arrangement_search, "STEPS_AN_ANCHOR", 0)
     await world.provider(5, parent=1, VCPU=8)
     groups = "&".join(f"resources{n}=VCPU:5" for n in range(1, 4))
     query = f"/allocation_candidates?{groups}&group_policy=none"

@@ -9,7 +9,6 @@ from berth.domain.compute.build_failure import (
     BuildError,
     FailureCause,
     FailureCount,
-    by_cause,
     faded,
     failure_level,
     with_failure,
@@ -96,6 +95,14 @@ def test_many_tenants_are_counted_together() -> None:
     assert all(TENANTS_MAX - 1 < one.level <= TENANTS_MAX for one in others)
 
 
+def levels(counts: Counts, now_s: float) -> dict[FailureCause, float]:
+    """Return the faded counts of all tenants together, by cause."""
+    sums: dict[FailureCause, float] = {}
+    for one in counts:
+        sums[one.cause] = sums.get(one.cause, 0.0) + one.level_at(now_s, HALF_LIFE_S)
+    return sums
+
+
 _causes = st.sampled_from(FailureCause)
 _failures = st.lists(st.tuples(st.integers(0, 40), _causes, st.floats(0, 300)), max_size=80)
 
@@ -107,9 +114,9 @@ def test_laws_of_counts(drawn: list[tuple[int, FailureCause, float]]) -> None:
     now_s = 0.0
     for tenant, cause, pause_s in drawn:
         now_s += pause_s
-        before = by_cause(counts, now_s, HALF_LIFE_S)
+        before = levels(counts, now_s)
         counts = failed(cause, str(tenant), at_s=now_s, counts=counts)
-        after = by_cause(counts, now_s, HALF_LIFE_S)
+        after = levels(counts, now_s)
         lost = before.get(cause, 0.0) + 1.0 - after[cause]
         assert -1e-9 <= lost <= FORGOTTEN * (TENANTS_MAX + 1)
         keys = [(one.project_id, one.cause) for one in counts]

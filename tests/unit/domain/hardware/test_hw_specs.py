@@ -16,6 +16,7 @@ from berth.domain.hardware.guest_topology import (
     PageSizeClass,
     ThreadPolicy,
 )
+from berth.domain.hardware.hw_specs import check_values
 from berth.domain.hardware.pci import DeviceNeed, NumaPolicy
 
 NONE: frozenset[int] = frozenset()
@@ -324,3 +325,26 @@ def test_a_guest_with_a_topology_has_a_bounded_number_of_cpus() -> None:
     with pytest.raises(InvalidInputError, match="vcpus: 4097"):
         needs({"hw:cpu_policy": "dedicated"}, vcpus=4097)
     assert needs({}, vcpus=2**40).topology is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hw:cpu_policy", "bogus"),
+        ("hw:cpu_thread_policy", "none"),
+        ("hw:pci_numa_affinity_policy", "near"),
+        ("hw:numa_nodes", "0"),
+        ("hw:mem_page_size", "huge"),
+        ("hw:emulator_threads_policy", "float"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(key: str, value: str) -> None:
+    """By its key."""
+    with pytest.raises(InvalidInputError, match=key):
+        check_values({"colour": "red", key: value})
+
+
+def test_what_needs_another_is_not() -> None:
+    """They may be set one after the other."""
+    check_values({"hw:cpu_policy": "mixed", "hw:mem_page_size": "2MB", "hw:numa_nodes": "2"})
+    check_values({"hw:cpu_thread_policy": "isolate", "hw:emulator_threads_policy": "share"})

@@ -3,7 +3,7 @@
 import pytest
 
 from berth.domain.errors import InvalidInputError
-from berth.scheduling.candidates import steps as limits
+from berth.scheduling.candidates import arrangement_search as limits
 from berth.scheduling.candidates.arrangement_search import Steps, TooManyWaysError
 from berth.scheduling.candidates.candidate_search import find_candidates
 from berth.scheduling.candidates.explain import explain
