@@ -7,7 +7,7 @@ import numpy as np
 
 from berth.scheduling.candidates.masks import QueryMasks, Slot
 from berth.tables.columnar.bitsets import Rows
-from berth.tables.provider.forest import Forest
+from berth.tables.provider.lineage import Forest
 from berth.tables.provider.providers import ProviderTable
 
 

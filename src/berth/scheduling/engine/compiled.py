@@ -5,19 +5,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from berth.scheduling.engine.blocks import BlockedScores
-from berth.scheduling.engine.engine_context import Setting
+from berth.scheduling.engine.engine_context import EngineContext
 from berth.scheduling.engine.kernel import Changes, Kernel
-from berth.scheduling.engine.measures import UnfitError
+from berth.scheduling.engine.measures import NonFiniteValueError
 from berth.scheduling.engine.scales import Scales
 from berth.scheduling.engine.scoring import Scoring
 from berth.scheduling.engine.stages import Stages
 from berth.scheduling.rules.rule import Query
 
-Told = tuple[int, float, tuple[float, ...], tuple[float, ...]]
+ScoredRow = tuple[int, float, tuple[float, ...], tuple[float, ...]]
 """(row, score, raw values, normalised values)"""
 
 
-class Compiled:
+class KernelBoard:
     """Takes in changed rows, and finds the best, in compiled code.
 
     It writes to the arrays of the class's stages and scores; what it does comes out as what
@@ -31,7 +31,7 @@ class Compiled:
     def __init__(
         self,
         kernel: Kernel,
-        setting: Setting,
+        setting: EngineContext,
         stages: Stages,
         scoring: Scoring,
         scores: BlockedScores,
@@ -68,10 +68,10 @@ class Compiled:
         """Score everybody anew on the scales, while `rescales`.
 
         Raises:
-            UnfitError: a value is not finite, or a score.
+            NonFiniteValueError: a value is not finite, or a score.
         """
         if self.board.rescale(self._order, self._readings.values):
-            raise UnfitError
+            raise NonFiniteValueError
 
     def take_in(
         self, query: Query, rows: list[int], own: list[list[float]], scales: Scales
@@ -88,7 +88,7 @@ class Compiled:
             Whether scores hold; everything is to be scored anew when they do not.
 
         Raises:
-            UnfitError: a value is not finite.
+            NonFiniteValueError: a value is not finite.
         """
         kernel, stages, scoring = self._kernel, self._stages, self._scoring
         limits = stages.limits(query)
@@ -111,7 +111,7 @@ class Compiled:
         if not flags:
             return True
         if flags & kernel.VALUES_UNFIT:
-            raise UnfitError
+            raise NonFiniteValueError
         if flags & kernel.STAGES_MOVED:
             stages.note_moved()
         if flags & kernel.EXTREMES_MOVED:
@@ -130,7 +130,7 @@ class Compiled:
         """Return the rows at those positions."""
         return self.board.best(count, self._order)
 
-    def tell(self, rows: list[int], own: list[list[float]]) -> Iterator[Told]:
+    def tell(self, rows: list[int], own: list[list[float]]) -> Iterator[ScoredRow]:
         """Tell of rows what each weigher gave them, while `tells` and on the scales of scores.
 
         Args:
@@ -138,11 +138,11 @@ class Compiled:
             own: for each row the values of the weighers that read the request, if there are any.
 
         Raises:
-            UnfitError: a value is not finite.
+            NonFiniteValueError: a value is not finite.
         """
         try:
             told = self.board.tell(rows, self._readings.values, own)
         except ArithmeticError:
-            raise UnfitError from None
+            raise NonFiniteValueError from None
         for row, (score, raw, normalised) in zip(rows, told, strict=True):
             yield row, score, raw, normalised

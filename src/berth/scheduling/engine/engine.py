@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 
 from berth.domain.compute.decision import ScoredHost
-from berth.scheduling.engine.engine_context import Setting, order_of
+from berth.scheduling.engine.engine_context import EngineContext, rows_by_name
 from berth.scheduling.engine.keys import parts_of, paths_of
-from berth.scheduling.engine.measures import UnfitError
-from berth.scheduling.engine.needs_cache import Kinds
+from berth.scheduling.engine.measures import NonFiniteValueError
+from berth.scheduling.engine.needs_cache import NeedsCache
 from berth.scheduling.engine.readings import Readings
-from berth.scheduling.engine.request_profile import OutdatedError, RequestClass
+from berth.scheduling.engine.request_profile import RequestProfile, StaleProfileError
 from berth.scheduling.engine.stages import FILTERS_MAX
 from berth.scheduling.engine.timed import TimedVerdicts
 from berth.scheduling.evaluation.assignments import Assigning
@@ -48,8 +48,8 @@ class Engine:
         self.assigning = Assigning(policy.filters)
         self._hosts = hosts
         self._membership_epoch = hosts.membership_epoch
-        self._classes: OrderedDict[Hashable, RequestClass] = OrderedDict()
-        self._guests: OrderedDict[Hashable, RequestClass] = OrderedDict()
+        self._classes: OrderedDict[Hashable, RequestProfile] = OrderedDict()
+        self._guests: OrderedDict[Hashable, RequestProfile] = OrderedDict()
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
         self._timed: dict[int, TimedVerdicts] = {}
         rules: tuple[Filter | Weigher, ...] = (*policy.filters, *policy.weighers)
@@ -61,14 +61,14 @@ class Engine:
         paths = paths_of(rules)
         self._kind_parts = parts_of(path for path in paths if _is_of_kind(path))
         self._own_parts = parts_of(path for path in paths if not _is_of_kind(path))
-        self._kinds = Kinds[int]()
+        self._kinds = NeedsCache[int]()
         self._numbers: dict[Hashable, int] = {}
         self._next = count()
         self._switched = [one for one in policy.weighers if not one.multiplier]
 
     def class_of(
-        self, query: Query, instances: int, known: RequestClass | None = None
-    ) -> RequestClass | None:
+        self, query: Query, instances: int, known: RequestProfile | None = None
+    ) -> RequestProfile | None:
         """Return the class of a request, true to the table; None to evaluate in full.
 
         Args:
@@ -93,22 +93,22 @@ class Engine:
             timed.catch_up(query)
         try:
             return self._kept(key, query, instances)
-        except UnfitError:
+        except NonFiniteValueError:
             self._forget(key)
             return None
         except Exception:
             self._forget(key)
             raise
 
-    def _find_setting(self) -> Setting:
+    def _find_setting(self) -> EngineContext:
         policy, hosts = self.policy, self._hosts
-        return Setting(
+        return EngineContext(
             hosts,
             policy.filters,
             policy.weighers,
             policy.normalisation,
             self._readings,
-            order_of(hosts),
+            rows_by_name(hosts),
         )
 
     def _is_spoken_of(self, query: Query) -> bool:
@@ -150,17 +150,17 @@ class Engine:
             number = self._numbers[kind] = next(self._next)
         return number
 
-    def _is_true_again(self, known: RequestClass, query: Query) -> bool:
+    def _is_true_again(self, known: RequestProfile, query: Query) -> bool:
         try:
             known.catch_up(query)
-        except OutdatedError:
+        except StaleProfileError:
             return False
         except Exception:
             self.drop(known)
             raise
         return True
 
-    def drop(self, found: RequestClass) -> None:
+    def drop(self, found: RequestProfile) -> None:
         """Drop a class after a rule failed half-way: it may be true of nothing."""
         for kept in (self._classes, self._guests):
             for key in [key for key, one in kept.items() if one is found]:
@@ -170,12 +170,12 @@ class Engine:
         self._classes.pop(key, None)
         self._guests.pop(key, None)
 
-    def _kept(self, key: Hashable, query: Query, instances: int) -> RequestClass | None:
+    def _kept(self, key: Hashable, query: Query, instances: int) -> RequestProfile | None:
         found = self._known(key)
         if found is not None:
             try:
                 found.catch_up(query)
-            except OutdatedError:
+            except StaleProfileError:
                 found = self._classes[key] = self._make(query)
         else:
             found = self._make(query)
@@ -184,7 +184,7 @@ class Engine:
             return None
         return found
 
-    def _known(self, key: Hashable) -> RequestClass | None:
+    def _known(self, key: Hashable) -> RequestProfile | None:
         """Find a class; a guest is one no longer."""
         found = self._classes.get(key)
         if found is not None:
@@ -196,7 +196,7 @@ class Engine:
             self._make_room()
         return found
 
-    def _admit(self, key: Hashable, made: RequestClass) -> None:
+    def _admit(self, key: Hashable, made: RequestProfile) -> None:
         """Keep a new class; as a guest, if its kind of request has not been seen before."""
         if key in self._seen:
             self._classes[key] = made
@@ -209,10 +209,10 @@ class Engine:
         if len(self._guests) > _GUESTS_MAX:
             self._guests.popitem(last=False)
 
-    def _make(self, query: Query) -> RequestClass:
+    def _make(self, query: Query) -> RequestProfile:
         policy = self.policy
         timed = [self._timed_of(rule, query) for rule in policy.filters if _is_timed(rule)]
-        return RequestClass(self._setting, timed, query)
+        return RequestProfile(self._setting, timed, query)
 
     def _timed_of(self, rule: Filter, query: Query) -> TimedVerdicts:
         found = self._timed.get(id(rule))
@@ -263,13 +263,13 @@ class _Engines:
         self.all: list[Engine] = []
 
 
-class ClassRanking:
+class ProfileRanking:
     """The hosts of a request class in order of their scores; see `Ranked`.
 
     Hosts are named by their rows.
     """
 
-    def __init__(self, kept: RequestClass, query: Query, engine: Engine) -> None:
+    def __init__(self, kept: RequestProfile, query: Query, engine: Engine) -> None:
         self._class = kept
         self._query = query
         self._engine = engine

@@ -12,7 +12,7 @@ from berth.tables.host.hosts import HostTable
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class EngineContext:
     """Where all classes of one policy on one table are made.
 
     `order` has the row at each position in the order of names; None when rows are in it.
@@ -26,7 +26,7 @@ class Setting:
     order: Rows | None
 
 
-def order_of(hosts: HostTable) -> Rows | None:
+def rows_by_name(hosts: HostTable) -> Rows | None:
     """Return the row at each position in the order of names; None when rows are in it."""
     alive = hosts.alive_rows()
     ranks = hosts.rank[alive]

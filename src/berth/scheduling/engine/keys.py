@@ -16,7 +16,7 @@ from berth.scheduling.rules.split_groups import is_split
 from berth.tables.columnar.journal import GROUPS
 from berth.tables.host.hosts import HostTable
 
-Part = Callable[[HostTable, Query], Hashable]
+KeyPart = Callable[[HostTable, Query], Hashable]
 """(hosts, query) -> one thing that rules read of the query."""
 
 _TIME: Final = "now_s"
@@ -32,12 +32,12 @@ def paths_of(rules: Iterable[Filter | Weigher]) -> tuple[str, ...]:
     return tuple(sorted(p for p in every if not any(p.startswith(f"{other}.") for other in every)))
 
 
-def parts_of(paths: Iterable[str]) -> tuple[Part, ...]:
+def parts_of(paths: Iterable[str]) -> tuple[KeyPart, ...]:
     """Return a reader for each path (see `Reads.request`)."""
     return tuple(_part_of(path) for path in paths)
 
 
-def _part_of(path: str) -> Part:
+def _part_of(path: str) -> KeyPart:
     special = _SPECIAL.get(path)
     if special is not None:
         return special
@@ -74,7 +74,7 @@ def _group_rows(hosts: HostTable, query: Query) -> Hashable:
     return rows, hosts.orphans.has_member(group.uuid), is_split(hosts, group.uuid)
 
 
-_SPECIAL: Mapping[str, Part] = {
+_SPECIAL: Mapping[str, KeyPart] = {
     "group": lambda _, query: query.group,
     "group_rows": _group_rows,
     "instance_uuid": _whereabouts,

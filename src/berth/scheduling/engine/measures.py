@@ -14,7 +14,7 @@ from berth.tables.columnar.journal import VOLATILE
 from berth.tables.host.hosts import HostTable
 
 
-class UnfitError(Exception):
+class NonFiniteValueError(Exception):
     """A value is not finite, so its extremes cannot be kept; evaluate in full instead."""
 
 
@@ -22,10 +22,10 @@ def check_finite(values: Matrix) -> None:
     """Refuse values that are not finite; scores do not always show them.
 
     Raises:
-        UnfitError: one is not.
+        NonFiniteValueError: one is not.
     """
     if not are_finite(values):
-        raise UnfitError
+        raise NonFiniteValueError
 
 
 def are_finite(values: NDArray[np.float64]) -> bool:
@@ -144,7 +144,7 @@ class Measures:
         """Return one weigher's values.
 
         Raises:
-            UnfitError: it has nothing to say all of a sudden.
+            NonFiniteValueError: it has nothing to say all of a sudden.
         """
         line = self._lines[index]
         if line is not None:
@@ -152,7 +152,7 @@ class Measures:
             return kept
         values = self._reads[index](self._hosts, self._query, rows)
         if values is None:
-            raise UnfitError
+            raise NonFiniteValueError
         return values
 
 

@@ -22,7 +22,7 @@ class _Known(NamedTuple, Generic[T]):
     value: T
 
 
-class Kinds(Generic[T]):
+class NeedsCache(Generic[T]):
     """A value for each pair of flavor and image.
 
     They are known by the objects themselves: flavors hold mappings, so comparing them by value
@@ -66,11 +66,11 @@ def _is_same(known: _Known[T], flavor: Flavor, image: Image | None) -> bool:
     return list(known.image.properties) == list(image.properties)
 
 
-class _NeedsKnown(Kinds[Needs]):
+class _NeedsKnown(NeedsCache[Needs]):
     """What requests need, as a table's cache keeps it."""
 
 
-def needs_known(hosts: HostTable, request: Request) -> Needs:
+def cached_needs(hosts: HostTable, request: Request) -> Needs:
     """Return what one instance of a request needs.
 
     Raises:

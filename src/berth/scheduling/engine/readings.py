@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.scheduling.engine.timed import Positions
+from berth.scheduling.engine.timed import JournalCursor
 from berth.scheduling.evaluation.weighing import reader_of, reader_of_one
 from berth.scheduling.rules.rule import Normalisation, Query, Raw, Scores, Weigher
 from berth.tables.columnar.bitsets import Rows
@@ -61,7 +61,7 @@ class Readings:
         self._lines: dict[int, int] = {}
         self._idle: dict[int, float] = {}
         self._awake: set[int] = set()
-        self._positions: Positions | None = None
+        self._positions: JournalCursor | None = None
         self.values: Matrix = np.zeros((0, 0), dtype=np.float64)
         self._each: list[Scores] = []
         self._of_one: dict[tuple[str, ...], list[_OfOne]] = {}
@@ -151,9 +151,9 @@ class Readings:
             (values[self._hosts.alive[rows]] == value).all()
         )
 
-    def _read_all(self, query: Query) -> Positions:
+    def _read_all(self, query: Query) -> JournalCursor:
         """Read every weigher of every host, and see which are idle."""
-        positions = Positions(self._hosts.journal, self._groups)
+        positions = JournalCursor(self._hosts.journal, self._groups)
         alive = self._hosts.alive
         found: list[Scores] = []
         lines: dict[int, int] = {}

@@ -8,14 +8,14 @@ import numpy as np
 
 from berth.domain.compute.decision import ScoredHost
 from berth.scheduling.engine.blocks import BlockedScores
-from berth.scheduling.engine.compiled import Compiled
-from berth.scheduling.engine.engine_context import Setting
+from berth.scheduling.engine.compiled import KernelBoard
+from berth.scheduling.engine.engine_context import EngineContext
 from berth.scheduling.engine.kernel import Kernel, kernel
-from berth.scheduling.engine.measures import UnfitError, are_finite, check_finite
+from berth.scheduling.engine.measures import NonFiniteValueError, are_finite, check_finite
 from berth.scheduling.engine.scales import Scales, drift, prepared
 from berth.scheduling.engine.scoring import Scoring
 from berth.scheduling.engine.stages import Stages
-from berth.scheduling.engine.timed import Positions, TimedVerdicts
+from berth.scheduling.engine.timed import JournalCursor, TimedVerdicts
 from berth.scheduling.evaluation.weighing import Scale, is_off, values_of
 from berth.scheduling.rules.rule import Normalisation, Query, Scores, Weigher
 from berth.tables.columnar.bitsets import Rows
@@ -43,14 +43,16 @@ _CHANGED_SHARE: Final = 4
 """When more than one row in so many has changed, everything is evaluated anew."""
 
 
-class OutdatedError(Exception):
+class StaleProfileError(Exception):
     """So much has changed that the class is to be made anew."""
 
 
-class RequestClass:
+class RequestProfile:
     """One kind of request on one table: stages, extremes and scores of all hosts."""
 
-    def __init__(self, setting: Setting, timed: Sequence[TimedVerdicts], query: Query) -> None:
+    def __init__(
+        self, setting: EngineContext, timed: Sequence[TimedVerdicts], query: Query
+    ) -> None:
         hosts, readings, normalisation = setting.hosts, setting.readings, setting.normalisation
         self._setting = setting
         self._hosts = hosts
@@ -76,7 +78,7 @@ class RequestClass:
             *(weigher.reads.columns for weigher in concerned),
             {"aggregates"} if any(weigher.multiplier_key for weigher in concerned) else (),
         )
-        self._positions = Positions(hosts.journal, groups)
+        self._positions = JournalCursor(hosts.journal, groups)
         self._rescale(query)
 
     @property
@@ -88,11 +90,11 @@ class RequestClass:
         """Make the class true to the table.
 
         Raises:
-            OutdatedError: make a new one.
-            UnfitError: evaluate in full.
+            StaleProfileError: make a new one.
+            NonFiniteValueError: evaluate in full.
         """
         if self._epoch != self._readings.epoch:
-            raise OutdatedError
+            raise StaleProfileError
         volatile, settled = self._changed()
         changed = volatile | settled if settled else volatile
         if not changed:
@@ -102,9 +104,9 @@ class RequestClass:
                 self._catch_up_one(query, row)
             return
         if len(changed) * _CHANGED_SHARE > len(self._hosts) + _FEW:
-            raise OutdatedError
+            raise StaleProfileError
         if settled and self._scoring.has_switched():
-            raise OutdatedError
+            raise StaleProfileError
         listed = list(changed)
         if self._compiled is not None:
             self._hand_over(query, listed, settled, self._compiled)
@@ -125,13 +127,13 @@ class RequestClass:
         scores[~passes] = -np.inf
         self._scores.put(self._positions_of(rows), scores)
 
-    def _compile(self, kernel: Kernel | None) -> Compiled | None:
+    def _compile(self, kernel: Kernel | None) -> KernelBoard | None:
         if kernel is None:
             return None
-        return Compiled(kernel, self._setting, self.stages, self._scoring, self._scores)
+        return KernelBoard(kernel, self._setting, self.stages, self._scoring, self._scores)
 
     def _hand_over(
-        self, query: Query, rows: list[int], settled: set[int], compiled: Compiled
+        self, query: Query, rows: list[int], settled: set[int], compiled: KernelBoard
     ) -> None:
         """Let the kernel take in rows that changed."""
         if settled:
@@ -159,7 +161,7 @@ class RequestClass:
         own = self._own_values(query, [row])
         values = scoring.measures.whole(row, own[0] if own else ())
         if not all(map(math.isfinite, values)):
-            raise UnfitError
+            raise NonFiniteValueError
         score = scoring.score_of_one(values, self._reference, row)
         self._forget([row])
         self._remember([row], own)
@@ -292,7 +294,7 @@ class RequestClass:
         """Return the rows that changed in volatile columns only, and in others too."""
         found = self._positions.changed()
         if found is None:
-            raise OutdatedError
+            raise StaleProfileError
         volatile: set[int] = set()
         settled: set[int] = set()
         for group, rows in found.items():
@@ -303,7 +305,7 @@ class RequestClass:
                 continue
             turned = one.since(self._timed_at[index])
             if turned is None:
-                raise OutdatedError
+                raise StaleProfileError
             settled.update(turned)
             self._timed_at[index] = position
         return volatile, settled
@@ -351,7 +353,7 @@ class RequestClass:
         """Score everybody anew.
 
         Raises:
-            UnfitError: scores are so large that they cannot be kept.
+            NonFiniteValueError: scores are so large that they cannot be kept.
         """
         self._drifted = 0
         self._scoring.reference = self._scoring.scales()
@@ -371,7 +373,7 @@ class RequestClass:
         scores = self._scoring.scores(values, self._reference, everyone)
         passes = self.stages.passing(everyone)
         if not are_finite(scores) and not are_finite(scores[passes]):
-            raise UnfitError
+            raise NonFiniteValueError
         scores[~passes] = -np.inf
         return scores if self._order is None else scores[self._order]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from berth.scheduling.engine.blocks import Extreme
 from berth.scheduling.engine.kernel import Board
-from berth.scheduling.engine.measures import Measures, UnfitError
+from berth.scheduling.engine.measures import Measures, NonFiniteValueError
 from berth.scheduling.engine.readings import Matrix, Readings
 from berth.scheduling.engine.scales import Ends, Scales, column, ends_of
 from berth.scheduling.evaluation.weighing import UNSCALED, Scale, multipliers, scale_of
@@ -24,7 +24,7 @@ _SLACK: Final = 1e-9
 """Relative; far above what rounding can do to a sum of a few products."""
 
 
-class Part(NamedTuple):
+class ScoreParts(NamedTuple):
     """The score of a row, and what every weigher gave it."""
 
     score: float
@@ -179,7 +179,7 @@ class Scoring:
             for weigher, (least, most) in zip(self.weighers, ends, strict=True)
         )
         if not all(math.isfinite(scale.span) for scale in found):
-            raise UnfitError
+            raise NonFiniteValueError
         return found
 
     def _extremes(self) -> list[tuple[float, float]]:
@@ -239,7 +239,7 @@ class Scoring:
             score += (clipped - low) / span * factor
         return score
 
-    def parts(self, rows: Sequence[int], raw: Sequence[Sequence[float]]) -> list[Part]:
+    def parts(self, rows: Sequence[int], raw: Sequence[Sequence[float]]) -> list[ScoreParts]:
         """Return the scores of rows now, and what each weigher gave each row.
 
         They are few, so numbers are put on their scales one by one, which rounds no differently.
@@ -251,7 +251,7 @@ class Scoring:
         scales = self.scales()
         if self._ends_at is not scales:
             self._ends_at, self._ends = scales, ends_of(self.weighers, scales)
-        found: list[Part] = []
+        found: list[ScoreParts] = []
         for values, factors in zip(raw, self._factors_of_each(rows), strict=True):
             normalised = values if self.by_share else _on_scales(values, self._ends, scales)
             if len(values) < len(factors):
@@ -259,7 +259,7 @@ class Scoring:
             score = 0.0
             for share, factor in zip(normalised, factors, strict=True):
                 score += share * factor
-            found.append(Part(score, tuple(values), tuple(normalised), factors))
+            found.append(ScoreParts(score, tuple(values), tuple(normalised), factors))
         return found
 
     def _with_idle(

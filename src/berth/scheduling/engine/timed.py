@@ -13,7 +13,7 @@ from berth.tables.host.hosts import HostTable
 _LOG_MAX: Final = 65_536
 
 
-class Positions:
+class JournalCursor:
     """Where a reader of the journal stands, in each group that it reads.
 
     Groups that change with every placement are looked at apart, since the others seldom do.
@@ -81,7 +81,7 @@ class TimedVerdicts:
             self.verdicts[rows] = verdicts
 
     def _evaluate(self, query: Query) -> None:
-        self._positions = Positions(self._hosts.journal, self.rule.reads.columns)
+        self._positions = JournalCursor(self._hosts.journal, self.rule.reads.columns)
         rows = np.arange(len(self._hosts))
         self.verdicts = self._ask(query, rows)
         self._evaluated_s = query.now_s

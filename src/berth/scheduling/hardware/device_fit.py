@@ -18,7 +18,7 @@ from berth.domain.hardware.pci import (
     PciAlias,
     PciSpec,
 )
-from berth.tables.host.pci import SHARING, FreePool, Kind
+from berth.tables.host.pci import SHARING, DeviceKind, FreePool
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class DeviceDemand:
     specs: tuple[PciSpec, ...]
     numa_policy: NumaPolicy
 
-    def matches(self, kind: Kind) -> bool:
+    def matches(self, kind: DeviceKind) -> bool:
         """Tell whether a device of that kind meets a spec, whatever else keeps it away."""
         return any(_meets(kind, spec) for spec in self.specs)
 
-    def may_use(self, kind: Kind) -> bool:
+    def may_use(self, kind: DeviceKind) -> bool:
         """Tell whether such a device may be given out for this.
 
         Physical functions and vDPA devices go only to who names their type, devices that
@@ -158,7 +158,7 @@ def _exclude(pools: Sequence[FreePool], left: dict[str, int], taken: Sequence[De
             left[one.key] = 0
 
 
-def _meets(kind: Kind, spec: PciSpec) -> bool:
+def _meets(kind: DeviceKind, spec: PciSpec) -> bool:
     if (kind.vendor_id, kind.product_id) != (spec.vendor_id, spec.product_id):
         return False
     if spec.dev_type is not None and kind.dev_type is not spec.dev_type:

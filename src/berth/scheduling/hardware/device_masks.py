@@ -16,7 +16,7 @@ from berth.scheduling.hardware.device_fit import DeviceDemand
 from berth.tables.columnar.bitsets import Mask, Selection, count_of
 from berth.tables.columnar.class_columns import Ints
 from berth.tables.host.hosts import HostTable
-from berth.tables.host.pci import SHARING, Kind
+from berth.tables.host.pci import SHARING, DeviceKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class DeviceSources:
     """The kinds of device that a demand matches, and those of them that it may use."""
 
     demand: DeviceDemand
-    matching: tuple[Kind, ...]
-    usable: tuple[Kind, ...]
+    matching: tuple[DeviceKind, ...]
+    usable: tuple[DeviceKind, ...]
 
 
 def sources_of(hosts: HostTable, demands: Iterable[DeviceDemand]) -> list[DeviceSources]:
@@ -115,7 +115,7 @@ class _Layout:
             usable_wider = np.where(wider >= count, usable_wider, every)
         return np.where(matching >= count, usable, usable_wider)
 
-    def _near(self, hosts: HostTable, kinds: Iterable[Kind], rows: Selection) -> Ints:
+    def _near(self, hosts: HostTable, kinds: Iterable[DeviceKind], rows: Selection) -> Ints:
         near = np.zeros(self.ids.shape, dtype=np.int64)
         for kind in kinds:
             if kind.numa_node is not None:
@@ -134,11 +134,11 @@ class _Layout:
         return found
 
 
-def _homeless(kinds: Iterable[Kind]) -> Iterator[Kind]:
+def _homeless(kinds: Iterable[DeviceKind]) -> Iterator[DeviceKind]:
     return (kind for kind in kinds if kind.numa_node is None)
 
 
-def _sum(hosts: HostTable, kinds: Iterable[Kind], rows: Selection) -> Ints:
+def _sum(hosts: HostTable, kinds: Iterable[DeviceKind], rows: Selection) -> Ints:
     total = np.zeros(count_of(rows), dtype=np.int64)
     for kind in kinds:
         total += hosts.pci.kinds[kind][rows]

@@ -7,8 +7,8 @@ import numpy as np
 
 from berth.domain.compute.decision import FilterCount, Refusal
 from berth.domain.compute.request import Request
-from berth.scheduling.engine.engine import ClassRanking, Engine, engine_of
-from berth.scheduling.engine.request_profile import RequestClass
+from berth.scheduling.engine.engine import Engine, ProfileRanking, engine_of
+from berth.scheduling.engine.request_profile import RequestProfile
 from berth.scheduling.evaluation.assignments import Assigning
 from berth.scheduling.evaluation.explain import refuse
 from berth.scheduling.evaluation.filter_chain import Chain
@@ -79,7 +79,7 @@ class KeptScene:
         self._instances = len(request.instance_uuids)
         self._engine = engine
         self._full: FullScene | None = None
-        self._class: RequestClass | None = None
+        self._class: RequestProfile | None = None
         self.assigning = engine.assigning
 
     def look(self, query: Query) -> Outlook:
@@ -90,7 +90,7 @@ class KeptScene:
             found = self._engine.class_of(query, self._instances, known)
             if found is not None and found.count:
                 self._class = found if is_new else None
-                return Outlook(ClassRanking(found, query, self._engine), found.stages.left)
+                return Outlook(ProfileRanking(found, query, self._engine), found.stages.left)
             self._full = self._make_full()
         return self._full.look(query)
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from berth.domain.compute.decision import Placement, ScoredHost
 from berth.domain.compute.request import Request
 from berth.domain.hardware.assignment import Assignment
-from berth.scheduling.engine.measures import UnfitError
-from berth.scheduling.engine.needs_cache import needs_known
+from berth.scheduling.engine.measures import NonFiniteValueError
+from berth.scheduling.engine.needs_cache import cached_needs
 from berth.scheduling.evaluation.alternates import (
     Pair,
     alternates_of,
@@ -80,13 +80,13 @@ def plan_instances(
         InvalidInputError: flavor or image hold a spec that cannot be read.
     """
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
-    needs = needs_known(hosts, request)
+    needs = cached_needs(hosts, request)
     first = Query(request, needs, now_s, group, request.instance_uuids[0])
     rank, incremental = manner.rank, manner.incremental
     scene = scene_of(hosts, request, policy, rank, incremental=incremental)
     try:
         return _plan(hosts, first, scene, _Way(manner, Chance(seed), policy.alternates))
-    except UnfitError:
+    except NonFiniteValueError:
         scene = scene_of(hosts, request, policy, rank, incremental=False)
         return _plan(hosts, first, scene, _Way(manner, Chance(seed), policy.alternates))
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from berth.domain.inventory.resources import Inventory
 from berth.tables.columnar.bitsets import Mask, Selection
 from berth.tables.columnar.column_set import ColumnSet
-from berth.tables.columnar.derived import DerivedFloats, DerivedInts, Place
+from berth.tables.columnar.derived import DerivedFloats, DerivedInts, RowIndex
 from berth.tables.columnar.inventory_terms import InternedTerms
 from berth.tables.columnar.schema import CLASS_COLUMNS
 
@@ -106,7 +106,7 @@ class ClassColumns(ColumnSet):
             fits &= (amount >= self.min_unit[rows]) & (amount % step == 0)
         return fits
 
-    def taken(self, at: Place) -> Ints:
+    def taken(self, at: RowIndex) -> Ints:
         """Return what is reserved or used of rows."""
         taken: Ints = self.reserved[at] + self.used[at]
         return taken
@@ -120,7 +120,7 @@ class ClassColumns(ColumnSet):
         taken = terms.reserved + self.used.item(row)
         return self.total.item(row) * terms.ratio - taken
 
-    def _unit_max(self, at: Place) -> Ints:
+    def _unit_max(self, at: RowIndex) -> Ints:
         asked = self._terms.unit_max.take(self.terms[at])
         most: Ints = np.where(asked > 0, asked, self.total[at])[()]
         return most

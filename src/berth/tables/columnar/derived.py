@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from berth.tables.columnar.bitsets import Rows
 
 Slice: TypeAlias = "slice[Any, Any, Any]"
-Place: TypeAlias = "int | Rows | Slice"
+RowIndex: TypeAlias = "int | Rows | Slice"
 
 _T = TypeVar("_T", np.int64, np.float64)
 
@@ -23,7 +23,7 @@ class Derived(Generic[_T]):
         dtype: of its values.
     """
 
-    def __init__(self, dtype: type[_T], read: Callable[[Place], NDArray[_T]]) -> None:
+    def __init__(self, dtype: type[_T], read: Callable[[RowIndex], NDArray[_T]]) -> None:
         """Derive values of that type by a function of a row or rows.
 
         Args:
@@ -31,13 +31,13 @@ class Derived(Generic[_T]):
             read: what an array would give for the same row or rows.
         """
         self.dtype: Final[np.dtype[_T]] = np.dtype(dtype)
-        self._read: Final[Callable[[Place], NDArray[_T]]] = read
+        self._read: Final[Callable[[RowIndex], NDArray[_T]]] = read
 
     @overload
     def __getitem__(self, place: int) -> _T: ...
     @overload
     def __getitem__(self, place: "Rows | Slice") -> NDArray[_T]: ...
-    def __getitem__(self, place: Place) -> _T | NDArray[_T]:
+    def __getitem__(self, place: RowIndex) -> _T | NDArray[_T]:
         """Return the value of one row, or (K,) values of K rows."""
         found: NDArray[_T] = self._read(place)
         return found
@@ -48,7 +48,7 @@ class DerivedInts(Derived[np.int64]):
 
     def __init__(
         self,
-        read: Callable[[Place], NDArray[np.int64]],
+        read: Callable[[RowIndex], NDArray[np.int64]],
         read_one: Callable[[int], int] | None = None,
     ) -> None:
         """Derive integers; see `Derived`.
@@ -67,7 +67,7 @@ class DerivedFloats(Derived[np.float64]):
 
     def __init__(
         self,
-        read: Callable[[Place], NDArray[np.float64]],
+        read: Callable[[RowIndex], NDArray[np.float64]],
         read_one: Callable[[int], float] | None = None,
     ) -> None:
         """Derive floats; see `Derived`.

@@ -21,7 +21,7 @@ from berth.tables.columnar.interned import Interned
 from berth.tables.columnar.schema import HOST_COLUMNS
 from berth.tables.columnar.uuids import Uuids
 from berth.tables.host.attestations import Attestations
-from berth.tables.host.host_metrics import Metrics
+from berth.tables.host.host_metrics import HostMetrics
 from berth.tables.host.numa import NumaCells
 from berth.tables.host.pci import PciDevices
 from berth.tables.host.profiles import Profiles
@@ -85,7 +85,7 @@ class HostColumns(ColumnSet):
         self._service_ids = Uuids(rows)
         profiles = self.profiles = Profiles()
         self.hypervisor_version = DerivedInts(lambda at: profiles.versions.take(self.profile[at]))
-        self.metrics = Metrics(rows)
+        self.metrics = HostMetrics(rows)
         self.addresses = Addresses(rows)
         self.attestations = Attestations(rows)
         self.numa = NumaCells(rows)

@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 _NONE: Mapping[str, float] = {}
 
 
-class Metrics:
+class HostMetrics:
     """The metrics of each row; one that was asked for once stands in an array from then on.
 
     Names come from agents, and any number of them may differ from host to host; the names that

@@ -23,7 +23,7 @@ from berth.tables.columnar.uuids import HostUuids
 from berth.tables.host.attestations import Attestations
 from berth.tables.host.compute_services import ComputeServices
 from berth.tables.host.host_columns import HostColumns
-from berth.tables.host.host_metrics import Metrics
+from berth.tables.host.host_metrics import HostMetrics
 from berth.tables.host.memberships import Memberships
 from berth.tables.host.numa import NumaCells
 from berth.tables.host.occupants import Occupant, Occupants, Resident
@@ -188,7 +188,7 @@ class HostTable:
         return self._columns.pci
 
     @property
-    def metrics(self) -> Metrics:
+    def metrics(self) -> HostMetrics:
         """The metrics that hosts report of themselves."""
         return self._columns.metrics
 

@@ -22,7 +22,7 @@ SHARING = (DeviceType.PHYSICAL, DeviceType.VIRTUAL, DeviceType.VDPA)
 """Types of which a physical function and the others at its address exclude each other."""
 
 
-class Kind(NamedTuple):
+class DeviceKind(NamedTuple):
     """What an alias may ask of a device, and the NUMA cell that it is near."""
 
     vendor_id: str
@@ -38,7 +38,7 @@ class FreePool(NamedTuple):
 
     pool: PciPool
     key: str
-    kind: Kind
+    kind: DeviceKind
     free: int
 
 
@@ -59,9 +59,9 @@ class _Pools:
         return used
 
 
-def kind_of(pool: PciPool) -> Kind:
+def kind_of(pool: PciPool) -> DeviceKind:
     """Return the kind of a pool's devices."""
-    return Kind(
+    return DeviceKind(
         vendor_id=pool.vendor_id.lower(),
         product_id=pool.product_id.lower(),
         dev_type=pool.dev_type,
@@ -110,11 +110,11 @@ class PciDevices:
     """
 
     def __init__(self, rows: int) -> None:
-        self.kinds: dict[Kind, Ints] = {}
+        self.kinds: dict[DeviceKind, Ints] = {}
         self._rows = rows
         self._total: Ints = np.zeros(0, dtype=np.int64)
         self._pools: dict[int, _Pools] = {}
-        self._pools_of: dict[Kind, int] = {}
+        self._pools_of: dict[DeviceKind, int] = {}
         self._state_ids: Ints = np.zeros(0, dtype=np.int64)
         self._states = ValueIds[tuple[tuple[str, int], ...]]()
 
@@ -202,7 +202,7 @@ class PciDevices:
             self._total = np.zeros(self._rows, dtype=np.int64)
             self._state_ids = np.zeros(self._rows, dtype=np.int64)
 
-    def _add(self, kind: Kind, row: int, count: int) -> None:
+    def _add(self, kind: DeviceKind, row: int, count: int) -> None:
         column = self.kinds.get(kind)
         if column is None:
             column = self.kinds[kind] = np.zeros(self._rows, dtype=np.int64)

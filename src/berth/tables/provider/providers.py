@@ -19,8 +19,7 @@ from berth.tables.columnar.column_set import grown
 from berth.tables.columnar.interned import NameIds
 from berth.tables.columnar.row_texts import RowsByText
 from berth.tables.host.aggregate_sets import AggregateSets
-from berth.tables.provider.forest import Forest, forest_of
-from berth.tables.provider.lineage import NO_ROW, Lineage
+from berth.tables.provider.lineage import NO_ROW, Forest, Lineage, forest_of
 from berth.tables.provider.provider_records import ProviderRecords
 from berth.tables.provider.provider_stock import ProviderStock
 from berth.tables.provider.sharing import SHARES, Sharing, sharing_of

@@ -8,7 +8,7 @@ import pytest
 from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.request import Request
 from berth.scheduling.engine import needs_cache
-from berth.scheduling.engine.needs_cache import Kinds
+from berth.scheduling.engine.needs_cache import NeedsCache
 from berth.testing.fleets import asking
 
 SPECS = {"resources1:VCPU": "1", "resources2:VCPU": "2"}
@@ -33,15 +33,15 @@ def turned(flavor: Flavor) -> Flavor:
 
 
 @pytest.fixture
-def known() -> Kinds[str]:
+def known() -> NeedsCache[str]:
     """Return what knows one request."""
-    known = Kinds[str]()
+    known = NeedsCache[str]()
     assert known.get(PLAIN, lambda: "first") == "first"
     return known
 
 
 @pytest.mark.parametrize("request_", [PLAIN, again(PLAIN), replace(PLAIN, request_id="r")])
-def test_the_same_is_known(known: Kinds[str], request_: Request) -> None:
+def test_the_same_is_known(known: NeedsCache[str], request_: Request) -> None:
     """By the objects, or by what they say."""
     assert known.get(request_, lambda: "made") == "first"
 
@@ -57,7 +57,7 @@ def test_the_same_is_known(known: Kinds[str], request_: Request) -> None:
         replace(PLAIN, image=replace(IMAGE, properties={"arch": "y", "os": "x"})),
     ],
 )
-def test_what_differs_is_not(known: Kinds[str], request_: Request) -> None:
+def test_what_differs_is_not(known: NeedsCache[str], request_: Request) -> None:
     """Nor what only says it in another order, as groups are asked for in theirs."""
     assert known.get(request_, lambda: "made") == "made"
     assert known.get(again(PLAIN), lambda: "made anew") in {"first", "made anew"}
@@ -66,7 +66,7 @@ def test_what_differs_is_not(known: Kinds[str], request_: Request) -> None:
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many flavors there are."""
     monkeypatch.setattr(needs_cache, "_KEPT_MAX", 4)
-    known = Kinds[int]()
+    known = NeedsCache[int]()
     for number in range(20):
         flavor = replace(PLAIN.flavor, flavor_id=f"f-{number}")
         request = replace(PLAIN, flavor=flavor)

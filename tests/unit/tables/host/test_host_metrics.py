@@ -3,7 +3,7 @@
 import numpy as np
 
 from berth.tables.host.feed import table_of
-from berth.tables.host.host_metrics import Metrics
+from berth.tables.host.host_metrics import HostMetrics
 from berth.testing.fleets import Box, snapshot_of
 
 
@@ -19,7 +19,7 @@ def test_values_are_those_that_hosts_report() -> None:
 
 def test_what_was_asked_for_follows_later_reports() -> None:
     """A new report is exact: what it does not name is gone."""
-    metrics = Metrics(2)
+    metrics = HostMetrics(2)
     metrics.put(0, {"x": 1.0})
     both = np.array([0, 1])
     np.testing.assert_array_equal(metrics.values("x", both), [1.0, np.nan])
@@ -31,7 +31,7 @@ def test_what_was_asked_for_follows_later_reports() -> None:
 
 def test_growing_keeps_values() -> None:
     """New rows report nothing."""
-    metrics = Metrics(1)
+    metrics = HostMetrics(1)
     metrics.put(0, {"x": 1.0})
     metrics.values("x", np.array([0]))
     metrics.resize(3)

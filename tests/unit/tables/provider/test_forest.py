@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from berth.tables.provider.forest import forest_of
+from berth.tables.provider.lineage import forest_of
 
 
 def test_members_of_a_tree_stand_together() -> None:
