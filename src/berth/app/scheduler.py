@@ -11,7 +11,7 @@ from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
 from berth.services.requests.commands import PLACE, Placer
 from berth.services.telemetry.change_notifications import ChangeNotifications, NotifyingPlacer
-from berth.services.tracking import InstanceTracker, TrackingPace, View
+from berth.services.tracking import InstanceTracker, LedgerView, TrackingPace
 
 
 def notify_changes(core: Core) -> None:
@@ -29,7 +29,7 @@ def instance_tracker(core: Core) -> InstanceTracker | None:
     if not tracking.track_instance_changes:
         return None
     tracker = InstanceTracker(
-        View(core.ledger, core.follower, core.replica),
+        LedgerView(core.ledger, core.follower, core.replica),
         core.policies,
         core.clock,
         core.telemetry,
