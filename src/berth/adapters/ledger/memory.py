@@ -4,7 +4,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from berth.adapters.ledger.engine.apply import apply_units
 from berth.adapters.ledger.engine.listing import (
@@ -24,23 +24,19 @@ from berth.adapters.ledger.engine.quota_counts import REMOTE_KEY_PREFIX, Counted
 from berth.adapters.ledger.engine.retention import Retention
 from berth.adapters.ledger.engine.version_watch import VersionWatch
 from berth.adapters.ledger.engine.working_set import ChangeSet, WorkingSet
-from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.decision import Decision
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.host import Host, Service
+from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration
-from berth.domain.compute.quota import Footprint, Quota, footprint_of
-from berth.domain.compute.server_group import ServerGroup
+from berth.domain.compute.quota import Footprint, footprint_of
 from berth.domain.errors import NotFoundError, UnavailableError
 from berth.domain.inventory.allocation import Allocation, Consumer, ConsumerAllocations
 from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.resources import ResourceClass, Trait
 from berth.domain.ledger.change import Change, Snapshot
-from berth.domain.ledger.record import RECORD_TYPES, Kind, PendingRequest, Record
+from berth.domain.ledger.record import RECORD_SPECS, Kind, Record
 from berth.domain.ledger.write import Outcome, QuotaCheck, Unit
-from berth.domain.zones.zone import RemoteInstance, Zone, remote_footprint
+from berth.domain.zones.zone import RemoteInstance, remote_footprint
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 R = TypeVar("R", bound=Record)
@@ -62,7 +58,7 @@ class MemoryLedger:
         self._retention = retention
         self._now_s = now_s
         self._working_set = WorkingSet()
-        self._records: dict[Kind, dict[str, Record]] = {kind: {} for kind in RECORD_TYPES}
+        self._records: dict[Kind, dict[str, Record]] = {kind: {} for kind in RECORD_SPECS}
         self._claims: deque[tuple[float, str, int]] = deque()
         self._feed: list[tuple[Change, ...]] = []
         self._floor = 0
@@ -325,24 +321,17 @@ class MemoryLedger:
     async def snapshot(self, now_s: float) -> Snapshot:
         """Return the whole live state as of one version."""
         self._check_open()
-        instances = [instance for instance in self._all_instances() if is_live(instance)]
-        return Snapshot(
-            version=self._working_set.version,
-            now_s=now_s,
-            hosts=tuple(self._all(Host)),
-            providers=tuple(self._all(Provider)),
-            services=tuple(self._all(Service)),
-            aggregates=tuple(self._all(Aggregate)),
-            server_groups=tuple(self._all(ServerGroup)),
-            flavors=tuple(self._all(Flavor)),
-            instances=tuple(sorted(instances, key=lambda instance: instance.uuid)),
-            migrations=tuple(one for one in self._all(Migration) if not one.has_ended),
-            pending_requests=tuple(self._all(PendingRequest)),
-            resource_classes=tuple(self._all(ResourceClass)),
-            traits=tuple(self._all(Trait)),
-            quotas=tuple(self._all(Quota)),
-            zones=tuple(self._all(Zone)),
-        )
+        records: dict[str, Any] = {}
+        for kind, spec in RECORD_SPECS.items():
+            if not spec.in_feed:
+                continue
+            found: Sequence[Record] = self._all(spec.noun)
+            if kind is Kind.INSTANCE:
+                found = [one for one in found if isinstance(one, Instance) and is_live(one)]
+            elif kind is Kind.MIGRATION:
+                found = [one for one in found if isinstance(one, Migration) and not one.has_ended]
+            records[spec.collection] = tuple(found)
+        return Snapshot(version=self._working_set.version, now_s=now_s, **records)
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
         """Return what happened after that version, oldest first, in whole versions."""

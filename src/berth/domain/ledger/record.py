@@ -1,7 +1,7 @@
-"""Records: the nouns that the ledger keeps, their kinds and their keys."""
+"""Records: the kinds that the ledger keeps, registered in one place (`RECORD_SPECS`)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Final
@@ -86,34 +86,118 @@ class Kind(StrEnum):
     REMOTE_INSTANCE = "errand"
 
 
-RECORD_TYPES: dict[Kind, type[Record]] = {
-    Kind.HOST: Host,
-    Kind.SERVICE: Service,
-    Kind.PROVIDER: Provider,
-    Kind.AGGREGATE: Aggregate,
-    Kind.SERVER_GROUP: ServerGroup,
-    Kind.FLAVOR: Flavor,
-    Kind.INSTANCE: Instance,
-    Kind.PENDING_REQUEST: PendingRequest,
-    Kind.DECISION: Decision,
-    Kind.CONSUMER: Consumer,
-    Kind.RESOURCE_CLASS: ResourceClass,
-    Kind.TRAIT: Trait,
-    Kind.MIGRATION: Migration,
-    Kind.ACTION: Action,
-    Kind.QUOTA: Quota,
-    Kind.ZONE: Zone,
-    Kind.REMOTE_INSTANCE: RemoteInstance,
+@dataclass(frozen=True, slots=True)
+class RecordSpec:
+    """How the ledger keeps one kind of record: all that its stores derive their tables from.
+
+    Attributes:
+        kind: the name of the kind, as it stands in the change feed.
+        noun: the class of its records.
+        collection: its plural: the name of the SQL table and, if `in_feed`, of the field of
+            `Snapshot`.
+        key: the attribute that is unique among records of the kind, and the key column.
+        columns: the attributes that SQL stores keep as columns beside the JSON body, in order.
+            Empty for the kinds whose columns are computed: `sql.schema` and `sql.row_batch` in
+            the ledger's adapters define those.
+        key_path: the dotted path of the key, if it is not an attribute of the record itself.
+        in_feed: followers keep such records, so the change feed and snapshots carry them. The
+            others are only read on request.
+        is_deferrable: a batch that changes only deferrable kinds may be committed to the
+            write-ahead log alone, and reach the tables later.
+    """
+
+    kind: Kind
+    noun: type[Record]
+    collection: str
+    key: str
+    columns: tuple[str, ...] = ()
+    key_path: str = ""
+    in_feed: bool = True
+    is_deferrable: bool = False
+
+
+# A kind of record is added here, in `Kind` and in `Record`, with a migration of the SQL schema for
+# its table. The ledger's adapters derive tables, rows, JSON codecs, feed and snapshot from this;
+# a kind with `in_feed` has a field in `Snapshot` as well. `columns` names what queries filter or
+# sort by: everything else is read from the body.
+RECORD_SPECS: Final[Mapping[Kind, RecordSpec]] = {
+    spec.kind: spec
+    for spec in (
+        RecordSpec(Kind.HOST, Host, "hosts", "uuid", ("name", "node")),
+        RecordSpec(Kind.SERVICE, Service, "services", "host"),
+        RecordSpec(
+            Kind.PROVIDER, Provider, "providers", "uuid", ("name", "parent_uuid", "generation")
+        ),
+        RecordSpec(Kind.AGGREGATE, Aggregate, "aggregates", "aggregate_id", ("name",)),
+        RecordSpec(Kind.SERVER_GROUP, ServerGroup, "server_groups", "uuid", ("name",)),
+        RecordSpec(Kind.FLAVOR, Flavor, "flavors", "flavor_id", ("name",)),
+        RecordSpec(Kind.INSTANCE, Instance, "instances", "uuid", is_deferrable=True),
+        RecordSpec(
+            Kind.PENDING_REQUEST,
+            PendingRequest,
+            "pending_requests",
+            "request_id",
+            ("accepted_at_s",),
+            key_path="request.request_id",
+            is_deferrable=True,
+        ),
+        RecordSpec(
+            Kind.DECISION,
+            Decision,
+            "decisions",
+            "request_id",
+            ("decided_at_s",),
+            in_feed=False,
+            is_deferrable=True,
+        ),
+        RecordSpec(
+            Kind.CONSUMER,
+            Consumer,
+            "consumers",
+            "uuid",
+            ("project_id", "user_id", "generation"),
+            in_feed=False,
+            is_deferrable=True,
+        ),
+        RecordSpec(Kind.RESOURCE_CLASS, ResourceClass, "resource_classes", "name", ("number",)),
+        RecordSpec(Kind.TRAIT, Trait, "traits", "name", ("number",)),
+        RecordSpec(Kind.MIGRATION, Migration, "migrations", "uuid", is_deferrable=True),
+        RecordSpec(
+            Kind.ACTION,
+            Action,
+            "actions",
+            "key",
+            ("instance_uuid", "started_at_s"),
+            in_feed=False,
+            is_deferrable=True,
+        ),
+        RecordSpec(Kind.QUOTA, Quota, "quotas", "project_id"),
+        RecordSpec(Kind.ZONE, Zone, "zones", "zone_id", ("name",)),
+        RecordSpec(
+            Kind.REMOTE_INSTANCE,
+            RemoteInstance,
+            "errands",
+            "instance_uuid",
+            ("project_id", "reservation_id", "request_id"),
+            in_feed=False,
+        ),
+    )
 }
 
-KINDS_NOT_IN_FEED = frozenset({Kind.DECISION, Kind.ACTION, Kind.REMOTE_INSTANCE})
-"""Kinds that the change feed leaves out: nobody follows them, they are asked for when wanted."""
+RECORD_TYPES: Final[Mapping[Kind, type[Record]]] = {
+    kind: spec.noun for kind, spec in RECORD_SPECS.items()
+}
 
-KINDS: dict[type[Record], Kind] = {noun: kind for kind, noun in RECORD_TYPES.items()}
+KINDS_NOT_IN_FEED: Final = frozenset(
+    kind for kind, spec in RECORD_SPECS.items() if not spec.in_feed
+)
+"""Kinds that the change feed leaves out, since no follower keeps them."""
+
+KINDS: Final[Mapping[type[Record], Kind]] = {noun: kind for kind, noun in RECORD_TYPES.items()}
 
 
 def kind_of(record: Record) -> Kind:
-    """Name the kind of a record."""
+    """Return the kind of a record."""
     return KINDS[type(record)]
 
 
@@ -122,30 +206,13 @@ def key_of(record: Record) -> str:
     return _KEYS[type(record)](record)
 
 
-def _zone_key(zone: Zone) -> str:
-    return str(zone.zone_id)
-
-
-def _aggregate_key(aggregate: Aggregate) -> str:
-    return str(aggregate.aggregate_id)
+def _key_reader(spec: RecordSpec) -> Callable[[Any], str]:
+    read: Callable[[Any], Any] = attrgetter(spec.key_path or spec.key)
+    is_number = any(field.name == spec.key and field.type is int for field in fields(spec.noun))
+    # Keys are texts in every store; only those of a few kinds are numbers and need a conversion.
+    return (lambda record: str(read(record))) if is_number else read
 
 
 _KEYS: Final[Mapping[type[Record], Callable[[Any], str]]] = {
-    Host: attrgetter("uuid"),
-    Service: attrgetter("host"),
-    Provider: attrgetter("uuid"),
-    Aggregate: _aggregate_key,
-    ServerGroup: attrgetter("uuid"),
-    Flavor: attrgetter("flavor_id"),
-    Instance: attrgetter("uuid"),
-    PendingRequest: attrgetter("request.request_id"),
-    Decision: attrgetter("request_id"),
-    Consumer: attrgetter("uuid"),
-    ResourceClass: attrgetter("name"),
-    Trait: attrgetter("name"),
-    Migration: attrgetter("uuid"),
-    Action: attrgetter("key"),
-    Quota: attrgetter("project_id"),
-    Zone: _zone_key,
-    RemoteInstance: attrgetter("instance_uuid"),
+    spec.noun: _key_reader(spec) for spec in RECORD_SPECS.values()
 }

@@ -9,14 +9,11 @@ from berth.adapters.ledger.engine.codec import BatchEncoder, encode, encode_even
 from berth.adapters.ledger.engine.listing import is_live
 from berth.adapters.ledger.engine.working_set import ChangeSet, WorkingSet
 from berth.adapters.ledger.sql import schema
-from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration
-from berth.domain.compute.quota import Quota
 from berth.domain.inventory.provider import Provider
-from berth.domain.ledger.record import Kind
-from berth.domain.zones.zone import Zone
+from berth.domain.ledger.record import RECORD_SPECS, Kind, RecordSpec, key_of
 
 Value = str | int | float | bool | None
 Row = tuple[Value, ...]
@@ -158,16 +155,7 @@ def _changes(change_set: ChangeSet, bodies: Mapping[int, str]) -> list[Row]:
 
 # --- the columns of a record, without its body ---
 
-
-def _service_columns(service: Service) -> Row:
-    return (service.host, encode(service.last_seen_s))
-
-
-def _aggregate_columns(aggregate: Aggregate) -> Row:
-    return (str(aggregate.aggregate_id), aggregate.name)
-
-
-_settled_of: Final = attrgetter(
+_rarely_changed_of: Final = attrgetter(
     "uuid",
     "project_id",
     "name",
@@ -179,10 +167,14 @@ _settled_of: Final = attrgetter(
 )
 
 
+def _service_columns(service: Service) -> Row:
+    return (service.host, encode(service.last_seen_s))
+
+
 def _instance_columns(instance: Instance) -> Row:
     flavor = instance.flavor
     return (
-        *_settled_of(instance),
+        *_rarely_changed_of(instance),
         str(instance.status),
         instance.updated_at_s,
         is_live(instance),
@@ -209,30 +201,20 @@ def _migration_columns(migration: Migration) -> Row:
     )
 
 
-def _zone_columns(zone: Zone) -> Row:
-    return (str(zone.zone_id), zone.name)
-
-
-def _quota_columns(quota: Quota) -> Row:
-    return (quota.project_id,)
+def _columns_of(spec: RecordSpec) -> Callable[[Any], Row]:
+    """Return the function that reads the key and the columns of a record of a kind."""
+    if not spec.columns:
+        return lambda record: (key_of(record),)
+    read: Callable[[Any], Any] = attrgetter(*spec.columns)
+    if len(spec.columns) == 1:
+        return lambda record: (key_of(record), read(record))
+    return lambda record: (key_of(record), *read(record))
 
 
 _COLUMNS: Final[Mapping[Kind, Callable[[Any], Row]]] = {
-    Kind.HOST: attrgetter("uuid", "name", "node"),
+    **{kind: _columns_of(spec) for kind, spec in RECORD_SPECS.items()},
+    # The kinds whose columns are computed; `schema` has the same three.
     Kind.SERVICE: _service_columns,
-    Kind.PROVIDER: attrgetter("uuid", "name", "parent_uuid", "generation"),
-    Kind.AGGREGATE: _aggregate_columns,
-    Kind.SERVER_GROUP: attrgetter("uuid", "name"),
-    Kind.FLAVOR: attrgetter("flavor_id", "name"),
     Kind.INSTANCE: _instance_columns,
-    Kind.PENDING_REQUEST: attrgetter("request.request_id", "accepted_at_s"),
-    Kind.DECISION: attrgetter("request_id", "decided_at_s"),
-    Kind.CONSUMER: attrgetter("uuid", "project_id", "user_id", "generation"),
-    Kind.RESOURCE_CLASS: attrgetter("name", "number"),
-    Kind.TRAIT: attrgetter("name", "number"),
     Kind.MIGRATION: _migration_columns,
-    Kind.ACTION: attrgetter("key", "instance_uuid", "started_at_s"),
-    Kind.QUOTA: _quota_columns,
-    Kind.ZONE: _zone_columns,
-    Kind.REMOTE_INSTANCE: attrgetter("instance_uuid", "project_id", "reservation_id", "request_id"),
 }

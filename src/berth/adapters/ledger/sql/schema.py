@@ -1,11 +1,14 @@
-"""The tables of the ledger, one source for SQLite and PostgreSQL.
+"""The tables of the SQL ledgers: one source for SQLite and PostgreSQL.
 
-A record is kept as its JSON `body` beside columns that queries and claims need: the columns are
-what SQL asks about, the body is what Berth reads back (docs/adr/0002-the-ledger.md). Changing a
-table here needs a migration in `berth.adapters.ledger.migrations`; a test compares the two.
+A record is stored as its JSON `body` beside the columns that queries and claims need: SQL reads
+the columns, Berth reads the body (docs/adr/0002-the-ledger.md). The table of a kind of record is
+derived from its `RecordSpec`. A change here needs a migration in
+`berth.adapters.ledger.migrations`; a test compares the two.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from types import NoneType
+from typing import Any, Final, get_args, get_type_hints
 
 from sqlalchemy import (
     BigInteger,
@@ -23,8 +26,9 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.types import TypeEngine
 
-from berth.domain.ledger.record import Kind
+from berth.domain.ledger.record import RECORD_SPECS, Kind, RecordSpec
 
 metadata: Final = MetaData(
     naming_convention={
@@ -35,14 +39,21 @@ metadata: Final = MetaData(
     }
 )
 
-
+# Keys and markers are compared in Python and in SQL, so both databases must sort text by its
+# bytes, whatever the locale of the PostgreSQL cluster is.
 _TEXT: Final = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
-"""Text in the order of its bytes, in every store and whatever its locale."""
 
 _DOUBLE: Final[Double[float]] = Double()
 
+# Only a column declared INTEGER becomes SQLite's rowid, which has 64 bits.
 _BIG: Final = BigInteger().with_variant(Integer, "sqlite")
-"""A number as the key of rows in SQLite, which has 64 bits there too."""
+
+_TYPES: Final[Mapping[type[Any], TypeEngine[Any]]] = {
+    str: _TEXT,
+    int: BigInteger(),
+    float: _DOUBLE,
+    bool: Boolean(create_constraint=False),
+}
 
 
 def _key(name: str) -> Column[str]:
@@ -53,17 +64,19 @@ def _text(name: str, *, nullable: bool = False) -> Column[str]:
     return Column(name, _TEXT, nullable=nullable)
 
 
-def _number(name: str) -> Column[int]:
-    return Column(name, BigInteger, nullable=False)
+def _number(name: str, *, nullable: bool = False) -> Column[int]:
+    return Column(name, BigInteger, nullable=nullable)
 
 
 def _seconds(name: str) -> Column[float]:
     return Column(name, _DOUBLE, nullable=False)
 
 
-def _table(name: str, *columns: Column[str] | Column[int] | Column[float] | Column[bool]) -> Table:
-    return Table(name, metadata, *columns)
+def _flag(name: str) -> Column[bool]:
+    return Column(name, Boolean(create_constraint=False), nullable=False)
 
+
+# --- tables that hold no records ---
 
 head: Final = Table(
     "head",
@@ -72,23 +85,136 @@ head: Final = Table(
     _number("version"),
     _number("feed_floor"),
 )
-"""The one row that every writer locks: the newest version, and the newest that was trimmed."""
+"""The one row that every writer locks: the newest version, and the newest that was trimmed.
 
-counters: Final = _table("counters", _key("kind"), _number("last"))
+The lock, taken first and kept until commit, is what makes versions gapless and visible in order
+(docs/adr/0003-change-feed-order.md).
+"""
 
-hosts: Final = _table("hosts", _key("uuid"), _text("name"), _text("node"), _text("body"))
+counters: Final = Table("counters", metadata, _key("kind"), _number("last"))
+"""The last number drawn for each kind, see `Records.next_id`."""
 
-services: Final = _table("services", _key("host"), _text("last_seen_s"), _text("body"))
-"""`last_seen_s` is a JSON number as text, so that no digit is lost; it counts over the body."""
+claim_keys: Final = Table("claim_keys", metadata, _key("key"), _number("version"), _seconds("at_s"))
+"""Versions of committed claims and guards, kept for `Retention.claim_keys_s` after `at_s`."""
+Index(None, claim_keys.c.at_s)
 
-providers: Final = _table(
-    "providers",
-    _key("uuid"),
-    _text("name"),
-    _text("parent_uuid", nullable=True),
-    _number("generation"),
+changes: Final = Table(
+    "changes",
+    metadata,
+    Column("version", BigInteger, primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    _text("kind"),
     _text("body"),
+    sqlite_with_rowid=False,
 )
+"""The change feed: `seq` counts the events of one version from 0."""
+
+daybook: Final = Table(
+    "daybook",
+    metadata,
+    Column("first", _BIG, primary_key=True, autoincrement=False),
+    _number("last"),
+    Column("body", LargeBinary, nullable=False),
+)
+"""The write-ahead log: committed batches that are not yet in the other tables.
+
+Each row is one batch with the versions from `first` to `last`. Only SQLite ledgers use it
+(docs/adr/0011-the-daybook.md).
+"""
+
+# --- records ---
+
+_COMPUTED_COLUMNS: Final[Mapping[Kind, tuple[Column[Any], ...]]] = {
+    # A JSON number as text, since SQLite's JSON functions keep only 15 digits. It overrides the
+    # body, so that a heartbeat does not rewrite the record.
+    Kind.SERVICE: (_text("last_seen_s"),),
+    # `is_live`: the instance occupies a host or waits for one, so a snapshot holds it. `vcpus` and
+    # `memory_mb` are its footprint in its project as of `counted_revision`. If that differs from
+    # `revision`, the row was last written by an older Berth that lacks these columns, and the
+    # footprint is read from the body.
+    Kind.INSTANCE: (
+        _text("project_id"),
+        _text("name"),
+        _text("reservation_id"),
+        _text("request_id"),
+        _text("group_uuid", nullable=True),
+        _seconds("created_at_s"),
+        _text("host", nullable=True),
+        _text("status"),
+        _seconds("updated_at_s"),
+        _flag("is_live"),
+        _number("revision"),
+        _number("vcpus", nullable=True),
+        _number("memory_mb", nullable=True),
+        _number("counted_revision", nullable=True),
+    ),
+    # `is_live`: the migration still has work to do, so a snapshot holds it.
+    Kind.MIGRATION: (
+        _number("number"),
+        _text("instance_uuid"),
+        _text("kind"),
+        _text("status"),
+        _text("source_host"),
+        _text("destination_host"),
+        _text("project_id"),
+        _text("user_id"),
+        _seconds("created_at_s"),
+        _seconds("updated_at_s"),
+        _flag("is_live"),
+    ),
+}
+
+
+def _column_of(noun: type[Any], name: str) -> Column[Any]:
+    """Return the column of an attribute, with the SQL type of its annotation."""
+    hint = get_type_hints(noun)[name]
+    is_nullable = NoneType in get_args(hint)
+    if is_nullable:
+        (hint,) = (one for one in get_args(hint) if one is not NoneType)
+    return Column(name, _TYPES[hint], nullable=is_nullable)
+
+
+def _record_table(spec: RecordSpec) -> Table:
+    """Return the table of a kind: its key, its columns and its body."""
+    columns = _COMPUTED_COLUMNS.get(spec.kind)
+    if columns is None:
+        columns = tuple(_column_of(spec.noun, name) for name in spec.columns)
+    return Table(spec.collection, metadata, _key(spec.key), *columns, _text("body"))
+
+
+RECORD_TABLES: Final[Mapping[Kind, Table]] = {
+    kind: _record_table(spec) for kind, spec in RECORD_SPECS.items()
+}
+
+KIND_OF_TABLE: Final = {table.name: kind for kind, table in RECORD_TABLES.items()}
+
+providers: Final = RECORD_TABLES[Kind.PROVIDER]
+instances: Final = RECORD_TABLES[Kind.INSTANCE]
+decisions: Final = RECORD_TABLES[Kind.DECISION]
+consumers: Final = RECORD_TABLES[Kind.CONSUMER]
+migrations: Final = RECORD_TABLES[Kind.MIGRATION]
+actions: Final = RECORD_TABLES[Kind.ACTION]
+errands: Final = RECORD_TABLES[Kind.REMOTE_INSTANCE]
+
+
+def key_column(table: Table) -> Column[str]:
+    """Return the one column that is the primary key of a record's table."""
+    return table.primary_key.columns[0]
+
+
+RARELY_CHANGED: Final[Mapping[Table, tuple[str, ...]]] = {
+    instances: (
+        "project_id",
+        "name",
+        "reservation_id",
+        "request_id",
+        "group_uuid",
+        "created_at_s",
+    )
+}
+"""Columns that hardly ever change after a record is created, though they may."""
+
+# --- what providers have and consumers hold ---
 
 inventories: Final = Table(
     "inventories",
@@ -100,17 +226,21 @@ inventories: Final = Table(
     _number("min_unit"),
     _number("max_unit"),
     _number("step_size"),
-    Column("allocation_ratio", _DOUBLE, nullable=False),
+    _seconds("allocation_ratio"),
     _number("capacity"),
     _number("used"),
     Column("generation", BigInteger, nullable=False, server_default="0"),
     CheckConstraint("used >= 0", name="used_not_negative"),
     sqlite_with_rowid=False,
 )
-"""Used never rises above capacity; it may stand above it after capacity was taken away.
+"""One row for each resource class of a provider.
 
-`generation` is the provider's as of the last claim that changed the row. That of the provider is
-the highest of all in its rows here and in `providers`, so that a claim writes nothing more.
+`used` never rises above `capacity`, but may exceed it after capacity was taken away, so there is
+no constraint on the two.
+
+`generation` is the provider's as of the last claim that changed the row. The generation of the
+provider is the highest one in its rows here and in `providers`, so that a claim need not write to
+`providers` as well.
 """
 
 allocations: Final = Table(
@@ -122,41 +252,12 @@ allocations: Final = Table(
     Index("ix_allocations_provider_uuid", "provider_uuid"),
     sqlite_with_rowid=False,
 )
-"""`amounts` is a JSON object by class: one row an allocation, since a claim writes them all."""
+"""What each consumer holds of each provider: `amounts` is a JSON object by resource class.
 
-claim_keys: Final = Table("claim_keys", metadata, _key("key"), _number("version"), _seconds("at_s"))
-Index(None, claim_keys.c.at_s)
-
-aggregates: Final = _table("aggregates", _key("aggregate_id"), _text("name"), _text("body"))
-
-server_groups: Final = _table("server_groups", _key("uuid"), _text("name"), _text("body"))
-
-flavors: Final = _table("flavors", _key("flavor_id"), _text("name"), _text("body"))
-
-instances: Final = _table(
-    "instances",
-    _key("uuid"),
-    _text("project_id"),
-    _text("name"),
-    _text("reservation_id"),
-    _text("request_id"),
-    _text("group_uuid", nullable=True),
-    _seconds("created_at_s"),
-    _text("host", nullable=True),
-    _text("status"),
-    _seconds("updated_at_s"),
-    Column("is_live", Boolean(create_constraint=False), nullable=False),
-    _number("revision"),
-    Column("vcpus", BigInteger, nullable=True),
-    Column("memory_mb", BigInteger, nullable=True),
-    Column("counted_revision", BigInteger, nullable=True),
-    _text("body"),
-)
-"""`is_live`: occupies a host or waits for one, so that a snapshot holds it.
-
-`vcpus` and `memory_mb` are what it counts for in its project, as of `counted_revision`; when that
-is not `revision`, a Berth that does not know them has written the row since, and its body tells.
+One row per class would make a claim cost a fifth more (docs/adr/0002-the-ledger.md).
 """
+
+# --- indexes of records ---
 
 _not_deleted = text("status <> 'DELETED'")
 _has_host = text("host IS NOT NULL")
@@ -166,6 +267,8 @@ Index("ix_instances_project", instances.c.project_id, instances.c.created_at_s, 
 Index(None, instances.c.name)
 Index(None, instances.c.reservation_id)
 Index(None, instances.c.request_id)
+# Partial, since most instances have no group, and a deleted or waiting one has no host: each index
+# that an insert does not touch saves a page of the database.
 Index(None, instances.c.group_uuid, sqlite_where=_has_group, postgresql_where=_has_group)
 Index(None, instances.c.host, sqlite_where=_has_host, postgresql_where=_has_host)
 Index("ix_instances_status", instances.c.status, instances.c.created_at_s, instances.c.uuid)
@@ -177,52 +280,16 @@ Index(
     sqlite_where=_not_deleted,
     postgresql_where=_not_deleted,
 )
-
-# SQLite counts a project's instances once and remembers them: see `engine.quota_counts`.
+# PostgreSQL only: a SQLite writer counts a project's instances once and then keeps the sum in
+# memory (`engine.quota_counts`), while PostgreSQL counts them in every batch that has a limit.
 Index("ix_instances_counted", instances.c.project_id, postgresql_where=_not_deleted).ddl_if(
     dialect="postgresql"
 )
 
-pending_requests: Final = _table(
-    "pending_requests", _key("request_id"), _seconds("accepted_at_s"), _text("body")
-)
-
-decisions: Final = _table("decisions", _key("request_id"), _seconds("decided_at_s"), _text("body"))
 Index("ix_decisions_newest", decisions.c.decided_at_s, decisions.c.request_id)
 
-consumers: Final = Table(
-    "consumers",
-    metadata,
-    _key("uuid"),
-    _text("project_id"),
-    _text("user_id"),
-    _number("generation"),
-    _text("body"),
-)
-"""Consumers that clients of the Placement API told of, as long as they hold something."""
 Index("ix_consumers_project", consumers.c.project_id, consumers.c.user_id)
 
-resource_classes: Final = _table("resource_classes", _key("name"), _number("number"), _text("body"))
-
-traits: Final = _table("traits", _key("name"), _number("number"), _text("body"))
-
-migrations: Final = _table(
-    "migrations",
-    _key("uuid"),
-    _number("number"),
-    _text("instance_uuid"),
-    _text("kind"),
-    _text("status"),
-    _text("source_host"),
-    _text("destination_host"),
-    _text("project_id"),
-    _text("user_id"),
-    _seconds("created_at_s"),
-    _seconds("updated_at_s"),
-    Column("is_live", Boolean(create_constraint=False), nullable=False),
-    _text("body"),
-)
-"""`is_live`: something is still to be done for it, so that a snapshot holds it."""
 Index(None, migrations.c.instance_uuid)
 Index("ix_migrations_source", migrations.c.source_host, migrations.c.created_at_s)
 Index("ix_migrations_destination", migrations.c.destination_host, migrations.c.created_at_s)
@@ -235,91 +302,17 @@ Index(
 )
 
 MIGRATION_IS_LIVE: Final = text("migrations.is_live")
-"""As the index says it: SQLite does not use it for `is_live = 1`, as a column would be written."""
+"""The condition as the partial index spells it.
+
+SQLite uses a partial index only if the query repeats its condition; SQLAlchemy would render the
+column as `is_live = 1`.
+"""
 
 MIGRATION_IS_OVER: Final = text("NOT migrations.is_live")
+"""The opposite of `MIGRATION_IS_LIVE`."""
 
-actions: Final = _table(
-    "actions", _key("key"), _text("instance_uuid"), _seconds("started_at_s"), _text("body")
-)
-"""What was asked of instances; `key` is made of the instance and the request."""
 Index(None, actions.c.instance_uuid)
 
-quotas: Final = _table("quotas", _key("project_id"), _text("body"))
-
-zones: Final = _table("zones", _key("zone_id"), _text("name"), _text("body"))
-
-errands: Final = _table(
-    "errands",
-    _key("instance_uuid"),
-    _text("project_id"),
-    _text("reservation_id"),
-    _text("request_id"),
-    _text("body"),
-)
-"""Instances that were sent to child zones."""
 Index(None, errands.c.project_id)
 Index(None, errands.c.reservation_id)
 Index(None, errands.c.request_id)
-
-changes: Final = Table(
-    "changes",
-    metadata,
-    Column("version", BigInteger, primary_key=True),
-    Column("seq", Integer, primary_key=True),
-    _text("kind"),
-    _text("body"),
-    sqlite_with_rowid=False,
-)
-
-daybook: Final = Table(
-    "daybook",
-    metadata,
-    Column("first", _BIG, primary_key=True, autoincrement=False),
-    _number("last"),
-    Column("body", LargeBinary, nullable=False),
-)
-"""Pages: what batches did that is committed, but not yet written down in the other tables.
-
-Each holds the versions from `first` to `last`. Only SQLite ledgers use it; see
-docs/adr/0011-the-daybook.md.
-"""
-
-RECORD_TABLES: Final[dict[Kind, Table]] = {
-    Kind.HOST: hosts,
-    Kind.SERVICE: services,
-    Kind.PROVIDER: providers,
-    Kind.AGGREGATE: aggregates,
-    Kind.SERVER_GROUP: server_groups,
-    Kind.FLAVOR: flavors,
-    Kind.INSTANCE: instances,
-    Kind.PENDING_REQUEST: pending_requests,
-    Kind.DECISION: decisions,
-    Kind.CONSUMER: consumers,
-    Kind.RESOURCE_CLASS: resource_classes,
-    Kind.TRAIT: traits,
-    Kind.MIGRATION: migrations,
-    Kind.ACTION: actions,
-    Kind.QUOTA: quotas,
-    Kind.ZONE: zones,
-    Kind.REMOTE_INSTANCE: errands,
-}
-
-KIND_OF_TABLE: Final = {table.name: kind for kind, table in RECORD_TABLES.items()}
-
-RARELY_CHANGED: Final[dict[Table, tuple[str, ...]]] = {
-    instances: (
-        "project_id",
-        "name",
-        "reservation_id",
-        "request_id",
-        "group_uuid",
-        "created_at_s",
-    )
-}
-"""Columns that hardly ever change once a record is made, though they may."""
-
-
-def key_column(table: Table) -> Column[str]:
-    """Return the one column that is the primary key of a record's table."""
-    return table.primary_key.columns[0]

@@ -5,9 +5,9 @@ returns what was asked for. A ledger drives it in one read transaction, with or 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from operator import itemgetter
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from berth.adapters.ledger.engine.codec import (
     changes_of,
@@ -35,22 +35,16 @@ from berth.adapters.ledger.sql.queries import (
 from berth.adapters.ledger.sql.quota_queries import footprint_statement
 from berth.adapters.ledger.sql.row_batch import CHANGES
 from berth.adapters.ledger.wal.write_ahead_log import unpack_batch
-from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.decision import Decision
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.host import Host, Service
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration
-from berth.domain.compute.quota import Footprint, Quota, sum_of
-from berth.domain.compute.server_group import ServerGroup
+from berth.domain.compute.quota import Footprint, sum_of
 from berth.domain.errors import LedgerError, NotFoundError
 from berth.domain.inventory.allocation import Allocation, Consumer, ConsumerAllocations
-from berth.domain.inventory.provider import Provider
-from berth.domain.inventory.resources import ResourceClass, Trait
 from berth.domain.ledger.change import Change, Snapshot
-from berth.domain.ledger.record import PendingRequest, Record
-from berth.domain.zones.zone import RemoteInstance, Zone
+from berth.domain.ledger.record import RECORD_SPECS, Kind, Record
+from berth.domain.zones.zone import RemoteInstance
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
 T = TypeVar("T")
@@ -191,23 +185,18 @@ def read_footprint(queries: Queries, project_id: str) -> Read[Footprint]:
 def read_snapshot(queries: Queries, now_s: float) -> Read[Snapshot]:
     """Read the whole live state as of one version."""
     head = yield from read_head(queries)
-    return Snapshot(
-        version=head.checkpointed,
-        now_s=now_s,
-        hosts=tuple((yield from read_all(queries, Host))),
-        providers=tuple((yield from read_all(queries, Provider))),
-        services=tuple((yield from read_all(queries, Service))),
-        aggregates=tuple((yield from read_all(queries, Aggregate))),
-        server_groups=tuple((yield from read_all(queries, ServerGroup))),
-        flavors=tuple((yield from read_all(queries, Flavor))),
-        instances=tuple((yield from _read_live(queries))),
-        migrations=tuple((yield from _read_live_migrations(queries))),
-        pending_requests=tuple((yield from read_all(queries, PendingRequest))),
-        resource_classes=tuple((yield from read_all(queries, ResourceClass))),
-        traits=tuple((yield from read_all(queries, Trait))),
-        quotas=tuple((yield from read_all(queries, Quota))),
-        zones=tuple((yield from read_all(queries, Zone))),
-    )
+    records: dict[str, Any] = {}
+    for kind, spec in RECORD_SPECS.items():
+        if not spec.in_feed:
+            continue
+        if kind is Kind.INSTANCE:
+            found: Sequence[Record] = yield from _read_live(queries)
+        elif kind is Kind.MIGRATION:
+            found = yield from _read_live_migrations(queries)
+        else:
+            found = yield from read_all(queries, spec.noun)
+        records[spec.collection] = tuple(found)
+    return Snapshot(version=head.checkpointed, now_s=now_s, **records)
 
 
 def _read_live(queries: Queries) -> Read[list[Instance]]:

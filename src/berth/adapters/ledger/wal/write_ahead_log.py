@@ -22,7 +22,7 @@ from berth.adapters.ledger.sql.row_batch import (
     Value,
 )
 from berth.domain.errors import LedgerError
-from berth.domain.ledger.record import Kind
+from berth.domain.ledger.record import RECORD_SPECS
 
 _LEVEL: Final = 1
 """Pages are full of the same names, so the quickest compression leaves a tenth of them."""
@@ -35,17 +35,8 @@ _Spent = tuple[int, int, int]
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(RowBatch)
 
-DEFERRED_KINDS: Final = frozenset(
-    {
-        Kind.INSTANCE,
-        Kind.PENDING_REQUEST,
-        Kind.DECISION,
-        Kind.CONSUMER,
-        Kind.MIGRATION,
-        Kind.ACTION,
-    }
-)
-"""Kinds whose records may be in the daybook before they are in their tables."""
+DEFERRED_KINDS: Final = frozenset(kind for kind, spec in RECORD_SPECS.items() if spec.is_deferrable)
+"""Kinds whose records may be in the write-ahead log before they are in their tables."""
 
 _INSTANCES: Final = schema.instances.name
 _WIDTH: Final = len(schema.instances.columns)
