@@ -12,7 +12,7 @@ from berth.agent.instance_casts import InstanceCaster
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.ledger.write import Put
 from berth.services.replica.follower import Follower
-from berth.services.tracking import InstanceTracker, TrackingPace, View
+from berth.services.tracking import InstanceTracker, LedgerView, TrackingPace
 from berth.testing.builders import make_flavor, make_instance, make_request
 from tests.rabbit import riding, until
 from tests.unit.services.wiring import Desk, TappedLedger, Told, open_desk, running
@@ -24,7 +24,7 @@ _HOSTS = ("host-1", "host-2")
 
 
 def _tracker(desk: Desk) -> InstanceTracker:
-    view, pace = View(desk.ledger, desk.follower, desk.replica), TrackingPace(_SYNC_S)
+    view, pace = LedgerView(desk.ledger, desk.follower, desk.replica), TrackingPace(_SYNC_S)
     tracker = InstanceTracker(view, desk.policies, desk.clock, desk.told, pace, by_casts=True)
     desk.follower.subscribe(tracker)
     return tracker
@@ -60,7 +60,7 @@ async def test_two_schedulers_hear_what_an_agent_casts(broker: RabbitBroker) -> 
         agent = Follower(ledger, SystemClock(), [teller])
         for number, (_, tracker) in enumerate((first, second)):
             tracker.serve(hear, f"scheduler-{number}")
-        await hear.catch_up()
+        await hear.apply_changes()
         await agent.start()
         desks = [first[0], second[0]]
         loops = [agent.run, teller.run, teller.sync, *(desk.follower.run for desk in desks)]
@@ -103,7 +103,7 @@ async def test_a_broken_connection_loses_no_list(broker: RabbitBroker) -> None:
         async with running(agent.run, teller.run, teller.sync, desk.follower.run):
             async with riding(broker, Told()) as hear:
                 stop = tracker.serve(hear, "scheduler-1")
-                await hear.catch_up()
+                await hear.apply_changes()
                 await until(lambda: not tracker.unheard())
                 stop()
             assert "host-1" in desk.replica.beside.hosts
@@ -112,7 +112,7 @@ async def test_a_broken_connection_loses_no_list(broker: RabbitBroker) -> None:
             assert _on(desk, "host-1") == {}
             async with riding(broker, Told()) as hear:
                 tracker.serve(hear, "scheduler-1")
-                await hear.catch_up()
+                await hear.apply_changes()
                 await until(lambda: bool(tracker.doubted))
                 await tracker.settle(make_request(5))
                 assert _on(desk, "host-1") == {one.uuid: "1"}

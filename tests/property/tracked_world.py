@@ -17,7 +17,7 @@ from berth.ports.bus import Bus, Command
 from berth.ports.ledger import InstanceQuery
 from berth.services.decisions.decisions import DecisionService
 from berth.services.replica.follower import Follower
-from berth.services.tracking import InstanceTracker, TrackingPace, View
+from berth.services.tracking import InstanceTracker, LedgerView, TrackingPace
 from berth.services.tracking.lists import list_digest
 from berth.services.tracking.messages import DELETE, FORMAT, SYNC, UPDATE, Message
 from berth.services.tracking.reloading import read_list
@@ -119,7 +119,7 @@ class World:
         self.faults = Faults()
         self.bus = FaultyBus(desk.bus, self.faults, rng)
         self.tracker = InstanceTracker(
-            View(desk.ledger, desk.follower, desk.replica),
+            LedgerView(desk.ledger, desk.follower, desk.replica),
             desk.policies,
             desk.clock,
             desk.told,
@@ -261,7 +261,7 @@ class World:
         A list is what it was at some version that is not older than what its agent told last.
         """
         assert self.tracker.doubted <= left_out
-        view = View(self.desk.ledger, self.desk.follower, self.desk.replica)
+        view = LedgerView(self.desk.ledger, self.desk.follower, self.desk.replica)
         for name in self.names:
             if name in left_out:
                 continue

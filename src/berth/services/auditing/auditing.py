@@ -21,7 +21,7 @@ from berth.domain.ledger.record import Kind
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
-from berth.services.auditing.books import AuditSnapshot, read_audit_snapshot
+from berth.services.auditing.books import AuditSnapshot, age_text, read_audit_snapshot
 from berth.services.auditing.capacity import recheck_provider, sums_of, suspect_provider
 from berth.services.auditing.groups import members_of, recheck_group, suspect_group
 from berth.services.auditing.holders import recheck_consumer, unknown_consumers
@@ -211,7 +211,7 @@ def _dated(books: AuditSnapshot, orphan: Discrepancy, seen_s: float) -> Discrepa
     if books.is_older(seen_s, books.ages.grace_s):
         return replace(orphan, since_s=seen_s)
     advice = (
-        f"nothing says how old it is; this process has seen it for {ago(books, seen_s)}, so "
+        f"nothing says how old it is; this process has seen it for {age_text(books, seen_s)}, so "
         f"`berth audit --fix` frees it {books.ages.grace_s:g} s after it was first seen"
     )
     return replace(orphan, advice=advice, repair=None)

@@ -9,7 +9,12 @@ from berth.domain.inventory.resources import Inventory
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode
 from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
-from berth.services.auditing.books import AuditSnapshot, total_by_class, without_zeros
+from berth.services.auditing.books import (
+    AuditSnapshot,
+    amounts_text,
+    total_by_class,
+    without_zeros,
+)
 
 _TRIES = 5
 
@@ -42,8 +47,8 @@ def suspect_provider(
             kind=Kind.PROVIDER,
             key=provider.uuid,
             text=(
-                f"provider {provider.name} counts {written(used)} as used, and consumers hold "
-                f"{written(held)}"
+                f"provider {provider.name} counts {amounts_text(used)} as used, and consumers hold "
+                f"{amounts_text(held)}"
             ),
             advice="this is a fault in Berth or in its database; please report it",
             host=books.host_of(provider.uuid),

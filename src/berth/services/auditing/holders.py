@@ -12,6 +12,7 @@ from berth.services.auditing.books import (
     Amounts,
     AuditSnapshot,
     age_text,
+    amounts_text,
     held_by,
     total_by_class,
 )
@@ -49,7 +50,7 @@ async def recheck_consumer(
         return ConsumerAllocations(consumer, held)
     if instance is not None:
         return _of_instance(books, instance, held)
-    text = f"{uuid} holds {written(summed(held))}, and is no instance and no move"
+    text = f"{uuid} holds {amounts_text(total_by_class(held))}, and is no instance and no move"
     return _orphan(books, (Kind.CONSUMER, uuid), held, text, None)
 
 
@@ -59,7 +60,7 @@ def _of_move(books: AuditSnapshot, migration: Migration, held: Amounts) -> Discr
         return None
     text = (
         f"the move {migration.number} of instance {migration.instance_uuid} ended "
-        f"{ago(books, since_s)} ago and still holds {written(summed(held))}"
+        f"{age_text(books, since_s)} ago and still holds {amounts_text(total_by_class(held))}"
     )
     return _orphan(books, (Kind.MIGRATION, migration.uuid), held, text, since_s)
 
@@ -75,7 +76,7 @@ def _of_instance(books: AuditSnapshot, instance: Instance, held: Amounts) -> Dis
     how = f"was deleted {age} ago"
     if not is_deleted:
         how = f"has been {instance.status} on no host for {age}"
-    text = f"instance {instance.uuid} {how} and still holds {written(summed(held))}"
+    text = f"instance {instance.uuid} {how} and still holds {amounts_text(total_by_class(held))}"
     return _orphan(books, (Kind.INSTANCE, instance.uuid), held, text, since_s)
 
 

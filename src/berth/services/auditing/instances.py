@@ -17,6 +17,8 @@ from berth.ports.ledger import Ledger
 from berth.services.auditing.books import (
     Amounts,
     AuditSnapshot,
+    age_text,
+    amounts_text,
     held_by,
     total_by_class,
     without_zeros,
@@ -109,8 +111,8 @@ def _allocated(books: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy
         kind=Kind.INSTANCE,
         key=instance.uuid,
         text=(
-            f"instance {instance.uuid} holds {written(summed(held))} where it needs "
-            f"{written(summed(needed))}"
+            f"instance {instance.uuid} holds {amounts_text(total_by_class(held))} where it needs "
+            f"{amounts_text(total_by_class(needed))}"
         ),
         advice="resize or move it, or set its allocations right through the Placement API",
         host=instance.host,
@@ -123,7 +125,10 @@ def _allocated(books: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy
         yield replace(
             found,
             code=DiscrepancyCode.MISSING_ALLOCATION,
-            text=f"instance {instance.uuid} needs {written(summed(needed))} and holds nothing",
+            text=(
+                f"instance {instance.uuid} needs {amounts_text(total_by_class(needed))} and holds "
+                "nothing"
+            ),
             advice=_CLAIMS if instance.task is None else _BUSY,
             # Whoever works on it may be about to write down that it holds nothing any more.
             mend=Repair.CLAIM if instance.task is None else None,
@@ -176,7 +181,10 @@ def _stuck(books: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
         code=DiscrepancyCode.TASK_STUCK,
         kind=Kind.INSTANCE,
         key=instance.uuid,
-        text=f"instance {instance.uuid} has been {instance.task} for {ago(books, since_s)}; {who}",
+        text=(
+            f"instance {instance.uuid} has been {instance.task} for {age_text(books, since_s)}; "
+            f"{who}"
+        ),
         advice=advice,
         host=turn or instance.host,
         since_s=since_s,
@@ -239,7 +247,7 @@ def suspect_request(books: AuditSnapshot, pending: PendingRequest) -> Iterator[D
         key=request.request_id,
         text=(
             f"request {request.request_id} ({request.operation} of {which}) has waited "
-            f"{ago(books, since_s)} for a scheduler"
+            f"{age_text(books, since_s)} for a scheduler"
         ),
         advice="see that a scheduler runs (`berth scheduler`), and its log for that request",
         since_s=since_s,

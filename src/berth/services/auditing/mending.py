@@ -21,7 +21,12 @@ from berth.domain.ledger.write import (
     Write,
 )
 from berth.ports.ledger import Ledger
-from berth.services.auditing.books import AuditSnapshot, held_by
+from berth.services.auditing.books import (
+    AuditSnapshot,
+    amounts_text,
+    held_by,
+    total_by_class,
+)
 
 _CHANGED: Final = "not done: it has changed meanwhile; audit again"
 
@@ -55,7 +60,7 @@ async def _free(ledger: Ledger, _: AuditSnapshot, found: Discrepancy) -> RepairO
             return RepairOutcome(_CHANGED)
         unit.append(Put(instance))
     (outcome,) = await ledger.commit([tuple(unit)])
-    return _told(outcome, f"freed {written(summed(found.held))}")
+    return _told(outcome, f"freed {amounts_text(total_by_class(found.held))}")
 
 
 async def _claim(ledger: Ledger, books: AuditSnapshot, found: Discrepancy) -> RepairOutcome:
@@ -66,7 +71,7 @@ async def _claim(ledger: Ledger, books: AuditSnapshot, found: Discrepancy) -> Re
     allocations = [Allocation(now.uuid, uuid, amounts) for uuid, amounts in found.needed.items()]
     claim = Claim(f"audit {now.uuid} {now.revision}", tuple(allocations))
     (outcome,) = await ledger.commit([(Take(claim), Put(now))])
-    return _told(outcome, f"claimed {written(summed(found.needed))}")
+    return _told(outcome, f"claimed {amounts_text(total_by_class(found.needed))}")
 
 
 def _told(outcome: Outcome, done: str) -> RepairOutcome:

@@ -12,6 +12,8 @@ from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
 from berth.services.auditing.books import (
     AuditSnapshot,
+    age_text,
+    amounts_text,
     held_by,
     total_by_class,
 )
@@ -141,7 +143,7 @@ def _down(books: AuditSnapshot, host: str) -> str:
     if service is None:
         return "not there"
     forced = ", by force" if service.forced_down else ""
-    return f"down{forced} (last seen {ago(books, service.last_seen_s)} ago)"
+    return f"down{forced} (last seen {age_text(books, service.last_seen_s)} ago)"
 
 
 def _move(
@@ -158,7 +160,7 @@ def _move(
         key=migration.uuid,
         text=(
             f"the {migration.kind} {migration.number} of instance {migration.instance_uuid}: "
-            f"{text}; it holds {written(summed(held))}"
+            f"{text}; it holds {amounts_text(total_by_class(held))}"
         ),
         advice=advice,
         host=host,

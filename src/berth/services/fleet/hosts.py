@@ -112,7 +112,7 @@ class Hosts:
         observer: receives the heartbeats.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one part each
         self,
         *,
         ledger: Ledger,

@@ -35,8 +35,8 @@ class Inventories:
             generation: the one that the client has seen; None: whatever it is.
 
         Raises:
-            ProviderRefusedError: no such provider or class, another generation, or a class in use is
-                left out.
+            ProviderRefusedError: there is no such provider or class, the generation differs, or a
+                class in use is left out.
         """
 
         def change(old: Provider, seen: int) -> ProviderRevision:
@@ -64,7 +64,8 @@ class Inventories:
         """Replace the inventory of one class, which the provider has.
 
         Raises:
-            ProviderRefusedError: no such provider or class, another generation, or the provider has none.
+            ProviderRefusedError: there is no such provider or class, the generation differs, or
+                the provider has no inventory of the class.
         """
 
         def change(old: Provider, seen: int) -> ProviderRevision:
@@ -77,7 +78,8 @@ class Inventories:
         """Remove the inventory of one class.
 
         Raises:
-            ProviderRefusedError: no such provider or class, the provider has none, or some of it is used.
+            ProviderRefusedError: there is no such provider or class, the provider has no
+                inventory of the class, or some of it is used.
         """
 
         def change(old: Provider, seen: int) -> ProviderRevision:

@@ -101,8 +101,8 @@ async def save_decided(
         The version of the unit; that of the tables when nothing was to be done.
 
     Raises:
-        ProviderRefusedError: the generation is another than the writes say, or something is in use, or
-            others were faster each time.
+        ProviderRefusedError: the generation differs from the one that the writes name, something is
+            in use, or every try lost a race.
         UnitRejectedError: another refusal of the ledger, the same twice.
         UnavailableError: the ledger cannot be reached.
         BerthError: whatever `decide` raises.
@@ -213,7 +213,8 @@ class ProviderRevisions(ProviderWrites):
             used of it may be missing.
 
         Raises:
-            ProviderRefusedError: it is not there, or at another generation, or in use, or `change` says so.
+            ProviderRefusedError: there is no such provider, its generation differs, it is in
+                use, or `change` refuses.
         """
         now_s = self._clock.now_s()
         known: Provider | None = None

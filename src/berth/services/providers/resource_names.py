@@ -59,8 +59,8 @@ class ResourceNames(ProviderWrites):
         """Give a resource class, and what providers have of it, another name.
 
         Raises:
-            ProviderRefusedError: there is none, or it is a standard one, or there is one of the new name,
-                or something of it is used, or more than `RENAMED_MAX` providers have it.
+            ProviderRefusedError: there is no such class, it is a standard one, the new name is
+                taken, some of it is used, or more than `RENAMED_MAX` providers have it.
         """
 
         def decide(seen: int) -> Unit:

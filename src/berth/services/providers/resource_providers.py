@@ -127,8 +127,8 @@ class ResourceProviders(ProviderWrites):
             may_move: it may have a parent already that is another.
 
         Raises:
-            ProviderRefusedError: it or the parent is not there, the name is taken, it may not be moved, or
-                the parent is below it.
+            ProviderRefusedError: the provider or the parent does not exist, the name is taken, the
+                provider may not be moved, or the parent is below it.
         """
         now_s = self._clock.now_s()
 

@@ -17,7 +17,7 @@ from berth.ports.bus import Command
 class PlaceOrder:
     """Instances to be placed: the request that rules read and the records to be kept.
 
-    `acceptance_writes` says that the ledger has both already, as a pending request. `within` keeps what is
+    `accepted` says that the ledger has both already, as a pending request. `within` keeps what is
     made within the limits of its project, unless it has none. Of an order for an `offer` nothing
     is kept when it is refused, but the decision: its instances go elsewhere. `offered` is how that
     offer was decided: what the record tells of the choice, when the host is the same. `told` is

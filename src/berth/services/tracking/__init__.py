@@ -4,6 +4,6 @@ See docs/adr/0020-instance-information.md.
 """
 
 from berth.services.tracking.doubts import NOTHING_LEFT_OUT, DecisionBasis
-from berth.services.tracking.tracker import InstanceTracker, TrackingPace, View
+from berth.services.tracking.tracker import InstanceTracker, LedgerView, TrackingPace
 
-__all__ = ["NOTHING_LEFT_OUT", "InstanceTracker", "DecisionBasis", "TrackingPace", "View"]
+__all__ = ["NOTHING_LEFT_OUT", "DecisionBasis", "InstanceTracker", "LedgerView", "TrackingPace"]

@@ -35,7 +35,7 @@ from berth.services.tracking.messages import (
 from berth.services.tracking.reloading import LedgerView, ListReloader, hosts_with_wrong_members
 from berth.tables.host.orphans import LocatedResident
 
-__all__ = ["InstanceTracker", "TrackingPace", "LedgerView"]
+__all__ = ["InstanceTracker", "LedgerView", "TrackingPace"]
 
 _WAITING_MAX: Final = 16
 """Messages about one host that wait for the feed; with more its list is read anew."""

@@ -14,7 +14,7 @@ from berth.domain.ledger.write import Add, Put
 from berth.ports.measures import GAUGES
 from berth.services.replica.follower import Follower
 from berth.services.telemetry.health import BrokerHealth, HostTableHealth, ProcessHealth
-from berth.services.tracking import InstanceTracker, View
+from berth.services.tracking import InstanceTracker, LedgerView
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
 from berth.testing.builders import make_instance, make_request
 from berth.testing.virtual_time import run_virtually
@@ -138,7 +138,7 @@ def test_every_gauge_is_read() -> None:
     async def main() -> None:
         desk = await open_desk()
         vitals = vitals_of(desk)
-        view = View(desk.ledger, desk.follower, desk.replica)
+        view = LedgerView(desk.ledger, desk.follower, desk.replica)
         tracker = InstanceTracker(view, desk.policies, desk.clock, desk.told)
         house = House("west", desk, NearZones())
         watch = ZoneWatch(
@@ -148,7 +148,7 @@ def test_every_gauge_is_read() -> None:
             rng=Random(1),
             settings=WatchSettings(),
         )
-        vitals.further += [tracker.read, house.held.read, house.taking_back.read, watch.read]
+        vitals.further += [tracker.read, house.held.read, house.withdrawals.read, watch.read]
         readings = await vitals.read()
         assert {one.measure for one in readings} == set(GAUGES)
 

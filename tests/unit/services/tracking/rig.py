@@ -10,7 +10,7 @@ from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Put
 from berth.ports.ledger import InstanceQuery
 from berth.services.replica.follower import Follower
-from berth.services.tracking import InstanceTracker, TrackingPace, View
+from berth.services.tracking import InstanceTracker, LedgerView, TrackingPace
 from berth.services.tracking.messages import Message, MessageHead
 from berth.testing.builders import make_instance
 from tests.unit.services.wiring import Desk, open_desk
@@ -79,7 +79,7 @@ class Rig:
         self.desk = desk
         self.reads = CountedReads(desk.ledger)
         self.tally = RowTally()
-        view = View(self.reads, desk.follower, desk.replica)  # type: ignore[arg-type]
+        view = LedgerView(self.reads, desk.follower, desk.replica)  # type: ignore[arg-type]
         self.tracker = InstanceTracker(
             view,
             desk.policies,
