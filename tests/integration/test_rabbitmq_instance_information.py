@@ -41,7 +41,7 @@ async def _open(ledger: TappedLedger) -> tuple[Desk, InstanceTracker]:
 def _on(desk: Desk, host: str) -> dict[str, str]:
     """Return the instances that a table has on a host, with their flavors."""
     hosts = desk.replica.hosts
-    found = desk.replica.beside.told_on(hosts, host, hosts.version)
+    found = desk.replica.beside.residents_on(hosts, host, hosts.version)
     return {uuid: one.flavor_id for uuid, one in found.items()}
 
 

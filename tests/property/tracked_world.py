@@ -249,7 +249,7 @@ class World:
         """Have the table lose an instance, as a mistake in the code would."""
         hosts = self.desk.replica.hosts
         found = sorted(hosts.occupants._by_uuid)
-        told = [uuid for uuid in found if not self.desk.replica.is_seated(uuid)]
+        told = [uuid for uuid in found if not self.desk.replica.is_placed_by_hold(uuid)]
         if told:
             hosts.remove_instance(self.rng.choice(told))
 
@@ -273,7 +273,7 @@ class World:
             else:
                 told = view.version
             since = self.tracker._hearings[name].version if name in view.beside.hosts else told
-            here = view.beside.told_on(view.hosts, name, since)
+            here = view.beside.residents_on(view.hosts, name, since)
             assert list_digest(here.values()) in self._lists_since(name, told), name
 
     spoilt = False
@@ -290,7 +290,7 @@ class World:
         hosts = self.desk.replica.hosts
         assert not self.tracker.doubted
         for name in self.names:
-            here = self.desk.replica.beside.told_on(hosts, name, hosts.version)
+            here = self.desk.replica.beside.residents_on(hosts, name, hosts.version)
             there = {one.uuid: one.resident for one in await read_list(self.desk.ledger, name)}
             assert here == there, name
             (row,) = hosts.rows_of_name(name)

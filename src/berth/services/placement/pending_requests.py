@@ -67,11 +67,11 @@ class PendingRequests:
         """Place every pending request, oldest first, for ever."""
         # An earlier run may have been cancelled before its last tasks began.
         self._at_work.clear()
-        self._replica.pending_came.set()
+        self._replica.pending_arrived.set()
         async with asyncio.TaskGroup() as group:
             while True:
-                await self._replica.pending_came.wait()
-                self._replica.pending_came.clear()
+                await self._replica.pending_arrived.wait()
+                self._replica.pending_arrived.clear()
                 for pending in self._waiting():
                     self._at_work.add(pending.request.request_id)
                     group.create_task(self._take_up(pending.request))

@@ -33,20 +33,20 @@ class Follower:
 
     Attributes:
         version: the ledger version that all subscribers are true to.
-        true_at_s: Unix seconds when it was last known to be true to the ledger.
+        synced_at_s: Unix seconds when it was last known to be true to the ledger.
         turn: held by who decides anew because somebody else was faster; so of many in a process
             that are about the same thing each loses one race and no more.
     """
 
     def __init__(self, feed: Feed, clock: Clock, subscribers: Sequence[Subscriber]) -> None:
         self.version = 0
-        self.true_at_s = 0.0
+        self.synced_at_s = 0.0
         self.turn = asyncio.Lock()
         self._feed = feed
         self._clock = clock
         self._subscribers = list(subscribers)
         self._lock = asyncio.Lock()
-        self._is_torn = False
+        self._needs_reload = False
         self._reads_begun = 0
         self._last_good_read = 0
 
@@ -71,54 +71,54 @@ class Follower:
                 self._reads_begun += 1
                 await self._read()
                 self._last_good_read = self._reads_begun
-                self.true_at_s = self._clock.now_s()
+                self.synced_at_s = self._clock.now_s()
         return self.version != before
 
     async def run(self) -> None:
         """Follow for ever."""
         while True:
-            if not self._is_torn:
+            if not self._needs_reload:
                 await self._feed.wait(self.version, _WAIT_S)
-            if not await self._take_news():
+            if not await self._apply_known_changes():
                 await self.catch_up()
 
-    async def _take_news(self) -> bool:
+    async def _apply_known_changes(self) -> bool:
         """Take in what is known without a look at the store; tell whether there was anything."""
         async with self._lock:
-            changes = [] if self._is_torn else self._feed.news(self.version)
+            changes = [] if self._needs_reload else self._feed.news(self.version)
             if changes:
                 self._tell(changes)
-                self.true_at_s = self._clock.now_s()
+                self.synced_at_s = self._clock.now_s()
         return bool(changes)
 
     async def _read(self) -> None:
         """Read on until the feed had no more; what came after the last page is for the next."""
         is_behind = True
-        while is_behind and not self._is_torn:
+        while is_behind and not self._needs_reload:
             try:
                 changes = await self._feed.changes(self.version, _VERSIONS_AT_ONCE)
             except FeedGapError:
                 # Behind its floor, or ahead of it: another ledger, or restored from a backup.
-                self._is_torn = True
+                self._needs_reload = True
                 break
             is_behind = bool(changes) and changes[-1].version >= self.version + _VERSIONS_AT_ONCE
             if changes:
                 self._tell(changes)
-        if self._is_torn:
+        if self._needs_reload:
             await self._load()
 
     def _tell(self, changes: Sequence[Change]) -> None:
-        self._is_torn = True
+        self._needs_reload = True
         for subscriber in self._subscribers:
             subscriber.apply(changes)
-        self._is_torn = False
+        self._needs_reload = False
         self.version = changes[-1].version
 
     async def _load(self) -> None:
         snapshot = await self._feed.snapshot(self._clock.now_s())
-        self._is_torn = True
+        self._needs_reload = True
         for subscriber in self._subscribers:
             subscriber.load(snapshot)
-        self._is_torn = False
+        self._needs_reload = False
         self.version = snapshot.version
-        self.true_at_s = self._clock.now_s()
+        self.synced_at_s = self._clock.now_s()

@@ -38,7 +38,7 @@ class InstanceOverlay:
         self.outdated.clear()
         self._expected.clear()
 
-    def passes_by(self, hosts: HostTable, uuid: str, located: LocatedResident | None) -> bool:
+    def ignores_event(self, hosts: HostTable, uuid: str, located: LocatedResident | None) -> bool:
         """Tell whether an event of the feed is to change nothing.
 
         An instance that leaves a host of which the feed tells is taken off it all the same.
@@ -64,7 +64,7 @@ class InstanceOverlay:
             put_located(hosts, located)
             self._expected[located.uuid] = hosts.version
 
-    def told_on(self, hosts: HostTable, name: str, version: int) -> dict[str, Resident]:
+    def residents_on(self, hosts: HostTable, name: str, version: int) -> dict[str, Resident]:
         """Return the list of a host: what the table has there by more than claims of its own.
 
         Args:

@@ -68,7 +68,7 @@ class Replica:
         self.flavors: dict[str, Flavor] = {}
         self.quotas: dict[str, Quota] = {}
         self.pending: dict[str, PendingRequest] = {}
-        self.pending_came = asyncio.Event()
+        self.pending_arrived = asyncio.Event()
         """Set whenever a pending request comes; whoever waits for it clears it."""
         self._held: dict[str, _Held] = {}
         self._handed_over: dict[str, list[Hold]] = {}
@@ -76,7 +76,7 @@ class Replica:
         self._found: dict[tuple[str, str | None], str | None] = {}
         self._found_at = 0
         """Hosts that instances were told of lately, and the table's roster at the time."""
-        self.beside = InstanceOverlay(self.is_seated)
+        self.beside = InstanceOverlay(self.is_placed_by_hold)
 
     def load(self, snapshot: Snapshot) -> None:
         """See `Subscriber.load`; holds are kept, but for claims that the snapshot has.
@@ -91,7 +91,7 @@ class Replica:
         self.flavors = {flavor.flavor_id: flavor for flavor in snapshot.flavors}
         self.quotas = {quota.project_id: quota for quota in snapshot.quotas}
         self.pending = {one.request.request_id: one for one in snapshot.pending_requests}
-        self.pending_came.set()
+        self.pending_arrived.set()
         placed = {one.uuid for one in snapshot.instances if one.host is not None}
         placed |= {one.uuid for one in snapshot.migrations}
         kept = {
@@ -111,7 +111,7 @@ class Replica:
                 self._end_version()
             hosts.version = change.version
             event = change.event
-            if beside and self._is_told_beside(event):
+            if beside and self._is_overlaid(event):
                 continue
             if isinstance(event, Usage):
                 self._handed_over.pop(event.provider_uuid, None)
@@ -126,7 +126,7 @@ class Replica:
         match event:
             case PendingRequest():
                 self.pending[event.request.request_id] = event
-                self.pending_came.set()
+                self.pending_arrived.set()
             case RecordRemoved(Kind.PENDING_REQUEST, key):
                 self.pending.pop(key, None)
             case Flavor():
@@ -191,7 +191,7 @@ class Replica:
             or self.hosts.occupants.by_uuid.get(instance_uuid) is not None
         )
 
-    def _is_told_beside(self, event: Event) -> bool:
+    def _is_overlaid(self, event: Event) -> bool:
         """Pass an event by that is about hosts whose agents tell of instances; see `InstanceOverlay`.
 
         What it says of a claim of this process still ends the hold.
@@ -203,7 +203,7 @@ class Replica:
                 located, uuid = None, key
             case _:
                 return False
-        if not self.beside.passes_by(self.hosts, uuid, located):
+        if not self.beside.ignores_event(self.hosts, uuid, located):
             return False
         waits = isinstance(event, Instance) and event.status is not Status.DELETED
         if located is None and waits:
@@ -215,7 +215,7 @@ class Replica:
                 self.beside.expect(self.hosts, located)
         return True
 
-    def is_seated(self, instance_uuid: str) -> bool:
+    def is_placed_by_hold(self, instance_uuid: str) -> bool:
         """Tell whether an instance is where it is in the table by a hold alone."""
         held = self._held.get(instance_uuid)
         return held is not None and held.occupies

@@ -105,7 +105,7 @@ class ProcessHealth:
         found: list[str] = []
         if await self._ledger_version() is None:
             found.append("the ledger does not answer")
-        if not self._follower.true_at_s:
+        if not self._follower.synced_at_s:
             found.append("the replica is not loaded yet")
         elif self._age_s() > self._lag_s_max:
             found.append(f"the replica has not caught up for {self._age_s():.0f} s")
@@ -143,7 +143,7 @@ class ProcessHealth:
             return None
 
     def _age_s(self) -> float:
-        return max(0.0, self._clock.now_s() - self._follower.true_at_s)
+        return max(0.0, self._clock.now_s() - self._follower.synced_at_s)
 
     def _of_fleet(self, fleet: HostTableHealth) -> list[Reading]:
         now_s, pending = self._clock.now_s(), fleet.replica.pending

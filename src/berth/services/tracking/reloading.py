@@ -100,7 +100,9 @@ class ListReloader:
         return ReloadResult(version, len(read), not is_right)
 
     def _is_right(self, host: str, read: Sequence[LocatedResident]) -> bool:
-        wanted = [one.resident for one in read if not self._view.replica.is_seated(one.uuid)]
+        wanted = [
+            one.resident for one in read if not self._view.replica.is_placed_by_hold(one.uuid)
+        ]
         return list_digest(self._list(host).values()) == list_digest(wanted)
 
     def _write(self, host: str, read: Sequence[LocatedResident]) -> None:
@@ -113,7 +115,7 @@ class ListReloader:
                 view.beside.put(view.hosts, located, NEWEST)
 
     def _list(self, host: str) -> dict[str, Resident]:
-        return self._view.beside.told_on(self._view.hosts, host, self._view.version)
+        return self._view.beside.residents_on(self._view.hosts, host, self._view.version)
 
 
 def _are_same(before: dict[str, Resident], after: dict[str, Resident]) -> bool:
@@ -134,7 +136,7 @@ async def hosts_with_wrong_members(view: LedgerView, group_uuid: str) -> set[str
         for uuid in hosts.occupants.on_row(row):
             one = hosts.occupants.by_uuid.get(uuid)
             is_member = one is not None and one.group_uuid == group_uuid
-            if is_member and uuid not in members and not view.replica.is_seated(uuid):
+            if is_member and uuid not in members and not view.replica.is_placed_by_hold(uuid):
                 found.add(hosts.name(row))
     return found
 

@@ -180,7 +180,7 @@ class InstanceTracker:
     def _compare(self, message: Message) -> None:
         """Hold the table's list of a host against the digest that its agent tells."""
         head = message.head
-        here = self._view.beside.told_on(self._view.hosts, head.host, head.version)
+        here = self._view.beside.residents_on(self._view.hosts, head.host, head.version)
         if len(here) != head.count or list_digest(here.values()) != head.digest:
             self._count("differed")
             self._doubt(head.host, head.version)
@@ -199,7 +199,7 @@ class InstanceTracker:
                     view.beside.put(view.hosts, located, head.version)
             gone = message.gone
             if message.is_full:
-                here = view.beside.told_on(view.hosts, head.host, head.version)
+                here = view.beside.residents_on(view.hosts, head.host, head.version)
                 gone = here.keys() - {one.uuid for one in message.told}
         elif isinstance(message, InstancesDeleted):
             gone = message.gone

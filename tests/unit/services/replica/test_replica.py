@@ -271,10 +271,10 @@ def test_holding_on_an_unknown_host_counts_nowhere(replica: Replica) -> None:
 
 def test_flavors_and_pending_requests_follow_the_feed(replica: Replica) -> None:
     """Both come and go with their records; a pending one wakes who waits for it."""
-    replica.pending_came.clear()
+    replica.pending_arrived.clear()
     tell(replica, 6, make_flavor(1), make_pending_request(1))
     assert (list(replica.flavors), list(replica.pending)) == (["1"], ["req-1"])
-    assert replica.pending_came.is_set()
+    assert replica.pending_arrived.is_set()
     tell(replica, 7, RecordRemoved(Kind.FLAVOR, "1"), RecordRemoved(Kind.PENDING_REQUEST, "req-1"))
     assert (replica.flavors, replica.pending) == ({}, {})
     assert replica.hosts.version == 7

@@ -224,7 +224,7 @@ async def test_what_was_made_a_moment_ago_can_be_ordered() -> None:
 async def test_a_group_that_comes_with_a_new_snapshot_is_found() -> None:
     """Catching up may replace the whole table; the new one is what counts."""
     desk = await open_desk()
-    desk.follower._is_torn = True
+    desk.follower._needs_reload = True
     group = make_server_group(1)
     await desk.ledger.write(Put(group))
     request = await desk.instances.request_of(replace(ORDER, hints={"group": (group.uuid,)}))

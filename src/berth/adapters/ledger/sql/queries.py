@@ -390,7 +390,7 @@ class Queries:
 
 
 @cache
-def errands_statement(dialect: DialectName, by: tuple[str, ...]) -> Statement:
+def remote_instances_statement(dialect: DialectName, by: tuple[str, ...]) -> Statement:
     """Errands where the columns in `by` equal, each bound by its own name."""
     table = schema.errands.c
     found = select(table.body.label("item"))

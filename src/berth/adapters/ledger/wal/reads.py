@@ -30,7 +30,7 @@ from berth.adapters.ledger.sql.queries import (
     Parameter,
     Queries,
     Statement,
-    errands_statement,
+    remote_instances_statement,
 )
 from berth.adapters.ledger.sql.quota_queries import footprint_statement
 from berth.adapters.ledger.sql.row_batch import CHANGES
@@ -144,10 +144,10 @@ def read_actions(queries: Queries, instance_uuid: str) -> Read[list[Action]]:
     return sorted(found, key=started_last, reverse=True)
 
 
-def read_errands(queries: Queries, **by: str | None) -> Read[list[RemoteInstance]]:
+def read_remote_instances(queries: Queries, **by: str | None) -> Read[list[RemoteInstance]]:
     """Read what was sent to child zones, where the columns named equal."""
     asked = {name: key for name, key in by.items() if key is not None}
-    statement = errands_statement(queries.dialect, tuple(asked))
+    statement = remote_instances_statement(queries.dialect, tuple(asked))
     return in_key_order(decode_records(RemoteInstance, (yield statement, statement.bind(**asked))))
 
 
@@ -288,7 +288,9 @@ class SqlReads(ABC):
     ) -> list[RemoteInstance]:
         """Return what was sent to child zones, in order of the instances' uuids."""
         return await self._read(
-            read_errands(self._queries, project_id=project_id, reservation_id=reservation_id)
+            read_remote_instances(
+                self._queries, project_id=project_id, reservation_id=reservation_id
+            )
         )
 
     async def allocations(
